@@ -1,1 +1,20 @@
-//! model
+//! What is stored, what is handed over, and which state may follow which.
+//!
+//! This crate knows no HTTP and no cloud. It is the only one that names the database library and the AMQP library; everything else goes
+//! through [`store::Store`] and [`queue::Doorbell`].
+
+pub mod certificate;
+pub mod cluster;
+pub mod driver;
+pub mod id;
+pub mod json;
+pub mod nodegroup;
+pub mod operation;
+pub mod queue;
+pub mod resource;
+mod schema;
+pub mod seal;
+pub mod service;
+pub mod store;
+pub mod template;
+pub mod time;

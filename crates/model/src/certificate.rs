@@ -1,0 +1,230 @@
+//! The certificates of a cluster: made with OpenSSL, stored the way upstream stores them (PEM without trailing newline, key as encrypted
+//! PKCS#8, passphrase beside it).
+//!
+//! Everything here is CPU work without waiting; callers in async code run it on a blocking thread.
+
+mod extension;
+pub mod signing;
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+use openssl::asn1::{Asn1Time, Asn1Integer};
+use openssl::bn::BigNum;
+use openssl::hash::MessageDigest;
+use openssl::pkey::{PKey, PKeyRef, Private};
+use openssl::rsa::Rsa;
+use openssl::symm::Cipher;
+use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectKeyIdentifier};
+use openssl::x509::{X509, X509Builder, X509Name, X509NameRef, X509Ref};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::schema::x509keypair;
+
+/// Which of a cluster's certificate authorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Authority {
+    Kubernetes,
+    Etcd,
+    FrontProxy,
+}
+
+impl Authority {
+    /// The authority that a client's `ca_cert_type` names; anything unknown is the Kubernetes one (upstream's rule K-04).
+    pub fn of_type(text: Option<&str>) -> Self {
+        match text {
+            Some("etcd") => Self::Etcd,
+            Some("front_proxy" | "front-proxy") => Self::FrontProxy,
+            _ => Self::Kubernetes,
+        }
+    }
+}
+
+/// Sizes and times of new certificates (`[x509]`).
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Days from today to the end of validity.
+    pub validity_days: u32,
+    pub rsa_bits: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { validity_days: 1825, rsa_bits: 2048 }
+    }
+}
+
+/// Why a certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// The request cannot be read.
+    #[error("the CSR cannot be read: {0}")]
+    InvalidCsr(String),
+    /// The request asks for what may not be signed.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// A stored key pair cannot be opened.
+    #[error("a stored key pair cannot be opened")]
+    Stored(#[source] openssl::error::ErrorStack),
+    /// OpenSSL failed.
+    #[error("OpenSSL failed")]
+    OpenSsl(#[from] openssl::error::ErrorStack),
+}
+
+/// A key pair ready to be stored.
+#[derive(Clone)]
+pub struct NewKeypair {
+    /// PEM, no trailing newline.
+    pub certificate: String,
+    /// `BEGIN ENCRYPTED PRIVATE KEY`.
+    pub encrypted_key: String,
+    /// Twelve characters of a-z2-7.
+    pub passphrase: String,
+}
+
+/// A row of upstream's `x509keypair` table.
+#[derive(Clone, Queryable, Selectable)]
+#[diesel(table_name = x509keypair)]
+pub struct StoredKeypair {
+    pub id: i32,
+    pub created_at: Option<NaiveDateTime>,
+    pub updated_at: Option<NaiveDateTime>,
+    pub uuid: String,
+    pub certificate: Option<String>,
+    pub private_key: Option<String>,
+    pub project_id: Option<String>,
+    pub user_id: Option<String>,
+    pub intermediates: Option<String>,
+    pub private_key_passphrase: Option<String>,
+}
+
+impl StoredKeypair {
+    /// The certificate as PEM without trailing newline; empty for a row that has none.
+    pub fn pem(&self) -> &str {
+        self.certificate.as_deref().unwrap_or_default().trim_end()
+    }
+
+    /// Opens the pair for signing.
+    pub fn open(&self) -> Result<Opened, CertificateError> {
+        let passphrase = self.private_key_passphrase.as_deref().unwrap_or_default();
+        Opened::new(self.pem(), self.private_key.as_deref().unwrap_or_default(), passphrase)
+    }
+}
+
+/// A certificate with its private key in the clear, in memory only.
+pub struct Opened {
+    certificate: X509,
+    key: PKey<Private>,
+}
+
+impl Opened {
+    fn new(certificate: &str, key: &str, passphrase: &str) -> Result<Self, CertificateError> {
+        let certificate = X509::from_pem(certificate.as_bytes()).map_err(CertificateError::Stored)?;
+        let key = PKey::private_key_from_pem_passphrase(key.as_bytes(), passphrase.as_bytes()).map_err(CertificateError::Stored)?;
+        Ok(Self { certificate, key })
+    }
+
+    /// The private key as unencrypted PKCS#8 PEM, for the control plane nodes that need it.
+    pub fn key_pem(&self) -> Result<SecretString, CertificateError> {
+        Ok(pem_text(self.key.private_key_to_pem_pkcs8()?).into())
+    }
+
+    /// SHA-256 of the subject public key info, as hex: what `kubeadm join` pins.
+    pub fn public_key_hash(&self) -> Result<String, CertificateError> {
+        use sha2::Digest;
+        let der = self.certificate.public_key()?.public_key_to_der()?;
+        Ok(sha2::Sha256::digest(der).iter().map(|b| format!("{b:02x}")).collect())
+    }
+
+    pub(crate) fn certificate(&self) -> &X509Ref {
+        &self.certificate
+    }
+
+    pub(crate) fn key(&self) -> &PKeyRef<Private> {
+        &self.key
+    }
+}
+
+impl NewKeypair {
+    /// Opens the pair for signing.
+    pub fn open(&self) -> Result<Opened, CertificateError> {
+        Opened::new(&self.certificate, &self.encrypted_key, &self.passphrase)
+    }
+}
+
+/// A new self-signed authority: basic constraints critical CA with path length 0, key usage critical certificate signing only.
+pub fn new_authority(common_name: &str, terms: Terms) -> Result<NewKeypair, CertificateError> {
+    let key = PKey::from_rsa(Rsa::generate(terms.rsa_bits)?)?;
+    let name = subject(&[("CN", common_name)])?;
+    let mut builder = certificate(&name, &name, &key, terms)?;
+    builder.append_extension(BasicConstraints::new().critical().ca().pathlen(0).build()?)?;
+    builder.append_extension(KeyUsage::new().critical().key_cert_sign().build()?)?;
+    let id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
+    builder.append_extension(id)?;
+    builder.sign(&key, MessageDigest::sha256())?;
+    keypair(&builder.build(), &key)
+}
+
+/// The conductor's own client certificate: CN admin, O system:masters.
+pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, CertificateError> {
+    let key = PKey::from_rsa(Rsa::generate(terms.rsa_bits)?)?;
+    let name = subject(&[("CN", "admin"), ("O", "system:masters")])?;
+    let mut builder = certificate(&name, authority.certificate().subject_name(), &key, terms)?;
+    builder.append_extension(KeyUsage::new().critical().digital_signature().key_encipherment().build()?)?;
+    builder.append_extension(ExtendedKeyUsage::new().client_auth().build()?)?;
+    builder.append_extension(BasicConstraints::new().critical().build()?)?;
+    let id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
+    builder.append_extension(id)?;
+    builder.sign(authority.key(), MessageDigest::sha256())?;
+    keypair(&builder.build(), &key)
+}
+
+fn subject(parts: &[(&str, &str)]) -> Result<X509Name, CertificateError> {
+    let mut name = X509Name::builder()?;
+    for (field, text) in parts {
+        name.append_entry_by_text(field, text)?;
+    }
+    Ok(name.build())
+}
+
+/// Version 3, random serial, valid from a day ago (clocks of nodes differ) for the configured term, in UTC.
+fn certificate<T: openssl::pkey::HasPublic>(
+    subject: &X509NameRef,
+    issuer: &X509NameRef,
+    key: &PKeyRef<T>,
+    terms: Terms,
+) -> Result<X509Builder, CertificateError> {
+    let mut builder = X509::builder()?;
+    builder.set_version(2)?;
+    let serial = Asn1Integer::from_bn(&*BigNum::from_slice(uuid::Uuid::new_v4().as_bytes())?)?;
+    builder.set_serial_number(&serial)?;
+    builder.set_subject_name(subject)?;
+    builder.set_issuer_name(issuer)?;
+    builder.set_pubkey(key)?;
+    let now = crate::time::now().timestamp();
+    builder.set_not_before(&*Asn1Time::from_unix(now - 86_400)?)?;
+    builder.set_not_after(&*Asn1Time::from_unix(now + i64::from(terms.validity_days) * 86_400)?)?;
+    Ok(builder)
+}
+
+fn keypair(certificate: &X509Ref, key: &PKeyRef<Private>) -> Result<NewKeypair, CertificateError> {
+    let passphrase = passphrase();
+    let encrypted = key.private_key_to_pem_pkcs8_passphrase(Cipher::aes_256_cbc(), passphrase.expose_secret().as_bytes())?;
+    Ok(NewKeypair {
+        certificate: pem_text(certificate.to_pem()?),
+        encrypted_key: pem_text(encrypted),
+        passphrase: passphrase.expose_secret().to_owned(),
+    })
+}
+
+fn passphrase() -> SecretString {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let text: String = (0..12).map(|_| char::from(ALPHABET[rand::random_range(0..32)])).collect();
+    text.into()
+}
+
+fn pem_text(pem: Vec<u8>) -> String {
+    String::from_utf8(pem).expect("PEM is ASCII").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

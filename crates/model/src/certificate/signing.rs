@@ -1,0 +1,156 @@
+//! Signing a certificate request: the subject as asked for, extensions only as far as the operator allows (rules K-05 to K-08).
+
+use openssl::asn1::{Asn1Object, Asn1OctetString};
+use openssl::hash::MessageDigest;
+use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
+use openssl::x509::{X509Extension, X509Req};
+
+use super::extension::{self, Extension};
+use super::{CertificateError, Opened, Terms};
+
+/// What may be signed (`[x509]`), by the names of the configuration.
+#[derive(Clone, Debug)]
+pub struct SigningRules {
+    pub allow_ca: bool,
+    pub allowed_extensions: Vec<String>,
+    pub allowed_key_usage: Vec<String>,
+    pub terms: Terms,
+}
+
+impl Default for SigningRules {
+    fn default() -> Self {
+        let texts = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
+        Self {
+            allow_ca: false,
+            allowed_extensions: texts(&[
+                "keyUsage",
+                "extendedKeyUsage",
+                "subjectAltName",
+                "basicConstraints",
+                "subjectKeyIdentifier",
+            ]),
+            allowed_key_usage: texts(&["Digital Signature", "Key Encipherment", "Non Repudiation"]),
+            terms: Terms::default(),
+        }
+    }
+}
+
+/// Extension names of the configuration, their object identifiers in text and in DER.
+const EXTENSIONS: &[(&str, &str, &[u8])] = &[
+    ("subjectKeyIdentifier", "2.5.29.14", &[0x55, 0x1d, 14]),
+    ("keyUsage", "2.5.29.15", &[0x55, 0x1d, 15]),
+    ("subjectAltName", "2.5.29.17", &[0x55, 0x1d, 17]),
+    ("issuerAltName", "2.5.29.18", &[0x55, 0x1d, 18]),
+    ("basicConstraints", "2.5.29.19", &[0x55, 0x1d, 19]),
+    ("nameConstraints", "2.5.29.30", &[0x55, 0x1d, 30]),
+    ("cRLDistributionPoints", "2.5.29.31", &[0x55, 0x1d, 31]),
+    ("certificatePolicies", "2.5.29.32", &[0x55, 0x1d, 32]),
+    ("authorityKeyIdentifier", "2.5.29.35", &[0x55, 0x1d, 35]),
+    ("extendedKeyUsage", "2.5.29.37", &[0x55, 0x1d, 37]),
+    ("inhibitAnyPolicy", "2.5.29.54", &[0x55, 0x1d, 54]),
+    ("authorityInfoAccess", "1.3.6.1.5.5.7.1.1", &[0x2b, 6, 1, 5, 5, 7, 1, 1]),
+    ("OCSPNoCheck", "1.3.6.1.5.5.7.48.1.5", &[0x2b, 6, 1, 5, 5, 7, 48, 1, 5]),
+];
+
+/// Key usages in the order of their bits, by the names of the configuration.
+const KEY_USAGES: [&str; 9] = [
+    "Digital Signature",
+    "Non Repudiation",
+    "Key Encipherment",
+    "Data Encipherment",
+    "Key Agreement",
+    "Certificate Sign",
+    "CRL Sign",
+    "Encipher Only",
+    "Decipher Only",
+];
+
+/// Signs a PEM request and returns the certificate as PEM without trailing newline.
+///
+/// # Errors
+/// [`CertificateError::InvalidCsr`] when it cannot be read or was not signed by its own key, [`CertificateError::NotAllowed`] when a
+/// critical extension asks for what is not allowed.
+pub fn sign(authority: &Opened, csr: &str, rules: &SigningRules) -> Result<String, CertificateError> {
+    let request = X509Req::from_pem(csr.as_bytes()).map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
+    let key = request.public_key().map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
+    if !request.verify(&key).unwrap_or(false) {
+        return Err(CertificateError::InvalidCsr("it is not signed by its own key".into()));
+    }
+    let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), &key, rules.terms)?;
+    // A request without extensions is an error to the binding, not an empty list.
+    for raw in request.extensions().into_iter().flatten() {
+        let found = extension::read(&raw).ok_or_else(|| CertificateError::InvalidCsr("an extension is malformed".into()))?;
+        if let Some(kept) = keep(&found, rules)? {
+            builder.append_extension(kept)?;
+        }
+    }
+    let id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(Some(authority.certificate()), None))?;
+    builder.append_extension(id)?;
+    builder.sign(authority.key(), MessageDigest::sha256())?;
+    Ok(super::pem_text(builder.build().to_pem()?))
+}
+
+fn reason(stack: &openssl::error::ErrorStack) -> String {
+    stack.errors().first().and_then(|e| e.reason()).unwrap_or("it is not a PEM certificate request").to_owned()
+}
+
+fn keep(found: &Extension, rules: &SigningRules) -> Result<Option<X509Extension>, CertificateError> {
+    let known = EXTENSIONS.iter().find(|(_, _, der)| *der == found.oid.as_slice());
+    let Some((name, oid, _)) = known.filter(|(name, ..)| rules.allowed_extensions.iter().any(|a| a == name)) else {
+        return if found.critical {
+            let name = known.map_or("an unknown extension", |(name, ..)| name);
+            Err(CertificateError::NotAllowed(format!("the CSR has the critical extension {name}, which is not allowed")))
+        } else {
+            Ok(None)
+        };
+    };
+    match *name {
+        // Always ours; upstream fails on a request that brings its own.
+        "subjectKeyIdentifier" => Ok(None),
+        "keyUsage" => key_usage(found, rules),
+        "basicConstraints" if extension::is_ca(&found.value) && !rules.allow_ca => {
+            if found.critical {
+                return Err(CertificateError::NotAllowed("the CSR asks for a CA certificate, which is not allowed".into()));
+            }
+            Ok(Some(BasicConstraints::new().build()?))
+        }
+        _ => {
+            let oid = Asn1Object::from_str(oid)?;
+            let value = Asn1OctetString::new_from_bytes(&found.value)?;
+            Ok(Some(X509Extension::new_from_der(&oid, found.critical, &value)?))
+        }
+    }
+}
+
+fn key_usage(found: &Extension, rules: &SigningRules) -> Result<Option<X509Extension>, CertificateError> {
+    let asked: Vec<&str> = KEY_USAGES.iter().zip(extension::bits(&found.value)).filter(|(_, bit)| *bit).map(|(name, _)| *name).collect();
+    let allowed = |usage: &&str| {
+        let ca_only = matches!(*usage, "Certificate Sign" | "CRL Sign");
+        rules.allowed_key_usage.iter().any(|a| a == usage) && (!ca_only || rules.allow_ca)
+    };
+    if let Some(refused) = asked.iter().find(|u| !allowed(u)).filter(|_| found.critical) {
+        return Err(CertificateError::NotAllowed(format!("the CSR has the critical key usage {refused}, which is not allowed")));
+    }
+    let kept: Vec<&str> = asked.into_iter().filter(|u| allowed(&u)).collect();
+    if kept.is_empty() {
+        return Ok(None);
+    }
+    let mut usage = KeyUsage::new();
+    if found.critical {
+        usage.critical();
+    }
+    for name in kept {
+        match name {
+            "Digital Signature" => usage.digital_signature(),
+            "Non Repudiation" => usage.non_repudiation(),
+            "Key Encipherment" => usage.key_encipherment(),
+            "Data Encipherment" => usage.data_encipherment(),
+            "Key Agreement" => usage.key_agreement(),
+            "Certificate Sign" => usage.key_cert_sign(),
+            "CRL Sign" => usage.crl_sign(),
+            "Encipher Only" => usage.encipher_only(),
+            _ => usage.decipher_only(),
+        };
+    }
+    Ok(Some(usage.build()?))
+}

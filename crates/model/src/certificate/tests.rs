@@ -1,0 +1,119 @@
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::rsa::Rsa;
+use openssl::stack::Stack;
+use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName, SubjectKeyIdentifier};
+use openssl::x509::{X509, X509Extension, X509Name, X509Req};
+
+use super::signing::{SigningRules, sign};
+use super::*;
+
+fn authority() -> Opened {
+    new_authority("blue", Terms::default()).and_then(|p| p.open()).expect("an authority is made")
+}
+
+fn csr(extensions: impl FnOnce() -> Vec<X509Extension>) -> String {
+    let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+    let mut name = X509Name::builder().unwrap();
+    name.append_entry_by_text("CN", "admin").unwrap();
+    name.append_entry_by_text("O", "system:masters").unwrap();
+    let mut request = X509Req::builder().unwrap();
+    request.set_subject_name(&name.build()).unwrap();
+    request.set_pubkey(&key).unwrap();
+    let mut stack = Stack::new().unwrap();
+    for extension in extensions() {
+        stack.push(extension).unwrap();
+    }
+    if !stack.is_empty() {
+        request.add_extensions(&stack).unwrap();
+    }
+    request.sign(&key, MessageDigest::sha256()).unwrap();
+    String::from_utf8(request.build().to_pem().unwrap()).unwrap()
+}
+
+fn text(pem: &str) -> String {
+    String::from_utf8(X509::from_pem(pem.as_bytes()).unwrap().to_text().unwrap()).unwrap()
+}
+
+#[test]
+fn an_authority_and_its_client_are_as_upstream_makes_them() {
+    let ca = new_authority("blue", Terms::default()).unwrap();
+    assert!(ca.encrypted_key.starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"));
+    assert!(!ca.certificate.ends_with('\n'));
+    assert_eq!(ca.passphrase.len(), 12);
+    assert!(ca.passphrase.chars().all(|c| c.is_ascii_lowercase() || ('2'..='7').contains(&c)));
+    let shown = text(&ca.certificate);
+    assert!(shown.contains("CA:TRUE, pathlen:0") && shown.contains("Certificate Sign") && !shown.contains("CRL Sign"));
+    let opened = ca.open().unwrap();
+    let client = new_client(&opened, Terms::default()).unwrap();
+    let certificate = X509::from_pem(client.certificate.as_bytes()).unwrap();
+    assert!(certificate.verify(&opened.certificate().public_key().unwrap()).unwrap());
+    let shown = text(&client.certificate);
+    assert!(shown.contains("CN = admin") && shown.contains("O = system:masters") && shown.contains("TLS Web Client Authentication"));
+}
+
+#[test]
+fn a_plain_request_is_signed_with_its_subject() {
+    let ca = authority();
+    let pem = sign(&ca, &csr(Vec::new), &SigningRules::default()).unwrap();
+    let certificate = X509::from_pem(pem.as_bytes()).unwrap();
+    assert!(certificate.verify(&ca.certificate().public_key().unwrap()).unwrap());
+    let shown = text(&pem);
+    assert!(shown.contains("O = system:masters") && shown.contains("X509v3 Subject Key Identifier"));
+}
+
+#[test]
+fn forbidden_extensions_are_dropped_or_refused() {
+    let ca = authority();
+    let rules = SigningRules::default();
+    let soft = csr(|| {
+        vec![
+            KeyUsage::new().digital_signature().key_cert_sign().build().unwrap(),
+            BasicConstraints::new().ca().build().unwrap(),
+            ExtendedKeyUsage::new().server_auth().build().unwrap(),
+        ]
+    });
+    let shown = text(&sign(&ca, &soft, &rules).unwrap());
+    assert!(shown.contains("Digital Signature") && !shown.contains("Certificate Sign") && shown.contains("CA:FALSE"));
+    assert!(shown.contains("TLS Web Server Authentication"));
+    for hard in [
+        csr(|| vec![KeyUsage::new().critical().key_cert_sign().build().unwrap()]),
+        csr(|| vec![BasicConstraints::new().critical().ca().build().unwrap()]),
+    ] {
+        assert!(matches!(sign(&ca, &hard, &rules), Err(CertificateError::NotAllowed(_))));
+    }
+    let allowed = SigningRules {
+        allow_ca: true,
+        allowed_key_usage: vec!["Certificate Sign".into()],
+        ..SigningRules::default()
+    };
+    let both = csr(|| {
+        vec![KeyUsage::new().critical().key_cert_sign().build().unwrap(), BasicConstraints::new().critical().ca().build().unwrap()]
+    });
+    assert!(text(&sign(&ca, &both, &allowed).unwrap()).contains("CA:TRUE"));
+}
+
+#[test]
+fn a_request_with_its_own_key_identifier_and_names_is_signed() {
+    let ca = authority();
+    let request = csr(|| {
+        let builder = X509::builder().unwrap();
+        let context = builder.x509v3_context(None, None);
+        let names = SubjectAlternativeName::new().dns("kubernetes").ip("10.0.0.1").build(&context).unwrap();
+        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+        let mut other = X509::builder().unwrap();
+        other.set_pubkey(&key).unwrap();
+        let id = SubjectKeyIdentifier::new().build(&other.x509v3_context(None, None)).unwrap();
+        vec![names, id]
+    });
+    let shown = text(&sign(&ca, &request, &SigningRules::default()).unwrap());
+    assert_eq!(shown.matches("X509v3 Subject Key Identifier").count(), 1);
+    assert!(shown.contains("DNS:kubernetes") && shown.contains("IP Address:10.0.0.1"));
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    for bad in ["", "nonsense", "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----"] {
+        assert!(matches!(sign(&authority(), bad, &SigningRules::default()), Err(CertificateError::InvalidCsr(_))), "{bad}");
+    }
+}

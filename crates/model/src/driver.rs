@@ -1,0 +1,65 @@
+//! What each driver allows: data only, so that the API can refuse early. What a driver does is in the conductor.
+
+/// A driver of clusters, by the name upstream's entry points have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DriverName {
+    /// Heat stacks of Fedora CoreOS (or Ubuntu) nodes.
+    K8sFedoraCoreosV1,
+}
+
+/// What a template must say for a driver to serve it without being named: `(server_type, cluster_distro, coe)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triple {
+    pub server_type: &'static str,
+    pub distro: &'static str,
+    pub coe: &'static str,
+}
+
+impl DriverName {
+    /// Every driver.
+    pub const ALL: &'static [DriverName] = &[DriverName::K8sFedoraCoreosV1];
+
+    /// The name in templates, configuration and `magnum-driver-manage`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::K8sFedoraCoreosV1 => "k8s_fedora_coreos_v1",
+        }
+    }
+
+    /// The driver of a name; none when there is no such driver.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|d| d.as_str() == name)
+    }
+
+    /// The triples it serves.
+    pub fn provides(self) -> &'static [Triple] {
+        match self {
+            Self::K8sFedoraCoreosV1 => &[
+                Triple { server_type: "vm", distro: "fedora-coreos", coe: "kubernetes" },
+                Triple { server_type: "vm", distro: "ubuntu", coe: "kubernetes" },
+            ],
+        }
+    }
+
+    /// Whether a control plane of this size can be made: odd, at least one (etcd's majority).
+    pub fn allows_masters(self, count: i32) -> bool {
+        match self {
+            Self::K8sFedoraCoreosV1 => count >= 1 && count % 2 == 1,
+        }
+    }
+
+    /// The value of `container_version` that its clusters show.
+    pub fn container_version(self) -> Option<&'static str> {
+        match self {
+            Self::K8sFedoraCoreosV1 => None,
+        }
+    }
+
+    /// The driver for a triple, leaving out those that the operator disabled.
+    pub fn for_triple(server_type: &str, distro: &str, coe: &str, disabled: &[String]) -> Option<Self> {
+        Self::ALL.iter().copied().find(|d| {
+            !disabled.iter().any(|x| x == d.as_str())
+                && d.provides().iter().any(|t| t.server_type == server_type && t.distro == distro && t.coe == coe)
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! The nodegroup row.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use crate::cluster::status::Status;
+use crate::json::{Labels, read_list};
+use crate::schema::nodegroup;
+
+/// The role of control plane groups; any other role counts as worker.
+pub const MASTER: &str = "master";
+/// The role of the default worker group.
+pub const WORKER: &str = "worker";
+/// The name of the control plane group that every cluster has.
+pub const DEFAULT_MASTER: &str = "default-master";
+/// The name of the worker group that every cluster has.
+pub const DEFAULT_WORKER: &str = "default-worker";
+
+/// A row of upstream's `nodegroup` table, as stored.
+#[derive(Clone, Debug, Queryable, Selectable)]
+#[diesel(table_name = nodegroup)]
+pub struct Nodegroup {
+    pub created_at: Option<NaiveDateTime>,
+    pub updated_at: Option<NaiveDateTime>,
+    pub id: i32,
+    pub uuid: String,
+    pub name: String,
+    pub cluster_id: String,
+    pub project_id: String,
+    pub docker_volume_size: Option<i32>,
+    pub labels: Option<String>,
+    pub flavor_id: Option<String>,
+    pub image_id: Option<String>,
+    pub node_addresses: Option<String>,
+    pub node_count: Option<i32>,
+    pub max_node_count: Option<i32>,
+    pub min_node_count: Option<i32>,
+    pub role: Option<String>,
+    pub is_default: Option<bool>,
+    pub stack_id: Option<String>,
+    pub status: Option<String>,
+    pub status_reason: Option<String>,
+    pub version: Option<String>,
+}
+
+impl Nodegroup {
+    /// Whether it holds control plane nodes.
+    pub fn is_master(&self) -> bool {
+        self.role.as_deref() == Some(MASTER)
+    }
+
+    /// Wanted nodes; NULL reads as 1 (upstream's rule).
+    pub fn node_count(&self) -> i32 {
+        self.node_count.unwrap_or(1)
+    }
+
+    /// Addresses of its nodes.
+    pub fn addresses(&self) -> Vec<String> {
+        read_list(self.node_addresses.as_deref())
+    }
+
+    /// The full effective labels.
+    pub fn labels(&self) -> Labels {
+        Labels::read(self.labels.as_deref())
+    }
+}
+
+/// What is inserted for one of the two default groups of a new cluster.
+#[derive(Clone, Debug)]
+pub struct DefaultNodegroup {
+    pub role: DefaultRole,
+    pub node_count: i32,
+    pub min_node_count: Option<i32>,
+    pub flavor: Option<String>,
+    pub image: Option<String>,
+    pub docker_volume_size: Option<i32>,
+}
+
+/// Which default group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultRole {
+    Master,
+    Worker,
+}
+
+impl DefaultRole {
+    /// The group's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Master => DEFAULT_MASTER,
+            Self::Worker => DEFAULT_WORKER,
+        }
+    }
+
+    /// The group's role word.
+    pub fn role(self) -> &'static str {
+        match self {
+            Self::Master => MASTER,
+            Self::Worker => WORKER,
+        }
+    }
+}
+
+/// Columns that change after creation; an absent field leaves its column alone.
+#[derive(Clone, Debug, Default, AsChangeset)]
+#[diesel(table_name = nodegroup)]
+pub struct NodegroupChange {
+    pub status: Option<String>,
+    pub status_reason: Option<Option<String>>,
+    pub stack_id: Option<Option<String>>,
+    pub node_addresses: Option<String>,
+    pub node_count: Option<i32>,
+}
+
+impl NodegroupChange {
+    /// A change of status with its reason (none clears the reason).
+    pub fn status(status: Status, reason: Option<String>) -> Self {
+        Self { status: Some(status.as_str().into()), status_reason: Some(reason), ..Self::default() }
+    }
+}

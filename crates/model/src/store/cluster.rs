@@ -1,0 +1,208 @@
+//! Queries on `cluster`.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use super::page::{Page, SortDir};
+use super::scope::Scope;
+use crate::cluster::status::Status;
+use crate::cluster::{Cluster, ClusterChange, CreateSpec};
+use crate::id::{ClusterId, ProjectId, TemplateId};
+use crate::schema::cluster;
+use crate::time::{now, whole_seconds};
+
+/// Narrows a boxed query to a scope.
+macro_rules! scoped {
+    ($query:expr, $scope:expr) => {
+        match $scope {
+            Scope::All => $query,
+            Scope::Project(p) => $query.filter(cluster::project_id.eq(p.0.clone())),
+            Scope::User(u) => $query.filter(cluster::user_id.eq(u.0.clone())),
+        }
+    };
+}
+
+/// The cluster with this uuid.
+pub async fn fetch(conn: &mut Conn, scope: &Scope, id: &ClusterId) -> Result<Cluster, StoreError> {
+    find(conn, scope, id).await?.ok_or_else(|| StoreError::NotFound { what: "cluster", key: id.to_string() })
+}
+
+/// The cluster with this uuid, if the scope sees one.
+pub async fn find(conn: &mut Conn, scope: &Scope, id: &ClusterId) -> Result<Option<Cluster>, StoreError> {
+    let row = on_conn!(conn, |c| {
+        let query = cluster::table.select(Cluster::as_select()).filter(cluster::uuid.eq(id.as_str())).into_boxed();
+        scoped!(query, scope).first(&mut **c).await.optional()
+    })?;
+    Ok(row)
+}
+
+/// The one cluster with this name.
+///
+/// # Errors
+/// [`StoreError::NotFound`] or [`StoreError::Ambiguous`].
+pub async fn fetch_by_name(conn: &mut Conn, scope: &Scope, name: &str) -> Result<Cluster, StoreError> {
+    let mut rows: Vec<Cluster> = on_conn!(conn, |c| {
+        let query = cluster::table.select(Cluster::as_select()).filter(cluster::name.eq(name)).limit(2).into_boxed();
+        scoped!(query, scope).load(&mut **c).await
+    })?;
+    match (rows.pop(), rows.is_empty()) {
+        (Some(row), true) => Ok(row),
+        (Some(_), false) => Err(StoreError::Ambiguous { what: "cluster", key: name.into() }),
+        (None, _) => Err(StoreError::NotFound { what: "cluster", key: name.into() }),
+    }
+}
+
+/// Orders by a column and then by id, and cuts at the marker row: strictly behind it in that order. NULLs sort first on both databases.
+macro_rules! paged {
+    ($query:ident, $page:expr, $marker:expr, $table:ident, $($column:ident),+) => {{
+        let ascending = $page.sort_dir == SortDir::Asc;
+        match $page.sort_key.as_str() {
+            "id" => {
+                if let Some(m) = $marker {
+                    $query = if ascending { $query.filter($table::id.gt(m.id)) } else { $query.filter($table::id.lt(m.id)) };
+                }
+                Some(if ascending { $query.order($table::id.asc()) } else { $query.order($table::id.desc()) })
+            }
+            $(stringify!($column) => {
+                if let Some(m) = $marker {
+                    let value = m.$column.clone();
+                    // "Behind the marker" in SQL that knows NULLs sort first.
+                    $query = match (ascending, value) {
+                        (true, Some(v)) => $query.filter(
+                            $table::$column.gt(v.clone()).or($table::$column.eq(v).and($table::id.gt(m.id))).assume_not_null(),
+                        ),
+                        (true, None) => $query.filter(
+                            $table::$column.is_not_null().or($table::$column.is_null().and($table::id.gt(m.id))),
+                        ),
+                        (false, Some(v)) => $query.filter(
+                            $table::$column.lt(v.clone()).assume_not_null()
+                                .or($table::$column.eq(v).assume_not_null().and($table::id.lt(m.id)))
+                                .or($table::$column.is_null()),
+                        ),
+                        (false, None) => $query.filter($table::$column.is_null().and($table::id.lt(m.id))),
+                    };
+                }
+                Some(if ascending {
+                    $query.order(($table::$column.asc(), $table::id.asc()))
+                } else {
+                    $query.order(($table::$column.desc(), $table::id.desc()))
+                })
+            })+
+            _ => None,
+        }
+    }};
+}
+pub(super) use paged;
+
+/// One page.
+///
+/// # Errors
+/// [`StoreError::NotFound`] for a marker outside the scope, [`StoreError::BadSortKey`].
+pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Cluster>, StoreError> {
+    let marker = match &page.marker {
+        Some(uuid) => Some(fetch(conn, scope, &ClusterId::new(uuid.clone())).await?),
+        None => None,
+    };
+    let bad = || StoreError::BadSortKey { what: "cluster", key: page.sort_key.clone() };
+    let rows = on_conn!(conn, |c| {
+        let mut query = cluster::table.select(Cluster::as_select()).limit(page.limit).into_boxed();
+        query = scoped!(query, scope);
+        let sorted = paged!(
+            query, page, &marker, cluster, name, cluster_template_id, api_address, stack_id, project_id, user_id, status, discovery_url,
+            status_reason, create_timeout, coe_version, container_version, keypair, docker_volume_size, labels, master_flavor_id, flavor_id,
+            health_status, health_status_reason, fixed_network, fixed_subnet, floating_ip_enabled, master_lb_enabled, created_at, updated_at
+        );
+        match sorted {
+            Some(query) => query.load(&mut **c).await?,
+            None if page.sort_key == "uuid" => {
+                let query = scoped!(cluster::table.select(Cluster::as_select()).limit(page.limit).into_boxed(), scope);
+                let at = page.marker.clone();
+                match (page.sort_dir, at) {
+                    (SortDir::Asc, Some(m)) => query.filter(cluster::uuid.gt(m)).order(cluster::uuid.asc()).load(&mut **c).await?,
+                    (SortDir::Asc, None) => query.order(cluster::uuid.asc()).load(&mut **c).await?,
+                    (SortDir::Desc, Some(m)) => query.filter(cluster::uuid.lt(m)).order(cluster::uuid.desc()).load(&mut **c).await?,
+                    (SortDir::Desc, None) => query.order(cluster::uuid.desc()).load(&mut **c).await?,
+                }
+            }
+            None => return Err(bad()),
+        }
+    });
+    Ok(rows)
+}
+
+/// Inserts a new cluster in CREATE_IN_PROGRESS.
+pub async fn insert(conn: &mut Conn, spec: &CreateSpec) -> Result<(), StoreError> {
+    let row = (
+        cluster::created_at.eq(Some(whole_seconds(now()))),
+        cluster::uuid.eq(spec.id.as_str()),
+        cluster::name.eq(&spec.name),
+        cluster::project_id.eq(&spec.project.0),
+        cluster::user_id.eq(&spec.user.0),
+        cluster::cluster_template_id.eq(spec.template.as_str()),
+        cluster::keypair.eq(&spec.keypair),
+        cluster::docker_volume_size.eq(spec.docker_volume_size),
+        cluster::labels.eq(spec.labels.column()),
+        cluster::master_flavor_id.eq(&spec.master_flavor),
+        cluster::flavor_id.eq(&spec.flavor),
+        cluster::status.eq(Status::CreateInProgress.as_str()),
+        cluster::create_timeout.eq(spec.create_timeout),
+        cluster::discovery_url.eq(&spec.discovery_url),
+        cluster::fixed_network.eq(&spec.fixed_network),
+        cluster::fixed_subnet.eq(&spec.fixed_subnet),
+        cluster::floating_ip_enabled.eq(spec.floating_ip_enabled),
+        cluster::master_lb_enabled.eq(spec.master_lb_enabled),
+        cluster::health_status.eq(&spec.health_status),
+        cluster::health_status_reason.eq(spec.health_status_reason.column()),
+    );
+    on_conn!(conn, |c| diesel::insert_into(cluster::table).values(row).execute(&mut **c).await)?;
+    Ok(())
+}
+
+/// Changes columns. The caller has made sure of his right to do so in the same transaction (an operation's claim, or the row's status).
+pub async fn record(conn: &mut Conn, id: &ClusterId, change: &ClusterChange) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        diesel::update(cluster::table.filter(cluster::uuid.eq(id.as_str())))
+            .set((change.clone(), cluster::updated_at.eq(Some(whole_seconds(now())))))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 { Err(StoreError::Stale { what: "cluster" }) } else { Ok(()) }
+}
+
+/// Moves the status if it is still what the caller saw; the first statement of every transaction that begins an operation, so that two
+/// requests for one cluster cannot both pass.
+pub async fn begin(conn: &mut Conn, id: &ClusterId, seen: Option<&str>, next: Status) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        let row = cluster::table.filter(cluster::uuid.eq(id.as_str()));
+        let set = (
+            cluster::status.eq(next.as_str()),
+            cluster::status_reason.eq(None::<String>),
+            cluster::updated_at.eq(Some(whole_seconds(now()))),
+        );
+        match seen {
+            Some(seen) => diesel::update(row.filter(cluster::status.eq(seen))).set(set).execute(&mut **c).await,
+            None => diesel::update(row.filter(cluster::status.is_null())).set(set).execute(&mut **c).await,
+        }
+    })?;
+    if rows == 0 { Err(StoreError::Stale { what: "cluster" }) } else { Ok(()) }
+}
+
+/// Removes the row. Removing what is not there is no error.
+pub async fn delete(conn: &mut Conn, id: &ClusterId) -> Result<(), StoreError> {
+    on_conn!(conn, |c| diesel::delete(cluster::table.filter(cluster::uuid.eq(id.as_str()))).execute(&mut **c).await)?;
+    Ok(())
+}
+
+/// Clusters of a project, in whatever status.
+pub async fn count(conn: &mut Conn, project: &ProjectId) -> Result<i64, StoreError> {
+    Ok(on_conn!(conn, |c| cluster::table.filter(cluster::project_id.eq(&project.0)).count().get_result(&mut **c).await)?)
+}
+
+/// Whether any cluster refers to the template.
+pub async fn any_with_template(conn: &mut Conn, template: &TemplateId) -> Result<bool, StoreError> {
+    let n: i64 =
+        on_conn!(conn, |c| cluster::table.filter(cluster::cluster_template_id.eq(template.as_str())).count().get_result(&mut **c).await)?;
+    Ok(n > 0)
+}

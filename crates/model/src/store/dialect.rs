@@ -1,0 +1,57 @@
+//! What must differ between the two databases, both variants side by side.
+
+use diesel::sql_types::{BigInt, Nullable};
+use diesel_async::RunQueryDsl;
+
+use super::connection::Conn;
+use super::error::StoreError;
+
+#[derive(diesel::QueryableByName)]
+struct Got {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    got: Option<i64>,
+}
+
+/// Waits up to `seconds` for the right to change the schema; held until [`unlock_schema`] or the end of the connection.
+///
+/// MariaDB's named locks are local to one Galera node: they keep containers behind one load balancer apart, and the statements of the
+/// migrations can be repeated, so two nodes at once do no harm. SQLite locks its file by itself.
+pub(super) async fn lock_schema(conn: &mut Conn, seconds: u32) -> Result<bool, StoreError> {
+    match conn {
+        Conn::Mysql(c) => {
+            let sql = format!("SELECT CAST(GET_LOCK('magnum-db-manage', {seconds}) AS SIGNED) AS got");
+            let row: Got = diesel::sql_query(sql).get_result(&mut **c).await?;
+            Ok(row.got == Some(1))
+        }
+        Conn::Sqlite(_) => Ok(true),
+    }
+}
+
+/// Gives the right back.
+pub(super) async fn unlock_schema(conn: &mut Conn) -> Result<(), StoreError> {
+    match conn {
+        Conn::Mysql(c) => {
+            let _: Got = diesel::sql_query("SELECT CAST(RELEASE_LOCK('magnum-db-manage') AS SIGNED) AS got").get_result(&mut **c).await?;
+            Ok(())
+        }
+        Conn::Sqlite(_) => Ok(()),
+    }
+}
+
+/// How many of the named tables exist.
+pub(super) async fn count_tables(conn: &mut Conn, names: &[&str]) -> Result<i64, StoreError> {
+    let list = names.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
+    let row: Got = match conn {
+        Conn::Mysql(c) => {
+            let sql = format!(
+                "SELECT CAST(COUNT(*) AS SIGNED) AS got FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({list})"
+            );
+            diesel::sql_query(sql).get_result(&mut **c).await?
+        }
+        Conn::Sqlite(c) => {
+            let sql = format!("SELECT COUNT(*) AS got FROM sqlite_master WHERE type = 'table' AND name IN ({list})");
+            diesel::sql_query(sql).get_result(&mut **c).await?
+        }
+    };
+    Ok(row.got.unwrap_or(0))
+}

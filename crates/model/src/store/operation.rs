@@ -1,0 +1,272 @@
+//! Queries on `operation`: the record of work, and who may work on it.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use super::event;
+use crate::id::{ClusterId, OperationId};
+use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationState, Progress};
+use crate::schema::operation;
+use crate::time::{millis, now};
+
+const STALE: StoreError = StoreError::Stale { what: "operation" };
+
+/// Stores an accepted request, due at once.
+pub async fn insert(conn: &mut Conn, new: &NewOperation) -> Result<(), StoreError> {
+    let at = millis(now());
+    let deadline = at.saturating_add(i64::try_from(new.deadline.as_millis()).unwrap_or(i64::MAX));
+    let row = (
+        operation::uuid.eq(new.id.as_str()),
+        operation::kind.eq(new.kind.as_str()),
+        operation::cluster_uuid.eq(new.cluster.as_str()),
+        operation::project_id.eq(&new.project.0),
+        operation::user_id.eq(&new.user.0),
+        operation::request_id.eq(&new.request_id),
+        operation::state.eq(OperationState::Queued.as_str()),
+        operation::step.eq("accepted"),
+        operation::attempt.eq(0),
+        operation::generation.eq(1),
+        operation::due_ms.eq(at),
+        operation::deadline_ms.eq(deadline),
+        operation::progress_done.eq(0),
+        operation::progress_total.eq(0),
+        operation::payload.eq(serde_json::to_string(&new.payload).expect("a payload is plain data")),
+        operation::sealed_token.eq(&new.sealed_token),
+        operation::created_ms.eq(at),
+        operation::updated_ms.eq(at),
+    );
+    on_conn!(conn, |c| diesel::insert_into(operation::table).values(row).execute(&mut **c).await)?;
+    event::append(conn, &new.id, &new.cluster, "accepted", new.kind.as_str()).await
+}
+
+/// The operation with this uuid.
+pub async fn find(conn: &mut Conn, id: &OperationId) -> Result<Option<Operation>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        operation::table.select(Operation::as_select()).filter(operation::uuid.eq(id.as_str())).first(&mut **c).await.optional()
+    })?)
+}
+
+/// Operations of a cluster that have not ended, in order of acceptance.
+pub async fn unfinished(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Operation>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        operation::table
+            .select(Operation::as_select())
+            .filter(operation::cluster_uuid.eq(cluster.as_str()))
+            .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .order(operation::id.asc())
+            .load(&mut **c)
+            .await
+    })?)
+}
+
+/// Operations that are due and that nobody holds, oldest due time first.
+pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<OperationId>, StoreError> {
+    let ids: Vec<String> = on_conn!(conn, |c| {
+        operation::table
+            .select(operation::uuid)
+            .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .filter(operation::due_ms.le(at_ms))
+            .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms)))
+            .order((operation::due_ms.asc(), operation::id.asc()))
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(ids.into_iter().map(OperationId::new).collect())
+}
+
+/// Takes an operation for `owner` until `lease_ms`, if it is due, free (or its lease has run out) and nothing earlier on its cluster is
+/// unfinished or still held.
+///
+/// "Still held" matters for operations that were superseded: whoever worked on one may be in the middle of a call to the cloud, and the
+/// operation that took over must not look at the cloud before that call has ended, or its lease has.
+pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, lease_ms: i64) -> Result<Claimed, StoreError> {
+    let Some(found) = find(conn, id).await? else { return Ok(Claimed::NotNow) };
+    if found.finished_ms.is_some() || found.due_ms > at_ms {
+        return Ok(Claimed::NotNow);
+    }
+    let ahead: i64 = on_conn!(conn, |c| {
+        operation::table
+            .filter(operation::cluster_uuid.eq(&found.cluster_uuid))
+            .filter(operation::id.lt(found.id))
+            .filter(
+                operation::state
+                    .eq_any(OperationState::UNFINISHED)
+                    .or(operation::owner.is_not_null().and(operation::lease_ms.ge(at_ms)).assume_not_null()),
+            )
+            .count()
+            .get_result(&mut **c)
+            .await
+    })?;
+    if ahead > 0 {
+        return Ok(Claimed::NotNow);
+    }
+    let rows = on_conn!(conn, |c| {
+        diesel::update(
+            operation::table
+                .filter(operation::uuid.eq(id.as_str()))
+                .filter(operation::generation.eq(found.generation))
+                .filter(operation::state.eq_any(OperationState::UNFINISHED))
+                .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms))),
+        )
+        .set((
+            operation::owner.eq(owner),
+            operation::lease_ms.eq(lease_ms),
+            operation::generation.eq(found.generation + 1),
+            operation::attempt.eq(found.attempt + 1),
+            operation::state.eq(OperationState::Running.as_str()),
+            operation::updated_ms.eq(at_ms),
+        ))
+        .execute(&mut **c)
+        .await
+    })?;
+    if rows == 0 {
+        return Ok(Claimed::NotNow);
+    }
+    let claim = Claim { operation: id.clone(), owner: owner.to_owned(), generation: found.generation + 1 };
+    let kind = if found.owner.is_some() { "taken_over" } else { "claimed" };
+    event::append(conn, id, &found.cluster_id(), kind, owner).await?;
+    let row = find(conn, id).await?.ok_or(STALE)?;
+    Ok(Claimed::Ours(Box::new(row), claim))
+}
+
+/// The rows a claim still holds.
+macro_rules! held {
+    ($claim:expr) => {
+        operation::table
+            .filter(operation::uuid.eq($claim.operation.as_str()))
+            .filter(operation::generation.eq($claim.generation))
+            .filter(operation::owner.eq(&$claim.owner))
+            .filter(operation::state.eq(OperationState::Running.as_str()))
+    };
+}
+
+/// Lengthens the lease.
+///
+/// # Errors
+/// [`StoreError::Stale`] when the claim no longer holds: stop before the next effect.
+pub async fn heartbeat(conn: &mut Conn, claim: &Claim, lease_ms: i64) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?;
+    if rows == 0 { Err(STALE) } else { Ok(()) }
+}
+
+/// Records how far the work has come; also the guard that every transaction of a conductor begins with.
+///
+/// # Errors
+/// [`StoreError::Stale`].
+pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        diesel::update(held!(claim))
+            .set((
+                operation::step.eq(progress.step),
+                operation::waiting_for.eq(&progress.waiting_for),
+                operation::progress_done.eq(progress.done),
+                operation::progress_total.eq(progress.total),
+                operation::updated_ms.eq(millis(now())),
+            ))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 { Err(STALE) } else { Ok(()) }
+}
+
+/// Wipes the caller's token: what it was kept for is done.
+pub async fn forget_token(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
+    let rows =
+        on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::sealed_token.eq(None::<String>)).execute(&mut **c).await)?;
+    if rows == 0 { Err(STALE) } else { Ok(()) }
+}
+
+/// Ends the operation.
+///
+/// # Errors
+/// [`StoreError::Stale`].
+pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending: &Ending) -> Result<(), StoreError> {
+    let at = millis(now());
+    let (code, reason) = match ending {
+        Ending::Succeeded => (None, None),
+        Ending::Failed { code, reason } => (Some(code.as_str()), Some(reason.as_str())),
+    };
+    let rows = on_conn!(conn, |c| {
+        diesel::update(held!(claim))
+            .set((
+                operation::state.eq(ending.state().as_str()),
+                operation::step.eq("ended"),
+                operation::waiting_for.eq(None::<String>),
+                operation::outcome_code.eq(code),
+                operation::outcome_reason.eq(reason),
+                operation::sealed_token.eq(None::<String>),
+                operation::owner.eq(None::<String>),
+                operation::lease_ms.eq(None::<i64>),
+                operation::updated_ms.eq(at),
+                operation::finished_ms.eq(Some(at)),
+            ))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 {
+        return Err(STALE);
+    }
+    event::append(conn, &claim.operation, cluster, "ended", reason.unwrap_or("succeeded")).await
+}
+
+/// Gives an operation back, due at `due_ms`, whoever may take it next. Also ends the hold on one that was superseded meanwhile; gives
+/// nothing back that somebody else holds by now.
+pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::update(
+            operation::table.filter(operation::uuid.eq(claim.operation.as_str())).filter(operation::owner.eq(&claim.owner)),
+        )
+        .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
+        .execute(&mut **c)
+        .await
+    })?;
+    Ok(())
+}
+
+/// Ends every unfinished operation of a cluster in favour of `by`. Whoever works on one keeps his lease until he notices (his next write
+/// is stale) or until it runs out; `by` cannot be claimed before.
+pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -> Result<(), StoreError> {
+    let at = millis(now());
+    for found in unfinished(conn, cluster).await? {
+        if found.uuid == by.as_str() {
+            continue;
+        }
+        let rows = on_conn!(conn, |c| {
+            diesel::update(
+                operation::table
+                    .filter(operation::uuid.eq(&found.uuid))
+                    .filter(operation::generation.eq(found.generation))
+                    .filter(operation::state.eq(&found.state)),
+            )
+            .set((
+                operation::state.eq(OperationState::Superseded.as_str()),
+                operation::generation.eq(found.generation + 1),
+                operation::sealed_token.eq(None::<String>),
+                operation::outcome_reason.eq(format!("superseded by {by}")),
+                operation::updated_ms.eq(at),
+                operation::finished_ms.eq(Some(at)),
+            ))
+            .execute(&mut **c)
+            .await
+        })?;
+        if rows == 0 {
+            return Err(STALE);
+        }
+        event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
+    }
+    Ok(())
+}
+
+/// Makes an operation due now (a retry, or a doorbell that rang too early).
+pub async fn hasten(conn: &mut Conn, id: &OperationId) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::update(operation::table.filter(operation::uuid.eq(id.as_str())))
+            .set(operation::due_ms.eq(millis(now())))
+            .execute(&mut **c)
+            .await
+    })?;
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Queries on `magnum_service`, the heartbeats.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use crate::schema::magnum_service;
+use crate::service::{CONDUCTOR, Service};
+use crate::time::{now, whole_seconds};
+
+/// Services at most in a list; far more hosts than any deployment has.
+const LIST_LIMIT: i64 = 10_000;
+
+/// Says that the conductor on `host` is alive.
+pub async fn beat(conn: &mut Conn, host: &str) -> Result<(), StoreError> {
+    let at = whole_seconds(now());
+    on_conn!(conn, |c| {
+        let rows = diesel::update(
+            magnum_service::table.filter(magnum_service::host.eq(host)).filter(magnum_service::binary.eq(CONDUCTOR)),
+        )
+        .set((
+            magnum_service::report_count.eq(magnum_service::report_count + 1),
+            magnum_service::last_seen_up.eq(Some(at)),
+            magnum_service::updated_at.eq(Some(at)),
+        ))
+        .execute(&mut **c)
+        .await?;
+        if rows == 0 {
+            diesel::insert_into(magnum_service::table)
+                .values((
+                    magnum_service::created_at.eq(Some(at)),
+                    magnum_service::report_count.eq(1),
+                    magnum_service::host.eq(host),
+                    magnum_service::binary.eq(CONDUCTOR),
+                    magnum_service::disabled.eq(false),
+                    magnum_service::forced_down.eq(false),
+                    magnum_service::last_seen_up.eq(Some(at)),
+                ))
+                .execute(&mut **c)
+                .await?;
+        }
+    });
+    Ok(())
+}
+
+/// All services.
+pub async fn list(conn: &mut Conn) -> Result<Vec<Service>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        magnum_service::table.select(Service::as_select()).order(magnum_service::id.asc()).limit(LIST_LIMIT).load(&mut **c).await
+    })?)
+}

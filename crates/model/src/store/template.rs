@@ -1,0 +1,176 @@
+//! Queries on `cluster_template`.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use super::page::{Page, SortDir};
+use super::scope::Scope;
+use super::{cluster as clusters, cluster::paged};
+use crate::id::TemplateId;
+use crate::schema::cluster_template;
+use crate::template::ClusterTemplate;
+
+/// Which templates a query sees: the caller's own, and the public ones as far as they are not hidden from him.
+#[derive(Clone, Debug)]
+pub struct Visible {
+    pub own: Scope,
+    /// Public templates of others too.
+    pub public: bool,
+    /// Hidden public ones as well (admins).
+    pub hidden: bool,
+}
+
+macro_rules! visible {
+    ($query:expr, $visible:expr) => {{
+        let query = $query;
+        let public = cluster_template::public.eq(true);
+        let shown = cluster_template::hidden.eq(false).or(cluster_template::hidden.is_null());
+        match (&$visible.own, $visible.public, $visible.hidden) {
+            (Scope::All, _, _) => query,
+            (Scope::Project(p), true, true) => query.filter(cluster_template::project_id.eq(p.0.clone()).or(public)),
+            (Scope::Project(p), true, false) => query.filter(cluster_template::project_id.eq(p.0.clone()).or(public.and(shown))),
+            (Scope::Project(p), false, _) => query.filter(cluster_template::project_id.eq(p.0.clone())),
+            (Scope::User(u), true, true) => query.filter(cluster_template::user_id.eq(u.0.clone()).or(public)),
+            (Scope::User(u), true, false) => query.filter(cluster_template::user_id.eq(u.0.clone()).or(public.and(shown))),
+            (Scope::User(u), false, _) => query.filter(cluster_template::user_id.eq(u.0.clone())),
+        }
+    }};
+}
+
+/// The template with this uuid, if visible.
+pub async fn find(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Result<Option<ClusterTemplate>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        let query = cluster_template::table
+            .select(ClusterTemplate::as_select())
+            .filter(cluster_template::uuid.eq(id.as_str()))
+            .into_boxed();
+        visible!(query, visible).first(&mut **c).await.optional()
+    })?)
+}
+
+/// The template with this uuid.
+pub async fn fetch(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Result<ClusterTemplate, StoreError> {
+    find(conn, visible, id).await?.ok_or_else(|| StoreError::NotFound { what: "cluster template", key: id.to_string() })
+}
+
+/// The one visible template with this name.
+pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Result<ClusterTemplate, StoreError> {
+    let mut rows: Vec<ClusterTemplate> = on_conn!(conn, |c| {
+        let query = cluster_template::table
+            .select(ClusterTemplate::as_select())
+            .filter(cluster_template::name.eq(name))
+            .limit(2)
+            .into_boxed();
+        visible!(query, visible).load(&mut **c).await
+    })?;
+    match (rows.pop(), rows.is_empty()) {
+        (Some(row), true) => Ok(row),
+        (Some(_), false) => Err(StoreError::Ambiguous { what: "cluster template", key: name.into() }),
+        (None, _) => Err(StoreError::NotFound { what: "cluster template", key: name.into() }),
+    }
+}
+
+/// The templates with these uuids, whoever owns them (for the label differences of a cluster list).
+pub async fn by_ids(conn: &mut Conn, ids: &[&str]) -> Result<Vec<ClusterTemplate>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(on_conn!(conn, |c| {
+        cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::uuid.eq_any(ids)).load(&mut **c).await
+    })?)
+}
+
+/// One page.
+pub async fn list(conn: &mut Conn, visible: &Visible, page: &Page) -> Result<Vec<ClusterTemplate>, StoreError> {
+    let marker = match &page.marker {
+        Some(uuid) => Some(fetch(conn, visible, &TemplateId::new(uuid.clone())).await?),
+        None => None,
+    };
+    Ok(on_conn!(conn, |c| {
+        let mut query = cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed();
+        query = visible!(query, visible);
+        let sorted = paged!(
+            query, page, &marker, cluster_template, name, flavor_id, keypair_id, image_id, external_network_id, dns_nameserver,
+            apiserver_port, project_id, user_id, docker_volume_size, fixed_network, master_flavor_id, cluster_distro, coe, http_proxy,
+            https_proxy, no_proxy, registry_enabled, network_driver, labels, tls_disabled, public, server_type, volume_driver,
+            insecure_registry, docker_storage_driver, master_lb_enabled, fixed_subnet, floating_ip_enabled, hidden, tags, driver,
+            created_at, updated_at
+        );
+        match sorted {
+            Some(query) => query.load(&mut **c).await?,
+            None if page.sort_key == "uuid" => {
+                let query = visible!(
+                    cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed(),
+                    visible
+                );
+                let uuid = cluster_template::uuid;
+                match (page.sort_dir, page.marker.clone()) {
+                    (SortDir::Asc, Some(m)) => query.filter(uuid.gt(m)).order(uuid.asc()).load(&mut **c).await?,
+                    (SortDir::Asc, None) => query.order(uuid.asc()).load(&mut **c).await?,
+                    (SortDir::Desc, Some(m)) => query.filter(uuid.lt(m)).order(uuid.desc()).load(&mut **c).await?,
+                    (SortDir::Desc, None) => query.order(uuid.desc()).load(&mut **c).await?,
+                }
+            }
+            None => return Err(StoreError::BadSortKey { what: "cluster template", key: page.sort_key.clone() }),
+        }
+    }))
+}
+
+/// Inserts a template (its `id` is assigned by the database).
+///
+/// # Errors
+/// [`StoreError::Duplicate`] when the uuid is taken.
+pub async fn insert(conn: &mut Conn, row: &ClusterTemplate) -> Result<(), StoreError> {
+    let result = on_conn!(conn, |c| diesel::insert_into(cluster_template::table).values(row).execute(&mut **c).await);
+    match result.map_err(StoreError::from) {
+        Err(StoreError::Duplicate { .. }) => Err(StoreError::Duplicate { what: "a cluster template with this uuid" }),
+        Err(error) => Err(error),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Writes a changed template over its row, if the row is still as `seen` (nobody else has written since).
+pub async fn replace(conn: &mut Conn, seen: &ClusterTemplate, row: &ClusterTemplate) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        let target = cluster_template::table.filter(cluster_template::id.eq(seen.id));
+        match seen.updated_at {
+            Some(at) => diesel::update(target.filter(cluster_template::updated_at.eq(at))).set(row).execute(&mut **c).await,
+            None => diesel::update(target.filter(cluster_template::updated_at.is_null())).set(row).execute(&mut **c).await,
+        }
+    })?;
+    if rows == 0 { Err(StoreError::Stale { what: "cluster template" }) } else { Ok(()) }
+}
+
+/// Whether a cluster refers to it.
+pub async fn is_in_use(conn: &mut Conn, id: &TemplateId) -> Result<bool, StoreError> {
+    clusters::any_with_template(conn, id).await
+}
+
+/// Removes a template that no cluster refers to.
+///
+/// # Errors
+/// [`StoreError::InUse`].
+pub async fn delete(conn: &mut Conn, id: &TemplateId) -> Result<(), StoreError> {
+    // Delete first, look after: the row lock keeps a cluster create, which touches the template (see `touch`), behind us.
+    on_conn!(conn, |c| diesel::delete(cluster_template::table.filter(cluster_template::uuid.eq(id.as_str()))).execute(&mut **c).await)?;
+    if is_in_use(conn, id).await? {
+        return Err(StoreError::InUse { what: "cluster template", key: id.to_string() });
+    }
+    Ok(())
+}
+
+/// Locks the template's row against deletion for the rest of the transaction, by a write that changes nothing.
+///
+/// # Errors
+/// [`StoreError::NotFound`] when it has gone meanwhile.
+pub async fn touch(conn: &mut Conn, id: &TemplateId) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        diesel::update(cluster_template::table.filter(cluster_template::uuid.eq(id.as_str())))
+            .set(cluster_template::uuid.eq(id.as_str()))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 { Err(StoreError::NotFound { what: "cluster template", key: id.to_string() }) } else { Ok(()) }
+}

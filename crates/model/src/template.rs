@@ -1,0 +1,79 @@
+//! The cluster template row.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use crate::id::TemplateId;
+use crate::json::Labels;
+use crate::schema::cluster_template;
+
+/// A row of upstream's `cluster_template` table, as stored.
+#[derive(Clone, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = cluster_template)]
+#[diesel(treat_none_as_null = true)]
+pub struct ClusterTemplate {
+    pub created_at: Option<NaiveDateTime>,
+    pub updated_at: Option<NaiveDateTime>,
+    #[diesel(skip_insertion, skip_update)]
+    pub id: i32,
+    pub uuid: String,
+    pub name: Option<String>,
+    pub flavor_id: Option<String>,
+    pub keypair_id: Option<String>,
+    pub image_id: Option<String>,
+    pub external_network_id: Option<String>,
+    pub dns_nameserver: Option<String>,
+    pub apiserver_port: Option<i32>,
+    pub project_id: Option<String>,
+    pub user_id: Option<String>,
+    pub docker_volume_size: Option<i32>,
+    pub fixed_network: Option<String>,
+    pub master_flavor_id: Option<String>,
+    pub cluster_distro: Option<String>,
+    pub coe: Option<String>,
+    pub http_proxy: Option<String>,
+    pub https_proxy: Option<String>,
+    pub no_proxy: Option<String>,
+    pub registry_enabled: Option<bool>,
+    pub network_driver: Option<String>,
+    pub labels: Option<String>,
+    pub tls_disabled: Option<bool>,
+    pub public: Option<bool>,
+    pub server_type: Option<String>,
+    pub volume_driver: Option<String>,
+    pub insecure_registry: Option<String>,
+    pub docker_storage_driver: Option<String>,
+    pub master_lb_enabled: Option<bool>,
+    pub fixed_subnet: Option<String>,
+    pub floating_ip_enabled: Option<bool>,
+    pub hidden: Option<bool>,
+    pub tags: Option<String>,
+    pub driver: Option<String>,
+}
+
+impl ClusterTemplate {
+    /// The public id.
+    pub fn template_id(&self) -> TemplateId {
+        TemplateId::new(self.uuid.clone())
+    }
+
+    /// The labels.
+    pub fn labels(&self) -> Labels {
+        Labels::read(self.labels.as_deref())
+    }
+
+    /// Visible to all projects (NULL reads as false).
+    pub fn is_public(&self) -> bool {
+        self.public.unwrap_or(false)
+    }
+
+    /// Kept out of lists and out of use by others (NULL reads as false).
+    pub fn is_hidden(&self) -> bool {
+        self.hidden.unwrap_or(false)
+    }
+
+    /// Whether Kubernetes' API is served without TLS (NULL reads as false).
+    pub fn is_tls_disabled(&self) -> bool {
+        self.tls_disabled.unwrap_or(false)
+    }
+}

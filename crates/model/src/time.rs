@@ -1,0 +1,26 @@
+//! Time, always an argument of what decides something: UTC, in two resolutions.
+//!
+//! Upstream's tables hold DATETIME in whole seconds; ours hold milliseconds since the epoch.
+
+use chrono::{DateTime, NaiveDateTime, Timelike, Utc};
+
+/// Now, to the millisecond.
+pub fn now() -> DateTime<Utc> {
+    Utc::now()
+}
+
+/// Cut to whole seconds, as upstream's columns keep it (SQLite would keep nanoseconds, MariaDB would not).
+pub fn whole_seconds(at: DateTime<Utc>) -> NaiveDateTime {
+    let naive = at.naive_utc();
+    naive.with_nanosecond(0).unwrap_or(naive)
+}
+
+/// Milliseconds since the epoch.
+pub fn millis(at: DateTime<Utc>) -> i64 {
+    at.timestamp_millis()
+}
+
+/// The time that [`millis`] wrote.
+pub fn from_millis(ms: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(ms).unwrap_or_default()
+}
