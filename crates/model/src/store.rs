@@ -52,22 +52,25 @@ impl Store {
     }
 
     /// Lends a connection for reading. A connection that turns out to be lost is replaced once.
-    pub async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
+    pub fn read<'a, T, F>(&'a self, query: F) -> impl Future<Output = Result<T, StoreError>> + Send + 'a
     where
-        F: AsyncFn(&mut Conn) -> Result<T, StoreError>,
+        for<'c> F: AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
+        T: Send + 'a,
     {
-        let mut conn = self.db.get().await?;
-        match query(&mut conn).await {
-            Err(error) if error.is_connection_lost() => {
-                conn.discard();
-                let mut fresh = self.db.get().await?;
-                let second = query(&mut fresh).await;
-                if second.as_ref().is_err_and(StoreError::is_connection_lost) {
-                    fresh.discard();
+        async move {
+            let mut conn = self.db.get().await?;
+            match query.answer(&mut conn).await {
+                Err(error) if error.is_connection_lost() => {
+                    conn.discard();
+                    let mut fresh = self.db.get().await?;
+                    let second = query.answer(&mut fresh).await;
+                    if second.as_ref().is_err_and(StoreError::is_connection_lost) {
+                        fresh.discard();
+                    }
+                    second
                 }
-                second
+                result => result,
             }
-            result => result,
         }
     }
 
@@ -76,45 +79,72 @@ impl Store {
     /// # Errors
     /// What `change` returned (nothing was stored), [`StoreError::Busy`] when the database made it give way each time, or
     /// [`StoreError::Unavailable`]; after a lost connection during commit it is not known whether the change was stored.
-    pub async fn write<T, F>(&self, change: F) -> Result<T, StoreError>
+    pub fn write<'a, T, F>(&'a self, change: F) -> impl Future<Output = Result<T, StoreError>> + Send + 'a
     where
-        F: AsyncFn(&mut Conn) -> Result<T, StoreError>,
+        for<'c> F: AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
+        T: Send + 'a,
     {
-        let mut tries = 1;
-        loop {
-            let mut conn = self.db.get().await?;
-            let result = match conn.begin().await {
-                Ok(()) => match change(&mut conn).await {
-                    Ok(value) => conn.commit().await.map(|()| value),
-                    Err(error) => {
-                        if conn.rollback().await.is_err() {
-                            conn.discard();
-                            return Err(error);
+        async move {
+            let mut tries = 1;
+            loop {
+                let mut conn = self.db.get().await?;
+                let result = match conn.begin().await {
+                    Ok(()) => match change.answer(&mut conn).await {
+                        Ok(value) => conn.commit().await.map(|()| value),
+                        Err(error) => {
+                            if conn.rollback().await.is_err() {
+                                conn.discard();
+                                return Err(error);
+                            }
+                            Err(error)
                         }
-                        Err(error)
-                    }
-                },
-                Err(error) if error.is_connection_lost() && tries < WRITE_TRIES => {
-                    conn.discard();
-                    tries += 1;
-                    continue;
-                }
-                Err(error) => Err(error),
-            };
-            match result {
-                Err(StoreError::Busy(_)) if tries < WRITE_TRIES => {
-                    drop(conn);
-                    tokio::time::sleep(Duration::from_millis(u64::from(rand::random_range(5..20 * tries)))).await;
-                    tries += 1;
-                }
-                Err(error) => {
-                    if error.is_connection_lost() {
+                    },
+                    Err(error) if error.is_connection_lost() && tries < WRITE_TRIES => {
                         conn.discard();
+                        tries += 1;
+                        continue;
                     }
-                    return Err(error);
+                    Err(error) => Err(error),
+                };
+                match result {
+                    Err(StoreError::Busy(_)) if tries < WRITE_TRIES => {
+                        drop(conn);
+                        tokio::time::sleep(Duration::from_millis(u64::from(rand::random_range(5..20 * tries)))).await;
+                        tries += 1;
+                    }
+                    Err(error) => {
+                        if error.is_connection_lost() {
+                            conn.discard();
+                        }
+                        return Err(error);
+                    }
+                    ok => return ok,
                 }
-                ok => return ok,
             }
         }
+    }
+}
+
+/// An async closure that can be called again and whose future may move between threads.
+///
+/// Only a bound: `AsyncFn` alone cannot say that its future is `Send`. Implemented by every `async |conn| …` that borrows what it needs
+/// (not `async move`, whose future would borrow from the closure itself).
+pub trait Query<A, R>: Fn(A) -> Self::Answer {
+    /// The closure's future.
+    type Answer: Future<Output = R>;
+
+    /// Calls it.
+    fn answer(&self, argument: A) -> Self::Answer;
+}
+
+impl<F, A, Fut, R> Query<A, R> for F
+where
+    F: Fn(A) -> Fut,
+    Fut: Future<Output = R>,
+{
+    type Answer = Fut;
+
+    fn answer(&self, argument: A) -> Fut {
+        self(argument)
     }
 }

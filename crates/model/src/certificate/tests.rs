@@ -32,7 +32,8 @@ fn csr(extensions: impl FnOnce() -> Vec<X509Extension>) -> String {
 }
 
 fn text(pem: &str) -> String {
-    String::from_utf8(X509::from_pem(pem.as_bytes()).unwrap().to_text().unwrap()).unwrap()
+    // OpenSSL versions differ in the blanks around "=".
+    String::from_utf8(X509::from_pem(pem.as_bytes()).unwrap().to_text().unwrap()).unwrap().replace(" = ", "=")
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn an_authority_and_its_client_are_as_upstream_makes_them() {
     let certificate = X509::from_pem(client.certificate.as_bytes()).unwrap();
     assert!(certificate.verify(&opened.certificate().public_key().unwrap()).unwrap());
     let shown = text(&client.certificate);
-    assert!(shown.contains("CN = admin") && shown.contains("O = system:masters") && shown.contains("TLS Web Client Authentication"));
+    assert!(shown.contains("CN=admin") && shown.contains("O=system:masters") && shown.contains("TLS Web Client Authentication"));
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn a_plain_request_is_signed_with_its_subject() {
     let certificate = X509::from_pem(pem.as_bytes()).unwrap();
     assert!(certificate.verify(&ca.certificate().public_key().unwrap()).unwrap());
     let shown = text(&pem);
-    assert!(shown.contains("O = system:masters") && shown.contains("X509v3 Subject Key Identifier"));
+    assert!(shown.contains("O=system:masters") && shown.contains("X509v3 Subject Key Identifier"));
 }
 
 #[test]

@@ -25,6 +25,8 @@ use crate::id::OperationId;
 const SETUP: Duration = Duration::from_secs(10);
 /// Deadline of one confirmed publish, and of an acknowledgement.
 const CALL: Duration = Duration::from_secs(5);
+/// Tries of one ring before it is left to the scan.
+const PUBLISH_TRIES: u32 = 3;
 /// Longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Deliveries of one ring before the broker drops it.
@@ -123,12 +125,13 @@ impl Listener {
 
 async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<OperationId>) {
     let mut attempt = 0u32;
+    let mut unconfirmed = None;
     loop {
         // Nothing keeps a broker from going away while nobody rings; the connection is held so that the first ring after a while is quick.
         match connect(&options, attempt).await {
             Ok((connection, channel)) => {
                 attempt = 0;
-                let ended = publish(&options, &connection, &channel, &mut rings).await;
+                let ended = publish(&options, &connection, &channel, &mut rings, &mut unconfirmed).await;
                 close(connection).await;
                 if ended {
                     return;
@@ -142,19 +145,28 @@ async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<Operat
     }
 }
 
-/// Publishes until the connection fails (false) or the last bell is gone (true). A ring whose confirmation fails is not tried again: the
-/// scan has its work by then.
-async fn publish(options: &AmqpOptions, connection: &Connection, channel: &Channel, rings: &mut mpsc::Receiver<OperationId>) -> bool {
+/// Publishes until the connection fails (false) or the last bell is gone (true). A ring that was not confirmed is sent again on the next
+/// connection, a bounded number of times: the scan has its work by then.
+async fn publish(
+    options: &AmqpOptions,
+    connection: &Connection,
+    channel: &Channel,
+    rings: &mut mpsc::Receiver<OperationId>,
+    unconfirmed: &mut Option<(OperationId, u32)>,
+) -> bool {
     let mut health = tokio::time::interval(Duration::from_secs(1));
     loop {
-        let operation = tokio::select! {
-            ring = rings.recv() => match ring { Some(operation) => operation, None => return true },
-            _ = health.tick() => {
-                if connection.status().connected() && channel.status().connected() {
-                    continue;
+        let (operation, tries) = match unconfirmed.take() {
+            Some(again) => again,
+            None => tokio::select! {
+                ring = rings.recv() => match ring { Some(operation) => (operation, 0), None => return true },
+                _ = health.tick() => {
+                    if connection.status().connected() && channel.status().connected() {
+                        continue;
+                    }
+                    return false;
                 }
-                return false;
-            }
+            },
         };
         let sent = tokio::time::timeout(CALL, async {
             channel
@@ -169,21 +181,24 @@ async fn publish(options: &AmqpOptions, connection: &Connection, channel: &Chann
                 .await
         })
         .await;
-        match sent {
-            Ok(Ok(Confirmation::Ack(None))) => tracing::debug!(operation.id = %operation, "doorbell rung"),
-            Ok(Ok(_)) => {
-                tracing::warn!(operation.id = %operation, "the broker returned a ring; the conductors' scan will find the operation");
-                return false;
+        let reason = match sent {
+            Ok(Ok(Confirmation::Ack(None))) => {
+                tracing::debug!(operation.id = %operation, "doorbell rung");
+                continue;
             }
-            Ok(Err(error)) => {
-                tracing::warn!(operation.id = %operation, %error, "failed to ring the doorbell; the conductors' scan will find the operation");
-                return false;
-            }
-            Err(_) => {
-                tracing::warn!(operation.id = %operation, "no confirmation of a ring in time; the conductors' scan will find the operation");
-                return false;
-            }
+            // A mandatory message that went nowhere is confirmed too, with the message given back.
+            Ok(Ok(Confirmation::Ack(Some(_)))) => "the queue was not there".to_owned(),
+            Ok(Ok(_)) => "the broker refused it".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no confirmation in {} s", CALL.as_secs()),
+        };
+        if tries + 1 < PUBLISH_TRIES {
+            tracing::debug!(operation.id = %operation, reason, "a ring was not confirmed, trying again");
+            *unconfirmed = Some((operation, tries + 1));
+        } else {
+            tracing::warn!(operation.id = %operation, reason, "failed to ring the doorbell; the conductors' scan will find the operation");
         }
+        return false;
     }
 }
 

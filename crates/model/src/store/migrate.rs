@@ -7,10 +7,10 @@ use diesel::migration::MigrationSource;
 use diesel::mysql::Mysql;
 use diesel::prelude::*;
 use diesel::sqlite::Sqlite as SqliteBackend;
-use diesel_async::{AsyncMigrationHarness, AsyncMysqlConnection, RunQueryDsl};
+use diesel_async::{AsyncMigrationHarness, RunQueryDsl};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
-use super::connection::{Conn, Sqlite, on_conn};
+use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::{Store, dialect};
 use crate::schema::alembic_version;
@@ -97,5 +97,3 @@ async fn revision(conn: &mut Conn) -> Result<Option<String>, StoreError> {
     Ok(on_conn!(conn, |c| alembic_version::table.select(alembic_version::version_num).first::<String>(&mut **c).await.optional())?)
 }
 
-// Named here so that a change of the pool's connection types is felt here, where their migrations are.
-const _: fn(AsyncMysqlConnection, Sqlite) = |_, _| ();

@@ -1,0 +1,10 @@
+//! The store on both databases, and the doorbell on RabbitMQ.
+//!
+//! Each test owns its database. MariaDB is found through `MAGNUM_TEST_MYSQL_URL`, RabbitMQ through `MAGNUM_TEST_AMQP_URL`; both are set by
+//! `cargo xtask test`, which starts the servers.
+
+mod doorbell;
+mod list;
+mod operation;
+mod schema;
+mod world;

@@ -1,0 +1,154 @@
+use model::cluster::status::Status;
+use model::cluster::{Cluster, ClusterChange};
+use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Progress};
+use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
+use model::time::{millis, now};
+use rstest::rstest;
+
+use crate::world::{Kind, World, accept, request, spec};
+
+const LEASE: i64 = 10_000;
+
+async fn claim(store: &Store, id: &model::id::OperationId, owner: &str, at: i64) -> Option<Claim> {
+    let claimed = store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, at + LEASE).await).await.unwrap();
+    match claimed {
+        Claimed::Ours(_, claim) => Some(claim),
+        Claimed::NotNow => None,
+    }
+}
+
+async fn fetch(store: &Store, id: &model::id::ClusterId) -> Cluster {
+    store.read(async |conn: &mut Conn| cluster::fetch(conn, &Scope::All, id).await).await.unwrap()
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_stored_with_its_groups_and_its_operation_or_not_at_all(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let good = spec("blue");
+    let id = accept(&world.store, &good).await;
+    let row = fetch(&world.store, &good.id).await;
+    assert_eq!(row.status(), Some(Status::CreateInProgress));
+    assert_eq!(row.labels.as_deref(), Some(r#"{"kube_tag": "v1.33.1"}"#));
+    assert_eq!(row.health_status_reason.as_deref(), Some("{}"));
+    let groups = world.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &good.id).await).await.unwrap();
+    assert_eq!(groups.iter().map(|g| (g.name.as_str(), g.node_count())).collect::<Vec<_>>(), [("default-master", 1), ("default-worker", 2)]);
+    assert_eq!(groups[0].node_addresses.as_deref(), Some("[]"));
+    let due = world.store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), 10).await).await.unwrap();
+    assert_eq!(due, [id]);
+
+    let half = spec("half");
+    let failed: Result<(), _> = world
+        .store
+        .write(async |conn: &mut Conn| {
+            cluster::insert(conn, &half).await?;
+            Err(StoreError::Database("stop here".into()))
+        })
+        .await;
+    assert!(failed.is_err());
+    let found = world.store.read(async |conn: &mut Conn| cluster::find(conn, &Scope::All, &half.id).await).await.unwrap();
+    assert!(found.is_none());
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    let id = accept(&world.store, &s).await;
+    let at = millis(now());
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let (store, id) = (world.store.clone(), id.clone());
+            tokio::spawn(async move { claim(&store, &id, &format!("c{n}"), at).await })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for task in tasks {
+        winners.extend(task.await.unwrap());
+    }
+    let [first] = &winners[..] else { panic!("{} claims succeeded", winners.len()) };
+
+    // Its lease runs out: somebody else takes over, and the first may not write any more.
+    assert_eq!(claim(&world.store, &id, "late", at + LEASE - 1).await, None);
+    let second = claim(&world.store, &id, "second", at + LEASE + 1).await.expect("taken over");
+    let stale = world.store.write(async |conn: &mut Conn| operation::heartbeat(conn, first, at + 5 * LEASE).await).await;
+    assert!(matches!(stale, Err(StoreError::Stale { .. })));
+    let stale = world
+        .store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, first, &Progress::default()).await?;
+            cluster::record(conn, &s.id, &ClusterChange::status(Status::CreateComplete, None)).await
+        })
+        .await;
+    assert!(matches!(stale, Err(StoreError::Stale { .. })));
+    assert_eq!(fetch(&world.store, &s.id).await.status(), Some(Status::CreateInProgress));
+
+    let ending = Ending::Failed { code: OutcomeCode::Cloud, reason: "heat said no".into() };
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, &second, &s.id, &ending).await).await.unwrap();
+    let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.unwrap().unwrap();
+    assert_eq!((row.state.as_str(), row.outcome_code.as_deref(), row.sealed_token), ("FAILED", Some("cloud"), None));
+    assert_eq!(claim(&world.store, &id, "third", at + 9 * LEASE).await, None);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delete_that_supersedes_waits_until_the_other_lets_go(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    let create = accept(&world.store, &s).await;
+    let at = millis(now());
+    let creating = claim(&world.store, &create, "creator", at).await.expect("claimed");
+
+    let delete = request(&s, OperationKind::ClusterDelete);
+    world
+        .store
+        .write(async |conn: &mut Conn| {
+            cluster::begin(conn, &s.id, Some("CREATE_IN_PROGRESS"), Status::DeleteInProgress).await?;
+            operation::supersede(conn, &s.id, &delete.id).await?;
+            operation::insert(conn, &delete).await
+        })
+        .await
+        .unwrap();
+    // The creator may be in the middle of a call to the cloud.
+    let later = millis(now());
+    assert_eq!(claim(&world.store, &delete.id, "deleter", later).await, None);
+    let stale = world.store.write(async |conn: &mut Conn| operation::heartbeat(conn, &creating, at + 5 * LEASE).await).await;
+    assert!(matches!(stale, Err(StoreError::Stale { .. })));
+    // He notices and lets go.
+    world.store.write(async |conn: &mut Conn| operation::release(conn, &creating, later).await).await.unwrap();
+    let deleting = claim(&world.store, &delete.id, "deleter", later).await.expect("claimed");
+    // A begin that saw another status is refused.
+    let stale = world
+        .store
+        .write(async |conn: &mut Conn| cluster::begin(conn, &s.id, Some("CREATE_COMPLETE"), Status::DeleteInProgress).await)
+        .await;
+    assert!(matches!(stale, Err(StoreError::Stale { .. })));
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, &deleting, &s.id, &Ending::Succeeded).await).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_holders_lease_keeps_the_delete_waiting_only_so_long() {
+    let world = World::new(Kind::Sqlite).await;
+    let s = spec("blue");
+    let create = accept(&world.store, &s).await;
+    let at = millis(now());
+    claim(&world.store, &create, "creator", at).await.expect("claimed");
+    let delete = request(&s, OperationKind::ClusterDelete);
+    world
+        .store
+        .write(async |conn: &mut Conn| {
+            operation::supersede(conn, &s.id, &delete.id).await?;
+            operation::insert(conn, &delete).await
+        })
+        .await
+        .unwrap();
+    assert_eq!(claim(&world.store, &delete.id, "deleter", at + LEASE - 1).await, None);
+    assert!(claim(&world.store, &delete.id, "deleter", at + LEASE + 1000).await.is_some());
+}
