@@ -1,1 +1,89 @@
-fn main() {}
+//! The commands of this checkout: `cargo xtask <command>`.
+//!
+//! It needs nothing but the Rust toolchain to build and knows none of our crates, because it must run first on a fresh
+//! machine and find out what the other crates need. It never leaves a process behind and never stops one that it did
+//! not start: processes are held by pid in a folder of their own, never looked up by name.
+
+mod bench;
+mod cargo;
+mod ci;
+mod demo;
+mod dev;
+mod keep;
+mod lab;
+mod paths;
+mod prerequisites;
+mod process;
+mod servers;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Build, try and test this checkout",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The main job in one command: a cluster from nothing to CREATE_COMPLETE and back, on the embedded system
+    Demo {
+        /// Handed to the demo
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Run the embedded system in the foreground and print what to export for the `openstack` client
+    Dev {
+        /// Handed to magnum-standalone
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// A real OpenStack on loopback (root on Debian; see tests/lab/README.md)
+    #[command(subcommand)]
+    Lab(lab::Command),
+    /// A private MariaDB and RabbitMQ for tests
+    #[command(subcommand)]
+    Servers(servers::Command),
+    /// Everything: tidy, all tests on private servers, the run on the real OpenStack
+    Test(test::Options),
+    /// Layers, fences, migration twins, file sizes
+    Tidy,
+    /// What CI runs: formatting, clippy, test
+    Ci(test::Options),
+    /// Measure (release build)
+    #[command(subcommand)]
+    Bench(bench::Command),
+    /// Stops what a run started once that run has ended, however it ended (internal)
+    #[command(hide = true)]
+    Keep(keep::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Demo { args } => demo::run(&args),
+        Command::Dev { args } => dev::run(&args),
+        Command::Lab(command) => lab::run(command),
+        Command::Servers(command) => servers::run(command),
+        Command::Test(options) => test::run(&options),
+        Command::Tidy => tidy::run(),
+        Command::Ci(options) => ci::run(&options),
+        Command::Bench(command) => bench::run(&command),
+        Command::Keep(options) => keep::run(&options),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

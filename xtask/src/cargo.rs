@@ -1,0 +1,37 @@
+//! Calling cargo.
+
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::{paths, process};
+
+/// A whole build from nothing takes some 20 minutes of CPU in release.
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
+
+/// The cargo that runs us, in the checkout.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(paths::root());
+    command
+}
+
+/// Runs cargo with these arguments and returns its exit code.
+pub fn call(args: &[&str]) -> Result<u8> {
+    process::run(cargo().args(args), LIMIT).map(process::exit_code)
+}
+
+/// Runs cargo with these arguments; an error when it fails.
+pub fn must(args: &[&str]) -> Result<()> {
+    match call(args)? {
+        0 => Ok(()),
+        code => bail!("cargo {} ended with exit code {code}", args.join(" ")),
+    }
+}
+
+/// The binaries that `demo` and `dev` start.
+pub fn build_binaries() -> Result<()> {
+    must(&["build", "-p", "server", "-p", "tests", "--bins"])
+}

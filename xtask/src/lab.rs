@@ -1,0 +1,135 @@
+//! `lab`: the real OpenStack on loopback, by the scripts in tests/lab. One at a time on a machine: its ports are fixed.
+
+use std::fs::File;
+use std::process::{Command as Process, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+
+use crate::{cargo, paths, prerequisites, process};
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Install what is missing and start everything; 6 minutes the first time, later 1
+    Up,
+    /// Stop everything
+    Down {
+        /// Also remove data and configuration (not the Python environments)
+        #[arg(long)]
+        purge: bool,
+    },
+    /// Print what to export for the `openstack` client
+    Env,
+    /// One line for each process
+    Status,
+    /// Our services against the lab, driven by the `openstack` client (the lab must be up)
+    Run,
+}
+
+/// Held while a run uses the lab.
+pub struct Lock {
+    _file: File,
+}
+
+pub fn run(command: Command) -> Result<u8> {
+    match command {
+        Command::Up => {
+            let _lock = lock()?;
+            up().map(|()| 0)
+        }
+        Command::Down { purge } => down(purge).map(|()| 0),
+        Command::Env => {
+            println!("export OSLAB={}", oslab()?.display());
+            println!(". {}/tests/lab/env.sh", paths::root().display());
+            println!("as demo   # or admin, demo2, reader");
+            Ok(0)
+        }
+        Command::Status => script("status", &[], Duration::from_secs(60)),
+        Command::Run => {
+            prerequisites::ensure(&[prerequisites::BUILD])?;
+            cargo::build_binaries()?;
+            let _lock = lock()?;
+            walk()
+        }
+    }
+}
+
+/// Waits until no other run uses the lab.
+pub fn lock() -> Result<Lock> {
+    let path = paths::cache_dir()?.join("lab.lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("open {}", path.display()))?;
+    if file.try_lock().is_err() {
+        eprintln!("another run uses the lab; waiting for it");
+        if !process::wait_until(Duration::from_secs(3600), || file.try_lock().is_ok()) {
+            bail!("another run has used the lab for an hour");
+        }
+    }
+    Ok(Lock { _file: file })
+}
+
+/// Whether all of it runs.
+pub fn is_up() -> Result<bool> {
+    let mut command = prepare("status", &[])?;
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(process::run(&mut command, Duration::from_secs(60))?.success())
+}
+
+pub fn up() -> Result<()> {
+    prerequisites::ensure_lab()?;
+    must("up", &[], Duration::from_secs(3600))
+}
+
+pub fn down(purge: bool) -> Result<()> {
+    must(
+        "down",
+        if purge { &["--purge"] } else { &[] },
+        Duration::from_secs(240),
+    )
+}
+
+/// The road through the real OpenStack.
+pub fn walk() -> Result<u8> {
+    script("run", &[], Duration::from_secs(1800))
+}
+
+fn must(name: &str, args: &[&str], limit: Duration) -> Result<()> {
+    match script(name, args, limit)? {
+        0 => Ok(()),
+        code => bail!("tests/lab/{name} ended with exit code {code}"),
+    }
+}
+
+fn script(name: &str, args: &[&str], limit: Duration) -> Result<u8> {
+    process::run(&mut prepare(name, args)?, limit).map(process::exit_code)
+}
+
+fn prepare(name: &str, args: &[&str]) -> Result<Process> {
+    let mut command = Process::new("bash");
+    command
+        .arg(paths::root().join("tests/lab").join(name))
+        .args(args)
+        .stdin(Stdio::null());
+    command
+        .env("OSLAB", oslab()?)
+        .env("MAGNUM_BIN_DIR", paths::bin_dir("debug"));
+    // Whatever cloud the caller's shell points at is not this one.
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OS_"))
+    {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+fn oslab() -> Result<std::path::PathBuf> {
+    match std::env::var_os("OSLAB").filter(|v| !v.is_empty()) {
+        Some(dir) => std::path::absolute(dir).context("read OSLAB"),
+        None => Ok(paths::cache_dir()?.join("lab")),
+    }
+}

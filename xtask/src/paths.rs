@@ -1,0 +1,51 @@
+//! Where things are: the checkout, what cargo built, and the cache folder outside the checkout.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The checkout that this binary was built from. Not the environment's CARGO_MANIFEST_DIR: a test runner sets that to
+/// the package of the test which calls us.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the package folder is inside the checkout")
+}
+
+/// Where cargo puts the binaries of `profile` ("debug" or "release").
+pub fn bin_dir(profile: &str) -> PathBuf {
+    let target =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    root().join(target).join(profile)
+}
+
+/// Downloads, the lab and server data: outside the checkout, so that a second run, or another checkout, is quick.
+/// Server users (mysql, rabbitmq) must be able to walk through it.
+pub fn cache_dir() -> Result<PathBuf> {
+    let dir = match env::var_os("MAGNUM_CACHE_DIR").filter(|v| !v.is_empty()) {
+        Some(dir) => std::path::absolute(dir).context("read MAGNUM_CACHE_DIR")?,
+        None if is_root() => PathBuf::from("/var/tmp/magnum-cache"),
+        None => {
+            PathBuf::from(env::var_os("HOME").context("neither MAGNUM_CACHE_DIR nor HOME is set")?)
+                .join(".cache/magnum")
+        }
+    };
+    open_folder(&dir)?;
+    Ok(dir)
+}
+
+/// Creates the folder and lets everyone walk through it.
+pub fn open_folder(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("open {} to server users", dir.display()))
+}
+
+/// Whether we may install packages and start servers as their own users.
+pub fn is_root() -> bool {
+    // /proc/self belongs to the effective user of this process.
+    fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
+}

@@ -1,0 +1,194 @@
+//! `test`: everything, on servers of its own.
+
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::keep::Keeper;
+use crate::{cargo, lab, paths, prerequisites, process, servers, tidy};
+
+#[derive(Args, Default)]
+pub struct Options {
+    /// Leave out the run on the real OpenStack
+    #[arg(long, conflicts_with = "only_lab")]
+    no_lab: bool,
+    /// Only the run on the real OpenStack
+    #[arg(long)]
+    only_lab: bool,
+    /// Only tests whose name contains one of these (leaves out the run on the real OpenStack)
+    #[arg(conflicts_with = "only_lab")]
+    filters: Vec<String>,
+}
+
+/// All tests together; the lab's first installation is not in it.
+const TESTS: Duration = Duration::from_secs(2 * 3600);
+
+/// A line that says what comes now, and how long all has taken so far.
+pub fn heading(text: &str) {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    eprintln!(
+        "\n=== [{:>4} s] {text}",
+        BEGIN.get_or_init(Instant::now).elapsed().as_secs()
+    );
+}
+
+/// Runs what the options ask for; the exit code of the worst part.
+pub fn run(options: &Options) -> Result<u8> {
+    let with_lab = options.only_lab || !(options.no_lab || !options.filters.is_empty());
+    let with_tests = !options.only_lab;
+    heading("prerequisites");
+    prerequisites::ensure(&[prerequisites::BUILD])?;
+    if with_tests {
+        prerequisites::ensure(&[prerequisites::SERVERS])?;
+    }
+    let mut worst = 0;
+    if with_tests {
+        heading("tidy");
+        worst = worst.max(tidy::run()?);
+        heading("build");
+        cargo::must(&["build", "--workspace", "--all-targets"])?;
+    } else {
+        heading("build");
+        cargo::build_binaries()?;
+    }
+    let mut summary = Vec::new();
+    if with_tests {
+        let (code, lines) = run_tests(&options.filters)?;
+        worst = worst.max(code);
+        summary = lines;
+    }
+    let mut lab_code = None;
+    if with_lab {
+        let code = run_lab().unwrap_or_else(|error| {
+            eprintln!("xtask: the run on the real OpenStack: {error:#}");
+            1
+        });
+        worst = worst.max(code);
+        lab_code = Some(code);
+    }
+    heading("summary");
+    for line in summary {
+        eprintln!("{line}");
+    }
+    match lab_code {
+        Some(0) => eprintln!("the run on the real OpenStack passed"),
+        Some(_) => eprintln!("the run on the real OpenStack FAILED"),
+        None => eprintln!("the run on the real OpenStack was left out"),
+    }
+    Ok(worst)
+}
+
+fn run_tests(filters: &[String]) -> Result<(u8, Vec<String>)> {
+    let dir = servers::fresh_dir("test")?;
+    let keeper = Keeper::start(&dir, false)?;
+    let outcome = run_tests_in(&dir, filters);
+    heading("stopping the servers");
+    keeper.finish()?;
+    outcome
+}
+
+fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
+    heading("starting MariaDB and RabbitMQ");
+    let env = servers::up(dir, &servers::Kind::ALL)?;
+    // A copy: building the tests may replace the file that we were started from.
+    let xtask = dir.join("xtask");
+    std::fs::copy(
+        std::env::current_exe().context("find this program")?,
+        &xtask,
+    )
+    .context("copy this program")?;
+    let nextest = process::find_program("cargo-nextest").is_some();
+    let mut command = cargo::cargo();
+    if nextest {
+        heading("cargo nextest run");
+        command
+            .args(["nextest", "run", "--workspace", "--no-fail-fast"])
+            .args(filters);
+    } else {
+        heading("cargo test");
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        if !filters.is_empty() {
+            command.arg("--").args(filters);
+        }
+    }
+    command
+        .envs(env)
+        .env("XTASK", xtask)
+        .env("MAGNUM_BIN_DIR", paths::bin_dir("debug"))
+        .stdin(Stdio::null());
+    if std::io::stderr().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    run_and_keep_summary(&mut command, nextest)
+}
+
+/// Passes the runner's output on and keeps its last words, to be said again at the very end.
+fn run_and_keep_summary(command: &mut Command, nextest: bool) -> Result<(u8, Vec<String>)> {
+    let mut child = if nextest {
+        command
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start cargo nextest")?
+    } else {
+        command
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start cargo test")?
+    };
+    let stream: Option<Box<dyn std::io::Read + Send>> =
+        match (child.stderr.take(), child.stdout.take()) {
+            (Some(stderr), _) => Some(Box::new(stderr)),
+            (None, Some(stdout)) => Some(Box::new(stdout)),
+            (None, None) => None,
+        };
+    let stream = stream.context("the runner's output is piped")?;
+    let reader = thread::spawn(move || {
+        let mut kept = Vec::new();
+        for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            eprintln!("{line}");
+            // nextest: everything from "Summary [" on; cargo test: one line for each binary.
+            let wanted = if nextest {
+                !kept.is_empty() || line.contains("Summary")
+            } else {
+                line.starts_with("test result:")
+            };
+            if wanted && kept.len() < 100 {
+                kept.push(line);
+            }
+        }
+        kept
+    });
+    let status = process::wait(&mut child, "the test run", TESTS);
+    let kept = reader
+        .join()
+        .map_err(|_| anyhow::anyhow!("the reader of the test output panicked"))?;
+    Ok((process::exit_code(status?), kept))
+}
+
+fn run_lab() -> Result<u8> {
+    let _lock = lab::lock()?;
+    let was_up = lab::is_up()?;
+    // An empty folder of servers: this keeper is there for the lab alone.
+    let keeper = if was_up {
+        None
+    } else {
+        Some(Keeper::start(&servers::fresh_dir("lab")?, true)?)
+    };
+    heading(if was_up { "the lab is up" } else { "lab up" });
+    let outcome = lab::up().and_then(|()| {
+        heading("our services on the real OpenStack");
+        lab::walk()
+    });
+    if let Some(keeper) = keeper {
+        heading("lab down");
+        keeper.finish()?;
+    }
+    outcome
+}
