@@ -1,1 +1,28 @@
-//! cloud-simulator
+//! A simulated OpenStack that speaks real HTTP on loopback, for the embedded mode and for tests.
+//!
+//! It keeps the rules of the real services that our clients can meet (tokens expire, trusts have owners, stacks take
+//! time and leave things behind) and nothing else. It must never know our product: no crate of ours is imported here,
+//! so what passes against it passed over the wire. It is no place for a real cloud's data: everything lives in memory and
+//! is gone when the [`Simulator`] is dropped.
+
+mod barbican;
+mod catalog;
+mod cinder;
+mod clock;
+mod cloud;
+mod fault;
+mod glance;
+mod heat;
+mod http;
+mod keystone;
+mod neutron;
+mod nova;
+mod octavia;
+mod service;
+mod simulator;
+mod state;
+mod token;
+
+pub use crate::cloud::{Cloud, StackView};
+pub use crate::fault::{Fault, How};
+pub use crate::simulator::{Options, Simulator};

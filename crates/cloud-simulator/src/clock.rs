@@ -1,0 +1,38 @@
+//! The one place that asks what time it is, and the time formats of the services.
+//!
+//! Nothing runs in the background: each request looks at the clock once and brings the cloud up to that moment.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// A moment, as every part of the simulator sees it.
+pub(crate) type Moment = DateTime<Utc>;
+
+/// The present moment.
+pub(crate) fn now() -> Moment {
+    Utc::now()
+}
+
+/// A duration as calendar arithmetic wants it; very long ones are cut to a hundred years.
+pub(crate) fn delta(duration: Duration) -> TimeDelta {
+    let longest = TimeDelta::days(36_500);
+    TimeDelta::from_std(duration).map_or(longest, |delta| delta.min(longest))
+}
+
+/// `2026-01-01T00:00:00.000000Z`, the format of Keystone.
+pub(crate) fn precise(moment: Moment) -> String {
+    moment.format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// `2026-01-01T00:00:00Z`, the format of Heat, Nova and most others.
+pub(crate) fn whole(moment: Moment) -> String {
+    moment.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Reads a time as clients write it; `None` when it is no time.
+pub(crate) fn parse(text: &str) -> Option<Moment> {
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .map(|moment| moment.to_utc())
+}

@@ -1,0 +1,271 @@
+//! The test's hold on the cloud: faults, the clock of stacks, counts, and what is left over.
+//!
+//! It shares the state that the HTTP side answers from; nothing here is reachable over HTTP, so nothing here can be mistaken for
+//! what a real cloud offers.
+
+use std::{
+    fmt,
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
+
+use chrono::TimeDelta;
+use serde_json::{Map, Value};
+
+use crate::{
+    clock,
+    fault::Fault,
+    heat::{Resource, status_name},
+    octavia,
+    state::{Shared, World},
+};
+
+/// A hold on a simulated cloud; cheap to clone.
+#[derive(Clone)]
+pub struct Cloud {
+    shared: Arc<Shared>,
+}
+
+/// A stack as a test sees it.
+#[derive(Clone, PartialEq)]
+pub struct StackView {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The id of its project.
+    pub project: String,
+    /// `CREATE_IN_PROGRESS` and the like.
+    pub status: String,
+    /// Why it has that status.
+    pub status_reason: String,
+    /// Its parameters, the hidden ones in clear.
+    pub parameters: Map<String, Value>,
+}
+
+impl fmt::Debug for StackView {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Parameters carry passwords and keys.
+        let Self {
+            id,
+            name,
+            project,
+            status,
+            status_reason,
+            parameters: _,
+        } = self;
+        write!(
+            formatter,
+            "stack {name} ({id}) of {project}: {status} ({status_reason})"
+        )
+    }
+}
+
+/// What a stack may leave behind, by resource type.
+const THINGS: [(&str, &str); 9] = [
+    ("OS::Nova::Server", "server"),
+    ("OS::Neutron::Port", "port"),
+    ("OS::Octavia::LoadBalancer", "load balancer"),
+    ("OS::Neutron::FloatingIP", "floating ip"),
+    ("OS::Neutron::SecurityGroup", "security group"),
+    ("OS::Neutron::Net", "network"),
+    ("OS::Neutron::Subnet", "subnet"),
+    ("OS::Neutron::Router", "router"),
+    ("OS::Cinder::Volume", "volume"),
+];
+
+impl Cloud {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Makes a named call go wrong.
+    pub fn inject(&self, fault: Fault) {
+        self.world().faults.inject(fault);
+    }
+
+    /// Forgets all faults that wait.
+    pub fn clear_faults(&self) {
+        self.world().faults.clear();
+    }
+
+    /// How often `heat.stack_create`, `heat.any` or `*.any` was called.
+    pub fn calls(&self, at: &str) -> usize {
+        self.world().faults.calls(at)
+    }
+
+    /// The stacks that are not deleted.
+    pub fn stacks(&self) -> Vec<StackView> {
+        let world = self.world();
+        let live = world
+            .heat
+            .stacks
+            .values()
+            .filter(|stack| stack.deleted.is_none());
+        live.map(|stack| StackView {
+            id: stack.id.clone(),
+            name: stack.name.clone(),
+            project: stack.project.clone(),
+            status: status_name(stack.action, stack.phase),
+            status_reason: stack.reason.clone(),
+            parameters: stack.parameters.clone(),
+        })
+        .collect()
+    }
+
+    /// Ends well what a stack is doing now. Says whether there is such a stack.
+    pub fn complete_stack(&self, name_or_id: &str) -> bool {
+        let now = clock::now();
+        let mut world = self.world();
+        let Some(stack) = world.heat.live_mut(name_or_id) else {
+            return false;
+        };
+        stack.complete(now);
+        world.advance(now);
+        true
+    }
+
+    /// Ends badly what a stack is doing now. Says whether there is such a stack.
+    pub fn fail_stack(&self, name_or_id: &str, reason: &str) -> bool {
+        let mut world = self.world();
+        let Some(stack) = world.heat.live_mut(name_or_id) else {
+            return false;
+        };
+        stack.fail(reason, clock::now());
+        true
+    }
+
+    /// While held, stacks stay in progress until [`Cloud::complete_stack`] or [`Cloud::fail_stack`] ends them.
+    pub fn hold_stacks(&self, hold: bool) {
+        self.world().heat.hold = hold;
+    }
+
+    /// Everything that a cluster made and that still exists, one line each; of one project, or of all.
+    pub fn leftovers(&self, project_id: Option<&str>) -> Vec<String> {
+        let world = self.world();
+        let is_asked = |project: &str| project_id.is_none_or(|asked| asked == project);
+        let mut lines = Vec::new();
+        for stack in world
+            .heat
+            .stacks
+            .values()
+            .filter(|stack| stack.deleted.is_none() && is_asked(&stack.project))
+        {
+            lines.push(format!(
+                "stack {} ({}) {}",
+                stack.name,
+                stack.id,
+                status_name(stack.action, stack.phase)
+            ));
+        }
+        let kinds: Vec<&str> = THINGS.iter().map(|(kind, _)| *kind).collect();
+        for (_, resource) in world.heat.things(project_id, &kinds) {
+            lines.push(format!(
+                "{} {} ({})",
+                thing(resource),
+                resource.label,
+                resource.physical
+            ));
+        }
+        for (id, other) in world
+            .octavia
+            .others
+            .iter()
+            .filter(|(_, other)| is_asked(&other.project))
+        {
+            lines.push(format!("load balancer {} ({id})", other.name));
+        }
+        for trust in world
+            .keystone
+            .trusts
+            .values()
+            .filter(|trust| trust.project.as_deref().is_none_or(is_asked))
+        {
+            lines.push(format!(
+                "trust {} from {} to {}",
+                trust.id, trust.trustor, trust.trustee
+            ));
+        }
+        for user in world.keystone.users.values().filter(|user| !user.seeded) {
+            // A trustee belongs to no project; its name says which one it works for.
+            if project_id.is_none_or(|project| user.name.contains(project)) {
+                lines.push(format!("user {} ({})", user.name, user.id));
+            }
+        }
+        lines
+    }
+
+    /// Adds a load balancer that no stack made, as Kubernetes inside a cluster does. Returns its id.
+    pub fn add_load_balancer(&self, project_id: &str, name: &str, description: &str) -> String {
+        self.world().octavia.add(octavia::Other {
+            project: project_id.to_owned(),
+            name: name.to_owned(),
+            description: description.to_owned(),
+            created: clock::now(),
+        })
+    }
+
+    /// Ends a token's life.
+    pub fn expire_token(&self, token: &str) {
+        if let Some(token) = self.world().keystone.tokens.get_mut(token) {
+            token.expires_at = clock::now() - TimeDelta::seconds(1);
+        }
+    }
+
+    /// A new token for a seeded user on a project, both by name.
+    ///
+    /// # Panics
+    /// When there is no such user or project, or the user has no role there.
+    pub fn token_for(&self, user: &str, project: &str) -> String {
+        let mut world = self.world();
+        let keystone = &mut world.keystone;
+        let user_id = keystone
+            .users
+            .values()
+            .find(|known| known.name == user)
+            .map(|known| known.id.clone());
+        let project_id = keystone
+            .project_named(project, "default")
+            .map(|known| known.id.clone());
+        user_id
+            .zip(project_id)
+            .and_then(|(user, project)| keystone.mint(&user, &project, clock::now()))
+            .unwrap_or_else(|| panic!("user {user} has no role on project {project}"))
+    }
+
+    /// The id of a seeded project.
+    ///
+    /// # Panics
+    /// When there is no such project.
+    pub fn project_id(&self, name: &str) -> String {
+        let world = self.world();
+        let project = world.keystone.project_named(name, "default");
+        project
+            .unwrap_or_else(|| panic!("there is no project {name}"))
+            .id
+            .clone()
+    }
+
+    /// How long tokens live that are issued from now on.
+    pub fn set_token_lifetime(&self, lifetime: Duration) {
+        self.world().keystone.token_lifetime = clock::delta(lifetime);
+    }
+
+    /// Puts the container-infra service at this address into the catalogue.
+    pub fn set_container_infra_url(&self, url: impl Into<String>) {
+        self.world().container_infra_url = Some(url.into());
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        let mut world = self.shared.lock();
+        world.advance(clock::now());
+        world
+    }
+}
+
+fn thing(resource: &Resource) -> &'static str {
+    THINGS
+        .iter()
+        .find(|(kind, _)| *kind == resource.acts_as)
+        .map_or("thing", |(_, name)| name)
+}

@@ -1,0 +1,192 @@
+//! Heat: stacks that take time, have resources and leave them behind until they are deleted.
+//!
+//! Templates are read as far as a client can tell: which resources there are, what is nested, which parameters are wanted. Nothing
+//! is orchestrated; resources come up one after another by the clock.
+
+mod acts;
+mod expand;
+mod reads;
+mod resource;
+mod stack;
+mod template;
+mod value;
+mod view;
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+
+pub(crate) use crate::heat::{
+    stack::{Resource, Stack, status_name},
+    view::address,
+};
+use crate::{
+    catalog,
+    clock::{self, Moment},
+    http::{Call, Refusal, Route},
+    token::Token,
+};
+
+/// Deleted stacks stay readable by id; from this many on the oldest are forgotten.
+const MOST_STACKS: usize = 5_000;
+
+/// Everything Heat knows.
+pub(crate) struct Store {
+    pub(crate) stacks: IndexMap<String, Stack>,
+    /// While set, no stack ends what it is doing by itself.
+    pub(crate) hold: bool,
+    stack_duration: TimeDelta,
+    delete_duration: TimeDelta,
+    serial: u32,
+}
+
+/// The calls Heat knows.
+pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
+    match (method, path) {
+        ("GET", [] | ["v1"]) => Route::open("heat.version_show", catalog::version),
+        (_, ["v1", _project, "stacks", rest @ ..]) => match (method, rest) {
+            ("POST", []) => Route::new("heat.stack_create", acts::create),
+            ("GET", []) => Route::new("heat.stack_list", reads::list),
+            (_, [_]) | (_, [_, "resources" | "events" | "outputs" | "template"]) => {
+                Route::new("heat.stack_lookup", reads::lookup)
+            }
+            ("GET", [_, _]) => Route::new("heat.stack_show", reads::show),
+            ("PUT" | "PATCH", [_, _]) => Route::new("heat.stack_update", acts::update),
+            ("DELETE", [_, _]) => Route::new("heat.stack_delete", acts::delete),
+            ("GET", [_, _, "resources"]) => Route::new("heat.resource_list", reads::resources),
+            ("GET", [_, _, "resources", _]) => Route::new("heat.resource_show", reads::resource),
+            ("POST", [_, _, "resources", _, "signal"]) => {
+                Route::new("heat.resource_signal", acts::signal)
+            }
+            ("GET", [_, _, "events"]) => Route::new("heat.event_list", reads::events),
+            ("GET", [_, _, "outputs"]) => Route::new("heat.output_list", reads::outputs),
+            ("GET", [_, _, "outputs", _]) => Route::new("heat.output_show", reads::output),
+            ("GET", [_, _, "template"]) => Route::new("heat.template_show", reads::template),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Store {
+    pub(crate) fn new(stack_duration: Duration, delete_duration: Duration) -> Self {
+        Self {
+            stacks: IndexMap::new(),
+            hold: false,
+            stack_duration: clock::delta(stack_duration),
+            delete_duration: clock::delta(delete_duration),
+            serial: 0,
+        }
+    }
+
+    /// Brings every stack up to this moment. Returns the trusts of the stacks that are gone now.
+    pub(crate) fn advance(&mut self, now: Moment) -> Vec<String> {
+        let hold = self.hold;
+        for stack in self.stacks.values_mut() {
+            stack.advance(now, hold);
+        }
+        self.released()
+    }
+
+    /// The trusts Heat made for stacks that are deleted, once each.
+    pub(crate) fn released(&mut self) -> Vec<String> {
+        self.stacks
+            .values_mut()
+            .filter(|stack| stack.deleted.is_some())
+            .filter_map(|stack| stack.trust.take())
+            .collect()
+    }
+
+    /// A stack that is not deleted, by name or id, in one project or any.
+    pub(crate) fn live(&self, project: Option<&str>, name_or_id: &str) -> Option<&Stack> {
+        self.stacks.values().find(|stack| {
+            stack.deleted.is_none()
+                && project.is_none_or(|project| project == stack.project)
+                && (stack.name == name_or_id || stack.id == name_or_id)
+        })
+    }
+
+    /// As [`Store::live`], to change it.
+    pub(crate) fn live_mut(&mut self, name_or_id: &str) -> Option<&mut Stack> {
+        let id = self.live(None, name_or_id)?.id.clone();
+        self.stacks.get_mut(&id)
+    }
+
+    /// The things of some resource types that exist now, with the stack they belong to.
+    pub(crate) fn things<'a>(
+        &'a self,
+        project: Option<&'a str>,
+        kinds: &'a [&'a str],
+    ) -> impl Iterator<Item = (&'a Stack, &'a Resource)> {
+        self.stacks
+            .values()
+            .filter(move |stack| {
+                stack.deleted.is_none() && project.is_none_or(|project| project == stack.project)
+            })
+            .flat_map(|stack| {
+                stack
+                    .resources
+                    .iter()
+                    .map(move |resource| (stack, resource))
+            })
+            .filter(move |(_, resource)| {
+                resource.exists() && kinds.contains(&resource.acts_as.as_str())
+            })
+    }
+
+    fn keep(&mut self, stack: Stack) {
+        if self.stacks.len() >= MOST_STACKS
+            && let Some(oldest) = self
+                .stacks
+                .values()
+                .position(|stack| stack.deleted.is_some())
+        {
+            self.stacks.shift_remove_index(oldest);
+        }
+        self.stacks.insert(stack.id.clone(), stack);
+    }
+}
+
+/// Lets a caller in: the project of the path must be the token's, and Heat wants a member for changes, a reader for the rest.
+fn enter(call: &Call, changes: bool) -> Result<&Token, Refusal> {
+    let token = call.token()?;
+    let role = if changes { "member" } else { "reader" };
+    if token.project_id() != Some(call.at(1))
+        || !token.has_role(role)
+        || token.has_role("heat_stack_user")
+    {
+        return Err(Refusal::forbidden(
+            "You are not authorized to use this action.",
+        ));
+    }
+    Ok(token)
+}
+
+fn no_stack(name: &str) -> Refusal {
+    Refusal::new(
+        404,
+        "EntityNotFound",
+        format!("The Stack ({name}) could not be found."),
+    )
+}
+
+/// Heat's own form of an error.
+pub(crate) fn error_body(status: u16, title: &str, kind: &str, message: &str) -> Value {
+    let explanation = match status {
+        400 => {
+            "The server could not comply with the request since it is either malformed or otherwise incorrect."
+        }
+        403 => "Access was denied to this resource.",
+        404 => "The resource could not be found.",
+        409 => "There was a conflict when trying to complete your request.",
+        _ => "The server has either erred or is incapable of performing the requested operation.",
+    };
+    json!({
+        "code": status,
+        "title": title,
+        "explanation": explanation,
+        "error": {"message": message, "traceback": null, "type": kind},
+    })
+}

@@ -1,0 +1,188 @@
+//! What looks at stacks: list, show, resources, events, outputs, template, and the redirect from a bare name.
+
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::{
+    heat::{Stack, Store, enter, no_stack, stack::status_name, view},
+    http::{Answer, Call, Outcome, Refusal},
+    state::{World, page},
+};
+
+pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
+    let project = enter(call, false)?.project_id();
+    let wanted = |key: &str, value: &str| {
+        let mut asked = call.query.iter().filter(|(name, _)| name == key).peekable();
+        asked.peek().is_none()
+            || asked.any(|(_, asked)| asked.split(',').any(|asked| asked == value))
+    };
+    let show_deleted = call.flag("show_deleted") == Some(true);
+    let mut stacks: Vec<&Stack> = world
+        .heat
+        .stacks
+        .values()
+        .filter(|stack| {
+            let status = status_name(stack.action, stack.phase);
+            project == Some(&stack.project)
+                && (show_deleted || stack.deleted.is_none())
+                && wanted("name", &stack.name)
+                && wanted("id", &stack.id)
+                && wanted("action", stack.action.name())
+                && (wanted("status", &status) || wanted("status", stack.phase.name()))
+                && call.query("tags").is_none_or(|tags| {
+                    tags.split(',')
+                        .all(|tag| stack.tags.iter().any(|own| own == tag))
+                })
+                && call.query("tags-any").is_none_or(|tags| {
+                    tags.split(',')
+                        .any(|tag| stack.tags.iter().any(|own| own == tag))
+                })
+        })
+        .collect();
+    // Newest first, as Heat sorts.
+    stacks.reverse();
+    let stacks = page(call, stacks, |stack| &stack.id);
+    Answer::ok(
+        json!({"stacks": stacks.into_iter().map(|stack| view::stack_in_list(&call.base, stack)).collect::<Vec<_>>()}),
+    )
+}
+
+/// `/stacks/{name or id}` and one level below it leads to `/stacks/{name}/{id}`; a deleted stack is found by its id only.
+pub(crate) fn lookup(world: &mut World, call: &Call) -> Outcome {
+    enter(call, false)?;
+    let (project, asked) = (call.at(1), call.at(3));
+    let stack = world
+        .heat
+        .live(Some(project), asked)
+        .or_else(|| world.heat.stacks.get(asked));
+    let stack = stack
+        .filter(|stack| stack.project == project)
+        .ok_or_else(|| no_stack(asked))?;
+    let mut location = view::stack_href(&call.base, stack);
+    if !call.at(4).is_empty() {
+        location = format!("{location}/{}", call.at(4));
+    }
+    let query: Vec<String> = call
+        .query
+        .iter()
+        .map(|(key, value)| format!("{}={}", encoded(key), encoded(value)))
+        .collect();
+    if !query.is_empty() {
+        location = format!("{location}?{}", query.join("&"));
+    }
+    Ok(Answer {
+        status: 302,
+        headers: vec![("Location", location)],
+        body: None,
+    })
+}
+
+fn encoded(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
+}
+
+pub(crate) fn show(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    Answer::ok(
+        json!({"stack": view::stack(&call.base, stack, call.flag("resolve_outputs") != Some(false))}),
+    )
+}
+
+pub(crate) fn resources(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    let depth: usize = call
+        .query("nested_depth")
+        .and_then(|depth| depth.parse().ok())
+        .unwrap_or(0);
+    let wanted = |key: &str, value: &str| {
+        let mut asked = call.query.iter().filter(|(name, _)| name == key).peekable();
+        asked.peek().is_none() || asked.any(|(_, asked)| asked == value)
+    };
+    let resources = stack.resources.iter().filter(|resource| {
+        resource.depth <= depth
+            && wanted("type", &resource.kind)
+            && wanted("name", &resource.name)
+            && wanted(
+                "status",
+                resource
+                    .status
+                    .map_or("COMPLETE", |(_, phase)| phase.name()),
+            )
+            && wanted(
+                "action",
+                resource.status.map_or("INIT", |(action, _)| action.name()),
+            )
+    });
+    Answer::ok(
+        json!({"resources": resources.map(|resource| view::resource(&call.base, stack, resource)).collect::<Vec<_>>()}),
+    )
+}
+
+pub(crate) fn resource(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    let name = call.at(6);
+    let resource = stack
+        .resources
+        .iter()
+        .find(|resource| resource.depth == 0 && resource.name == name);
+    let resource = resource.ok_or_else(|| {
+        let message = format!(
+            "The Resource ({name}) could not be found in Stack {}.",
+            stack.name
+        );
+        Refusal::new(404, "ResourceNotFound", message)
+    })?;
+    let mut view = view::resource(&call.base, stack, resource);
+    view["attributes"] = json!({});
+    view["description"] = json!("");
+    Answer::ok(json!({"resource": view}))
+}
+
+pub(crate) fn events(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    let events = page(call, stack.events.iter().collect(), |event| &event.id);
+    Answer::ok(
+        json!({"events": events.into_iter().map(|event| view::event(&call.base, stack, event)).collect::<Vec<_>>()}),
+    )
+}
+
+pub(crate) fn outputs(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    let outputs: Vec<Value> = view::outputs(stack)
+        .into_iter()
+        .map(|output| json!({"output_key": output["output_key"], "description": output["description"]}))
+        .collect();
+    Answer::ok(json!({"outputs": outputs}))
+}
+
+pub(crate) fn output(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    let key = call.at(6);
+    let output = view::outputs(stack)
+        .into_iter()
+        .find(|output| output["output_key"] == key);
+    let output = output.ok_or_else(|| {
+        Refusal::new(
+            404,
+            "NotFound",
+            format!("Specified output key {key} not found."),
+        )
+    })?;
+    Answer::ok(json!({"output": output}))
+}
+
+pub(crate) fn template(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    Answer::ok(stack.blueprint.template.clone())
+}
+
+/// The stack a path names by name and id, the deleted ones included.
+fn named<'a>(store: &'a Store, call: &Call) -> Result<&'a Stack, Refusal> {
+    enter(call, false)?;
+    let (project, name, id) = (call.at(1), call.at(3), call.at(4));
+    let stack = store
+        .stacks
+        .get(id)
+        .filter(|stack| stack.project == project && stack.name == name);
+    stack.ok_or_else(|| no_stack(name))
+}

@@ -1,0 +1,235 @@
+//! Stacks, resources, events and outputs as Heat shows them.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    clock,
+    heat::{
+        stack::{Event, Resource, Stack, status_name},
+        value::{Scope, as_text},
+    },
+};
+
+/// The address of a stack.
+pub(crate) fn stack_href(base: &str, stack: &Stack) -> String {
+    href(base, &stack.project, &stack.name, &stack.id)
+}
+
+fn href(base: &str, project: &str, name: &str, id: &str) -> String {
+    format!("{base}/orchestration/v1/{project}/stacks/{name}/{id}")
+}
+
+pub(crate) fn stack_in_list(base: &str, stack: &Stack) -> Value {
+    json!({
+        "id": stack.id,
+        "stack_name": stack.name,
+        "description": description(stack),
+        "project": stack.project,
+        "stack_status": status_name(stack.action, stack.phase),
+        "stack_status_reason": stack.reason,
+        "creation_time": clock::whole(stack.created),
+        "updated_time": stack.updated.map(clock::whole),
+        "deletion_time": stack.deleted.map(clock::whole),
+        "stack_owner": null,
+        "stack_user_project_id": null,
+        "parent": null,
+        "tags": tags(stack),
+        "links": [{"href": stack_href(base, stack), "rel": "self"}],
+    })
+}
+
+pub(crate) fn stack(base: &str, stack: &Stack, with_outputs: bool) -> Value {
+    let mut view = json!({
+        "id": stack.id,
+        "stack_name": stack.name,
+        "description": description(stack),
+        "template_description": description(stack),
+        "links": [{"href": stack_href(base, stack), "rel": "self"}],
+        "parameters": parameters(stack),
+        "stack_status": status_name(stack.action, stack.phase),
+        "stack_status_reason": stack.reason,
+        "creation_time": clock::whole(stack.created),
+        "updated_time": stack.updated.map(clock::whole),
+        "deletion_time": stack.deleted.map(clock::whole),
+        "timeout_mins": stack.timeout_mins,
+        "disable_rollback": stack.disable_rollback,
+        "notification_topics": [],
+        "capabilities": [],
+        "parent": null,
+        "stack_owner": stack.owner,
+        "stack_user_project_id": stack.project,
+        "tags": tags(stack),
+    });
+    if with_outputs {
+        view["outputs"] = outputs(stack).into();
+    }
+    view
+}
+
+/// Parameters as texts, the hidden ones masked.
+fn parameters(stack: &Stack) -> Value {
+    let declared = &stack.blueprint.template["parameters"];
+    let shown = stack.parameters.iter().map(|(name, value)| {
+        let is_hidden = matches!(&declared[name]["hidden"], Value::Bool(true))
+            || declared[name]["hidden"] == "true";
+        (
+            name.clone(),
+            if is_hidden {
+                json!("******")
+            } else {
+                json!(as_text(value))
+            },
+        )
+    });
+    shown.collect::<Map<_, _>>().into()
+}
+
+pub(crate) fn resource(base: &str, stack: &Stack, resource: &Resource) -> Value {
+    let own = href(
+        base,
+        &stack.project,
+        &resource.stack.name,
+        &resource.stack.id,
+    );
+    let mut links = vec![
+        json!({"href": format!("{own}/resources/{}", resource.name), "rel": "self"}),
+        json!({"href": own, "rel": "stack"}),
+    ];
+    if let Some(nested) = &resource.nested {
+        links.push(
+            json!({"href": href(base, &stack.project, &nested.name, &nested.id), "rel": "nested"}),
+        );
+    }
+    let mut view = json!({
+        "resource_name": resource.name,
+        "logical_resource_id": resource.name,
+        "physical_resource_id": if resource.status.is_some() { resource.physical.as_str() } else { "" },
+        "resource_type": resource.kind,
+        "resource_status": resource.status_name(),
+        "resource_status_reason": resource.reason,
+        "creation_time": clock::whole(stack.created),
+        "updated_time": clock::whole(resource.changed.unwrap_or(stack.created)),
+        "required_by": [],
+        "links": links,
+    });
+    if let Some(parent) = &resource.parent {
+        view["parent_resource"] = json!(parent);
+    }
+    view
+}
+
+pub(crate) fn event(base: &str, stack: &Stack, event: &Event) -> Value {
+    let own = stack_href(base, stack);
+    json!({
+        "id": event.id,
+        "event_time": clock::whole(event.time),
+        "resource_name": event.name,
+        "logical_resource_id": event.name,
+        "physical_resource_id": event.physical,
+        "resource_status": event.status,
+        "resource_status_reason": event.reason,
+        "links": [
+            {"href": format!("{own}/resources/{}/events/{}", event.name, event.id), "rel": "self"},
+            {"href": format!("{own}/resources/{}", event.name), "rel": "resource"},
+            {"href": own, "rel": "stack"},
+        ],
+    })
+}
+
+/// The declared outputs. They are known by their names, since nothing runs that could give them their real values.
+pub(crate) fn outputs(stack: &Stack) -> Vec<Value> {
+    let declared = stack.blueprint.template["outputs"].as_object();
+    let scope = Scope {
+        parameters: &stack.parameters,
+        conditions: &stack.blueprint.template["conditions"],
+        files: &stack.blueprint.files,
+    };
+    declared
+        .into_iter()
+        .flatten()
+        .filter(|(_, output)| {
+            output
+                .get("condition")
+                .and_then(|condition| scope.holds(condition))
+                != Some(false)
+        })
+        .map(|(name, output)| {
+            let value = if stack.has_outputs {
+                output_value(stack, &scope, name, &output["value"])
+            } else {
+                Value::Null
+            };
+            let description = output["description"]
+                .as_str()
+                .unwrap_or("No description given");
+            json!({"output_key": name, "output_value": value, "description": description})
+        })
+        .collect()
+}
+
+fn output_value(stack: &Stack, scope: &Scope, name: &str, value: &Value) -> Value {
+    let is_private = name.contains("private");
+    if name.contains("refs_map") {
+        let group = if name.contains("master") {
+            "kube_masters"
+        } else {
+            "kube_minions"
+        };
+        let members = stack
+            .resources
+            .iter()
+            .filter(|resource| resource.depth == 1 && resource.parent.as_deref() == Some(group));
+        return members
+            .map(|member| (member.name.clone(), json!(member.physical)))
+            .collect::<Map<_, _>>()
+            .into();
+    }
+    if name.starts_with("kube_masters") {
+        return addresses(stack, "number_of_masters", 10, is_private);
+    }
+    if name.starts_with("kube_minions") {
+        return addresses(stack, "number_of_minions", 100, is_private);
+    }
+    if name.contains("address") {
+        return json!(address(stack.serial, 5, is_private));
+    }
+    scope
+        .resolve(value)
+        .filter(|value| !value.is_null())
+        .unwrap_or_else(|| json!(""))
+}
+
+fn addresses(stack: &Stack, parameter: &str, first: u32, is_private: bool) -> Value {
+    let count: u32 = stack
+        .parameters
+        .get(parameter)
+        .map(as_text)
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(0);
+    (0..count.min(5_000))
+        .map(|index| json!(address(stack.serial, first + index, is_private)))
+        .collect()
+}
+
+/// An address that looks as if it came from the stack's network or from the public one.
+pub(crate) fn address(serial: u32, host: u32, is_private: bool) -> String {
+    let network: u32 = if is_private { 0x0a00_0000 } else { 0xac18_0400 };
+    let room: u32 = if is_private { 1 << 24 } else { 1 << 10 };
+    Ipv4Addr::from(network + (serial.wrapping_mul(256).wrapping_add(host) % room)).to_string()
+}
+
+fn description(stack: &Stack) -> &str {
+    stack.blueprint.template["description"]
+        .as_str()
+        .unwrap_or("No description")
+}
+
+fn tags(stack: &Stack) -> Value {
+    if stack.tags.is_empty() {
+        Value::Null
+    } else {
+        json!(stack.tags)
+    }
+}

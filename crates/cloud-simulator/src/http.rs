@@ -1,0 +1,323 @@
+//! From an HTTP request to a route of a service and back: prefix, token, fault, handler, answer.
+//!
+//! There is one catch-all handler in place of a routing table of actix, so that every call has a name, is counted, and can be
+//! made to fail in the same way whatever the service.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    body::{BodySize, MessageBody},
+    http::{Method, StatusCode, header},
+    web::{Bytes, Data, Query},
+};
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use crate::{
+    catalog,
+    clock::{self, Moment},
+    fault::How,
+    service::Service,
+    state::{Shared, World},
+    token::Token,
+};
+
+/// What a handler is given.
+pub(crate) struct Call {
+    pub(crate) service: Service,
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) is_patch: bool,
+    pub(crate) body: Bytes,
+    pub(crate) caller: Option<Token>,
+    pub(crate) subject: Option<String>,
+    pub(crate) base: String,
+    pub(crate) now: Moment,
+}
+
+/// What a handler answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Option<Value>,
+}
+
+/// Why a handler does not do what was asked; the service gives it its own form.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+/// The outcome of a handler.
+pub(crate) type Outcome = Result<Answer, Refusal>;
+
+/// A named call of a service.
+pub(crate) struct Route {
+    pub(crate) operation: &'static str,
+    pub(crate) handler: fn(&mut World, &Call) -> Outcome,
+    /// Whether it is answered without a token.
+    pub(crate) open: bool,
+}
+
+impl Route {
+    /// A call that needs a token.
+    pub(crate) fn new(
+        operation: &'static str,
+        handler: fn(&mut World, &Call) -> Outcome,
+    ) -> Option<Self> {
+        Some(Self {
+            operation,
+            handler,
+            open: false,
+        })
+    }
+
+    /// A call that anybody may make.
+    pub(crate) fn open(
+        operation: &'static str,
+        handler: fn(&mut World, &Call) -> Outcome,
+    ) -> Option<Self> {
+        Some(Self {
+            operation,
+            handler,
+            open: true,
+        })
+    }
+}
+
+impl Answer {
+    pub(crate) fn ok(body: Value) -> Outcome {
+        Self::with(200, body)
+    }
+
+    pub(crate) fn with(status: u16, body: Value) -> Outcome {
+        Ok(Self {
+            status,
+            headers: Vec::new(),
+            body: Some(body),
+        })
+    }
+
+    pub(crate) fn empty(status: u16) -> Outcome {
+        Ok(Self {
+            status,
+            headers: Vec::new(),
+            body: None,
+        })
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(
+            401,
+            "Unauthorized",
+            "The request you have made requires authentication.",
+        )
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(403, "Forbidden", message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(404, "NotFound", message)
+    }
+}
+
+impl Call {
+    /// The path after the service's prefix, by position; handlers ask only for positions their route has matched.
+    pub(crate) fn at(&self, index: usize) -> &str {
+        self.path.get(index).map_or("", String::as_str)
+    }
+
+    /// The first value of a query key.
+    pub(crate) fn query(&self, key: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a query key says yes in one of the ways clients say it.
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        self.query(key).map(|value| {
+            matches!(
+                value.to_ascii_lowercase().as_str(),
+                "true" | "1" | "yes" | "on" | ""
+            )
+        })
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Result<Value, Refusal> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Refusal::bad_request(format!("Malformed request body: {error}")))
+    }
+
+    /// The caller's token. Routes that are not open have one; asking in an open route is answered 401.
+    pub(crate) fn token(&self) -> Result<&Token, Refusal> {
+        self.caller.as_ref().ok_or_else(Refusal::unauthorized)
+    }
+
+    /// The project the caller's token is for.
+    pub(crate) fn project(&self) -> Result<&str, Refusal> {
+        self.token()?
+            .project_id()
+            .ok_or_else(|| Refusal::forbidden("A project-scoped token is needed."))
+    }
+}
+
+/// Answers one request.
+pub(crate) async fn answer(
+    shared: Data<Shared>,
+    request: HttpRequest,
+    body: Bytes,
+) -> HttpResponse {
+    let segments: Vec<String> = request
+        .path()
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+        .collect();
+    let Some((prefix, rest)) = segments.split_first() else {
+        return render(
+            catalog::root(&shared.base),
+            request.method() == Method::HEAD,
+        );
+    };
+    let Some(service) = Service::of_prefix(prefix) else {
+        return HttpResponse::NotFound().finish();
+    };
+    let path: Vec<&str> = rest.iter().map(String::as_str).collect();
+    let method = if request.method() == Method::HEAD {
+        &Method::GET
+    } else {
+        request.method()
+    };
+    let Some(route) = service.route(method, &path) else {
+        let refusal = Refusal::not_found("The resource could not be found.");
+        return render(service.refuse(&refusal), request.method() == Method::HEAD);
+    };
+
+    let fault = shared.lock().faults.meet(route.operation);
+    tracing::debug!(operation = route.operation, fault = ?fault, "simulated cloud call");
+    let mut lose = false;
+    match fault {
+        None => {}
+        Some(How::Refuse) => return lost(),
+        Some(How::Slow(duration)) => tokio::time::sleep(duration).await,
+        Some(How::AcceptThenLose) => lose = true,
+        Some(How::Status(status, message)) => {
+            return render(
+                service.refuse(&Refusal::new(status, "InjectedFault", message)),
+                false,
+            );
+        }
+        Some(How::Unauthorized) => return render(service.refuse(&Refusal::unauthorized()), false),
+    }
+
+    let call = Call {
+        service,
+        query: Query::<Vec<(String, String)>>::from_query(request.query_string())
+            .map(Query::into_inner)
+            .unwrap_or_default(),
+        is_patch: method == Method::PATCH,
+        body,
+        caller: None,
+        subject: header_of(&request, "X-Subject-Token"),
+        base: shared.base.clone(),
+        now: clock::now(),
+        path: rest.to_vec(),
+    };
+    let outcome = act(
+        &mut shared.lock(),
+        &route,
+        call,
+        header_of(&request, "X-Auth-Token"),
+    );
+    if lose {
+        return lost();
+    }
+    let answer = outcome.unwrap_or_else(|refusal| service.refuse(&refusal));
+    render(answer, request.method() == Method::HEAD)
+}
+
+fn act(world: &mut World, route: &Route, mut call: Call, token: Option<String>) -> Outcome {
+    world.advance(call.now);
+    call.caller = token.and_then(|id| world.keystone.valid_token(&id, call.now).cloned());
+    if !route.open && call.caller.is_none() {
+        return Err(Refusal::unauthorized());
+    }
+    (route.handler)(world, &call)
+}
+
+fn header_of(request: &HttpRequest, name: &str) -> Option<String> {
+    request
+        .headers()
+        .get(name)?
+        .to_str()
+        .ok()
+        .map(str::to_owned)
+}
+
+fn render(answer: Answer, head: bool) -> HttpResponse {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponse::build(status);
+    for (name, value) in answer.headers {
+        response.insert_header((name, value));
+    }
+    response.insert_header((
+        "x-openstack-request-id",
+        format!("req-{}", uuid::Uuid::new_v4()),
+    ));
+    match answer.body {
+        Some(body) if !head => response
+            .insert_header((header::CONTENT_TYPE, "application/json"))
+            .body(body.to_string()),
+        _ => response.finish(),
+    }
+}
+
+/// Closes the connection with not one byte of an answer.
+fn lost() -> HttpResponse {
+    HttpResponse::Ok().body(Lost)
+}
+
+/// A body that fails at once: actix drops the connection before it has written the head.
+struct Lost;
+
+impl MessageBody for Lost {
+    type Error = io::Error;
+
+    fn size(&self) -> BodySize {
+        BodySize::Stream
+    }
+
+    fn poll_next(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Poll::Ready(Some(Err(io::Error::other("connection lost on purpose"))))
+    }
+}

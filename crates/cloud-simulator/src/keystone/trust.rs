@@ -1,0 +1,241 @@
+//! Trusts, with Keystone's rules: only the trustor, or a token that acts as the trustor, makes and deletes them; no role is
+//! handed on that is not held; a trust is handed on only as often as it allows.
+//!
+//! Keystone also lets an administrator delete any trust. This one does not, so that our clients never come to need it.
+
+use serde_json::{Value, json};
+
+use crate::{
+    clock::{self, Moment},
+    http::{Answer, Call, Outcome, Refusal},
+    keystone::{Store, Trust, auth::optional_time, denied, missing, no_links},
+    state::{World, hex_id},
+    token::Token,
+};
+
+/// How often a trust may be handed on at most (`[trust] max_redelegation_count`).
+const MOST_REDELEGATIONS: u64 = 3;
+
+/// What is asked for.
+pub(crate) struct NewTrust {
+    pub(crate) trustor: String,
+    pub(crate) trustee: String,
+    pub(crate) project: Option<String>,
+    pub(crate) impersonation: bool,
+    /// Role ids.
+    pub(crate) roles: Vec<String>,
+    pub(crate) expires_at: Option<Moment>,
+    pub(crate) allow_redelegation: bool,
+    pub(crate) redelegation_count: Option<u64>,
+}
+
+pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
+    let body = call.json()?;
+    let given = &body["trust"];
+    let text = |key: &str| given[key].as_str().map(str::to_owned);
+    let required = |key: &str| {
+        text(key).ok_or_else(|| Refusal::bad_request(format!("'{key}' is a required property")))
+    };
+    let wanted = NewTrust {
+        trustor: required("trustor_user_id")?,
+        trustee: required("trustee_user_id")?,
+        project: text("project_id"),
+        impersonation: given["impersonation"]
+            .as_bool()
+            .ok_or_else(|| Refusal::bad_request("'impersonation' is a required property"))?,
+        roles: world.keystone.named_roles(&given["roles"])?,
+        expires_at: optional_time(&given["expires_at"])?,
+        allow_redelegation: given["allow_redelegation"].as_bool().unwrap_or(false),
+        redelegation_count: given["redelegation_count"].as_u64(),
+    };
+    let trust = world.keystone.make_trust(call.token()?, wanted, call.now)?;
+    Answer::with(201, json!({"trust": world.keystone.trust_view(&trust)}))
+}
+
+pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
+    let token = call.token()?;
+    let (trustor, trustee) = (call.query("trustor_user_id"), call.query("trustee_user_id"));
+    let is_own = |asked: Option<&str>| asked == Some(token.user.as_str());
+    if !(is_own(trustor) || is_own(trustee) || token.has_role("admin")) {
+        return Err(denied("identity:list_trusts"));
+    }
+    let store = &world.keystone;
+    let trusts: Vec<Value> = store
+        .trusts
+        .values()
+        .filter(|trust| {
+            trustor.is_none_or(|user| user == trust.trustor)
+                && trustee.is_none_or(|user| user == trust.trustee)
+        })
+        .map(|trust| store.trust_view(trust))
+        .collect();
+    Answer::ok(json!({"trusts": trusts, "links": no_links()}))
+}
+
+pub(crate) fn show(world: &mut World, call: &Call) -> Outcome {
+    let id = call.at(3);
+    let token = call.token()?;
+    let trust = world
+        .keystone
+        .live_trust(id, call.now)
+        .ok_or_else(|| missing("trust", id))?;
+    if token.user != trust.trustor && token.user != trust.trustee && !token.has_role("admin") {
+        return Err(denied("identity:get_trust"));
+    }
+    Answer::ok(json!({"trust": world.keystone.trust_view(trust)}))
+}
+
+pub(crate) fn delete(world: &mut World, call: &Call) -> Outcome {
+    let id = call.at(3);
+    let trust = world
+        .keystone
+        .trusts
+        .get(id)
+        .ok_or_else(|| missing("trust", id))?;
+    if call.token()?.user != trust.trustor {
+        return Err(denied("identity:delete_trust"));
+    }
+    world.keystone.delete_trust(id);
+    Answer::empty(204)
+}
+
+impl Store {
+    /// A trust that exists and has not expired.
+    pub(crate) fn live_trust(&self, id: &str, now: Moment) -> Option<&Trust> {
+        self.trusts
+            .get(id)
+            .filter(|trust| trust.expires_at.is_none_or(|end| end > now))
+    }
+
+    /// Makes a trust for whoever holds this token, by the rules.
+    pub(crate) fn make_trust(
+        &mut self,
+        token: &Token,
+        wanted: NewTrust,
+        now: Moment,
+    ) -> Result<Trust, Refusal> {
+        if token.user != wanted.trustor {
+            return Err(denied("identity:create_trust"));
+        }
+        if !self.users.contains_key(&wanted.trustee) {
+            return Err(missing("user", &wanted.trustee));
+        }
+        if let Some(project) = &wanted.project {
+            if !self.projects.contains_key(project) {
+                return Err(missing("project", project));
+            }
+            if wanted.roles.is_empty() {
+                return Err(Refusal::forbidden("At least one role should be specified."));
+            }
+            let held = self.roles_of(&wanted.trustor, project);
+            if let Some(role) = wanted.roles.iter().find(|role| !held.contains(role)) {
+                return Err(missing("role", role));
+            }
+        }
+        let parent = match token.trust_id() {
+            Some(id) => Some(
+                self.live_trust(id, now)
+                    .ok_or_else(|| missing("trust", id))?,
+            ),
+            None => None,
+        };
+        let asked = wanted.redelegation_count.unwrap_or(MOST_REDELEGATIONS);
+        let mut count = if wanted.allow_redelegation { asked } else { 0 };
+        if count > MOST_REDELEGATIONS {
+            return Err(Refusal::forbidden(format!(
+                "Requested redelegation depth of {count} is greater than allowed {MOST_REDELEGATIONS}."
+            )));
+        }
+        if let Some(parent) = parent {
+            check_handing_on(self, parent, &wanted)?;
+            count = if wanted.allow_redelegation {
+                count.min(parent.redelegation_count - 1)
+            } else {
+                0
+            };
+        }
+        let trust = Trust {
+            id: hex_id(),
+            trustor: wanted.trustor,
+            trustee: wanted.trustee,
+            project: wanted.project,
+            impersonation: wanted.impersonation,
+            roles: wanted.roles,
+            expires_at: wanted
+                .expires_at
+                .or(parent.and_then(|parent| parent.expires_at)),
+            redelegation_count: count,
+            redelegated_from: parent.map(|parent| parent.id.clone()),
+        };
+        self.trusts.insert(trust.id.clone(), trust.clone());
+        Ok(trust)
+    }
+
+    fn named_roles(&self, given: &Value) -> Result<Vec<String>, Refusal> {
+        let mut roles = Vec::new();
+        for named in given.as_array().into_iter().flatten() {
+            let asked = named["id"]
+                .as_str()
+                .or(named["name"].as_str())
+                .unwrap_or_default();
+            let role = self.roles.values().find(|role| {
+                Some(role.id.as_str()) == named["id"].as_str()
+                    || Some(role.name.as_str()) == named["name"].as_str()
+            });
+            roles.push(role.ok_or_else(|| missing("role", asked))?.id.clone());
+        }
+        Ok(roles)
+    }
+
+    fn trust_view(&self, trust: &Trust) -> Value {
+        let roles: Vec<Value> = trust
+            .roles
+            .iter()
+            .filter_map(|id| self.roles.get(id))
+            .map(|role| json!({"id": role.id, "name": role.name, "links": {}}))
+            .collect();
+        json!({
+            "id": trust.id,
+            "trustor_user_id": trust.trustor,
+            "trustee_user_id": trust.trustee,
+            "project_id": trust.project,
+            "impersonation": trust.impersonation,
+            "roles": roles,
+            "expires_at": trust.expires_at.map(clock::precise),
+            "deleted_at": null,
+            "remaining_uses": null,
+            "redelegation_count": trust.redelegation_count,
+            "redelegated_trust_id": trust.redelegated_from,
+            "links": {},
+            "roles_links": {},
+        })
+    }
+}
+
+fn check_handing_on(store: &Store, parent: &Trust, wanted: &NewTrust) -> Result<(), Refusal> {
+    if parent.redelegation_count == 0 {
+        return Err(Refusal::forbidden(format!(
+            "Remaining redelegation depth of 0 out of allowed range of [0..{MOST_REDELEGATIONS}]."
+        )));
+    }
+    if wanted.impersonation && !parent.impersonation {
+        return Err(Refusal::forbidden(
+            "Impersonation is not allowed because redelegated trust does not specify impersonation.",
+        ));
+    }
+    let mut delegated = parent.roles.clone();
+    store.add_implied(&mut delegated);
+    if !wanted.roles.iter().all(|role| delegated.contains(role)) {
+        return Err(Refusal::forbidden(
+            "Some of requested roles are not in redelegated trust.",
+        ));
+    }
+    if let (Some(asked), Some(end)) = (wanted.expires_at, parent.expires_at)
+        && asked > end
+    {
+        return Err(Refusal::forbidden(
+            "Requested expiration time is more than redelegated trust can provide.",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Nova: flavours, keypairs, and the servers and server groups that stacks make.
+
+use serde_json::{Value, json};
+
+use crate::{
+    catalog, clock,
+    heat::{Resource, Stack},
+    http::{Answer, Call, Outcome, Refusal, Route},
+    state::{World, page, seeded},
+};
+
+const SERVERS: [&str; 1] = ["OS::Nova::Server"];
+const GROUPS: [&str; 1] = ["OS::Nova::ServerGroup"];
+
+/// Everything Nova knows by itself.
+pub(crate) struct Store {
+    flavors: Vec<Value>,
+    /// User id and name.
+    keypairs: Vec<(String, &'static str)>,
+}
+
+impl Store {
+    /// The seeded flavours and keypairs.
+    pub(crate) fn seeded() -> Self {
+        let flavors = [
+            ("1", "m1.tiny", 512, 1, 1),
+            ("2", "m1.small", 2048, 1, 20),
+            ("3", "m1.medium", 4096, 2, 40),
+            ("4", "m1.nodisk", 2048, 1, 0),
+        ];
+        let owners = ["demo", "demo2", "admin", "member2"];
+        Self {
+            flavors: flavors
+                .into_iter()
+                .map(|(id, name, ram, vcpus, disk)| flavor(id, name, ram, vcpus, disk))
+                .collect(),
+            keypairs: owners
+                .iter()
+                .map(|user| (seeded("user", user).simple().to_string(), "key"))
+                .collect(),
+        }
+    }
+}
+
+/// The calls Nova knows.
+pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
+    match (method, path) {
+        ("GET", [] | ["v2.1"]) => Route::open("nova.version_show", catalog::version),
+        ("GET", ["v2.1", rest @ ..]) => match rest {
+            ["flavors"] | ["flavors", "detail"] => Route::new("nova.flavor_list", flavors),
+            ["flavors", _] => Route::new("nova.flavor_show", show_flavor),
+            ["flavors", _, "os-extra_specs"] => Route::new("nova.flavor_extra_specs", |_, _| {
+                Answer::ok(json!({"extra_specs": {}}))
+            }),
+            ["os-keypairs"] => Route::new("nova.keypair_list", keypairs),
+            ["os-keypairs", _] => Route::new("nova.keypair_show", show_keypair),
+            ["servers"] | ["servers", "detail"] => Route::new("nova.server_list", servers),
+            ["servers", _] => Route::new("nova.server_show", show_server),
+            ["os-server-groups"] => Route::new("nova.server_group_list", groups),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn flavors(world: &mut World, call: &Call) -> Outcome {
+    let flavors = page(call, world.nova.flavors.clone(), |flavor| {
+        flavor["id"].as_str().unwrap_or_default()
+    });
+    Answer::ok(json!({"flavors": flavors}))
+}
+
+fn show_flavor(world: &mut World, call: &Call) -> Outcome {
+    let id = call.at(2);
+    let flavor = world.nova.flavors.iter().find(|flavor| flavor["id"] == id);
+    let flavor =
+        flavor.ok_or_else(|| Refusal::not_found(format!("Flavor {id} could not be found.")))?;
+    Answer::ok(json!({"flavor": flavor}))
+}
+
+fn keypairs(world: &mut World, call: &Call) -> Outcome {
+    let user = &call.token()?.user;
+    let own = world
+        .nova
+        .keypairs
+        .iter()
+        .filter(|(owner, _)| owner == user);
+    Answer::ok(
+        json!({"keypairs": own.map(|(_, name)| json!({"keypair": keypair(name, user)})).collect::<Vec<_>>()}),
+    )
+}
+
+fn show_keypair(world: &mut World, call: &Call) -> Outcome {
+    let asked = call.at(2);
+    let user = &call.token()?.user;
+    let own = world
+        .nova
+        .keypairs
+        .iter()
+        .find(|(owner, name)| owner == user && *name == asked);
+    let (_, name) = own
+        .ok_or_else(|| Refusal::not_found(format!("Keypair {asked} not found for user {user}")))?;
+    Answer::ok(json!({"keypair": keypair(name, user)}))
+}
+
+fn servers(world: &mut World, call: &Call) -> Outcome {
+    let token = call.token()?;
+    let everyone = call.flag("all_tenants") == Some(true) && token.has_role("admin");
+    let project = if everyone {
+        None
+    } else {
+        Some(call.project()?)
+    };
+    let found: Vec<Value> = world
+        .heat
+        .things(project, &SERVERS)
+        .filter(|(_, resource)| {
+            call.query("name")
+                .is_none_or(|name| resource.label.contains(name))
+        })
+        .map(|(stack, resource)| server(stack, resource))
+        .collect();
+    Answer::ok(
+        json!({"servers": page(call, found, |server| server["id"].as_str().unwrap_or_default())}),
+    )
+}
+
+fn show_server(world: &mut World, call: &Call) -> Outcome {
+    let id = call.at(2);
+    let found = world
+        .heat
+        .things(Some(call.project()?), &SERVERS)
+        .find(|(_, resource)| resource.physical == id);
+    let (stack, resource) =
+        found.ok_or_else(|| Refusal::not_found(format!("Instance {id} could not be found.")))?;
+    Answer::ok(json!({"server": server(stack, resource)}))
+}
+
+fn groups(world: &mut World, call: &Call) -> Outcome {
+    let groups: Vec<Value> = world
+        .heat
+        .things(Some(call.project()?), &GROUPS)
+        .map(|(stack, resource)| {
+            json!({"id": resource.physical, "name": resource.label, "project_id": stack.project, "members": [],
+                "metadata": {}, "policies": resource.properties["policies"]})
+        })
+        .collect();
+    Answer::ok(json!({"server_groups": groups}))
+}
+
+fn flavor(id: &str, name: &str, ram: u32, vcpus: u32, disk: u32) -> Value {
+    json!({"id": id, "name": name, "ram": ram, "vcpus": vcpus, "disk": disk, "swap": "", "rxtx_factor": 1.0,
+        "OS-FLV-EXT-DATA:ephemeral": 0, "OS-FLV-DISABLED:disabled": false, "os-flavor-access:is_public": true,
+        "description": null, "extra_specs": {}, "links": []})
+}
+
+fn keypair(name: &str, user: &str) -> Value {
+    json!({"name": name, "user_id": user, "type": "ssh", "fingerprint": "00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff",
+        "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f simulated",
+        "id": 1, "created_at": "2025-01-01T00:00:00Z", "deleted": false, "deleted_at": null, "updated_at": null})
+}
+
+fn server(stack: &Stack, resource: &Resource) -> Value {
+    let status = if resource.is_ready() {
+        "ACTIVE"
+    } else {
+        "BUILD"
+    };
+    json!({
+        "id": resource.physical,
+        "name": resource.label,
+        "status": status,
+        "tenant_id": stack.project,
+        "user_id": stack.owner,
+        "created": clock::whole(stack.created),
+        "updated": clock::whole(resource.changed.unwrap_or(stack.created)),
+        "addresses": {},
+        "image": {"id": resource.properties["image"]},
+        "flavor": {"id": resource.properties["flavor"], "original_name": resource.properties["flavor"], "vcpus": 1, "ram": 2048,
+            "disk": 20, "ephemeral": 0, "swap": 0, "extra_specs": {}},
+        "metadata": resource.properties["metadata"].as_object().cloned().unwrap_or_default(),
+        "key_name": resource.properties["key_name"],
+        "hostId": "",
+        "accessIPv4": "",
+        "accessIPv6": "",
+        "config_drive": "",
+        "progress": 0,
+        "security_groups": [],
+        "os-extended-volumes:volumes_attached": [],
+        "OS-EXT-AZ:availability_zone": "nova",
+        "OS-EXT-STS:vm_state": if status == "ACTIVE" { "active" } else { "building" },
+        "OS-EXT-STS:task_state": null,
+        "OS-EXT-STS:power_state": 1,
+        "links": [],
+    })
+}

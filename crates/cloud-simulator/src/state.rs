@@ -1,0 +1,112 @@
+//! All that the simulated cloud knows, behind one lock, and the helpers every service shares.
+//!
+//! One lock and no background thread: a request sees the cloud at one moment, and a test that looks twice sees the same order.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use uuid::Uuid;
+
+use crate::{
+    clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia,
+};
+
+/// What the HTTP side and the test side share.
+pub(crate) struct Shared {
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) base: String,
+    world: Mutex<World>,
+}
+
+/// The whole simulated cloud.
+pub(crate) struct World {
+    pub(crate) faults: Faults,
+    pub(crate) keystone: keystone::Store,
+    pub(crate) heat: heat::Store,
+    pub(crate) nova: nova::Store,
+    pub(crate) neutron: neutron::Store,
+    pub(crate) glance: glance::Store,
+    pub(crate) octavia: octavia::Store,
+    pub(crate) container_infra_url: Option<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(base: String, world: World) -> Self {
+        Self {
+            base,
+            world: Mutex::new(world),
+        }
+    }
+
+    /// The cloud. A handler that panicked is a failed test already; the others may go on.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl World {
+    pub(crate) fn new(
+        stack_duration: Duration,
+        delete_duration: Duration,
+        container_infra_url: Option<String>,
+    ) -> Self {
+        let keystone = keystone::Store::seeded();
+        let neutron = neutron::Store::seeded(&keystone);
+        Self {
+            faults: Faults::default(),
+            heat: heat::Store::new(stack_duration, delete_duration),
+            nova: nova::Store::seeded(),
+            neutron,
+            glance: glance::Store::seeded(),
+            octavia: octavia::Store::default(),
+            container_infra_url,
+            keystone,
+        }
+    }
+
+    /// Brings everything that takes time up to this moment.
+    pub(crate) fn advance(&mut self, now: Moment) {
+        for trust in self.heat.advance(now) {
+            self.keystone.delete_trust(&trust);
+        }
+    }
+}
+
+/// A new id as Keystone writes it.
+pub(crate) fn hex_id() -> String {
+    Uuid::new_v4().simple().to_string()
+}
+
+/// A new id as the other services write it.
+pub(crate) fn dashed_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
+/// The id of something seeded: the same in every run, so that rows kept by the product stay true over a restart.
+pub(crate) fn seeded(kind: &str, name: &str) -> Uuid {
+    // FNV-1a with 128 bits, stirred once more so that like names get unlike ids; spread is all that is wanted.
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in kind.bytes().chain(*b":").chain(name.bytes()) {
+        hash ^= u128::from(byte);
+        hash = hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    hash ^= hash >> 64;
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    hash ^= hash >> 67;
+    uuid::Builder::from_random_bytes(hash.to_be_bytes()).into_uuid()
+}
+
+/// `limit` and `marker`, as every list takes them.
+pub(crate) fn page<T>(call: &Call, items: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
+    let after = call
+        .query("marker")
+        .and_then(|marker| items.iter().position(|item| id(item) == marker))
+        .map_or(0, |at| at + 1);
+    let limit = call
+        .query("limit")
+        .and_then(|limit| limit.parse().ok())
+        .unwrap_or(usize::MAX);
+    items.into_iter().skip(after).take(limit).collect()
+}

@@ -1,0 +1,8 @@
+//! The simulated cloud over the wire, as its clients meet it.
+
+mod auth;
+mod faults;
+mod services;
+mod stacks;
+mod trusts;
+mod world;
