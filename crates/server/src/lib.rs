@@ -1,1 +1,8 @@
-//! server
+//! What the programs have in common: configuration, logging, stopping.
+//!
+//! Only this crate reads files and the environment, and only this crate knows which implementation stands behind which
+//! seam. It must hold no behaviour of the service itself: a rule about clusters belongs to `model`, `api` or `conductor`.
+
+pub mod config;
+pub mod shutdown;
+pub mod telemetry;

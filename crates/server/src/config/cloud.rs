@@ -1,0 +1,143 @@
+//! How to reach and log in to OpenStack: `[keystone_auth]`, `[keystone_authtoken]`, the `[*_client]` sections.
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use super::options::section;
+use super::value::words;
+
+words! {
+    /// Which of a service's addresses to use.
+    Interface {
+        /// For everyone.
+        Public = "public" | "publicURL",
+        /// For services.
+        Internal = "internal" | "internalURL",
+        /// For administrators.
+        Admin = "admin" | "adminURL",
+    }
+}
+
+section! {
+    /// The client of one OpenStack service.
+    Client {
+        /// Region of the service. Unset: any.
+        region_name: Option<String>,
+        /// Which address of the service to use: public, internal or admin.
+        endpoint_type: Interface = "publicURL",
+        /// File of certificate authorities (PEM). Unset: that of `[keystone_auth]`.
+        ca_file: Option<PathBuf>,
+        /// Do not verify the service's certificate.
+        insecure: bool = "false",
+    }
+}
+
+section! {
+    /// The service's own login. What is missing is taken from `[keystone_authtoken]`.
+    Credentials {
+        /// Kind of login; only `password` is supported.
+        auth_type: Option<String>,
+        /// Section that holds these options instead of this one.
+        auth_section: Option<String>,
+        /// Address of Keystone.
+        auth_url: Option<String>,
+        /// Name of the user.
+        username: Option<String>,
+        /// Id of the user.
+        user_id: Option<String>,
+        /// Password of the user.
+        password: Option<SecretString>,
+        /// Name of the user's domain.
+        user_domain_name: Option<String>,
+        /// Id of the user's domain.
+        user_domain_id: Option<String>,
+        /// Name of the project.
+        project_name: Option<String>,
+        /// Id of the project.
+        project_id: Option<String>,
+        /// Name of the project's domain.
+        project_domain_name: Option<String>,
+        /// Id of the project's domain.
+        project_domain_id: Option<String>,
+        /// Name of the domain of user and project when they have none of their own.
+        default_domain_name: Option<String>,
+        /// Id of the domain of user and project when they have none of their own.
+        default_domain_id: Option<String>,
+        /// `all`: a token for the whole system instead of a project.
+        system_scope: Option<String>,
+        /// File of certificate authorities (PEM) for all services. Unset: those of the machine.
+        cafile: Option<PathBuf>,
+        /// Client certificate (PEM).
+        certfile: Option<PathBuf>,
+        /// Key of the client certificate (PEM).
+        keyfile: Option<PathBuf>,
+        /// Do not verify certificates.
+        insecure: Option<bool>,
+        /// Seconds after which a call of a service is given up. Unset: the client's own limit.
+        timeout: Option<u64>,
+    }
+}
+
+impl Credentials {
+    /// Whether there is a user to log in as.
+    fn has_login(&self) -> bool {
+        (self.username.is_some() || self.user_id.is_some()) && self.password.is_some()
+    }
+
+    /// Fills what is missing from another section. Login options are taken together or not at all, so that one section's
+    /// user never meets the other's password or domain.
+    pub(super) fn or(self, other: &Self) -> Self {
+        let tls = (
+            self.cafile.or_else(|| other.cafile.clone()),
+            self.certfile.or_else(|| other.certfile.clone()),
+            self.keyfile.or_else(|| other.keyfile.clone()),
+            self.insecure.or(other.insecure),
+            self.timeout.or(other.timeout),
+        );
+        let empty = Self {
+            cafile: None,
+            certfile: None,
+            keyfile: None,
+            ..self
+        };
+        let login = if empty.has_login() {
+            empty
+        } else {
+            other.clone()
+        };
+        Self {
+            auth_url: login.auth_url.or_else(|| other.auth_url.clone()),
+            cafile: tls.0,
+            certfile: tls.1,
+            keyfile: tls.2,
+            insecure: tls.3,
+            timeout: tls.4,
+            ..login
+        }
+    }
+}
+
+section! {
+    /// How tokens of callers are checked; also holds a login (the options of `[keystone_auth]`).
+    Authtoken {
+        /// Public address of Keystone, told to callers without a token.
+        www_authenticate_uri: Option<String>,
+        /// Region of Keystone.
+        region_name: Option<String>,
+        /// Which address of Keystone to use: public, internal or admin.
+        interface: Interface = "internal",
+        /// Seconds for which the answer to a token is remembered; -1 turns that off.
+        token_cache_time: i64 = "300",
+        /// Seconds after which a try to reach Keystone is given up. Unset: the client's own limit.
+        http_connect_timeout: Option<u64>,
+        /// Repetitions of a failed call of Keystone.
+        http_request_max_retries: u32 = "3",
+        /// Roles that make a service token count.
+        service_token_roles: Vec<String> = "service",
+        /// A service token without such a role is refused.
+        service_token_roles_required: bool = "true",
+        /// Type of this service, for tokens limited by access rules.
+        service_type: Option<String>,
+    }
+}

@@ -1,0 +1,160 @@
+//! What clusters are made of: templates, drivers, trusts, certificates, limits.
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use super::cloud::Interface;
+use super::options::section;
+use super::value::{Positive, Value};
+
+/// Where cluster certificates are kept. There is one place in this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertManager {
+    /// The table `x509keypair`.
+    X509Keypair,
+}
+
+impl Value for CertManager {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "x509keypair" => Ok(Self::X509Keypair),
+            "barbican" | "local" => {
+                Err("x509keypair: this version stores certificates in the database only".to_owned())
+            }
+            _ => Err("x509keypair".to_owned()),
+        }
+    }
+}
+
+section! {
+    /// Where cluster certificates are kept.
+    Certificates {
+        /// Only `x509keypair`: this version stores certificates in the database only. Upstream's default is `barbican`.
+        cert_manager_type: CertManager = "x509keypair",
+    }
+}
+
+section! {
+    /// Rules for certificates that tenants ask for.
+    X509 {
+        /// Sign requests that ask for a certificate authority.
+        allow_ca: bool = "false",
+        /// Extensions that a request may carry.
+        allowed_extensions: Vec<String> = "keyUsage,extendedKeyUsage,subjectAltName,basicConstraints,subjectKeyIdentifier",
+        /// Key usages that a request may carry.
+        allowed_key_usage: Vec<String> = "Digital Signature,Key Encipherment,Non Repudiation",
+        /// Days for which a certificate is valid.
+        term_of_validity: Positive = "1825",
+        /// Bits of an RSA key.
+        rsa_key_size: Positive = "2048",
+    }
+}
+
+section! {
+    /// The user and the trust that stand for a cluster in Keystone.
+    Trust {
+        /// Give the trust to the nodes, so that Kubernetes can use the cloud.
+        cluster_user_trust: bool = "false",
+        /// Domain of the trustees. If only the name is set, the id is looked up.
+        trustee_domain_id: Option<String>,
+        /// Name of the domain of the trustees.
+        trustee_domain_name: Option<String>,
+        /// Id of the user who administers that domain.
+        trustee_domain_admin_id: Option<String>,
+        /// Name of the user who administers that domain.
+        trustee_domain_admin_name: Option<String>,
+        /// Password of that user.
+        trustee_domain_admin_password: Option<SecretString>,
+        /// Domain of that user. Unset: trustee_domain_id.
+        trustee_domain_admin_domain_id: Option<String>,
+        /// Name of the domain of that user. Unset: trustee_domain_name.
+        trustee_domain_admin_domain_name: Option<String>,
+        /// Roles to delegate. Empty: all roles of the caller.
+        roles: Vec<String>,
+        /// Interface of the Keystone address given to nodes.
+        trustee_keystone_interface: Interface = "public",
+        /// Region of the Keystone address given to nodes.
+        trustee_keystone_region_name: Option<String>,
+    }
+}
+
+section! {
+    /// Clusters in general. Also read from `[bay]`.
+    Cluster {
+        /// Address that makes a discovery URL for etcd; `%(size)d` stands for the number of masters.
+        etcd_discovery_service_endpoint_format: String = "https://discovery.etcd.io/new?size=%(size)d",
+        /// Policy of the server group of a cluster's nodes.
+        nodes_affinity_policy: String = "soft-anti-affinity",
+        /// Seconds to wait for load balancers to go before a cluster's network is deleted.
+        pre_delete_lb_timeout: u64 = "60",
+    }
+}
+
+section! {
+    /// Clusters made by Heat.
+    ClusterHeat {
+        /// Minutes a cluster may take to come up when its request does not say.
+        create_timeout: Positive = "60",
+    }
+}
+
+section! {
+    /// Rules for cluster templates.
+    ClusterTemplate {
+        /// Network drivers that a template may name; `all` allows every supported one.
+        kubernetes_allowed_network_drivers: Vec<String> = "flannel,calico",
+        /// Network driver of a template that names none.
+        kubernetes_default_network_driver: String = "flannel",
+    }
+}
+
+section! {
+    /// Cluster drivers.
+    Drivers {
+        /// Nodes verify the certificates of OpenStack's services.
+        verify_ca: bool = "true",
+        /// File of certificate authorities (PEM) that is copied to nodes.
+        openstack_ca_file: Option<PathBuf>,
+        /// Drivers not to use.
+        disabled_drivers: Vec<String>,
+        /// Drivers to use although they are marked as beta.
+        enabled_beta_drivers: Vec<String>,
+        /// Driver of templates that name none.
+        default_driver: Option<String>,
+    }
+}
+
+section! {
+    /// What is set up in Kubernetes.
+    Kubernetes {
+        /// Policy file for Keystone authentication in Kubernetes.
+        keystone_auth_default_policy: PathBuf = "/etc/magnum/keystone_auth_default_policy.json",
+        /// Manifest applied to every new cluster.
+        post_install_manifest_url: Option<String>,
+        /// Seconds between two health checks of a cluster; a negative number turns them off.
+        health_polling_interval: i64 = "60",
+    }
+}
+
+section! {
+    /// Volumes of nodes.
+    Cinder {
+        /// Volume type for container images. Unset: the first one Cinder lists.
+        default_docker_volume_type: Option<String>,
+        /// Volume type for etcd. Unset: the first one Cinder lists.
+        default_etcd_volume_type: Option<String>,
+        /// Volume type to boot from. Unset: the first one Cinder lists.
+        default_boot_volume_type: Option<String>,
+        /// Size in GiB of the volume to boot from; 0 boots from the flavor's disk.
+        default_boot_volume_size: u32 = "0",
+    }
+}
+
+section! {
+    /// Limits.
+    Quotas {
+        /// Clusters of a project that has no quota of its own.
+        max_clusters_per_project: u32 = "20",
+    }
+}

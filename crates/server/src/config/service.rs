@@ -1,0 +1,90 @@
+//! What the processes themselves need: `[DEFAULT]`, `[api]`, `[conductor]`, `[operations]`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::options::section;
+use super::transport::TransportUrl;
+use super::value::Positive;
+
+section! {
+    /// The process: its name in the cloud, its logs, its broker.
+    Service {
+        /// Name of this machine in `magnum_service`. Unset: the fully qualified host name.
+        host: Option<String>,
+        /// Directory for files the service keeps.
+        state_path: PathBuf = "/var/lib/magnum",
+        /// The brokers: `rabbit://user:password@host:port,user:password@host2:port//virtual_host`.
+        transport_url: TransportUrl = "rabbit://",
+        /// Exchange of messages and notifications.
+        control_exchange: String = "magnum",
+        /// Log at level DEBUG instead of INFO.
+        debug: bool = "false",
+        /// Directory of the log file; its name is that of the program unless log_file is set.
+        log_dir: Option<PathBuf>,
+        /// Name of the log file, relative to log_dir.
+        log_file: Option<PathBuf>,
+        /// Write log lines as JSON.
+        use_json: bool = "false",
+        /// Write log lines to standard error too. Without a log file they always go there.
+        use_stderr: bool = "true",
+        /// Age in seconds of a heartbeat after which a conductor is shown as down.
+        service_down_time: u64 = "180",
+        /// Run the standing tasks of the conductor (sweep, health).
+        periodic_enable: bool = "true",
+        /// Seconds between the runs of standing tasks, at most.
+        periodic_interval_max: u64 = "60",
+        /// Seconds that running work gets to come to a safe point after SIGTERM.
+        graceful_shutdown_timeout: u64 = "60",
+    }
+}
+
+section! {
+    /// The HTTP server of `magnum-api`.
+    Api {
+        /// Address to listen on.
+        host: IpAddr = "127.0.0.1",
+        /// Port to listen on.
+        port: u16 = "9511",
+        /// Threads that serve requests. Unset: one for each CPU.
+        workers: Option<Positive>,
+        /// Most items of one page of a list.
+        max_limit: Positive = "1000",
+        /// Serve HTTPS.
+        enabled_ssl: bool = "false",
+        /// Certificate chain (PEM) for HTTPS.
+        ssl_cert_file: Option<PathBuf>,
+        /// Private key (PEM) for HTTPS.
+        ssl_key_file: Option<PathBuf>,
+    }
+}
+
+section! {
+    /// `magnum-conductor`.
+    Conductor {
+        /// Threads that do work. Unset: one for each CPU.
+        workers: Option<Positive>,
+        /// Name of the queue.
+        topic: String = "magnum-conductor",
+    }
+}
+
+section! {
+    /// How accepted operations are worked off. Not known to upstream.
+    Operations {
+        /// Seconds after which another conductor may take over an operation whose owner is silent.
+        lease_seconds: u64 = "10",
+        /// Seconds between two signs of life for operations in work.
+        heartbeat_seconds: u64 = "3",
+        /// Seconds between two looks into the table for work nobody announced.
+        scan_seconds: u64 = "2",
+        /// Shortest time in milliseconds between two looks at something the cloud is building.
+        poll_min_ms: u64 = "1000",
+        /// Longest time in milliseconds between two looks at something the cloud is building.
+        poll_max_ms: u64 = "10000",
+        /// Most operations a conductor works on at the same time.
+        max_running: Positive = "256",
+        /// Days for which finished operations and their events are kept.
+        retention_days: u32 = "30",
+    }
+}
