@@ -40,7 +40,7 @@ pub fn heading(text: &str) {
 
 /// Runs what the options ask for; the exit code of the worst part.
 pub fn run(options: &Options) -> Result<u8> {
-    let with_lab = options.only_lab || !(options.no_lab || !options.filters.is_empty());
+    let with_lab = options.only_lab || (!options.no_lab && options.filters.is_empty());
     let with_tests = !options.only_lab;
     heading("prerequisites");
     prerequisites::ensure(&[prerequisites::BUILD])?;

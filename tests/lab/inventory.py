@@ -1,0 +1,42 @@
+"""What exists in the lab, one line each ("kind name id"), sorted: everything a cluster could leave behind in project demo, in the
+trustee domain and in Heat's user domain. Taken before and after a run, the two must be equal."""
+import os
+
+import openstack
+
+
+def connect(user, project):
+    return openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=user,
+                             project_name=project, user_domain_name="Default", project_domain_name="Default")
+
+
+admin, demo = connect("admin", "admin"), connect("demo", "demo")
+project = demo.current_project_id
+rows = []
+
+
+def add(kind, things, keep=lambda thing: True):
+    rows.extend("%s %s %s" % (kind, getattr(t, "name", None) or "-", t.id) for t in things if keep(t))
+
+
+add("stack", demo.orchestration.stacks())
+add("server", demo.compute.servers())
+add("server-group", demo.compute.server_groups())
+add("keypair", demo.compute.keypairs())
+add("volume", demo.block_storage.volumes())
+add("load-balancer", demo.load_balancer.load_balancers(project_id=project))
+for kind, things in (("network", "networks"), ("subnet", "subnets"), ("port", "ports"), ("router", "routers"), ("floating-ip", "ips"),
+                     ("security-group", "security_groups")):
+    add(kind, getattr(admin.network, things)(project_id=project))
+# a VIP port belongs to nobody's project while Octavia makes it; floating IPs in use have a port without project
+add("port", admin.network.ports(project_id=""), lambda p: p.device_owner.startswith("Octavia"))
+add("secret", demo.key_manager.secrets())
+for t in admin.identity.get("/OS-TRUST/trusts").json()["trusts"]:
+    rows.append("trust %s %s" % (t["trustor_user_id"], t["id"]))
+for name in ("magnum", "heat_user_domain"):
+    domain = admin.identity.find_domain(name).id
+    add("user-of-" + name, admin.identity.users(domain_id=domain))
+    # Heat removes its users with a stack but keeps one project of its own for each stack until then
+    add("project-of-" + name, admin.identity.projects(domain_id=domain))
+add("application-credential", demo.identity.application_credentials(demo.current_user_id))
+print("\n".join(sorted(set(rows))))
