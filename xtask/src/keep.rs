@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{lab, process, servers};
+use crate::{lab, paths, process, servers};
 
 #[derive(Args)]
 pub struct Options {
@@ -32,7 +32,7 @@ pub struct Keeper {
 impl Keeper {
     /// Starts a keeper for the servers in `dir`, and for the lab when this run brings it up.
     pub fn start(dir: &Path, lab: bool) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("find this program")?);
+        let mut command = Command::new(paths::this_program());
         command
             .arg("keep")
             .arg("--dir")

@@ -44,6 +44,11 @@ pub fn open_folder(dir: &Path) -> Result<()> {
         .with_context(|| format!("open {} to server users", dir.display()))
 }
 
+/// This program, also after a build has replaced the file that it was started from.
+pub fn this_program() -> &'static Path {
+    Path::new("/proc/self/exe")
+}
+
 /// Whether we may install packages and start servers as their own users.
 pub fn is_root() -> bool {
     // /proc/self belongs to the effective user of this process.

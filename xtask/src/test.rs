@@ -98,11 +98,7 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
     let env = servers::up(dir, &servers::Kind::ALL)?;
     // A copy: building the tests may replace the file that we were started from.
     let xtask = dir.join("xtask");
-    std::fs::copy(
-        std::env::current_exe().context("find this program")?,
-        &xtask,
-    )
-    .context("copy this program")?;
+    std::fs::copy(paths::this_program(), &xtask).context("copy this program")?;
     let nextest = process::find_program("cargo-nextest").is_some();
     let mut command = cargo::cargo();
     if nextest {
