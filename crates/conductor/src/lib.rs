@@ -1,1 +1,19 @@
-//! conductor
+//! Operation in, cloud and row out: the competing workers.
+//!
+//! A conductor claims operations by lease and generation, lets a reconciler look at the cloud, decide in a pure function and do one thing
+//! that is safe to repeat, and records what it saw under the generation. It knows nothing of HTTP requests; it meets the API only in the
+//! operation row. It holds no state that a `kill -9` could lose.
+
+mod certificates;
+mod cluster;
+mod context;
+mod credentials;
+mod driver;
+mod heartbeat;
+mod operation;
+mod outcome;
+mod plan;
+mod scan;
+mod worker;
+
+pub use context::{Conductor, Settings, Timing};

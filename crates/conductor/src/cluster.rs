@@ -1,0 +1,67 @@
+//! The reconcilers of clusters.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+
+use model::cluster::{Cluster, ClusterChange};
+use model::nodegroup::Nodegroup;
+use model::operation::Progress;
+use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, operation, template};
+use model::template::ClusterTemplate;
+
+use crate::context::Context;
+use crate::outcome::Failure;
+use crate::plan::Seen;
+use crate::worker::Work;
+
+/// The rows that an operation on a cluster works from.
+pub(crate) struct Rows {
+    pub cluster: Cluster,
+    pub groups: Vec<Nodegroup>,
+    /// None when the template's row is missing (upstream's old databases have such clusters).
+    pub template: Option<ClusterTemplate>,
+}
+
+/// Reads the rows; none when the cluster is gone.
+pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Option<Rows>, StoreError> {
+    let id = work.operation.cluster_id();
+    cx.store
+        .read(async |conn: &mut Conn| {
+            let Some(cluster) = clusters::find(conn, &Scope::All, &id).await? else { return Ok(None) };
+            let groups = nodegroup::of_cluster(conn, &id).await?;
+            let reference = cluster.cluster_template_id.clone().unwrap_or_default();
+            let template = template::by_ids(conn, &[&reference]).await?.pop();
+            Ok(Some(Rows { cluster, groups, template }))
+        })
+        .await
+}
+
+/// Records how far a stack has come: on the operation, and in words in the cluster's `status_reason`, where every old client shows it.
+pub(crate) async fn show_progress(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    step: &'static str,
+    verb: &str,
+    seen: &Seen,
+) -> Result<(), Failure> {
+    let progress = Progress { step, waiting_for: Some(seen.waiting_for()), done: seen.done, total: seen.total };
+    let text = format!("{verb}: {} of {} resources complete, waiting for {}", seen.done, seen.total, seen.waiting_for());
+    if cluster.status_reason.as_deref() == Some(text.as_str()) && cluster.stack_id.as_deref() == Some(seen.stack_id.as_str()) {
+        return Ok(());
+    }
+    let change = ClusterChange {
+        status_reason: Some(Some(text)),
+        stack_id: Some(Some(seen.stack_id.clone())),
+        ..ClusterChange::default()
+    };
+    let id = cluster.cluster_id();
+    let (id, change, progress) = (&id, &change, &progress);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}

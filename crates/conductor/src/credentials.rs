@@ -1,0 +1,265 @@
+//! The right to act for the cluster's creator: a trustee user of the cluster's own and a trust that delegates to it.
+//!
+//! The caller's token travels sealed in the operation only until the trust exists. The trust may be redelegated once more because Heat
+//! makes a trust of its own from the token that creates a stack. Trustee and trust are recorded before they are made and looked for
+//! first, so that a repeated step finds what an earlier attempt left.
+
+use model::cluster::{Cluster, ClusterChange};
+use model::operation::{OutcomeCode, Progress};
+use model::resource::ResourceKind;
+use model::store::{Conn, cluster as clusters, operation, resource};
+use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::context::Context;
+use crate::outcome::Failure;
+use crate::worker::Work;
+
+/// What upstream's trustee passwords are made of (`[DEFAULT] password_symbols`).
+const SYMBOLS: [&str; 3] = ["23456789", "ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz"];
+const PASSWORD_LENGTH: usize = 18;
+
+/// The trustee's name, as upstream names it.
+fn trustee_name(cluster: &Cluster) -> String {
+    format!("{}_{}", cluster.uuid, cluster.project())
+}
+
+/// Makes trustee and trust where they are missing. True when something was made: the row has changed.
+pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Result<bool, Failure> {
+    if cluster.trustee_user_id.is_none() {
+        make_trustee(cx, work, cluster).await?;
+        return Ok(true);
+    }
+    if cluster.trust_id.is_none() {
+        make_trust(cx, work, cluster).await?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
+    let name = trustee_name(cluster);
+    let progress = Progress { step: "trustee", waiting_for: Some("a Keystone trustee".into()), ..Progress::default() };
+    announce(cx, work, cluster, &progress, ResourceKind::Trustee, &name).await?;
+    let domain = trustee_domain(cx).await?;
+    let keystone = cx.trustee_admin.keystone();
+    let password = new_password();
+    let user = match keystone.find_user(&name, &domain).await? {
+        // An earlier attempt made it and did not live to record the password.
+        Some(user) => {
+            keystone.set_password(&user.id, &password).await?;
+            user
+        }
+        None => keystone.create_user(&name, &domain, &password).await?,
+    };
+    let change = ClusterChange {
+        trustee_user_id: Some(Some(user.id.clone())),
+        trustee_username: Some(Some(name.clone())),
+        trustee_password: Some(Some(password.expose_secret().to_owned())),
+        ..ClusterChange::default()
+    };
+    let id = cluster.cluster_id();
+    let (id, change, progress, name, user) = (&id, &change, &progress, &name, &user);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::Trustee, name, Some(&user.id)).await?;
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}
+
+async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
+    let trustee = cluster.trustee_user_id.clone().unwrap_or_default();
+    let name = trustee_name(cluster);
+    let progress = Progress { step: "trust", waiting_for: Some("a Keystone trust".into()), ..Progress::default() };
+    announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
+    let caller = caller(cx, work)?.ok_or_else(|| {
+        Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again")
+    })?;
+    let info = caller.info().await.map_err(expired)?;
+    let Some(project) = info.project_id.clone().filter(|p| *p == cluster.project().0) else {
+        return Err(Failure::fail(OutcomeCode::Credentials, "the request's token is not scoped to the cluster's project"));
+    };
+    let keystone = caller.keystone();
+    let found = keystone.find_trust(&info.user_id, &trustee).await.map_err(expired)?;
+    let trust = match found {
+        Some(trust) => trust,
+        None => {
+            let roles = if cx.settings.trust_roles.is_empty() { info.roles.clone() } else { cx.settings.trust_roles.clone() };
+            let new = NewTrust {
+                trustor_user_id: info.user_id.clone(),
+                trustee_user_id: trustee,
+                project_id: project,
+                roles,
+                impersonation: true,
+                allow_redelegation: true,
+            };
+            keystone.create_trust(&new).await.map_err(expired)?
+        }
+    };
+    let change = ClusterChange { trust_id: Some(Some(trust.id.clone())), ..ClusterChange::default() };
+    let id = cluster.cluster_id();
+    let (id, change, progress, name, trust) = (&id, &change, &progress, &name, &trust);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            operation::forget_token(conn, &work.claim).await?;
+            resource::record(conn, id, ResourceKind::Trust, name, Some(&trust.id)).await?;
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// A session as the cluster's creator, through the trust; none when there is no trust.
+pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Option<Session> {
+    let (user, password, trust) = (cluster.trustee_user_id.clone()?, cluster.trustee_password.clone()?, cluster.trust_id.clone()?);
+    let credential = Credential::Password {
+        user: UserRef { id: Some(user), ..UserRef::default() },
+        password: SecretString::from(password),
+        scope: Scope::Trust { id: trust },
+    };
+    Some(with_request(work, cx.cloud.session(credential)))
+}
+
+/// A session as whoever made the request; none when its token was wiped.
+pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failure> {
+    let Some(sealed) = &work.operation.sealed_token else { return Ok(None) };
+    let token = cx.sealer.open(&work.operation.operation_id(), sealed)?;
+    Ok(Some(with_request(work, cx.cloud.session(Credential::Token(token)))))
+}
+
+/// A session that can see the cluster's resources: through the trust while it works, else as the caller if he is of the same project.
+///
+/// The project matters: a token of another project would find no stack, and a delete would take that for done.
+pub(crate) async fn for_delete(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
+    let mut refusal = String::from("the cluster has no trust");
+    if let Some(session) = trusted(cx, work, cluster) {
+        match session.token().await {
+            Ok(_) => return Ok(session),
+            Err(error) if error.retry_may_help() => return Err(error.into()),
+            Err(error) => refusal = format!("the cluster's trust does not work any more ({error})"),
+        }
+    }
+    let Some(caller) = caller(cx, work)? else {
+        return Err(Failure::fail(OutcomeCode::Credentials, format!("{refusal}, and the request's token is gone; ask again")));
+    };
+    let info = caller.info().await.map_err(expired)?;
+    if info.project_id.as_deref() != Some(cluster.project().0.as_str()) {
+        let text = format!("{refusal}, and the request came from another project; a member of the cluster's project can delete it");
+        return Err(Failure::fail(OutcomeCode::Credentials, text));
+    }
+    Ok(caller)
+}
+
+/// Removes trust and trustee, and forgets both in the row. What is not there any more is no error.
+pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster, session: &Session) -> Result<(), Failure> {
+    let id = cluster.cluster_id();
+    if let Some(trust) = &cluster.trust_id {
+        let progress = Progress { step: "trust", waiting_for: Some("the removal of the Keystone trust".into()), ..Progress::default() };
+        work.guard(cx, &progress).await?;
+        match session.keystone().delete_trust(trust).await {
+            Ok(_) => {}
+            // Already removed by an attempt that did not live to record it: the session that it carried is refused now.
+            Err(error) if error.is_unauthorized() || error.is_not_found() => {}
+            // Made by somebody else: Keystone drops it with the trustee below.
+            Err(error) if error.status() == Some(403) => tracing::info!(%error, "the trust goes with its trustee"),
+            Err(error) => return Err(error.into()),
+        }
+        let change = ClusterChange { trust_id: Some(None), ..ClusterChange::default() };
+        let (id, change, progress) = (&id, &change, &progress);
+        cx.store
+            .write(async |conn: &mut Conn| {
+                operation::record(conn, &work.claim, progress).await?;
+                resource::forget(conn, id, ResourceKind::Trust).await?;
+                clusters::record(conn, id, change).await
+            })
+            .await?;
+    }
+    let progress = Progress { step: "trustee", waiting_for: Some("the removal of the Keystone trustee".into()), ..Progress::default() };
+    work.guard(cx, &progress).await?;
+    let keystone = cx.trustee_admin.keystone();
+    let user = match &cluster.trustee_user_id {
+        Some(user) => Some(user.clone()),
+        // Made by an attempt that did not live to record it.
+        None => keystone.find_user(&trustee_name(cluster), &trustee_domain(cx).await?).await?.map(|u| u.id),
+    };
+    if let Some(user) = user {
+        keystone.delete_user(&user).await?;
+    }
+    Ok(())
+}
+
+async fn announce(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    progress: &Progress,
+    kind: ResourceKind,
+    name: &str,
+) -> Result<(), Failure> {
+    let id = cluster.cluster_id();
+    let id = &id;
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, kind, name, None).await
+        })
+        .await?;
+    Ok(())
+}
+
+async fn trustee_domain(cx: &Context) -> Result<String, Failure> {
+    if let Some(id) = &cx.settings.trustee_domain_id {
+        return Ok(id.clone());
+    }
+    let info = cx.trustee_admin.info().await?;
+    info.domain_id.clone().ok_or_else(|| {
+        tracing::error!("the trustee domain admin's token is not scoped to a domain: see [trust] in the configuration");
+        Failure::fail(OutcomeCode::Internal, "the cluster service has no trustee domain; its operator must configure one")
+    })
+}
+
+fn with_request(work: &Work, session: Session) -> Session {
+    match &work.operation.request_id {
+        Some(id) => session.with_request_id(id.clone()),
+        None => session,
+    }
+}
+
+/// A caller's token that Keystone no longer knows is the caller's affair; everything else is classified as usual.
+fn expired(error: CloudError) -> Failure {
+    if error.is_unauthorized() || error.is_not_found() {
+        let text = format!("the request's token is not valid any more, ask again ({error})");
+        return Failure::fail(OutcomeCode::Credentials, text);
+    }
+    error.into()
+}
+
+fn new_password() -> SecretString {
+    let pick = |set: &str| char::from(set.as_bytes()[rand::random_range(0..set.len())]);
+    let all = SYMBOLS.concat();
+    let mut chars: Vec<char> = SYMBOLS.iter().map(|set| pick(set)).collect();
+    chars.extend((chars.len()..PASSWORD_LENGTH).map(|_| pick(&all)));
+    for i in (1..chars.len()).rev() {
+        chars.swap(i, rand::random_range(0..=i));
+    }
+    SecretString::from(chars.into_iter().collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_have_one_of_each_kind() {
+        for _ in 0..100 {
+            let password = new_password();
+            let text = password.expose_secret();
+            assert_eq!(text.len(), PASSWORD_LENGTH);
+            assert!(SYMBOLS.iter().all(|set| text.chars().any(|c| set.contains(c))), "{text}");
+        }
+    }
+}

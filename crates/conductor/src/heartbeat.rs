@@ -1,0 +1,19 @@
+//! The service row that tells operators that this host's conductor is alive.
+
+use std::sync::Arc;
+
+use model::store::{Conn, service};
+
+use crate::context::Context;
+
+/// Beats at once and then at the configured interval, for ever.
+pub(crate) async fn run(cx: Arc<Context>) {
+    let mut ticks = tokio::time::interval(cx.settings.timing.service_beat);
+    loop {
+        ticks.tick().await;
+        let host = &cx.settings.host;
+        if let Err(error) = cx.store.write(async |conn: &mut Conn| service::beat(conn, host).await).await {
+            tracing::warn!(%error, "failed to record the service heartbeat");
+        }
+    }
+}

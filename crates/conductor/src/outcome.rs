@@ -1,0 +1,84 @@
+//! What a turn came to, and the one place where errors become outcomes.
+
+use std::time::Duration;
+
+use model::certificate::CertificateError;
+use model::operation::OutcomeCode;
+use model::seal::Unsealable;
+use model::store::StoreError;
+use provider_clients::CloudError;
+
+/// What a turn that went well came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Look again after a while.
+    Again { after: Duration },
+    /// The operation has ended and everything is recorded.
+    Settled,
+}
+
+/// Why a turn went no further.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The claim no longer holds: stop without a word.
+    Stale,
+    /// It may go better next time.
+    Retry { reason: String },
+    /// It will not: the operation fails.
+    Final { code: OutcomeCode, reason: String },
+}
+
+impl Failure {
+    /// The operation fails.
+    pub fn fail(code: OutcomeCode, reason: impl Into<String>) -> Self {
+        Self::Final { code, reason: reason.into() }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Stale { .. } => Self::Stale,
+            StoreError::Unavailable(_) | StoreError::Busy(_) => Self::Retry { reason: "the database".into() },
+            other => {
+                tracing::error!(error = %other, "the store failed in a way that repeating will not mend");
+                Self::fail(OutcomeCode::Internal, "a fault of the cluster service; its operator finds the cause in the log")
+            }
+        }
+    }
+}
+
+impl From<CloudError> for Failure {
+    fn from(error: CloudError) -> Self {
+        let reason = error.to_string();
+        if error.retry_may_help() || error.outcome_is_unknown() || error.is_conflict() {
+            return Self::Retry { reason };
+        }
+        let code = match error.status() {
+            _ if says_quota(error.message()) => OutcomeCode::Quota,
+            Some(401) => OutcomeCode::Credentials,
+            Some(400 | 422) => OutcomeCode::Invalid,
+            _ => OutcomeCode::Cloud,
+        };
+        Self::Final { code, reason }
+    }
+}
+
+impl From<CertificateError> for Failure {
+    fn from(error: CertificateError) -> Self {
+        tracing::error!(error = %error, "failed to make or open a certificate");
+        Self::fail(OutcomeCode::Internal, format!("certificates: {error}"))
+    }
+}
+
+impl From<Unsealable> for Failure {
+    fn from(error: Unsealable) -> Self {
+        Self::fail(OutcomeCode::Credentials, error.to_string())
+    }
+}
+
+/// Whether the cloud's words speak of a limit the user's project has reached.
+pub(crate) fn says_quota(message: &str) -> bool {
+    let lower = message.to_lowercase();
+    lower.contains("quota") || lower.contains("limit exceeded") || lower.contains("no more ip addresses")
+}

@@ -1,0 +1,47 @@
+//! The scan of the table: finds the work that no bell announced, and what a dead conductor left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::store::{Conn, operation};
+use model::time::{millis, now};
+
+use crate::context::Context;
+use crate::worker;
+
+/// Operations taken from one scan at most.
+const BATCH: i64 = 64;
+
+/// Scans for ever, with jitter so that conductors do not scan in step.
+pub(crate) async fn run(cx: Arc<Context>) {
+    let mut failing = false;
+    loop {
+        let interval = cx.settings.timing.scan.mul_f64(rand::random_range(0.5..1.0));
+        tokio::time::sleep(interval).await;
+        match scan(&cx).await {
+            Ok(()) => failing = false,
+            Err(error) if failing => tracing::debug!(%error, "failed to scan for operations"),
+            Err(error) => {
+                failing = true;
+                tracing::warn!(%error, "failed to scan for operations; trying again until the database is back");
+            }
+        }
+    }
+}
+
+async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
+    let limit = i64::try_from(cx.permits.available_permits()).unwrap_or(BATCH).min(BATCH);
+    if limit == 0 {
+        return Ok(());
+    }
+    let at = millis(now());
+    let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, limit).await).await?;
+    for id in due {
+        let Ok(permit) = cx.permits.clone().try_acquire_owned() else { return Ok(()) };
+        // A claim that fails for good is met again at the next scan.
+        if tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, permit)).await.is_err() {
+            tracing::warn!(operation.id = %id, "no answer from the database while claiming");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Claims operations and drives each until it is settled, handed back, or lost.
+//!
+//! Order matters in three places. A ring is acknowledged after the claim is stored, never held during the work. The lease is renewed by a
+//! task of its own, and the step at work is dropped the moment the claim is lost or can no longer be renewed in time, so that no effect
+//! begins under an expired lease. What is dropped can be repeated: every step looks before it makes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Progress};
+use model::queue::Listener;
+use model::store::{Conn, StoreError, operation};
+use model::time::{millis, now};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::context::Context;
+use crate::operation as acts;
+use crate::outcome::{Failure, Turn};
+
+/// Longest pause after a failed turn.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// An operation that is ours.
+pub(crate) struct Work {
+    pub operation: Operation,
+    pub claim: Claim,
+}
+
+impl Work {
+    /// Says what is about to be done and makes sure that it is still ours to do; called before every effect.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`] when it is not.
+    pub async fn guard(&self, cx: &Context, progress: &Progress) -> Result<(), StoreError> {
+        cx.store.write(async |conn: &mut Conn| operation::record(conn, &self.claim, progress).await).await
+    }
+}
+
+/// Answers rings for ever: one permit, one ring, one claim.
+pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
+    loop {
+        let Ok(permit) = cx.permits.clone().acquire_owned().await else { return };
+        let ring = tokio::select! {
+            ring = listener.next() => ring,
+            () = cx.stop.cancelled() => return,
+        };
+        take(&cx, &ring.operation, permit).await;
+        ring.taken().await;
+    }
+}
+
+/// Claims an operation if it can be claimed, and works on it in a task of its own.
+pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit: OwnedSemaphorePermit) {
+    if cx.stop.is_cancelled() {
+        return;
+    }
+    let at = millis(now());
+    let lease = at + cx.settings.timing.lease.as_millis() as i64;
+    let owner = &cx.owner;
+    match cx.store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, lease).await).await {
+        Ok(Claimed::NotNow) => tracing::debug!(operation.id = %id, "nothing to claim"),
+        Ok(Claimed::Ours(operation, claim)) => {
+            let work = Work { operation: *operation, claim };
+            let span = tracing::info_span!(
+                "operation",
+                operation.id = %work.operation.uuid,
+                cluster.id = %work.operation.cluster_uuid,
+                request.id = work.operation.request_id.as_deref().unwrap_or("-"),
+                user.id = %work.operation.user_id,
+                project.id = %work.operation.project_id,
+            );
+            let cx2 = cx.clone();
+            cx.tasks.spawn(async move { drive(&cx2, work, permit).await }.instrument(span));
+        }
+        // The scan will find it again.
+        Err(error) => tracing::warn!(operation.id = %id, %error, "failed to claim"),
+    }
+}
+
+/// Turn after turn until the operation is settled, handed back or lost.
+async fn drive(cx: &Arc<Context>, work: Work, permit: OwnedSemaphorePermit) {
+    tracing::info!(kind = %work.operation.kind, attempt = work.operation.attempt, "operation claimed");
+    let lost = CancellationToken::new();
+    let renewing = tokio::spawn(renew(cx.clone(), work.claim.clone(), lost.clone()).in_current_span());
+    tokio::select! {
+        () = turns(cx, &work) => {}
+        () = lost.cancelled() => tracing::info!("operation lost: superseded, taken over, or the lease could not be renewed"),
+    }
+    renewing.abort();
+    // Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile.
+    let due = millis(now());
+    if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, &work.claim, due).await).await {
+        tracing::warn!(%error, "failed to give the operation back; its lease will run out");
+    }
+    ring_next(cx, &work).await;
+    drop(permit);
+}
+
+/// Whatever is next on this cluster need not wait for the scan.
+async fn ring_next(cx: &Context, work: &Work) {
+    let cluster = work.operation.cluster_id();
+    match cx.store.read(async |conn: &mut Conn| operation::unfinished(conn, &cluster).await).await {
+        Ok(rest) => {
+            if let Some(next) = rest.first() {
+                cx.doorbell.ring(next.operation_id());
+            }
+        }
+        Err(error) => tracing::debug!(%error, "failed to look for the next operation"),
+    }
+}
+
+async fn turns(cx: &Arc<Context>, work: &Work) {
+    let mut failures = 0u32;
+    loop {
+        let turn = turn_before_deadline(cx, work).await;
+        let pause = match turn {
+            Ok(Turn::Again { after }) => {
+                failures = 0;
+                after
+            }
+            Ok(Turn::Settled) => {
+                tracing::info!("operation settled");
+                return;
+            }
+            Err(Failure::Stale) => return,
+            Err(Failure::Retry { reason }) => {
+                tracing::warn!(reason, failures, "a step failed; trying again");
+                failures += 1;
+                if let Err(StoreError::Stale { .. }) = acts::note_retry(cx, work, &reason).await {
+                    return;
+                }
+                backoff(failures)
+            }
+            Err(Failure::Final { code, reason }) => {
+                tracing::warn!(code = code.as_str(), reason, "operation failed");
+                match acts::fail(cx, work, code, &reason).await {
+                    Ok(()) | Err(StoreError::Stale { .. }) => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "failed to record the failure; trying again");
+                        failures += 1;
+                        backoff(failures)
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = cx.stop.cancelled() => return,
+        }
+    }
+}
+
+/// One turn, cut at the operation's deadline and, when the conductor stops, at the end of its grace.
+async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let stopping = async {
+        cx.stop.cancelled().await;
+        tokio::time::sleep(cx.settings.timing.grace).await;
+    };
+    if left.is_zero() {
+        return Err(timed_out(cx, work).await);
+    }
+    tokio::select! {
+        turn = acts::turn(cx, work) => turn,
+        () = tokio::time::sleep(left) => Err(timed_out(cx, work).await),
+        () = stopping => Err(Failure::Stale),
+    }
+}
+
+async fn timed_out(cx: &Context, work: &Work) -> Failure {
+    let id = work.operation.operation_id();
+    let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.ok().flatten();
+    let waited = row.and_then(|r| r.waiting_for).unwrap_or_else(|| "the first step".into());
+    let minutes = (work.operation.deadline_ms - work.operation.created_ms) / 60_000;
+    Failure::Final { code: OutcomeCode::Timeout, reason: format!("not done within {minutes} minutes; was waiting for {waited}") }
+}
+
+/// Renews the lease; cancels `lost` when the claim no longer holds, or when it cannot be renewed before it runs out.
+async fn renew(cx: Arc<Context>, claim: Claim, lost: CancellationToken) {
+    let timing = cx.settings.timing;
+    let mut renewed = Instant::now();
+    loop {
+        tokio::time::sleep(timing.heartbeat).await;
+        let asked = Instant::now();
+        let lease = millis(now()) + timing.lease.as_millis() as i64;
+        // The margin: what is dropped must be dropped before somebody else may begin.
+        let left = timing.lease.saturating_sub(renewed.elapsed()).saturating_sub(Duration::from_millis(500));
+        let beat = cx.store.write(async |conn: &mut Conn| operation::heartbeat(conn, &claim, lease).await);
+        match tokio::time::timeout(left, beat).await {
+            Ok(Ok(())) => renewed = asked,
+            Ok(Err(StoreError::Stale { .. })) => break,
+            Ok(Err(error)) => tracing::warn!(%error, "failed to renew the lease"),
+            Err(_) => break,
+        }
+        if renewed.elapsed() + Duration::from_millis(500) >= timing.lease {
+            break;
+        }
+    }
+    lost.cancel();
+}
+
+fn backoff(failures: u32) -> Duration {
+    let base = Duration::from_millis(500).saturating_mul(2u32.saturating_pow(failures.saturating_sub(1).min(8)));
+    base.min(MAX_BACKOFF).mul_f64(rand::random_range(0.5..1.0))
+}
+
+/// Ends an operation well, with what `settle` records, in one transaction.
+pub(crate) async fn succeed<F>(cx: &Context, work: &Work, settle: F) -> Result<Turn, Failure>
+where
+    for<'c> F: AsyncFn(&'c mut Conn) -> Result<(), StoreError>
+        + model::store::Query<&'c mut Conn, Result<(), StoreError>, Answer: Send>
+        + Send
+        + Sync,
+{
+    let cluster = work.operation.cluster_id();
+    let (claim, settle, cluster) = (&work.claim, &settle, &cluster);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::finish(conn, claim, cluster, &Ending::Succeeded).await?;
+            model::store::Query::answer(settle, conn).await
+        })
+        .await?;
+    Ok(Turn::Settled)
+}

@@ -1,0 +1,23 @@
+//! The REST API.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use server::config::Cli;
+use server::wire::{self, ApiRole};
+
+/// OpenStack container-infra API server.
+#[derive(Parser)]
+#[command(name = "magnum-api", version)]
+struct Arguments {
+    #[command(flatten)]
+    config: Cli,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    server::program::serve("magnum-api", &arguments.config, async |config, shutdown| {
+        let store = wire::store(&config)?;
+        wire::api(&config, ApiRole { store, doorbell: None, listener: None }, &shutdown).await
+    })
+}

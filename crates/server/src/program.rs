@@ -1,0 +1,69 @@
+//! How every program starts and ends: configuration, logs, runtime, exit code.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use crate::config::{Cli, Config};
+use crate::shutdown::Shutdown;
+use crate::telemetry;
+
+/// Runs a long-lived program until it is told to stop: reads the configuration, starts logging, and reports how it ended. Exit code 0
+/// after an orderly stop, 1 otherwise.
+pub fn serve<F, Fut>(name: &str, cli: &Cli, run: F) -> ExitCode
+where
+    F: FnOnce(Config, Shutdown) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    let config = match Config::load(cli, name) {
+        Ok(config) => config,
+        Err(error) => return refuse(name, &error),
+    };
+    let threads = config.conductor.workers.map_or(2, |n| n.0 as usize).clamp(1, 8);
+    serve_with(name, config, threads, run)
+}
+
+/// `serve` with a configuration at hand.
+pub fn serve_with<F, Fut>(name: &str, config: Config, threads: usize, run: F) -> ExitCode
+where
+    F: FnOnce(Config, Shutdown) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    // One TLS provider for the whole process; a second call, in tests, finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let logs = match telemetry::init(&config.service, name) {
+        Ok(logs) => logs,
+        Err(error) => return refuse(name, &error),
+    };
+    config.report_unknown();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(name, &error.into()),
+    };
+    let shutdown = Shutdown::new(std::time::Duration::from_secs(config.service.graceful_shutdown_timeout.max(1)));
+    let ended = runtime.block_on(async {
+        let signals = tokio::spawn({
+            let shutdown = shutdown.clone();
+            async move { shutdown.begin_when_signalled().await }
+        });
+        let ended = run(config, shutdown).await;
+        signals.abort();
+        ended
+    });
+    let code = match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{name} ends: {error:#}");
+            ExitCode::FAILURE
+        }
+    };
+    // What still runs has been told to stop and had its time.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    drop(logs);
+    code
+}
+
+/// A start that failed before there were logs.
+pub fn refuse(name: &str, error: &anyhow::Error) -> ExitCode {
+    eprintln!("{name}: {error:#}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,93 @@
+//! Which implementation stands behind which seam, decided from the configuration in one place.
+
+mod cloud;
+mod roles;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use model::queue::amqp::{AmqpOptions, Broker, Tls};
+use model::seal::Sealer;
+use model::store::{DatabaseUrl, Store, StoreError, StoreOptions, migrate};
+
+use crate::config::{Config, DatabaseUrl as Configured};
+
+pub use roles::{ApiRole, ConductorRole, api, conductor};
+
+/// Rings on their way to one conductor at most.
+const PREFETCH: u16 = 64;
+
+/// Opens the store that the configuration names.
+pub fn store(config: &Config) -> anyhow::Result<Store> {
+    let (url, ca) = match config.database_url()? {
+        Configured::Mysql(url) => {
+            let ca = url.ssl_ca.as_deref().map(|path| read(Path::new(path), "[database] connection, ssl_ca")).transpose()?;
+            let place = DatabaseUrl::Mysql {
+                host: url.host.clone(),
+                port: url.port,
+                user: url.user.clone(),
+                password: url.password.clone(),
+                database: url.database.clone(),
+            };
+            (place, ca)
+        }
+        Configured::Sqlite { path } if path == ":memory:" => bail!("[database] connection: a SQLite database needs a file"),
+        Configured::Sqlite { path } => (DatabaseUrl::Sqlite(path.into()), None),
+    };
+    let mut options = StoreOptions::new(url);
+    options.tls_ca = ca;
+    // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed.
+    let most = config.database.max_pool_size.saturating_add(config.database.max_overflow).clamp(1, 32);
+    options.max_connections = usize::try_from(most).unwrap_or(32);
+    options.acquire_timeout = Duration::from_secs(config.database.pool_timeout.clamp(1, 5));
+    Ok(Store::open(options)?)
+}
+
+/// Fails when the database can be reached and has not the schema of this program.
+pub async fn check_schema(store: &Store) -> anyhow::Result<()> {
+    match migrate::is_current(store).await {
+        Ok(true) => Ok(()),
+        Ok(false) => bail!("the database has not this program's schema: run magnum-db-manage upgrade"),
+        Err(StoreError::Unavailable(reason)) => {
+            tracing::warn!(reason, "The database cannot be reached; requests are answered with 503 until it can");
+            Ok(())
+        }
+        Err(error) => Err(error).context("look at the schema"),
+    }
+}
+
+/// How to reach the brokers.
+fn amqp(config: &Config) -> anyhow::Result<AmqpOptions> {
+    let transport = &config.service.transport_url;
+    let rabbit = &config.oslo_messaging_rabbit;
+    let tls = if transport.ssl.unwrap_or(rabbit.ssl) {
+        let ca = rabbit.ssl_ca_file.as_deref().map(|path| read(path, "[oslo_messaging_rabbit] ssl_ca_file")).transpose()?;
+        let ca_pem = ca.map(String::from_utf8).transpose().context("[oslo_messaging_rabbit] ssl_ca_file is not PEM")?;
+        Some(Tls { ca_pem })
+    } else {
+        None
+    };
+    Ok(AmqpOptions {
+        brokers: transport
+            .hosts
+            .iter()
+            .map(|h| Broker { host: h.host.clone(), port: h.port, user: h.user.clone(), password: h.password.clone() })
+            .collect(),
+        vhost: transport.virtual_host.clone(),
+        tls,
+        queue: format!("{}.operations", config.conductor.topic),
+        heartbeat: u16::try_from(rabbit.heartbeat_timeout_threshold).unwrap_or(u16::MAX),
+        prefetch: PREFETCH,
+    })
+}
+
+/// The sealer under the secret that all processes of the deployment share.
+fn sealer(config: &Config) -> anyhow::Result<Sealer> {
+    let password = config.keystone_auth.password.as_ref();
+    Ok(Sealer::new(password.context("[keystone_auth] password is missing (or that of [keystone_authtoken])")?))
+}
+
+fn read(path: &Path, option: &str) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("{option}: read {}", path.display()))
+}

@@ -1,0 +1,93 @@
+//! The cloud: where Keystone is and as whom we log in.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use provider_clients::{Cloud, CloudOptions, Credential, Interface, Scope, Service, Session, UserRef};
+
+use crate::config::{Client, Config, Interface as Configured};
+
+/// The cloud of `[keystone_auth]`, with the interfaces of the client sections.
+pub(super) fn cloud(config: &Config) -> anyhow::Result<Cloud> {
+    let login = &config.keystone_auth;
+    let auth_url = login.auth_url.clone().context("[keystone_auth] auth_url is missing (or that of [keystone_authtoken])")?;
+    let mut options = CloudOptions::new(auth_url);
+    let clients: [(Service, &Client); 6] = [
+        (Service::Heat, &config.heat_client),
+        (Service::Glance, &config.glance_client),
+        (Service::Nova, &config.nova_client),
+        (Service::Neutron, &config.neutron_client),
+        (Service::Cinder, &config.cinder_client),
+        (Service::Octavia, &config.octavia_client),
+    ];
+    options.region = region(config, &clients)?;
+    options.interfaces = clients.iter().map(|(service, client)| (*service, interface(client.endpoint_type))).collect::<HashMap<_, _>>();
+    options.interfaces.insert(Service::Keystone, interface(config.keystone_authtoken.interface));
+    options.ca_file = login.cafile.as_deref().map(|path| super::read(path, "[keystone_auth] cafile")).transpose()?;
+    options.insecure = login.insecure.unwrap_or(false);
+    if let Some(seconds) = login.timeout {
+        options.timeout = Duration::from_secs(seconds.max(1));
+    }
+    if let Some(seconds) = config.keystone_authtoken.http_connect_timeout {
+        options.connect_timeout = Duration::from_secs(seconds.max(1));
+    }
+    Ok(Cloud::new(options)?)
+}
+
+/// One process works in one region; the client sections must agree on it.
+fn region(config: &Config, clients: &[(Service, &Client)]) -> anyhow::Result<Option<String>> {
+    let mut named = clients.iter().filter_map(|(_, c)| c.region_name.clone()).chain(config.keystone_authtoken.region_name.clone());
+    let first = named.next();
+    if let Some(other) = named.find(|name| Some(name) != first.as_ref()) {
+        bail!("the client sections name two regions ({} and {other}): they must name one", first.unwrap_or_default());
+    }
+    Ok(first)
+}
+
+fn interface(configured: Configured) -> Interface {
+    match configured {
+        Configured::Public => Interface::Public,
+        Configured::Internal => Interface::Internal,
+        Configured::Admin => Interface::Admin,
+    }
+}
+
+/// The service user.
+pub(super) fn service(config: &Config, cloud: &Cloud) -> anyhow::Result<Session> {
+    let login = &config.keystone_auth;
+    let user = UserRef {
+        id: login.user_id.clone(),
+        name: login.username.clone(),
+        domain_id: login.user_domain_id.clone().or_else(|| login.default_domain_id.clone()),
+        domain_name: login.user_domain_name.clone().or_else(|| login.default_domain_name.clone()),
+    };
+    let password = login.password.clone().context("[keystone_auth] password is missing (or that of [keystone_authtoken])")?;
+    if user.id.is_none() && user.name.is_none() {
+        bail!("[keystone_auth] username is missing (or that of [keystone_authtoken])");
+    }
+    let scope = Scope::Project {
+        id: login.project_id.clone(),
+        name: login.project_name.clone(),
+        domain_id: login.project_domain_id.clone().or_else(|| login.default_domain_id.clone()),
+        domain_name: login.project_domain_name.clone().or_else(|| login.default_domain_name.clone()),
+    };
+    Ok(cloud.session(Credential::Password { user, password, scope }))
+}
+
+/// The admin of the trustee domain.
+pub(super) fn trustee_admin(config: &Config, cloud: &Cloud) -> anyhow::Result<Session> {
+    let trust = &config.trust;
+    let user = UserRef {
+        id: trust.trustee_domain_admin_id.clone(),
+        name: trust.trustee_domain_admin_name.clone(),
+        domain_id: trust.trustee_domain_admin_domain_id.clone().or_else(|| trust.trustee_domain_id.clone()),
+        domain_name: trust.trustee_domain_admin_domain_name.clone().or_else(|| trust.trustee_domain_name.clone()),
+    };
+    if user.id.is_none() && user.name.is_none() {
+        bail!("[trust] trustee_domain_admin_name is missing");
+    }
+    let password = trust.trustee_domain_admin_password.clone().context("[trust] trustee_domain_admin_password is missing")?;
+    let scope = Scope::Domain { id: trust.trustee_domain_id.clone(), name: trust.trustee_domain_name.clone() };
+    Ok(cloud.session(Credential::Password { user, password, scope }))
+}

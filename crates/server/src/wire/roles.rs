@@ -1,0 +1,187 @@
+//! The two roles, ready to run.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use api::Policy;
+use conductor::{Conductor, Timing};
+use model::certificate::Terms;
+use model::certificate::signing::SigningRules;
+use model::queue::{Doorbell, Listener, amqp};
+use model::store::Store;
+
+use super::cloud;
+use crate::config::Config;
+use crate::shutdown::Shutdown;
+
+/// Presence of this file takes an API process out of its load balancer (upstream's api-paste.ini names it).
+const HEALTHCHECK_DISABLE: &str = "/etc/magnum/healthcheck_disable";
+
+/// What the API needs beside the configuration.
+pub struct ApiRole {
+    pub store: Store,
+    /// None: RabbitMQ, as configured.
+    pub doorbell: Option<Doorbell>,
+    /// None: the configured address.
+    pub listener: Option<TcpListener>,
+}
+
+/// What the conductor needs beside the configuration.
+pub struct ConductorRole {
+    pub store: Store,
+    /// None: RabbitMQ, as configured.
+    pub doorbell: Option<(Doorbell, Listener)>,
+}
+
+/// Serves the API until the shutdown begins, and lets requests at work end within its grace.
+pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow::Result<()> {
+    if config.api.enabled_ssl {
+        bail!("[api] enabled_ssl: this version serves plain HTTP only; let the load balancer end TLS");
+    }
+    let cloud = cloud::cloud(config)?;
+    let service = cloud::service(config, &cloud)?;
+    let listener = match role.listener {
+        Some(listener) => listener,
+        None => listen(SocketAddr::new(config.api.host, config.api.port))?,
+    };
+    let address = listener.local_addr()?;
+    let doorbell = match role.doorbell {
+        Some(bell) => bell,
+        None => Doorbell::Amqp(amqp::Bell::start(super::amqp(config)?)),
+    };
+    let server = api::serve(
+        api::Api {
+            store: role.store.clone(),
+            doorbell,
+            cloud,
+            service,
+            sealer: super::sealer(config)?,
+            settings: api_settings(config),
+            policy: policy(config)?,
+        },
+        listener,
+    )?;
+    tracing::info!("Serving the API on http://{address}");
+    let handle = server.handle();
+    let running = tokio::spawn(server);
+    tokio::select! {
+        () = shutdown.begun() => {}
+        failed = wrong_schema(&role.store) => return Err(failed),
+    }
+    handle.stop(true).await;
+    running.await.context("the HTTP server")??;
+    Ok(())
+}
+
+/// Ends only when the schema is wrong.
+async fn wrong_schema(store: &Store) -> anyhow::Error {
+    match super::check_schema(store).await {
+        Ok(()) => std::future::pending().await,
+        Err(error) => error,
+    }
+}
+
+/// Runs a conductor until the shutdown begins and its work is handed back.
+pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown) -> anyhow::Result<()> {
+    let cloud = cloud::cloud(config)?;
+    let trustee_admin = cloud::trustee_admin(config, &cloud)?;
+    let (doorbell, listener) = match role.doorbell {
+        Some(pair) => pair,
+        None => {
+            let options = super::amqp(config)?;
+            (Doorbell::Amqp(amqp::Bell::start(options.clone())), Listener::Amqp(amqp::Listener::start(options)))
+        }
+    };
+    let conductor = Conductor {
+        store: role.store.clone(),
+        doorbell,
+        listener,
+        cloud,
+        trustee_admin,
+        sealer: super::sealer(config)?,
+        settings: conductor_settings(config)?,
+    };
+    let stop = shutdown.token().clone();
+    tokio::select! {
+        () = conductor.run(stop) => Ok(()),
+        failed = wrong_schema(&role.store) => Err(failed),
+    }
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| format!("listen on {address} ([api] host, port)"))
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn policy(config: &Config) -> anyhow::Result<Policy> {
+    let path = config.find_file(&config.oslo_policy.policy_file);
+    let text = path.as_deref().map(|p| std::fs::read_to_string(p).with_context(|| format!("read policy {}", p.display()))).transpose()?;
+    Policy::new(text.as_deref()).with_context(|| format!("policy {}", path.unwrap_or_default().display()))
+}
+
+fn api_settings(config: &Config) -> api::Settings {
+    let auth = &config.keystone_authtoken;
+    let public = auth.www_authenticate_uri.clone().or_else(|| config.keystone_auth.auth_url.clone());
+    let marker = PathBuf::from(HEALTHCHECK_DISABLE);
+    api::Settings {
+        max_limit: i64::from(config.api.max_limit.0),
+        default_clusters_per_project: i64::from(config.quotas.max_clusters_per_project),
+        service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
+        default_create_timeout_minutes: config.cluster_heat.create_timeout.0,
+        allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
+        default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
+        disabled_drivers: config.drivers.disabled_drivers.clone(),
+        default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
+        signing: SigningRules {
+            allow_ca: config.x509.allow_ca,
+            allowed_extensions: config.x509.allowed_extensions.clone(),
+            allowed_key_usage: config.x509.allowed_key_usage.clone(),
+            terms: terms(config),
+        },
+        www_authenticate_uri: public.unwrap_or_default(),
+        trustee_domain_id: config.trust.trustee_domain_id.clone(),
+        enable_proxy_headers: config.oslo_middleware.enable_proxy_headers_parsing,
+        token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
+        healthcheck_disabled: Arc::new(move || marker.exists()),
+        workers: config.api.workers.map_or_else(cpus, |n| n.0 as usize),
+        ..api::Settings::default()
+    }
+}
+
+fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
+    let operations = &config.operations;
+    let timing = Timing {
+        lease: Duration::from_secs(operations.lease_seconds),
+        heartbeat: Duration::from_secs(operations.heartbeat_seconds),
+        scan: Duration::from_secs(operations.scan_seconds.max(1)),
+        poll_min: Duration::from_millis(operations.poll_min_ms.max(1)),
+        poll_max: Duration::from_millis(operations.poll_max_ms.max(operations.poll_min_ms).max(1)),
+        grace: Duration::from_secs(config.service.graceful_shutdown_timeout.min(20)),
+        ..Timing::default()
+    };
+    if timing.heartbeat.is_zero() || timing.heartbeat * 2 > timing.lease {
+        bail!("[operations] lease_seconds must be at least twice heartbeat_seconds, which must not be 0");
+    }
+    Ok(conductor::Settings {
+        host: config.service.host.clone().unwrap_or_else(|| "localhost".into()),
+        max_running: operations.max_running.0 as usize,
+        timing,
+        create_timeout_minutes: config.cluster_heat.create_timeout.0,
+        terms: terms(config),
+        trustee_domain_id: config.trust.trustee_domain_id.clone(),
+        trust_roles: config.trust.roles.clone(),
+        nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
+        default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
+        default_boot_volume_type: config.cinder.default_boot_volume_type.clone(),
+    })
+}
+
+fn terms(config: &Config) -> Terms {
+    Terms { validity_days: config.x509.term_of_validity.0, rsa_bits: config.x509.rsa_key_size.0 }
+}
