@@ -116,12 +116,14 @@ async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), 
 /// A session as the cluster's creator, through the trust; none when there is no trust.
 pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Option<Session> {
     let (user, password, trust) = (cluster.trustee_user_id.clone()?, cluster.trustee_password.clone()?, cluster.trust_id.clone()?);
-    let credential = Credential::Password {
-        user: UserRef { id: Some(user), ..UserRef::default() },
-        password: SecretString::from(password),
-        scope: Scope::Trust { id: trust },
-    };
-    Some(with_request(work, cx.cloud.session(credential)))
+    Some(work.trusted_session(&trust, || {
+        let credential = Credential::Password {
+            user: UserRef { id: Some(user), ..UserRef::default() },
+            password: SecretString::from(password),
+            scope: Scope::Trust { id: trust.clone() },
+        };
+        with_request(work, cx.cloud.session(credential))
+    }))
 }
 
 /// A session as whoever made the request; none when its token was wiped.

@@ -4,13 +4,14 @@
 //! task of its own, and the step at work is dropped the moment the claim is lost or can no longer be renewed in time, so that no effect
 //! begins under an expired lease. What is dropped can be repeated: every step looks before it makes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Progress};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
 use model::time::{millis, now};
+use provider_clients::Session;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -26,9 +27,24 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 pub(crate) struct Work {
     pub operation: Operation,
     pub claim: Claim,
+    /// The session through the cluster's trust, by the trust's id: one login for all turns.
+    trusted: Mutex<Option<(String, Session)>>,
 }
 
 impl Work {
+    fn new(operation: Operation, claim: Claim) -> Self {
+        Self { operation, claim, trusted: Mutex::new(None) }
+    }
+
+    /// The session through a trust, made by `open` the first time.
+    pub fn trusted_session(&self, trust: &str, open: impl FnOnce() -> Session) -> Session {
+        let mut held = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*held {
+            Some((known, session)) if known == trust => session.clone(),
+            _ => held.insert((trust.to_owned(), open())).1.clone(),
+        }
+    }
+
     /// Says what is about to be done and makes sure that it is still ours to do; called before every effect.
     ///
     /// # Errors
@@ -62,7 +78,7 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit:
     match cx.store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, lease).await).await {
         Ok(Claimed::NotNow) => tracing::debug!(operation.id = %id, "nothing to claim"),
         Ok(Claimed::Ours(operation, claim)) => {
-            let work = Work { operation: *operation, claim };
+            let work = Work::new(*operation, claim);
             let span = tracing::info_span!(
                 "operation",
                 operation.id = %work.operation.uuid,

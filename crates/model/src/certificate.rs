@@ -178,6 +178,12 @@ pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, Certif
     keypair(&builder.build(), &key)
 }
 
+/// A key pair for service account tokens: private PKCS#8 PEM and public PEM.
+pub fn service_account(rsa_bits: u32) -> Result<(SecretString, String), CertificateError> {
+    let key = PKey::from_rsa(Rsa::generate(rsa_bits)?)?;
+    Ok((pem_text(key.private_key_to_pem_pkcs8()?).into(), pem_text(key.public_key_to_pem()?)))
+}
+
 fn subject(parts: &[(&str, &str)]) -> Result<X509Name, CertificateError> {
     let mut name = X509Name::builder()?;
     for (field, text) in parts {

@@ -104,7 +104,13 @@ fn reason(stack: &HeatStack, resources: &[StackResource]) -> String {
 /// Renders template, files and parameters.
 pub(super) fn prepare(settings: &Settings, target: &Target<'_>, material: &Material, minutes: u32) -> Result<Stack, Failure> {
     let (cluster, template) = (target.cluster, target.template);
-    let labels = cluster.labels();
+    let mut labels = cluster.labels();
+    if settings.default_boot_volume_size > 0 {
+        labels.0.entry("boot_volume_size".into()).or_insert_with(|| settings.default_boot_volume_size.to_string());
+    }
+    if let Some(kind) = &settings.default_boot_volume_type {
+        labels.0.entry("boot_volume_type".into()).or_insert_with(|| kind.clone());
+    }
     let invalid = |text: String| Failure::fail(OutcomeCode::Invalid, text);
     let need = |value: &Option<String>, what: &str| value.clone().ok_or_else(|| invalid(format!("the cluster template has no {what}")));
     let group = |master: bool| target.groups.iter().find(|g| g.is_master() == master && g.is_default == Some(true));

@@ -7,7 +7,7 @@ use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
 use crate::id::{ClusterId, OperationId};
-use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationState, Progress};
+use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationState, Payload, Progress};
 use crate::schema::operation;
 use crate::time::{millis, now};
 
@@ -84,7 +84,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
 /// operation that took over must not look at the cloud before that call has ended, or its lease has.
 pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, lease_ms: i64) -> Result<Claimed, StoreError> {
     let Some(found) = find(conn, id).await? else { return Ok(Claimed::NotNow) };
-    if found.finished_ms.is_some() || found.due_ms > at_ms {
+    if found.finished_ms.is_some() || found.due_ms > at_ms || !is_understood(&found) {
         return Ok(Claimed::NotNow);
     }
     let ahead: i64 = on_conn!(conn, |c| {
@@ -130,6 +130,12 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     event::append(conn, id, &found.cluster_id(), kind, owner).await?;
     let row = find(conn, id).await?.ok_or(STALE)?;
     Ok(Claimed::Ours(Box::new(row), claim))
+}
+
+/// Whether this version of the program knows what the operation asks. What a newer version accepted is left to that version's conductors,
+/// which run beside this one during a rolling upgrade.
+fn is_understood(operation: &Operation) -> bool {
+    operation.kind().is_some() && operation.payload().is_ok_and(|p| p.version <= Payload::VERSION)
 }
 
 /// The rows a claim still holds.
@@ -260,13 +266,3 @@ pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -
     Ok(())
 }
 
-/// Makes an operation due now (a retry, or a doorbell that rang too early).
-pub async fn hasten(conn: &mut Conn, id: &OperationId) -> Result<(), StoreError> {
-    on_conn!(conn, |c| {
-        diesel::update(operation::table.filter(operation::uuid.eq(id.as_str())))
-            .set(operation::due_ms.eq(millis(now())))
-            .execute(&mut **c)
-            .await
-    })?;
-    Ok(())
-}
