@@ -84,7 +84,8 @@ X
 cat >$OSLAB/etc/nova/nova.conf <<X
 [DEFAULT]
 $amqp
-compute_driver = fake.FakeDriver
+# the fake driver that keeps its node's identity: with the plain one nova-compute refuses to start a second time
+compute_driver = fake.FakeDriverWithoutFakeNodes
 host = lab
 my_ip = $IP
 state_path = $OSLAB/data/nova
