@@ -1,1 +1,45 @@
-//! provider-clients
+//! How to speak to the cloud: Keystone, Heat, Nova, Neutron, Glance, Octavia and Cinder over HTTP.
+//!
+//! A [`Cloud`] is where and how to connect; a [`Session`] is a [`Credential`] used there; the clients
+//! ([`Heat`] and the others) are thin views of a session. Every request of every client leaves through one
+//! door (`transport.rs`), where it is timed, given its deadline and its error is made.
+//!
+//! This crate must never know a database row, read a file or the environment, or print a token, a password
+//! or a body. The existing OpenStack crates were not taken because none has both Heat and trusts.
+
+mod cinder;
+mod cloud;
+mod credential;
+mod error;
+mod glance;
+mod heat;
+mod json;
+mod keystone;
+mod message;
+mod neutron;
+mod nova;
+mod octavia;
+mod page;
+mod request;
+mod service;
+mod session;
+mod token;
+mod transport;
+
+pub use crate::cinder::{Cinder, VolumeType};
+pub use crate::cloud::{Cloud, CloudOptions};
+pub use crate::credential::{Credential, Scope, UserRef};
+pub use crate::error::{CloudError, ErrorKind};
+pub use crate::glance::{Glance, Image};
+pub use crate::heat::{
+    Heat, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate,
+};
+pub use crate::keystone::{Domain, Keystone, NewTrust, Project, Trust, User};
+pub use crate::neutron::{
+    FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet,
+};
+pub use crate::nova::{Flavor, Keypair, Nova, Server};
+pub use crate::octavia::{LoadBalancer, LoadBalancerFilter, Octavia};
+pub use crate::service::{Interface, Service};
+pub use crate::session::Session;
+pub use crate::token::{CatalogEndpoint, CatalogEntry, TokenInfo};

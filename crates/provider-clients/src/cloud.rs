@@ -1,0 +1,139 @@
+//! Where the cloud is, how to connect to it, and the one HTTP client for it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use url::Url;
+
+use crate::credential::Credential;
+use crate::error::CloudError;
+use crate::request::Request;
+use crate::service::{Interface, Service};
+use crate::session::Session;
+use crate::token::{TokenAnswer, TokenInfo};
+use crate::transport::Transport;
+
+/// Where the cloud is and how to connect to it.
+#[derive(Clone, Debug)]
+pub struct CloudOptions {
+    /// Keystone, with or without `/v3`.
+    pub auth_url: String,
+    pub region: Option<String>,
+    pub interface: Interface,
+    /// Other interfaces for single services.
+    pub interfaces: HashMap<Service, Interface>,
+    /// PEM bundle that is trusted instead of the system's.
+    pub ca_file: Option<Vec<u8>>,
+    /// Do not check certificates.
+    pub insecure: bool,
+    /// The longest that one request may take, its retries included.
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
+}
+
+impl CloudOptions {
+    /// The defaults for a Keystone: public interface, any region, 20 s for a call, 3 s to connect.
+    pub fn new(auth_url: impl Into<String>) -> Self {
+        Self {
+            auth_url: auth_url.into(),
+            region: None,
+            interface: Interface::default(),
+            interfaces: HashMap::new(),
+            ca_file: None,
+            insecure: false,
+            timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+/// A cloud: one HTTP client with its connections, shared by all sessions.
+#[derive(Clone, Debug)]
+pub struct Cloud(pub(crate) Arc<Place>);
+
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) options: CloudOptions,
+    pub(crate) keystone: Url,
+    pub(crate) transport: Transport,
+}
+
+impl Cloud {
+    /// Checks the options and makes the client. Connects to nothing yet.
+    pub fn new(options: CloudOptions) -> Result<Self, CloudError> {
+        let invalid = |message: &str| CloudError::invalid(Service::Identity, "setup", message);
+        let auth_url = Url::parse(&options.auth_url)
+            .map_err(|error| invalid(&format!("auth_url: {error}")))?;
+        if !matches!(auth_url.scheme(), "http" | "https") {
+            return Err(invalid("auth_url: neither http nor https"));
+        }
+        let client = client(&options).map_err(|error| invalid(&error))?;
+        let transport = Transport {
+            client,
+            timeout: options.timeout,
+        };
+        Ok(Self(Arc::new(Place {
+            keystone: Service::Identity.normalise(auth_url),
+            options,
+            transport,
+        })))
+    }
+
+    /// A session that proves itself with the credential. Nothing is sent yet.
+    pub fn session(&self, credential: Credential) -> Session {
+        Session::start(self.clone(), credential, None)
+    }
+
+    /// A session for a token whose facts are known already (from [`Self::validate`]): Keystone is not asked again.
+    pub fn session_known(&self, token: SecretString, info: Arc<TokenInfo>) -> Session {
+        Session::start(self.clone(), Credential::Token(token), Some(info))
+    }
+
+    /// What Keystone says about a token, asked as `service`; `None` when it is unknown, expired or revoked.
+    pub async fn validate(
+        &self,
+        service: &Session,
+        token: &SecretString,
+    ) -> Result<Option<TokenInfo>, CloudError> {
+        let mut request =
+            Request::get(Service::Identity, "token_validate", ["auth", "tokens"]).hide(token);
+        request.subject = Some(token.clone());
+        Ok(service
+            .find::<TokenAnswer>(request)
+            .await?
+            .map(TokenInfo::from))
+    }
+}
+
+fn client(options: &CloudOptions) -> Result<reqwest::Client, String> {
+    // Another part of the process may have installed it already; both are ring.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = || {
+        reqwest::Client::builder()
+            .user_agent("magnum")
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(options.connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(30))
+            // The environment is read by the server crate only.
+            .no_proxy()
+            .tls_danger_accept_invalid_certs(options.insecure)
+    };
+    if let Some(pem) = &options.ca_file {
+        let certificates = reqwest::Certificate::from_pem_bundle(pem)
+            .map_err(|_| "ca_file: no PEM certificates")?;
+        if certificates.is_empty() {
+            return Err("ca_file: no PEM certificates".to_owned());
+        }
+        return builder()
+            .tls_certs_only(certificates)
+            .build()
+            .map_err(|_| "ca_file: a certificate cannot be used".to_owned());
+    }
+    // A machine without any CA bundle can still reach plain http; https then trusts nobody.
+    builder()
+        .build()
+        .or_else(|_| builder().tls_certs_only([]).build())
+        .map_err(|error| format!("HTTP client: {error}"))
+}

@@ -1,0 +1,248 @@
+//! The one error of this crate.
+//!
+//! It keeps who was asked for what, the HTTP status, the cloud's own request id and the cloud's own words, and
+//! knows two things that callers decide by: whether trying again may help, and whether the request may have been
+//! carried out although no answer says so. It never holds a body, a token or a password.
+
+use std::fmt;
+
+use crate::service::{Interface, Service};
+
+/// What went wrong, without the details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// No answer: no connection, or it was lost, or time ran out.
+    Unreachable,
+    /// The service answered with an error status.
+    Refused,
+    /// The service answered something we cannot read.
+    Malformed,
+    /// The catalogue has no endpoint of the service for this region and interface.
+    NoEndpoint,
+    /// Keystone gave no token for the credential (or does not know the token we were handed).
+    Auth,
+    /// The request was wrong before it was sent: options or an identifier that cannot be used.
+    Invalid,
+}
+
+/// A failed call to the cloud.
+#[derive(Clone, thiserror::Error)]
+#[error("{}", self.text())]
+pub struct CloudError(Box<Details>);
+
+#[derive(Clone)]
+struct Details {
+    kind: ErrorKind,
+    service: Service,
+    operation: &'static str,
+    status: Option<u16>,
+    request_id: Option<String>,
+    message: String,
+    retry_may_help: bool,
+    outcome_is_unknown: bool,
+}
+
+/// How far a request without an answer had come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    No,
+    Perhaps,
+}
+
+impl CloudError {
+    /// Which kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The service that was asked.
+    pub fn service(&self) -> Service {
+        self.0.service
+    }
+
+    /// What it was asked for, for example `stack_create`.
+    pub fn operation(&self) -> &'static str {
+        self.0.operation
+    }
+
+    /// The HTTP status of its answer, if it answered.
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    /// The service's own id of the request, for its logs.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// The service's own words, at most 1000 characters.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The thing asked for is not there. A trust or user missing at login is no "not found" (see [`Self::is_unauthorized`]):
+    /// it says nothing about the thing that was asked for.
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == ErrorKind::Refused && self.0.status == Some(404)
+    }
+
+    /// The service says that the request does not fit the present state.
+    pub fn is_conflict(&self) -> bool {
+        self.0.kind == ErrorKind::Refused && self.0.status == Some(409)
+    }
+
+    /// The credential is not (or no longer) accepted.
+    pub fn is_unauthorized(&self) -> bool {
+        self.0.kind == ErrorKind::Auth || self.0.status == Some(401)
+    }
+
+    /// The same request may succeed later: no connection, no time, 429 or 5xx.
+    pub fn retry_may_help(&self) -> bool {
+        self.0.retry_may_help
+    }
+
+    /// The request may have been carried out: it was sent, and the answer was lost, late, unreadable or an error
+    /// that a server or proxy gives when it broke in the middle (500, 502, 504).
+    pub fn outcome_is_unknown(&self) -> bool {
+        self.0.outcome_is_unknown
+    }
+
+    pub(crate) fn unreachable(
+        service: Service,
+        operation: &'static str,
+        sent: Sent,
+        message: &str,
+    ) -> Self {
+        Self(Box::new(Details {
+            retry_may_help: true,
+            outcome_is_unknown: sent == Sent::Perhaps,
+            ..Details::new(ErrorKind::Unreachable, service, operation, message)
+        }))
+    }
+
+    pub(crate) fn refused(
+        service: Service,
+        operation: &'static str,
+        status: u16,
+        request_id: Option<String>,
+        message: &str,
+    ) -> Self {
+        Self(Box::new(Details {
+            status: Some(status),
+            request_id,
+            retry_may_help: status == 429 || status >= 500,
+            outcome_is_unknown: matches!(status, 500 | 502 | 504),
+            ..Details::new(ErrorKind::Refused, service, operation, message)
+        }))
+    }
+
+    pub(crate) fn malformed(
+        service: Service,
+        operation: &'static str,
+        status: u16,
+        request_id: Option<String>,
+        message: &str,
+    ) -> Self {
+        Self(Box::new(Details {
+            status: Some(status),
+            request_id,
+            outcome_is_unknown: true,
+            ..Details::new(ErrorKind::Malformed, service, operation, message)
+        }))
+    }
+
+    pub(crate) fn no_endpoint(
+        service: Service,
+        operation: &'static str,
+        region: Option<&str>,
+        interface: Interface,
+    ) -> Self {
+        let place = region.map_or_else(String::new, |region| format!(" in region {region}"));
+        let message = format!(
+            "the catalogue has no {interface} endpoint of type {}{place}",
+            service.types()[0]
+        );
+        Self(Box::new(Details::new(
+            ErrorKind::NoEndpoint,
+            service,
+            operation,
+            &message,
+        )))
+    }
+
+    pub(crate) fn invalid(service: Service, operation: &'static str, message: &str) -> Self {
+        Self(Box::new(Details::new(
+            ErrorKind::Invalid,
+            service,
+            operation,
+            message,
+        )))
+    }
+
+    /// Marks a refusal as one of the credential: Keystone's 4xx at login.
+    pub(crate) fn at_login(mut self) -> Self {
+        if self.0.kind == ErrorKind::Refused && !self.0.retry_may_help {
+            self.0.kind = ErrorKind::Auth;
+        }
+        self
+    }
+
+    fn text(&self) -> String {
+        let Details {
+            service,
+            operation,
+            status,
+            request_id,
+            message,
+            ..
+        } = &*self.0;
+        let mut text = format!("{service} {operation}: ");
+        if let Some(status) = status {
+            text.push_str(&status.to_string());
+            if let Some(reason) = reqwest::StatusCode::from_u16(*status)
+                .ok()
+                .and_then(|s| s.canonical_reason())
+            {
+                text.push(' ');
+                text.push_str(reason);
+            }
+            if !message.is_empty() {
+                text.push_str(": ");
+            }
+        }
+        text.push_str(message);
+        if let Some(id) = request_id {
+            text.push_str(&format!(" ({id})"));
+        }
+        text
+    }
+}
+
+impl Details {
+    fn new(kind: ErrorKind, service: Service, operation: &'static str, message: &str) -> Self {
+        let message = crate::message::cut(message);
+        Self {
+            kind,
+            service,
+            operation,
+            status: None,
+            request_id: None,
+            message,
+            retry_may_help: false,
+            outcome_is_unknown: false,
+        }
+    }
+}
+
+impl fmt::Debug for CloudError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudError")
+            .field("kind", &self.0.kind)
+            .field("service", &self.0.service)
+            .field("operation", &self.0.operation)
+            .field("status", &self.0.status)
+            .field("request_id", &self.0.request_id)
+            .field("message", &self.0.message)
+            .finish()
+    }
+}

@@ -1,0 +1,69 @@
+//! Glance: images and the properties that choose a driver.
+
+use serde::Deserialize;
+
+use crate::error::CloudError;
+use crate::json::or_default;
+use crate::page;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+
+/// Image calls of a session.
+#[derive(Clone, Debug)]
+pub struct Glance(Session);
+
+/// An image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Image {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub visibility: String,
+    #[serde(default)]
+    pub owner: Option<String>,
+    #[serde(default)]
+    pub os_distro: Option<String>,
+    #[serde(default)]
+    pub magnum_driver: Option<String>,
+    /// GiB a node's disk must have.
+    #[serde(default, deserialize_with = "or_default")]
+    pub min_disk: u64,
+    /// MiB a node must have.
+    #[serde(default, deserialize_with = "or_default")]
+    pub min_ram: u64,
+}
+
+impl Session {
+    /// Image calls with this session.
+    pub fn glance(&self) -> Glance {
+        Glance(self.clone())
+    }
+}
+
+impl Glance {
+    /// The images that have this id or this name; one with the id comes first. An id that the caller may not see is
+    /// an error with status 403, if Glance says so.
+    pub async fn find_images(&self, name_or_id: &str) -> Result<Vec<Image>, CloudError> {
+        let mut found = Vec::new();
+        // Glance makes only UUIDs, and shows community images by id only.
+        if uuid::Uuid::try_parse(name_or_id).is_ok() {
+            let request = Request::get(Service::Image, "image_show", ["images", name_or_id]);
+            found.extend(self.0.find::<Image>(request).await?);
+        }
+        let request =
+            || Request::get(Service::Image, "image_list", ["images"]).query("name", name_or_id);
+        let named: Vec<Image> = page::all(&self.0, "images", request).await?;
+        // `name` also understands operators (`in:a,b`), so what comes back is checked.
+        let named = named.into_iter().filter(|image| image.name == name_or_id);
+        for image in named {
+            if found.iter().all(|known| known.id != image.id) {
+                found.push(image);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,175 @@
+//! Heat: stacks and their resources.
+//!
+//! Two habits of Heat that callers must know: a deleted stack is still shown by its id (as `DELETE_COMPLETE`) while
+//! by its name it is not found; and a look-up by name answers with a redirect, which is followed here on our own
+//! endpoint, because the address that Heat believes to have is often not the one it is reached by.
+
+mod stack;
+
+pub use self::stack::{Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::CloudError;
+use crate::page;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+
+/// Orchestration calls of a session.
+#[derive(Clone, Debug)]
+pub struct Heat(Session);
+
+#[derive(Deserialize)]
+struct StackAnswer {
+    stack: Stack,
+}
+#[derive(Deserialize)]
+struct CreateAnswer {
+    stack: Created,
+}
+#[derive(Deserialize)]
+struct Created {
+    id: String,
+}
+#[derive(Deserialize)]
+struct ResourcesAnswer {
+    resources: Vec<StackResource>,
+}
+
+impl Session {
+    /// Orchestration calls with this session.
+    pub fn heat(&self) -> Heat {
+        Heat(self.clone())
+    }
+}
+
+impl Heat {
+    /// Makes a stack and says its id.
+    pub async fn create_stack(&self, new: &NewStack) -> Result<String, CloudError> {
+        let mut body = Map::new();
+        body.insert("stack_name".into(), new.name.as_str().into());
+        body.insert("template".into(), new.template.as_str().into());
+        body.insert("files".into(), json!(new.files));
+        body.insert("parameters".into(), Value::Object(new.parameters.clone()));
+        body.insert("timeout_mins".into(), new.timeout_mins.into());
+        body.insert("disable_rollback".into(), new.disable_rollback.into());
+        if !new.tags.is_empty() {
+            body.insert("tags".into(), new.tags.join(",").into());
+        }
+        let request = Request::post(
+            Service::Orchestration,
+            "stack_create",
+            ["stacks"],
+            Value::Object(body),
+        );
+        Ok(self.0.fetch::<CreateAnswer>(request).await?.stack.id)
+    }
+
+    /// The stack of that name (if not deleted) or id (deleted or not). Outputs are resolved.
+    pub async fn find_stack(&self, name_or_id: &str) -> Result<Option<Stack>, CloudError> {
+        let request = get("stack_find", ["stacks", name_or_id]);
+        let answer = match self.0.answer(&request).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if !answer.status.is_redirection() {
+            return answer.json::<StackAnswer>().map(|it| Some(it.stack));
+        }
+        match answer.location().and_then(stack::name_and_id) {
+            Some((name, id)) => self.stack(&name, &id, Outputs::Resolve).await,
+            None => Err(answer.malformed("the redirect names no stack")),
+        }
+    }
+
+    /// The stack, deleted or not; `None` once Heat has forgotten it.
+    pub async fn stack(
+        &self,
+        name: &str,
+        id: &str,
+        outputs: Outputs,
+    ) -> Result<Option<Stack>, CloudError> {
+        let resolve = (outputs == Outputs::Skip).then_some("False");
+        let request = get("stack_show", ["stacks", name, id]).query_if("resolve_outputs", resolve);
+        Ok(self
+            .0
+            .find::<StackAnswer>(request)
+            .await?
+            .map(|answer| answer.stack))
+    }
+
+    /// The stack's resources, those of nested stacks included down to the given depth (0: none of them).
+    pub async fn resources(
+        &self,
+        name: &str,
+        id: &str,
+        nested_depth: u32,
+    ) -> Result<Vec<StackResource>, CloudError> {
+        let depth = (nested_depth > 0).then(|| nested_depth.to_string());
+        let request =
+            get("resource_list", ["stacks", name, id, "resources"]).query_if("nested_depth", depth);
+        Ok(self.0.fetch::<ResourcesAnswer>(request).await?.resources)
+    }
+
+    /// The stacks that match, without outputs and parameters.
+    pub async fn stacks(&self, filter: &StackFilter) -> Result<Vec<Stack>, CloudError> {
+        page::all(&self.0, "stacks", || {
+            get("stack_list", ["stacks"])
+                .tags(&filter.tags)
+                .query_if("stack_name", filter.name.clone())
+                .query_if("show_deleted", filter.show_deleted.then_some("True"))
+                .query_if("global_tenant", filter.all_projects.then_some("True"))
+        })
+        .await
+    }
+
+    /// Changes what is named and keeps the rest: template, files and parameters that are not given stay.
+    pub async fn update_stack(
+        &self,
+        name: &str,
+        id: &str,
+        update: &StackUpdate,
+    ) -> Result<(), CloudError> {
+        let mut body = Map::new();
+        body.insert(
+            "parameters".into(),
+            Value::Object(update.parameters.clone()),
+        );
+        if let Some(template) = &update.template {
+            body.insert("template".into(), template.as_str().into());
+        }
+        if !update.files.is_empty() {
+            body.insert("files".into(), json!(update.files));
+        }
+        if let Some(minutes) = update.timeout_mins {
+            body.insert("timeout_mins".into(), minutes.into());
+        }
+        if let Some(disable) = update.disable_rollback {
+            body.insert("disable_rollback".into(), disable.into());
+        }
+        let request = Request::patch(
+            Service::Orchestration,
+            "stack_update",
+            ["stacks", name, id],
+            Value::Object(body),
+        );
+        self.0.answer(&request).await.map(drop)
+    }
+
+    /// Begins to delete the stack; false when there was none.
+    pub async fn delete_stack(&self, name: &str, id: &str) -> Result<bool, CloudError> {
+        self.0
+            .remove(Request::delete(
+                Service::Orchestration,
+                "stack_delete",
+                ["stacks", name, id],
+            ))
+            .await
+    }
+}
+
+fn get<const N: usize>(operation: &'static str, path: [&str; N]) -> Request {
+    Request::get(Service::Orchestration, operation, path)
+}

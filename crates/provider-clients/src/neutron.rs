@@ -1,0 +1,230 @@
+//! Neutron: networks, subnets, and what a cluster's stack and its load balancers leave on them.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::CloudError;
+use crate::json::or_default;
+use crate::page;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+
+/// Network calls of a session.
+#[derive(Clone, Debug)]
+pub struct Neutron(Session);
+
+/// A network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Network {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(rename = "router:external", default, deserialize_with = "or_default")]
+    pub external: bool,
+    #[serde(default)]
+    pub project_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub subnets: Vec<String>,
+}
+
+/// A subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Subnet {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub cidr: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub network_id: String,
+    #[serde(default)]
+    pub project_id: Option<String>,
+    #[serde(default)]
+    pub ip_version: Option<u8>,
+    #[serde(default)]
+    pub gateway_ip: Option<String>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Port {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub network_id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub device_id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub device_owner: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub fixed_ips: Vec<FixedIp>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub tags: Vec<String>,
+}
+
+/// An address of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct FixedIp {
+    #[serde(default, deserialize_with = "or_default")]
+    pub subnet_id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub ip_address: String,
+}
+
+/// A floating IP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct FloatingIp {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub floating_ip_address: String,
+    #[serde(default)]
+    pub fixed_ip_address: Option<String>,
+    #[serde(default)]
+    pub port_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub description: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub tags: Vec<String>,
+}
+
+/// A security group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct SecurityGroup {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub description: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub tags: Vec<String>,
+}
+
+/// Which of the things to list. What a kind does not have (a floating IP has no name) must not be asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NeutronFilter {
+    /// All of them must be there.
+    pub tags: Vec<String>,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub project_id: Option<String>,
+    /// Of ports.
+    pub device_id: Option<String>,
+    /// Of floating IPs.
+    pub port_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NetworkAnswer {
+    network: Network,
+}
+
+impl Session {
+    /// Network calls with this session.
+    pub fn neutron(&self) -> Neutron {
+        Neutron(self.clone())
+    }
+}
+
+impl Neutron {
+    /// The networks that have this id or this name; one with the id comes first.
+    pub async fn find_networks(
+        &self,
+        name_or_id: &str,
+        external: Option<bool>,
+    ) -> Result<Vec<Network>, CloudError> {
+        let external = external.map(|external| if external { "True" } else { "False" });
+        let request = || get("network_list", "networks").query_if("router:external", external);
+        let mut found: Vec<Network> =
+            page::all(&self.0, "networks", || request().query("id", name_or_id)).await?;
+        let named: Vec<Network> =
+            page::all(&self.0, "networks", || request().query("name", name_or_id)).await?;
+        found.extend(named.into_iter().filter(|network| network.id != name_or_id));
+        Ok(found)
+    }
+
+    /// The network of that id.
+    pub async fn network(&self, id: &str) -> Result<Option<Network>, CloudError> {
+        let request = Request::get(Service::Network, "network_show", ["networks", id]);
+        Ok(self
+            .0
+            .find::<NetworkAnswer>(request)
+            .await?
+            .map(|answer| answer.network))
+    }
+
+    /// The subnets that have this id or this name; one with the id comes first.
+    pub async fn find_subnets(&self, name_or_id: &str) -> Result<Vec<Subnet>, CloudError> {
+        let request = || get("subnet_list", "subnets");
+        let mut found: Vec<Subnet> =
+            page::all(&self.0, "subnets", || request().query("id", name_or_id)).await?;
+        let named: Vec<Subnet> =
+            page::all(&self.0, "subnets", || request().query("name", name_or_id)).await?;
+        found.extend(named.into_iter().filter(|subnet| subnet.id != name_or_id));
+        Ok(found)
+    }
+
+    /// The ports that match.
+    pub async fn ports(&self, filter: &NeutronFilter) -> Result<Vec<Port>, CloudError> {
+        self.list("port_list", "ports", filter).await
+    }
+
+    /// The floating IPs that match.
+    pub async fn floating_ips(
+        &self,
+        filter: &NeutronFilter,
+    ) -> Result<Vec<FloatingIp>, CloudError> {
+        self.list("floatingip_list", "floatingips", filter).await
+    }
+
+    /// The security groups that match.
+    pub async fn security_groups(
+        &self,
+        filter: &NeutronFilter,
+    ) -> Result<Vec<SecurityGroup>, CloudError> {
+        self.list("security_group_list", "security-groups", filter)
+            .await
+    }
+
+    /// Deletes the floating IP; false when there was none.
+    pub async fn delete_floating_ip(&self, id: &str) -> Result<bool, CloudError> {
+        self.0
+            .remove(Request::delete(
+                Service::Network,
+                "floatingip_delete",
+                ["floatingips", id],
+            ))
+            .await
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        path: &'static str,
+        filter: &NeutronFilter,
+    ) -> Result<Vec<T>, CloudError> {
+        // The path has a dash where the body's key has an underscore.
+        let key = if path == "security-groups" {
+            "security_groups"
+        } else {
+            path
+        };
+        page::all(&self.0, key, || {
+            get(operation, path)
+                .tags(&filter.tags)
+                .query_if("name", filter.name.clone())
+                .query_if("description", filter.description.clone())
+                .query_if("project_id", filter.project_id.clone())
+                .query_if("device_id", filter.device_id.clone())
+                .query_if("port_id", filter.port_id.clone())
+        })
+        .await
+    }
+}
+
+fn get(operation: &'static str, path: &str) -> Request {
+    Request::get(Service::Network, operation, [path])
+}

@@ -1,0 +1,88 @@
+//! Octavia: the load balancers that a cluster's services made.
+
+use serde::Deserialize;
+
+use crate::error::CloudError;
+use crate::json::or_default;
+use crate::page;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+
+/// Load balancer calls of a session.
+#[derive(Clone, Debug)]
+pub struct Octavia(Session);
+
+/// A load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct LoadBalancer {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub description: String,
+    #[serde(default)]
+    pub project_id: Option<String>,
+    #[serde(default)]
+    pub vip_address: Option<String>,
+    #[serde(default)]
+    pub vip_port_id: Option<String>,
+    #[serde(default)]
+    pub vip_subnet_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub provisioning_status: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub operating_status: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub tags: Vec<String>,
+}
+
+/// Which load balancers to list. Name and description must be exactly so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadBalancerFilter {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub project_id: Option<String>,
+    /// All of them must be there.
+    pub tags: Vec<String>,
+}
+
+impl Session {
+    /// Load balancer calls with this session.
+    pub fn octavia(&self) -> Octavia {
+        Octavia(self.clone())
+    }
+}
+
+impl Octavia {
+    /// The load balancers that match.
+    pub async fn load_balancers(
+        &self,
+        filter: &LoadBalancerFilter,
+    ) -> Result<Vec<LoadBalancer>, CloudError> {
+        page::all(&self.0, "loadbalancers", || {
+            Request::get(
+                Service::LoadBalancer,
+                "load_balancer_list",
+                ["lbaas", "loadbalancers"],
+            )
+            .query_if("name", filter.name.clone())
+            .query_if("description", filter.description.clone())
+            .query_if("project_id", filter.project_id.clone())
+            .tags(&filter.tags)
+        })
+        .await
+    }
+
+    /// Begins to delete the load balancer, with all that hangs on it if `cascade`; false when there was none.
+    /// One that is being changed answers 409.
+    pub async fn delete_load_balancer(&self, id: &str, cascade: bool) -> Result<bool, CloudError> {
+        let request = Request::delete(
+            Service::LoadBalancer,
+            "load_balancer_delete",
+            ["lbaas", "loadbalancers", id],
+        )
+        .query_if("cascade", cascade.then_some("true"));
+        self.0.remove(request).await
+    }
+}

@@ -1,0 +1,187 @@
+//! What Keystone says about a token: whose it is, what for, and the catalogue. Never the token itself.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use url::Url;
+
+use crate::error::CloudError;
+use crate::json::or_default;
+use crate::service::{Interface, Service};
+
+/// The facts of a token.
+#[derive(Clone, Debug, Default)]
+pub struct TokenInfo {
+    pub user_id: String,
+    pub user_name: String,
+    pub user_domain_id: String,
+    pub user_domain_name: String,
+    pub project_id: Option<String>,
+    pub project_name: Option<String>,
+    pub project_domain_id: Option<String>,
+    pub project_domain_name: Option<String>,
+    /// The domain it is scoped to, for a domain-scoped token.
+    pub domain_id: Option<String>,
+    pub domain_name: Option<String>,
+    pub system_scope: bool,
+    /// Role names.
+    pub roles: Vec<String>,
+    pub expires_at: DateTime<Utc>,
+    pub trust_id: Option<String>,
+    /// True unless Keystone says otherwise, as its middleware reads it.
+    pub is_admin_project: bool,
+    pub application_credential_id: Option<String>,
+    /// How the user logged in (`password`, `token`, `application_credential` …).
+    pub methods: Vec<String>,
+    pub catalog: Vec<CatalogEntry>,
+}
+
+/// A service in the catalogue.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct CatalogEntry {
+    #[serde(rename = "type", default)]
+    pub service_type: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub endpoints: Vec<CatalogEndpoint>,
+}
+
+/// One endpoint of a service.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct CatalogEndpoint {
+    #[serde(default)]
+    pub interface: String,
+    #[serde(default)]
+    pub region: Option<String>,
+    #[serde(default)]
+    pub region_id: Option<String>,
+    #[serde(default)]
+    pub url: String,
+}
+
+impl TokenInfo {
+    /// The service's endpoint with its API version, for one interface and, if given, one region.
+    pub fn endpoint(
+        &self,
+        service: Service,
+        interface: Interface,
+        region: Option<&str>,
+    ) -> Result<Url, CloudError> {
+        service
+            .types()
+            .iter()
+            .flat_map(|name| {
+                self.catalog
+                    .iter()
+                    .filter(move |entry| entry.service_type == *name)
+            })
+            .flat_map(|entry| &entry.endpoints)
+            .filter(|endpoint| endpoint.interface == interface.as_str() && endpoint.is_in(region))
+            .find_map(|endpoint| {
+                Url::parse(&endpoint.url)
+                    .ok()
+                    .filter(|url| url.has_host() && !url.cannot_be_a_base())
+            })
+            .map(|url| service.normalise(url))
+            .ok_or_else(|| CloudError::no_endpoint(service, "endpoint", region, interface))
+    }
+
+    /// Whether the catalogue lists the service at all.
+    pub fn has_service(&self, service: Service) -> bool {
+        self.catalog
+            .iter()
+            .any(|entry| service.types().contains(&entry.service_type.as_str()))
+    }
+}
+
+impl CatalogEndpoint {
+    fn is_in(&self, region: Option<&str>) -> bool {
+        region.is_none_or(|wanted| {
+            self.region_id.as_deref() == Some(wanted) || self.region.as_deref() == Some(wanted)
+        })
+    }
+}
+
+/// The answer of `/v3/auth/tokens`.
+#[derive(Deserialize)]
+pub(crate) struct TokenAnswer {
+    token: Wire,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    user: Named,
+    #[serde(default)]
+    project: Option<Named>,
+    #[serde(default)]
+    domain: Option<Ref>,
+    #[serde(default)]
+    system: Option<serde_json::Value>,
+    #[serde(default, deserialize_with = "or_default")]
+    roles: Vec<Ref>,
+    expires_at: DateTime<Utc>,
+    #[serde(rename = "OS-TRUST:trust", default)]
+    trust: Option<Ref>,
+    #[serde(default)]
+    is_admin_project: Option<bool>,
+    #[serde(default)]
+    application_credential: Option<Ref>,
+    #[serde(default, deserialize_with = "or_default")]
+    methods: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    catalog: Vec<CatalogEntry>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    name: String,
+    #[serde(default)]
+    domain: Option<Ref>,
+}
+
+#[derive(Deserialize)]
+struct Ref {
+    #[serde(default, deserialize_with = "or_default")]
+    id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    name: String,
+}
+
+impl From<TokenAnswer> for TokenInfo {
+    fn from(TokenAnswer { token }: TokenAnswer) -> Self {
+        let (user_domain_id, user_domain_name) = token
+            .user
+            .domain
+            .map(|d| (d.id, d.name))
+            .unwrap_or_default();
+        let (project_id, project_name, project_domain) = match token.project {
+            Some(project) => (Some(project.id), Some(project.name), project.domain),
+            None => (None, None, None),
+        };
+        let (project_domain_id, project_domain_name) =
+            project_domain.map(|d| (d.id, d.name)).unzip();
+        let (domain_id, domain_name) = token.domain.map(|d| (d.id, d.name)).unzip();
+        Self {
+            user_id: token.user.id,
+            user_name: token.user.name,
+            user_domain_id,
+            user_domain_name,
+            project_id,
+            project_name,
+            project_domain_id,
+            project_domain_name,
+            domain_id,
+            domain_name,
+            system_scope: token.system.is_some_and(|system| !system.is_null()),
+            roles: token.roles.into_iter().map(|role| role.name).collect(),
+            expires_at: token.expires_at,
+            trust_id: token.trust.map(|trust| trust.id),
+            is_admin_project: token.is_admin_project.unwrap_or(true),
+            application_credential_id: token.application_credential.map(|it| it.id),
+            methods: token.methods,
+            catalog: token.catalog,
+        }
+    }
+}

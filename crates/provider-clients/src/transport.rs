@@ -1,0 +1,278 @@
+//! The one door to the network: every request of this crate leaves here. It gives each its deadline, sends reads
+//! again when nothing was harmed, times it, logs it (never a token, never a body) and makes the error.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::error::{CloudError, Sent};
+use crate::message;
+use crate::request::Request;
+use crate::service::Service;
+
+/// Waits before the second and third try of a read.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(300)];
+/// An answer longer than this is not read.
+const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// The HTTP client and how long it may take.
+#[derive(Clone, Debug)]
+pub(crate) struct Transport {
+    pub(crate) client: reqwest::Client,
+    pub(crate) timeout: Duration,
+}
+
+/// An answer with status 2xx or 3xx.
+pub(crate) struct Answer {
+    service: Service,
+    operation: &'static str,
+    pub(crate) status: StatusCode,
+    headers: HeaderMap,
+    request_id: Option<String>,
+    body: Vec<u8>,
+}
+
+impl Transport {
+    /// Sends a request until it is answered, at most three times if it is repeatable and else once, all within the timeout.
+    pub(crate) async fn send(
+        &self,
+        request: &Request,
+        endpoint: &Url,
+        token: Option<&SecretString>,
+        request_id: Option<&str>,
+    ) -> Result<Answer, CloudError> {
+        let url = request.url(endpoint)?;
+        let headers = headers(request, token, request_id);
+        let deadline = Instant::now() + self.timeout;
+        let mut pauses = PAUSES.iter();
+        loop {
+            let outcome = self
+                .send_once(request, &url, &headers, token, request_id, deadline)
+                .await;
+            let Err(error) = &outcome else { return outcome };
+            let again = request.repeatable && worth_another_try(error);
+            match pauses.next() {
+                Some(pause) if again && Instant::now() + *pause < deadline => {
+                    tokio::time::sleep(*pause).await
+                }
+                _ => return outcome,
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        request: &Request,
+        url: &Url,
+        headers: &HeaderMap,
+        token: Option<&SecretString>,
+        request_id: Option<&str>,
+        deadline: Instant,
+    ) -> Result<Answer, CloudError> {
+        let started = Instant::now();
+        let outcome = self
+            .exchange(
+                request,
+                url,
+                headers,
+                deadline.saturating_duration_since(started),
+            )
+            .await;
+        let outcome = match outcome {
+            Ok(answer) if answer.status.is_success() || answer.status.is_redirection() => {
+                Ok(answer)
+            }
+            Ok(answer) => {
+                let words = without(
+                    &message::of_body(&answer.body),
+                    token
+                        .into_iter()
+                        .chain(&request.subject)
+                        .chain(&request.secrets),
+                );
+                Err(CloudError::refused(
+                    request.service,
+                    request.operation,
+                    answer.status.as_u16(),
+                    answer.request_id,
+                    &words,
+                ))
+            }
+            Err(error) => Err(error),
+        };
+        let (status, cloud_id) = match &outcome {
+            Ok(answer) => (Some(answer.status.as_u16()), answer.request_id.as_deref()),
+            Err(error) => (error.status(), error.request_id()),
+        };
+        tracing::debug!(
+            service = request.service.name(),
+            operation = request.operation,
+            status,
+            duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            request.id = request_id,
+            cloud.request.id = cloud_id,
+            "cloud call {}",
+            if outcome.is_ok() {
+                "answered"
+            } else {
+                "failed"
+            },
+        );
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        request: &Request,
+        url: &Url,
+        headers: &HeaderMap,
+        time_left: Duration,
+    ) -> Result<Answer, CloudError> {
+        let mut builder = self
+            .client
+            .request(request.method.clone(), url.clone())
+            .headers(headers.clone())
+            .timeout(time_left);
+        if let Some(body) = &request.body {
+            builder = builder
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.to_string());
+        }
+        let mut response = builder
+            .send()
+            .await
+            .map_err(|error| unreachable(request, &error))?;
+        let status = response.status();
+        let headers = std::mem::take(response.headers_mut());
+        let request_id = ["x-openstack-request-id", "x-compute-request-id"]
+            .iter()
+            .find_map(|name| headers.get(*name)?.to_str().ok())
+            .map(str::to_owned);
+        let mut body = Vec::new();
+        while let Some(part) = response
+            .chunk()
+            .await
+            .map_err(|error| unreachable(request, &error))?
+        {
+            if body.len() + part.len() > LONGEST_ANSWER {
+                let (service, operation) = (request.service, request.operation);
+                return Err(CloudError::malformed(
+                    service,
+                    operation,
+                    status.as_u16(),
+                    request_id,
+                    "the answer is too long",
+                ));
+            }
+            body.extend_from_slice(&part);
+        }
+        Ok(Answer {
+            service: request.service,
+            operation: request.operation,
+            status,
+            headers,
+            request_id,
+            body,
+        })
+    }
+}
+
+impl Answer {
+    /// The body as JSON. The error says where it is wrong but not what stands there.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, CloudError> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            self.malformed(&format!(
+                "the answer is not as expected at line {line}, column {column}"
+            ))
+        })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    pub(crate) fn location(&self) -> Option<&str> {
+        self.header(LOCATION.as_str())
+    }
+
+    pub(crate) fn malformed(&self, message: &str) -> CloudError {
+        CloudError::malformed(
+            self.service,
+            self.operation,
+            self.status.as_u16(),
+            self.request_id.clone(),
+            message,
+        )
+    }
+}
+
+fn headers(request: &Request, token: Option<&SecretString>, request_id: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    let secrets = [
+        ("x-auth-token", token),
+        ("x-subject-token", request.subject.as_ref()),
+    ];
+    for (name, secret) in secrets {
+        // A token that is no header value reaches nobody: the service answers 401, which is the truth.
+        if let Some(Ok(mut value)) =
+            secret.map(|secret| HeaderValue::from_str(secret.expose_secret()))
+        {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+    }
+    if let Some(Ok(value)) = request_id.map(HeaderValue::from_str) {
+        headers.insert("x-openstack-request-id", value);
+    }
+    headers
+}
+
+fn worth_another_try(error: &CloudError) -> bool {
+    match error.status() {
+        Some(status) => matches!(status, 502..=504),
+        None => error.kind() == crate::error::ErrorKind::Unreachable,
+    }
+}
+
+/// reqwest's own text would name the URL; ours says what happened. The innermost source is the system's word.
+fn unreachable(request: &Request, error: &reqwest::Error) -> CloudError {
+    let sent = if error.is_connect() || error.is_builder() {
+        Sent::No
+    } else {
+        Sent::Perhaps
+    };
+    let what = match (error.is_connect(), error.is_timeout()) {
+        (true, true) => "no connection in time",
+        (true, false) => "no connection",
+        (false, true) => "no answer in time",
+        (false, false) => "the connection was lost before the answer was complete",
+    };
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    let mut words = String::new();
+    while let Some(inner) = cause {
+        words = inner.to_string();
+        cause = inner.source();
+    }
+    let message = if words.is_empty() || error.is_timeout() {
+        what.to_owned()
+    } else {
+        format!("{what}: {words}")
+    };
+    CloudError::unreachable(request.service, request.operation, sent, &message)
+}
+
+/// The text with every secret blanked, in case a service repeats what it was sent.
+fn without<'a>(text: &str, secrets: impl Iterator<Item = &'a SecretString>) -> String {
+    secrets
+        .filter(|secret| secret.expose_secret().len() >= 4)
+        .fold(text.to_owned(), |text, secret| {
+            text.replace(secret.expose_secret(), "***")
+        })
+}
