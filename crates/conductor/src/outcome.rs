@@ -56,7 +56,7 @@ impl From<CloudError> for Failure {
         }
         let code = match error.status() {
             _ if says_quota(error.message()) => OutcomeCode::Quota,
-            Some(401) => OutcomeCode::Credentials,
+            _ if error.is_unauthorized() => OutcomeCode::Credentials,
             Some(400 | 422) => OutcomeCode::Invalid,
             _ => OutcomeCode::Cloud,
         };

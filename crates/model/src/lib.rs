@@ -17,4 +17,5 @@ pub mod seal;
 pub mod service;
 pub mod store;
 pub mod template;
+pub mod text;
 pub mod time;

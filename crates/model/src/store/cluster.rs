@@ -11,6 +11,7 @@ use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange, CreateSpec};
 use crate::id::{ClusterId, ProjectId, TemplateId};
 use crate::schema::cluster;
+use crate::text::storable;
 use crate::time::{now, whole_seconds};
 
 /// Narrows a boxed query to a scope.
@@ -162,9 +163,11 @@ pub async fn insert(conn: &mut Conn, spec: &CreateSpec) -> Result<(), StoreError
 
 /// Changes columns. The caller has made sure of his right to do so in the same transaction (an operation's claim, or the row's status).
 pub async fn record(conn: &mut Conn, id: &ClusterId, change: &ClusterChange) -> Result<(), StoreError> {
+    let mut change = change.clone();
+    change.status_reason = change.status_reason.map(|reason| reason.as_deref().map(storable));
     let rows = on_conn!(conn, |c| {
         diesel::update(cluster::table.filter(cluster::uuid.eq(id.as_str())))
-            .set((change.clone(), cluster::updated_at.eq(Some(whole_seconds(now())))))
+            .set((change, cluster::updated_at.eq(Some(whole_seconds(now())))))
             .execute(&mut **c)
             .await
     })?;

@@ -8,10 +8,8 @@ use super::error::StoreError;
 use crate::id::{ClusterId, OperationId};
 use crate::operation::OperationEvent;
 use crate::schema::operation_event;
+use crate::text::storable;
 use crate::time::{millis, now};
-
-/// Longest message kept, in characters.
-const MESSAGE_LIMIT: usize = 4000;
 
 /// Adds an event.
 pub async fn append(
@@ -21,13 +19,12 @@ pub async fn append(
     kind: &'static str,
     message: &str,
 ) -> Result<(), StoreError> {
-    let message: String = message.chars().take(MESSAGE_LIMIT).collect();
     let row = (
         operation_event::operation_uuid.eq(operation.as_str()),
         operation_event::cluster_uuid.eq(cluster.as_str()),
         operation_event::at_ms.eq(millis(now())),
         operation_event::kind.eq(kind),
-        operation_event::message.eq(message),
+        operation_event::message.eq(storable(message)),
     );
     on_conn!(conn, |c| diesel::insert_into(operation_event::table).values(row).execute(&mut **c).await)?;
     Ok(())

@@ -10,6 +10,7 @@ use crate::cluster::status::Status;
 use crate::id::{ClusterId, NodegroupId};
 use crate::nodegroup::{DefaultNodegroup, Nodegroup, NodegroupChange};
 use crate::schema::nodegroup;
+use crate::text::storable;
 use crate::time::{now, whole_seconds};
 
 /// The groups of the given clusters, in order of creation.
@@ -59,7 +60,7 @@ pub async fn insert_default(conn: &mut Conn, spec: &CreateSpec, group: &DefaultN
 pub async fn record(conn: &mut Conn, id: &NodegroupId, change: &NodegroupChange) -> Result<(), StoreError> {
     let rows = on_conn!(conn, |c| {
         diesel::update(nodegroup::table.filter(nodegroup::uuid.eq(id.as_str())))
-            .set((change.clone(), nodegroup::updated_at.eq(Some(whole_seconds(now())))))
+            .set((clean(change), nodegroup::updated_at.eq(Some(whole_seconds(now())))))
             .execute(&mut **c)
             .await
     })?;
@@ -70,11 +71,17 @@ pub async fn record(conn: &mut Conn, id: &NodegroupId, change: &NodegroupChange)
 pub async fn record_all(conn: &mut Conn, cluster: &ClusterId, change: &NodegroupChange) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
         diesel::update(nodegroup::table.filter(nodegroup::cluster_id.eq(cluster.as_str())))
-            .set((change.clone(), nodegroup::updated_at.eq(Some(whole_seconds(now())))))
+            .set((clean(change), nodegroup::updated_at.eq(Some(whole_seconds(now())))))
             .execute(&mut **c)
             .await
     })?;
     Ok(())
+}
+
+fn clean(change: &NodegroupChange) -> NodegroupChange {
+    let mut change = change.clone();
+    change.status_reason = change.status_reason.map(|reason| reason.as_deref().map(storable));
+    change
 }
 
 /// Removes all groups of a cluster.

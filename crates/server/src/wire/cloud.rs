@@ -14,16 +14,16 @@ pub(super) fn cloud(config: &Config) -> anyhow::Result<Cloud> {
     let auth_url = login.auth_url.clone().context("[keystone_auth] auth_url is missing (or that of [keystone_authtoken])")?;
     let mut options = CloudOptions::new(auth_url);
     let clients: [(Service, &Client); 6] = [
-        (Service::Heat, &config.heat_client),
-        (Service::Glance, &config.glance_client),
-        (Service::Nova, &config.nova_client),
-        (Service::Neutron, &config.neutron_client),
-        (Service::Cinder, &config.cinder_client),
-        (Service::Octavia, &config.octavia_client),
+        (Service::Orchestration, &config.heat_client),
+        (Service::Image, &config.glance_client),
+        (Service::Compute, &config.nova_client),
+        (Service::Network, &config.neutron_client),
+        (Service::BlockStorage, &config.cinder_client),
+        (Service::LoadBalancer, &config.octavia_client),
     ];
     options.region = region(config, &clients)?;
     options.interfaces = clients.iter().map(|(service, client)| (*service, interface(client.endpoint_type))).collect::<HashMap<_, _>>();
-    options.interfaces.insert(Service::Keystone, interface(config.keystone_authtoken.interface));
+    options.interfaces.insert(Service::Identity, interface(config.keystone_authtoken.interface));
     options.ca_file = login.cafile.as_deref().map(|path| super::read(path, "[keystone_auth] cafile")).transpose()?;
     options.insecure = login.insecure.unwrap_or(false);
     if let Some(seconds) = login.timeout {

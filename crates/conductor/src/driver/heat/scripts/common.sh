@@ -1,0 +1,95 @@
+# Shared by masters and workers; sourced. Signals Heat exactly once, at the end: ready, or the step that failed and its last words.
+set -euo pipefail
+
+BASE=/etc/kubernetes-bootstrap
+STATE=/var/lib/kubernetes-bootstrap
+LOG=/var/log/kubernetes-bootstrap.log
+UNIT=/etc/systemd/system/kubernetes-bootstrap.service
+STEP="start"
+
+# A value of this node, from the section of the unit that systemd ignores (and does not expand).
+node_value() {
+  sed -n "s/^$1=//p" "$UNIT"
+}
+
+step() {
+  STEP=$1
+  echo "== $STEP"
+}
+
+signal() {
+  local reason body
+  reason=$(printf '%s' "$2" | tr -c 'A-Za-z0-9 .,:;/()_=+-' ' ' | cut -c 1-500)
+  body="{\"status\": \"$1\", \"reason\": \"$reason\", \"data\": \"$NODE_NAME\", \"id\": \"$NODE_NAME\"}"
+  curl -fsS -o /dev/null --connect-timeout 10 --max-time 30 --retry 20 --retry-delay 5 --retry-all-errors \
+    -H "X-Auth-Token: $SIGNAL_TOKEN" -H "Content-Type: application/json" -d "$body" "$SIGNAL_ENDPOINT"
+}
+
+finish() {
+  local code=$?
+  trap - EXIT
+  if [ "$code" -eq 0 ]; then
+    signal SUCCESS "$NODE_NAME is ready" && touch "$STATE/done"
+  else
+    signal FAILURE "$NODE_NAME: $STEP failed: $(tail -n 4 "$LOG" || true)"
+  fi
+  exit "$code"
+}
+
+# Downloads URL to FILE and checks it against a SHA-256 (64 hex digits), or against the sum published at a URL.
+fetch() {
+  local url=$1 file=$2 sum=${3:-}
+  curl -fsSL --connect-timeout 15 --max-time 900 --retry 8 --retry-delay 5 --retry-all-errors -o "$file" "$url"
+  case "$sum" in
+    "") return 0 ;;
+    http*) sum=$(curl -fsSL --connect-timeout 15 --max-time 60 --retry 8 --retry-delay 5 --retry-all-errors "$sum") ;;
+  esac
+  # A published file holds the bare sum, or lines of "sum  name".
+  case "$sum" in
+    *" "*) sum=$(printf '%s\n' "$sum" | awk -v name="${url##*/}" '$2 == name || $2 == "*" name { print $1; exit }') ;;
+  esac
+  echo "$sum  $file" | sha256sum -c --quiet -
+}
+
+wait_for_api() {
+  until curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz"; do
+    if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
+      echo "the API at $API_ADDRESS did not answer within $WAIT_SECONDS seconds" >&2
+      return 1
+    fi
+    sleep 5
+  done
+}
+
+# Puts this node's values into a kubeadm configuration.
+fill() {
+  sed -e "s#@NODE_NAME@#$NODE_NAME#g" -e "s#@NODE_ADDRESS@#$NODE_ADDRESS#g" -e "s#@API_ADDRESS@#$API_ADDRESS#g" \
+    -e "s#\"@SANS@\"#${SANS:-}#g" "$1" > "$2"
+  chmod 0600 "$2"
+}
+
+NODE_NAME=$(node_value NODE_NAME)
+NODE_ADDRESS=$(node_value NODE_ADDRESS)
+API_ADDRESS=$(node_value API_ADDRESS)
+DATA_VOLUME=$(node_value DATA_VOLUME)
+SIGNAL_ENDPOINT=$(node_value SIGNAL_ENDPOINT)
+SIGNAL_TOKEN=$(node_value SIGNAL_TOKEN)
+
+mkdir -p "$STATE"
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+set -a
+. "$BASE/node.env"
+. "$BASE/proxy.env"
+if [ -n "${NO_PROXY:-}" ]; then
+  NO_PROXY="$NO_PROXY,$API_ADDRESS,$NODE_ADDRESS"
+  no_proxy=$NO_PROXY
+fi
+set +a
+
+case "$(uname -m)" in
+  x86_64) ARCH=amd64 ;;
+  aarch64) ARCH=arm64 ;;
+  *) echo "no binaries for $(uname -m)" >&2; exit 1 ;;
+esac

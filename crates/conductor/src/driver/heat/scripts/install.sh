@@ -1,0 +1,100 @@
+# Container runtime and Kubernetes binaries; sourced after common.sh.
+
+KUBE_SITE=https://dl.k8s.io/release
+CONTAINERD_SITE=https://github.com/containerd/containerd/releases/download
+RUNC_SITE=https://github.com/opencontainers/runc/releases/download
+CNI_SITE=https://github.com/containernetworking/plugins/releases/download
+
+prepare_kernel() {
+  step "kernel settings"
+  swapoff -a
+  modprobe -a overlay br_netfilter
+  sysctl --system > /dev/null
+}
+
+# The volume is found by its serial number, which is the beginning of its id.
+mount_data_volume() {
+  [ -n "$DATA_VOLUME" ] || return 0
+  step "container volume"
+  local device=""
+  while [ -z "$device" ]; do
+    device=$(find /dev/disk/by-id -name "*${DATA_VOLUME:0:20}*" ! -name '*-part*' -print -quit)
+    [ -n "$device" ] && break
+    if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
+      echo "volume $DATA_VOLUME did not appear" >&2
+      return 1
+    fi
+    sleep 2
+  done
+  blkid "$device" > /dev/null || mkfs.ext4 -q "$device"
+  mkdir -p /var/lib/containerd
+  if ! grep -q ' /var/lib/containerd ' /etc/fstab; then
+    echo "UUID=$(blkid -s UUID -o value "$device") /var/lib/containerd ext4 defaults,nofail 0 2" >> /etc/fstab
+  fi
+  mountpoint -q /var/lib/containerd || mount /var/lib/containerd
+}
+
+install_runtime() {
+  step "container runtime"
+  local work
+  work=$(mktemp -d)
+  if ! /usr/local/bin/containerd --version 2> /dev/null | grep -q " v$CONTAINERD_VERSION "; then
+    local tarball="containerd-$CONTAINERD_VERSION-linux-$ARCH.tar.gz"
+    local url="${CONTAINERD_URL:-$CONTAINERD_SITE/v$CONTAINERD_VERSION/$tarball}"
+    fetch "$url" "$work/containerd.tar.gz" "${CONTAINERD_SHA256:-$url.sha256sum}"
+    tar -C /usr/local -xzf "$work/containerd.tar.gz"
+  fi
+  fetch "$RUNC_SITE/v$RUNC_VERSION/runc.$ARCH" "$work/runc" "$RUNC_SITE/v$RUNC_VERSION/runc.sha256sum"
+  install -m 0755 "$work/runc" /usr/local/bin/runc
+  local plugins="cni-plugins-linux-$ARCH-v$CNI_VERSION.tgz"
+  fetch "$CNI_SITE/v$CNI_VERSION/$plugins" "$work/cni.tgz" "$CNI_SITE/v$CNI_VERSION/$plugins.sha256"
+  mkdir -p /opt/cni/bin
+  tar -C /opt/cni/bin -xzf "$work/cni.tgz"
+  rm -rf "$work"
+}
+
+install_kubernetes() {
+  step "Kubernetes binaries"
+  local name url
+  for name in kubeadm kubelet kubectl; do
+    url="$KUBE_SITE/$KUBE_VERSION/bin/linux/$ARCH/$name"
+    fetch "$url" "$STATE/$name" "$url.sha256"
+    install -m 0755 "$STATE/$name" "/usr/local/bin/$name"
+    rm -f "$STATE/$name"
+  done
+}
+
+start_services() {
+  step "services"
+  if command -v restorecon > /dev/null; then
+    restorecon -R /usr/local/bin /opt/cni
+  fi
+  systemctl daemon-reload
+  systemctl enable --now containerd.service
+  systemctl enable kubelet.service
+  systemctl restart containerd.service
+}
+
+install_node() {
+  prepare_kernel
+  mount_data_volume
+  install_runtime
+  install_kubernetes
+  start_services
+  export PATH=/usr/local/bin:$PATH
+}
+
+# Joins with a few tries: masters that join at the same time may find etcd busy with another member.
+join() {
+  local try
+  for try in 1 2 3 4 5; do
+    if kubeadm join --config "$STATE/join.yaml"; then
+      return 0
+    fi
+    [ "$try" -lt 5 ] || break
+    kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock || true
+    sleep $((try * 10 + RANDOM % 10))
+    "$@"
+  done
+  return 1
+}
