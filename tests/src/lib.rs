@@ -1,1 +1,17 @@
-//! tests
+//! What the tests of the whole product stand on: worlds of their own, real processes, real HTTP.
+//!
+//! Everything is driven from outside, as users and operators do it: binaries, configuration files, the REST API. Only what a
+//! user cannot see (rows, the pid behind a lease, what is left in the cloud) is looked at from inside, and nothing is ever
+//! changed there. The demo and the benchmark use the same parts.
+
+pub mod binaries;
+pub mod client;
+pub mod config;
+pub mod database;
+pub mod kubeconfig;
+pub mod load;
+pub mod login;
+pub mod process;
+pub mod servers;
+pub mod wait;
+pub mod world;

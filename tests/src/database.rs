@@ -1,0 +1,127 @@
+//! A database of its own for each test on the MariaDB that `cargo xtask test` started.
+
+use std::collections::BTreeMap;
+use std::env;
+
+use anyhow::{Context, Result};
+use mysql_async::prelude::{FromRow, Queryable};
+use mysql_async::{Conn, OptsBuilder};
+use secrecy::SecretString;
+use url::Url;
+use uuid::Uuid;
+
+/// Tables whose rows a refused request must leave as they are.
+const TABLES: [&str; 8] = [
+    "cluster",
+    "cluster_template",
+    "nodegroup",
+    "x509keypair",
+    "quotas",
+    "operation",
+    "operation_event",
+    "cloud_resource",
+];
+
+/// An address from the environment.
+///
+/// # Errors
+/// When it is not set: a test that needs a server fails without one, it is not left out.
+pub fn needed(variable: &str) -> Result<String> {
+    env::var(variable).ok().filter(|text| !text.is_empty()).with_context(|| {
+        format!("{variable} is not set: this test needs a server; `cargo xtask test` starts it and sets the address")
+    })
+}
+
+/// One database.
+#[derive(Clone)]
+pub struct Database {
+    server: Url,
+    name: String,
+}
+
+impl Database {
+    /// Makes an empty one on the server at this address (`mysql://user:password@host:port`).
+    pub async fn create(server: &str) -> Result<Self> {
+        let server = Url::parse(server).context("the address of MariaDB")?;
+        let database = Self {
+            server,
+            name: format!("t_{}", Uuid::new_v4().simple()),
+        };
+        let sql = format!("CREATE DATABASE {} CHARACTER SET utf8mb4", database.name);
+        let mut conn = database.connect(None).await?;
+        conn.query_drop(sql)
+            .await
+            .context("create the test's database")?;
+        conn.disconnect().await?;
+        Ok(database)
+    }
+
+    /// Removes it.
+    pub async fn drop(&self) -> Result<()> {
+        let mut conn = self.connect(None).await?;
+        conn.query_drop(format!("DROP DATABASE {}", self.name))
+            .await
+            .context("drop the test's database")?;
+        Ok(conn.disconnect().await?)
+    }
+
+    /// As `magnum.conf` names it.
+    pub fn connection(&self) -> String {
+        let mut url = self.server.clone();
+        url.set_path(&self.name);
+        url.as_str().replacen("mysql://", "mysql+pymysql://", 1)
+    }
+
+    /// As the store names it.
+    pub fn url(&self) -> model::store::DatabaseUrl {
+        model::store::DatabaseUrl::Mysql {
+            host: self.host(),
+            port: self.port(),
+            user: self.server.username().to_owned(),
+            password: SecretString::from(self.server.password().unwrap_or_default()),
+            database: self.name.clone(),
+        }
+    }
+
+    /// A connection to it.
+    pub async fn open(&self) -> Result<Conn> {
+        self.connect(Some(&self.name)).await
+    }
+
+    /// The rows of a query.
+    pub async fn rows<T: FromRow + Send + 'static>(&self, sql: &str) -> Result<Vec<T>> {
+        let mut conn = self.open().await?;
+        let rows = conn.query(sql).await.with_context(|| sql.to_owned())?;
+        conn.disconnect().await?;
+        Ok(rows)
+    }
+
+    /// How many rows each table has.
+    pub async fn counts(&self) -> Result<BTreeMap<String, i64>> {
+        let each: Vec<String> = TABLES
+            .iter()
+            .map(|table| format!("SELECT '{table}', COUNT(*) FROM `{table}`"))
+            .collect();
+        let rows: Vec<(String, i64)> = self.rows(&each.join(" UNION ALL ")).await?;
+        Ok(rows.into_iter().collect())
+    }
+
+    async fn connect(&self, database: Option<&str>) -> Result<Conn> {
+        let options = OptsBuilder::default()
+            .ip_or_hostname(self.host())
+            .tcp_port(self.port())
+            .user(Some(self.server.username()))
+            .pass(self.server.password())
+            .db_name(database)
+            .prefer_socket(false);
+        Conn::new(options).await.context("connect to MariaDB")
+    }
+
+    fn host(&self) -> String {
+        self.server.host_str().unwrap_or("127.0.0.1").to_owned()
+    }
+
+    fn port(&self) -> u16 {
+        self.server.port().unwrap_or(3306)
+    }
+}

@@ -1,0 +1,98 @@
+//! Servers of a test's own, for tests that stop them. `xtask` makes them; its path is in `XTASK`.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::binaries;
+
+/// A private MariaDB or RabbitMQ; stopped when dropped.
+pub struct PrivateServer {
+    xtask: PathBuf,
+    kind: &'static str,
+    folder: TempDir,
+}
+
+impl PrivateServer {
+    /// Starts one with empty data: `mariadb` or `rabbitmq`.
+    pub async fn start(kind: &'static str) -> Result<Self> {
+        let xtask = match env::var_os("XTASK").filter(|path| !path.is_empty()) {
+            Some(path) => PathBuf::from(path),
+            None => binaries::program("xtask").context("XTASK is not set")?,
+        };
+        // The servers' own users must be able to walk to it.
+        let folder = tempfile::Builder::new()
+            .prefix("magnum-server-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .tempdir()
+            .context("make a folder")?;
+        let server = Self {
+            xtask,
+            kind,
+            folder,
+        };
+        server.command("up").await?;
+        Ok(server)
+    }
+
+    /// Its address, as the environment variable would have it.
+    pub fn url(&self) -> Result<String> {
+        let path = self.folder.path().join("env");
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let address = text.lines().find_map(|line| line.split_once('='));
+        Ok(address
+            .context("the env file names no server")?
+            .1
+            .to_owned())
+    }
+
+    /// Stops it; the data stays.
+    pub async fn stop(&self) -> Result<()> {
+        self.command("stop").await
+    }
+
+    /// Starts it again, on the same port and data.
+    pub async fn start_again(&self) -> Result<()> {
+        self.command("start").await
+    }
+
+    async fn command(&self, verb: &str) -> Result<()> {
+        let output = command(&self.xtask, verb, self.kind, self.folder.path())
+            .output()
+            .await?;
+        if !output.status.success() {
+            bail!(
+                "xtask servers {verb} {}: {}",
+                self.kind,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(())
+    }
+}
+
+fn command(xtask: &Path, verb: &str, kind: &str, folder: &Path) -> Command {
+    let mut command = Command::new(xtask);
+    command
+        .args(["servers", verb, "--dir"])
+        .arg(folder)
+        .arg(kind);
+    command
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        let mut command = std::process::Command::new(&self.xtask);
+        command
+            .args(["servers", "down", "--dir"])
+            .arg(self.folder.path())
+            .arg(self.kind);
+        if !command.status().is_ok_and(|status| status.success()) {
+            eprintln!("failed to stop the private {}", self.kind);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! A test's own world: a simulated cloud, a database, a queue and the product's processes, in one of two mixes.
+//!
+//! A test drives it from outside and ends with [`World::finish`], which checks what must hold after every test. A world that
+//! is dropped without it belongs to a test that failed, and shows the end of every log.
+
+mod check;
+mod start;
+
+pub use start::free_port;
+
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use cloud_simulator::{Cloud, Options as CloudOptions, Simulator};
+use model::store::Store;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{self, Client};
+use crate::config;
+use crate::database::Database;
+use crate::process::Process;
+use crate::wait::{self, PATIENCE, Seen};
+
+/// How the product is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// One process: API, conductor, SQLite, doorbell in memory.
+    Embedded,
+    /// Two API and three conductor processes on MariaDB and RabbitMQ.
+    Distributed,
+}
+
+/// What a test wants otherwise than usual.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long the cloud takes for a stack.
+    pub stack: Duration,
+    /// API processes of the distributed mix.
+    pub apis: usize,
+    /// Conductor processes of the distributed mix.
+    pub conductors: usize,
+    /// Address of a MariaDB of the test's own.
+    pub mysql: Option<String>,
+    /// Address of a RabbitMQ of the test's own.
+    pub amqp: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            stack: Duration::from_millis(600),
+            apis: 2,
+            conductors: 3,
+            mysql: None,
+            amqp: None,
+        }
+    }
+}
+
+/// A world.
+pub struct World {
+    pub cloud: Cloud,
+    pub auth_url: String,
+    /// Held: the cloud ends with it.
+    _simulator: Simulator,
+    http: reqwest::Client,
+    folder: TempDir,
+    apis: Vec<String>,
+    processes: Vec<Process>,
+    conductors_started: usize,
+    database: Option<Database>,
+    store: Option<Store>,
+    secrets: Mutex<BTreeMap<String, &'static str>>,
+    is_finished: bool,
+}
+
+impl World {
+    /// Starts everything and waits until the API answers.
+    pub async fn start(mix: Mix, options: Options) -> Result<Self> {
+        let http = client::http()?;
+        let simulator = Simulator::start(CloudOptions {
+            stack_duration: options.stack,
+            delete_duration: options.stack / 2,
+            ..CloudOptions::default()
+        })
+        .await
+        .context("start the simulated cloud")?;
+        let mut world = Self {
+            cloud: simulator.cloud(),
+            auth_url: simulator.auth_url(),
+            _simulator: simulator,
+            http,
+            folder: tempfile::tempdir().context("make a folder")?,
+            apis: Vec::new(),
+            processes: Vec::new(),
+            conductors_started: 0,
+            database: None,
+            store: None,
+            secrets: Mutex::default(),
+            is_finished: false,
+        };
+        match mix {
+            Mix::Embedded => world.start_embedded().await?,
+            Mix::Distributed => world.start_distributed(&options).await?,
+        }
+        Ok(world)
+    }
+
+    /// A world with the usual options.
+    pub async fn usual(mix: Mix) -> Result<Self> {
+        Self::start(mix, Options::default()).await
+    }
+
+    /// The user `demo` in the project of that name.
+    pub fn demo(&self) -> Client {
+        self.user("demo", "demo")
+    }
+
+    /// A user with a fresh token.
+    pub fn user(&self, user: &str, project: &str) -> Client {
+        self.client(Some(&self.token(user, project)))
+    }
+
+    /// A fresh token.
+    pub fn token(&self, user: &str, project: &str) -> String {
+        let token = self.cloud.token_for(user, project);
+        self.keep_secret(&token, "a caller's token");
+        token
+    }
+
+    /// Somebody with this token, or none, who talks to all API processes in turn.
+    pub fn client(&self, token: Option<&str>) -> Client {
+        Client::new(self.http.clone(), &self.apis, token)
+    }
+
+    /// Whether there are rows that can be looked at with SQL.
+    pub fn database(&self) -> Result<&Database> {
+        self.database
+            .as_ref()
+            .context("the embedded mix has no MariaDB")
+    }
+
+    /// What is stored, as numbers: a refused request must not change them.
+    pub async fn counts(&self) -> Result<BTreeMap<String, i64>> {
+        if let Some(database) = &self.database {
+            return database.counts().await;
+        }
+        let admin = self.user("admin", "admin");
+        let mut counts = BTreeMap::new();
+        for collection in ["clusters", "clustertemplates"] {
+            let body = admin
+                .get(&format!("/v1/{collection}"))
+                .await?
+                .expect(200)?
+                .body;
+            let count = body[collection].as_array().map_or(0, Vec::len);
+            counts.insert(collection.to_owned(), i64::try_from(count)?);
+        }
+        counts.insert("unfinished operations".to_owned(), self.unfinished().await?);
+        Ok(counts)
+    }
+
+    /// Waits until a conductor process holds the cluster's operation; its pid.
+    pub async fn owner(&self, cluster: &str) -> Result<u32> {
+        let database = self.database()?;
+        let sql = format!(
+            "SELECT owner FROM operation WHERE cluster_uuid = '{cluster}' AND finished_ms IS NULL AND owner IS NOT NULL"
+        );
+        let owner = wait::until("a conductor to claim the operation", PATIENCE, async || {
+            Ok(Seen::from_option(
+                database.rows::<String>(&sql).await?.pop(),
+                "no owner",
+            ))
+        })
+        .await?;
+        // host:pid:random
+        let pid = owner.rsplit(':').nth(1).and_then(|pid| pid.parse().ok());
+        pid.with_context(|| format!("no pid in the owner {owner}"))
+    }
+
+    /// `kill -9` of a process of this world.
+    pub fn kill(&mut self, pid: u32) -> Result<()> {
+        let process = self
+            .processes
+            .iter_mut()
+            .find(|process| process.pid() == pid);
+        process
+            .with_context(|| format!("no process {pid} in this world"))?
+            .kill()
+    }
+
+    /// `kill -9` of all processes whose name begins so.
+    pub fn kill_all(&mut self, name: &str) -> Result<()> {
+        let mut ours = self
+            .processes
+            .iter_mut()
+            .filter(|process| process.name().starts_with(name));
+        ours.try_for_each(Process::kill)
+    }
+
+    /// Stops all processes whose name begins so, as an operator would (SIGTERM).
+    pub fn terminate(&mut self, name: &str) -> Result<Vec<ExitStatus>> {
+        let ours = self
+            .processes
+            .iter_mut()
+            .filter(|process| process.name().starts_with(name));
+        ours.map(|process| process.terminate(Duration::from_secs(20)))
+            .collect()
+    }
+
+    /// Starts another conductor process.
+    pub fn start_conductor(&mut self) -> Result<()> {
+        self.conductors_started += 1;
+        let name = format!("conductor-{}", self.conductors_started);
+        let own = self.write(&name, &config::conductor(&name))?;
+        let process = self.start_service("magnum-conductor", &name, own)?;
+        self.processes.push(process);
+        Ok(())
+    }
+
+    /// Remembers a text that no log may contain.
+    pub fn keep_secret(&self, secret: &str, what: &'static str) {
+        if secret.len() >= 8 {
+            self.secrets().insert(secret.to_owned(), what);
+        }
+    }
+
+    fn secrets(&self) -> MutexGuard<'_, BTreeMap<String, &'static str>> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what stacks were given that no log may contain: passwords and private keys.
+    pub fn keep_secrets_of_stacks(&self) {
+        for stack in self.cloud.stacks() {
+            for (name, value) in &stack.parameters {
+                let Some(text) = value.as_str() else { continue };
+                if text.contains("PRIVATE KEY") {
+                    let line = text
+                        .lines()
+                        .find(|line| !line.starts_with('-'))
+                        .unwrap_or_default();
+                    self.keep_secret(line, "a private key");
+                } else if name.contains("password") {
+                    self.keep_secret(text, "a password");
+                }
+            }
+        }
+    }
+
+    /// Waits until the cloud has exactly one stack and returns its id.
+    pub async fn only_stack(&self) -> Result<String> {
+        wait::until("a stack", PATIENCE, async || {
+            let mut stacks = self.cloud.stacks();
+            ensure!(stacks.len() <= 1, "more than one stack: {stacks:?}");
+            Ok(Seen::from_option(
+                stacks.pop().map(|stack| stack.id),
+                "no stack",
+            ))
+        })
+        .await
+    }
+
+    /// Waits until the progress of a stack is told in the cluster's `status_reason`.
+    pub async fn progress_is_told(&self, client: &Client, cluster: &str) -> Result<Value> {
+        wait::until("progress in status_reason", PATIENCE, async || {
+            let body = client.cluster(cluster).await?;
+            let reason = client::text(&body, "status_reason");
+            Ok(match progress(&reason) {
+                Some(_) => Seen::Yes(body),
+                None => Seen::Instead(reason),
+            })
+        })
+        .await
+    }
+
+    fn nobody_died(&mut self) -> Result<()> {
+        for process in &mut self.processes {
+            if let Some(status) = process.died() {
+                bail!("{} ended by itself: {status}", process.name());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        for process in &self.processes {
+            eprintln!(
+                "--- the end of the log of {} (pid {})\n{}",
+                process.name(),
+                process.pid(),
+                process.tail()
+            );
+        }
+        eprintln!("--- the cloud: {:#?}", self.cloud.leftovers(None));
+    }
+}
+
+/// How many resources of how many are complete, by the words of a `status_reason`.
+pub fn progress(reason: &str) -> Option<(u32, u32)> {
+    let (before, after) = reason.split_once(" of ")?;
+    let (total, rest) = after.split_once(' ')?;
+    if !rest.starts_with("resources") {
+        return None;
+    }
+    let done = before.rsplit(' ').next()?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::progress;
+
+    #[test]
+    fn progress_is_read_from_a_status_reason() {
+        for (text, wanted) in [
+            (
+                "creating: 4 of 31 resources complete, waiting for stack x",
+                Some((4, 31)),
+            ),
+            ("trying again: one of us", None),
+            ("", None),
+        ] {
+            assert_eq!(progress(text), wanted, "{text}");
+        }
+    }
+}

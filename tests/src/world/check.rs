@@ -1,0 +1,111 @@
+//! What must hold at the end of every test.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use model::store::{Conn, operation};
+
+use super::World;
+use crate::client::text;
+use crate::wait::{self, PATIENCE, Seen};
+
+/// Rows that live only as long as a cluster.
+const OF_CLUSTERS: [&str; 4] = ["cluster", "nodegroup", "x509keypair", "cloud_resource"];
+
+impl World {
+    /// Deletes what clusters are left, and checks that everything ends and nothing stays behind: no unfinished operation, no
+    /// stuck status, no orphan in the cloud, no row of a cluster, no process that died, no secret in a log.
+    pub async fn finish(mut self) -> Result<()> {
+        self.keep_secrets_of_stacks();
+        self.delete_clusters().await?;
+        let left = wait::until("all operations to end", PATIENCE, async || {
+            let count = self.unfinished().await?;
+            Ok(Seen::when(count == 0, || format!("{count} unfinished")))
+        });
+        left.await?;
+        let leftovers = self.cloud.leftovers(None);
+        ensure!(leftovers.is_empty(), "left in the cloud: {leftovers:#?}");
+        if let Some(database) = &self.database {
+            let counts = database.counts().await?;
+            for table in OF_CLUSTERS {
+                ensure!(
+                    counts.get(table) == Some(&0),
+                    "rows left in {table}: {counts:?}"
+                );
+            }
+        }
+        self.nobody_died()?;
+        self.stop()?;
+        self.no_secret_in_logs()?;
+        if let Some(database) = &self.database {
+            database.drop().await?;
+        }
+        self.is_finished = true;
+        Ok(())
+    }
+
+    /// Operations that have not ended.
+    pub(super) async fn unfinished(&self) -> Result<i64> {
+        let store = self.store.as_ref().context("the world has started")?;
+        let ids = store
+            .read(async |conn: &mut Conn| operation::due(conn, i64::MAX, 1000).await)
+            .await?;
+        Ok(i64::try_from(ids.len())?)
+    }
+
+    async fn delete_clusters(&self) -> Result<()> {
+        let admin = self.user("admin", "admin");
+        let body = admin.get("/v1/clusters/detail").await?.expect(200)?.body;
+        let clusters = body["clusters"].as_array().context("a list")?;
+        for cluster in clusters {
+            let status = text(cluster, "status");
+            ensure!(
+                !status.ends_with("_IN_PROGRESS"),
+                "left at the end of the test: {cluster}"
+            );
+        }
+        for cluster in clusters {
+            let owner = ["demo", "demo2"]
+                .into_iter()
+                .find(|name| cluster["project_id"] == self.cloud.project_id(name));
+            let owner =
+                owner.with_context(|| format!("a cluster of no known project: {cluster}"))?;
+            let client = self.user(owner, owner);
+            let uuid = text(cluster, "uuid");
+            client.delete_cluster(&uuid).await?;
+            client.wait_gone(&uuid, PATIENCE).await?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        for process in &mut self.processes {
+            if process.ended().is_none() {
+                let status = process.terminate(Duration::from_secs(20))?;
+                ensure!(
+                    status.success(),
+                    "{} ended with {status} when asked to stop",
+                    process.name()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn no_secret_in_logs(&self) -> Result<()> {
+        let secrets = self.secrets();
+        for process in &self.processes {
+            let log = process.log();
+            for (secret, what) in secrets.iter() {
+                let line = log.lines().find(|line| line.contains(secret.as_str()));
+                ensure!(
+                    line.is_none(),
+                    "the log of {} has {what} in it: {}",
+                    process.name(),
+                    line.unwrap_or_default()
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! One call of the cloud goes wrong: the cluster is made, or removed, all the same, and nothing is made twice.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use tests::wait::PATIENCE;
+use tests::world::{Mix, World};
+
+fn error() -> How {
+    How::Status(500, "the cloud has a bad day".to_owned())
+}
+
+/// The fault meets the first such call only.
+fn once(at: &str, how: How) -> Fault {
+    Fault {
+        at: at.to_owned(),
+        nth: 1,
+        how,
+    }
+}
+
+#[rstest]
+#[case::stack_made_answer_lost("heat.stack_create", How::AcceptThenLose)]
+#[case::stack_500("heat.stack_create", error())]
+#[case::stack_401("heat.stack_create", How::Unauthorized)]
+#[case::stack_refused("heat.stack_create", How::Refuse)]
+#[case::stack_slow("heat.stack_create", How::Slow(Duration::from_secs(2)))]
+#[case::look_500("heat.resource_list", error())]
+#[case::look_lost("heat.any", How::AcceptThenLose)]
+#[case::trust_made_answer_lost("keystone.trust_create", How::AcceptThenLose)]
+#[case::trust_500("keystone.trust_create", error())]
+#[case::trustee_made_answer_lost("keystone.user_create", How::AcceptThenLose)]
+#[case::trustee_401("keystone.user_create", How::Unauthorized)]
+#[tokio::test]
+async fn a_create_survives(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+    #[case] at: &str,
+    #[case] how: How,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(once(at, how));
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let stack = world.only_stack().await?;
+    ensure!(complete["stack_id"] == stack.as_str(), "{complete}");
+    // One of each, however often it was asked for.
+    let made = world.cloud.leftovers(None);
+    // Heat makes a trust of its own from ours.
+    for (what, most) in [("stack ", 1), ("user ", 1), ("trust ", 2)] {
+        let count = made.iter().filter(|line| line.starts_with(what)).count();
+        ensure!((1..=most).contains(&count), "{what}: {made:#?}");
+    }
+    world.finish().await
+}
+
+#[rstest]
+#[case::stack_500("heat.stack_delete", error())]
+#[case::stack_gone_answer_lost("heat.stack_delete", How::AcceptThenLose)]
+#[case::stack_401("heat.stack_delete", How::Unauthorized)]
+#[case::look_lost("heat.any", How::AcceptThenLose)]
+#[case::trust_gone_answer_lost("keystone.trust_delete", How::AcceptThenLose)]
+#[case::trust_500("keystone.trust_delete", error())]
+#[case::trustee_gone_answer_lost("keystone.user_delete", How::AcceptThenLose)]
+#[case::trustee_500("keystone.user_delete", error())]
+#[tokio::test]
+async fn a_delete_survives(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+    #[case] at: &str,
+    #[case] how: How,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    world.cloud.inject(once(at, how));
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.calls(at) >= 1);
+    world.finish().await
+}

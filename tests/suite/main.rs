@@ -1,0 +1,13 @@
+//! The product as a whole, in both mixes, through the same tests: real processes, real HTTP, real servers.
+//!
+//! Each test owns its world (`tests::world`) and ends by having it checked, so a test says only what is particular to it.
+
+mod certificates;
+mod faults;
+mod lifecycle;
+mod manage;
+mod outages;
+mod refusals;
+mod services;
+mod takeover;
+mod templates;

@@ -1,0 +1,158 @@
+//! A server that the product needs is down: what can be accepted is, what cannot is refused, and all goes on when it is back.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use tests::client::{self, text};
+use tests::servers::PrivateServer;
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+/// Every call named so fails before it does anything.
+fn down(at: &str) -> Fault {
+    Fault {
+        at: at.to_owned(),
+        nth: 0,
+        how: How::Refuse,
+    }
+}
+
+#[tokio::test]
+async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<()> {
+    let broker = PrivateServer::start("rabbitmq").await?;
+    let options = Options {
+        amqp: Some(broker.url()?),
+        stack: Duration::from_secs(3),
+        ..Options::default()
+    };
+    let world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    broker.stop().await?;
+
+    let asked = Instant::now();
+    let cluster = demo.create_cluster("blue", &template).await?;
+    ensure!(
+        asked.elapsed() < Duration::from_secs(3),
+        "the answer took {:?}",
+        asked.elapsed()
+    );
+    ensure!(demo.cluster(&cluster).await?["status"] == "CREATE_IN_PROGRESS");
+    // The table is the record of work: it is found within 10 s without any bell.
+    wait::until(
+        "a conductor to find the work",
+        Duration::from_secs(10),
+        async || {
+            let calls = world.cloud.calls("keystone.user_create");
+            Ok(Seen::when(calls > 0, || "nothing was done".to_owned()))
+        },
+    )
+    .await?;
+    broker.start_again().await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let next = demo.create_cluster("red", &template).await?;
+    demo.wait_for(&next, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.calls("heat.stack_create") == 2);
+    world.finish().await
+}
+
+#[tokio::test]
+async fn with_the_database_down_requests_are_refused_and_nothing_is_written() -> Result<()> {
+    let server = PrivateServer::start("mariadb").await?;
+    let options = Options {
+        mysql: Some(server.url()?),
+        ..Options::default()
+    };
+    let world = World::start(Mix::Distributed, options).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let under_way = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &under_way).await?;
+    let before = world.counts().await?;
+    server.stop().await?;
+
+    demo.get("/v1/clusters")
+        .await?
+        .expect_error(503, "database")?;
+    demo.post("/v1/clusters", &client::cluster("red", &template))
+        .await?
+        .expect_error(503, "database")?;
+    demo.post("/v1/clustertemplates", &client::template("other"))
+        .await?
+        .expect_error(503, "database")?;
+    demo.delete(&format!("/v1/clusters/{under_way}"))
+        .await?
+        .expect_error(503, "database")?;
+    world.client(None).get("/").await?.expect(200)?;
+
+    server.start_again().await?;
+    wait::until("the API to answer again", PATIENCE, async || {
+        let answer = demo.get("/v1/clusters").await?;
+        Ok(Seen::when(answer.status == 200, || answer.text))
+    })
+    .await?;
+    let mut after = world.counts().await?;
+    // A conductor may have taken the operation up again meanwhile, and noted it.
+    let events = after.insert("operation_event".to_owned(), before["operation_event"]);
+    ensure!(
+        after == before && events >= before.get("operation_event").copied(),
+        "{after:?}, before {before:?}"
+    );
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&under_way, "CREATE_COMPLETE", PATIENCE)
+        .await?;
+    ensure!(world.cloud.calls("heat.stack_create") == 1);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn with_keystone_down_requests_are_refused_and_nothing_is_written(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let before = world.counts().await?;
+    let newcomer = world.demo();
+    world.cloud.inject(down("keystone.any"));
+    newcomer.get("/v1/clusters").await?.expect(503)?;
+    newcomer
+        .post("/v1/clusters", &client::cluster("blue", &template))
+        .await?
+        .expect(503)?;
+    world.client(None).get("/").await?.expect(200)?;
+    world.cloud.clear_faults();
+    newcomer.get("/v1/clusters").await?.expect(200)?;
+    ensure!(world.counts().await? == before);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn with_heat_down_a_cluster_waits_says_so_and_goes_on(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(down("heat.any"));
+    let cluster = demo.create_cluster("blue", &template).await?;
+    wait::until("the reason", PATIENCE, async || {
+        let body = demo.cluster(&cluster).await?;
+        ensure!(body["status"] == "CREATE_IN_PROGRESS", "{body}");
+        let reason = text(&body, "status_reason");
+        Ok(Seen::when(reason.to_lowercase().contains("heat"), || {
+            reason
+        }))
+    })
+    .await?;
+    world.cloud.clear_faults();
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.only_stack().await?;
+    world.finish().await
+}

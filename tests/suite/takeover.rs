@@ -1,0 +1,210 @@
+//! `kill -9` of the conductor that owns an operation: another one finishes it, and everything exists once.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
+use tests::client::Client;
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, World};
+
+/// Longer than the test: whoever waits for this answer is killed waiting.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+struct Scene {
+    world: World,
+    demo: Client,
+    template: String,
+}
+
+async fn scene() -> Result<Scene> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    Ok(Scene {
+        world,
+        demo,
+        template,
+    })
+}
+
+fn once(at: &str, how: How) -> Fault {
+    Fault {
+        at: at.to_owned(),
+        nth: 1,
+        how,
+    }
+}
+
+/// Waits until a named call has been made.
+async fn called(world: &World, at: &str) -> Result<()> {
+    wait::until(at, PATIENCE, async || {
+        Ok(Seen::when(world.cloud.calls(at) > 0, || {
+            "no call".to_owned()
+        }))
+    })
+    .await
+}
+
+/// The operation's stored stack id, and who took it.
+async fn stack_is_recorded(world: &World, cluster: &str) -> Result<bool> {
+    let sql =
+        format!("SELECT COUNT(*) FROM cluster WHERE uuid = '{cluster}' AND stack_id IS NOT NULL");
+    let rows: Vec<i64> = world.database()?.rows(&sql).await?;
+    Ok(rows == [1])
+}
+
+/// The cluster comes up under another owner, with the only stack that was ever made.
+async fn another_finishes(scene: Scene, cluster: &str, killed: u32) -> Result<()> {
+    let Scene { world, demo, .. } = scene;
+    let complete = demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let stack = world.only_stack().await?;
+    ensure!(complete["stack_id"] == stack.as_str(), "{complete}");
+    let events: Vec<(String, String)> = world
+        .database()?
+        .rows(&format!(
+            "SELECT kind, message FROM operation_event WHERE cluster_uuid = '{cluster}' ORDER BY id"
+        ))
+        .await?;
+    let taker = events
+        .iter()
+        .find(|(kind, _)| kind == "taken_over")
+        .map(|(_, owner)| owner);
+    let taker = taker.with_context(|| format!("nobody took over: {events:?}"))?;
+    ensure!(
+        !taker.contains(&format!(":{killed}:")),
+        "{taker} took over from itself"
+    );
+    let asked = world.cloud.calls("heat.stack_create");
+    ensure!(asked == 1, "{asked} stacks were asked for");
+    let users = world
+        .cloud
+        .leftovers(None)
+        .iter()
+        .filter(|line| line.starts_with("user "))
+        .count();
+    ensure!(users == 1, "{users} trustees");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_by_another()
+-> Result<()> {
+    let mut scene = scene().await?;
+    scene
+        .world
+        .cloud
+        .inject(once("keystone.trust_create", How::Slow(FOR_EVER)));
+    let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
+    called(&scene.world, "keystone.trust_create").await?;
+    let owner = scene.world.owner(&cluster).await?;
+    ensure!(scene.world.cloud.stacks().is_empty());
+    scene.world.kill(owner)?;
+    another_finishes(scene, &cluster, owner).await
+}
+
+#[tokio::test]
+async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finished_by_another()
+-> Result<()> {
+    let mut scene = scene().await?;
+    scene.world.cloud.hold_stacks(true);
+    // Heat makes the stack, its answer is lost, and the owner is held when it looks for what became of it.
+    scene
+        .world
+        .cloud
+        .inject(once("heat.stack_create", How::AcceptThenLose));
+    let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
+    let owner = scene.world.owner(&cluster).await?;
+    wait::until("the stack", PATIENCE, async || {
+        let is_there = !scene.world.cloud.stacks().is_empty();
+        if is_there {
+            scene.world.kill(owner)?;
+        }
+        Ok(Seen::when(is_there, || "no stack".to_owned()))
+    })
+    .await?;
+    ensure!(
+        !stack_is_recorded(&scene.world, &cluster).await?,
+        "killed too late: the stack was recorded"
+    );
+    scene.world.cloud.hold_stacks(false);
+    another_finishes(scene, &cluster, owner).await
+}
+
+#[tokio::test]
+async fn a_create_whose_conductor_is_killed_while_following_is_finished_by_another() -> Result<()> {
+    let mut scene = scene().await?;
+    scene.world.cloud.hold_stacks(true);
+    let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
+    scene.world.progress_is_told(&scene.demo, &cluster).await?;
+    let owner = scene.world.owner(&cluster).await?;
+    ensure!(stack_is_recorded(&scene.world, &cluster).await?);
+    scene.world.kill(owner)?;
+    scene.world.cloud.hold_stacks(false);
+    another_finishes(scene, &cluster, owner).await
+}
+
+#[tokio::test]
+async fn a_delete_whose_conductor_is_killed_is_finished_by_another() -> Result<()> {
+    let Scene {
+        mut world,
+        demo,
+        template,
+    } = scene().await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    world.cloud.hold_stacks(true);
+    demo.delete_cluster(&cluster).await?;
+    called(&world, "heat.stack_delete").await?;
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    world.cloud.hold_stacks(false);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_create_goes_on_with_a_new_conductor_when_all_were_killed() -> Result<()> {
+    let Scene {
+        mut world,
+        demo,
+        template,
+    } = scene().await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    world.kill_all("conductor")?;
+    world.cloud.hold_stacks(false);
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.only_stack().await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result<()> {
+    let Scene {
+        mut world,
+        demo,
+        template,
+    } = scene().await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let stopped = world.terminate("conductor")?;
+    ensure!(
+        stopped.len() == 3 && stopped.iter().all(|status| status.success()),
+        "{stopped:?}"
+    );
+    let held: Vec<i64> = world
+        .database()?
+        .rows("SELECT COUNT(*) FROM operation WHERE owner IS NOT NULL")
+        .await?;
+    ensure!(held == [0], "an operation is still held");
+    world.cloud.hold_stacks(false);
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
