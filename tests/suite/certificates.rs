@@ -33,7 +33,7 @@ async fn a_signed_certificate_chains_to_the_clusters_ca(
     let is_valid = context.init(
         &trusted.build(),
         &certificate,
-        &Stack::new()?.as_ref(),
+        Stack::new()?.as_ref(),
         |context| context.verify_cert(),
     )?;
     ensure!(

@@ -208,3 +208,33 @@ async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.finish().await
 }
+
+#[tokio::test]
+async fn a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
+    let Scene {
+        mut world,
+        demo,
+        template,
+    } = scene().await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    // The shortest timeout of a request is a minute: the clock is put forward instead, for whoever takes over.
+    let sql = format!(
+        "UPDATE operation SET created_ms = created_ms - 60000, deadline_ms = created_ms + 60000 WHERE cluster_uuid = '{cluster}'"
+    );
+    world.database()?.rows::<i64>(&sql).await?;
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let reason = tests::client::text(&failed, "status_reason");
+    ensure!(
+        reason.contains("within 1 minute") && reason.contains("waiting for"),
+        "{reason}"
+    );
+    ensure!(reason.contains("stack blue-"), "{reason}");
+    world.cloud.hold_stacks(false);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
