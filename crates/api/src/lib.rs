@@ -1,1 +1,28 @@
-//! api
+//! HTTP in, row and operation out.
+//!
+//! A request is authenticated (`identity`), asked whether it may (`policy`), read (`view`), checked (`<noun>/<verb>.rs`, `cloud_checks`) and stored
+//! in one transaction together with the operation that will carry it out; then it is answered. This crate never changes anything in the
+//! cloud and never waits for a conductor: what happens after the answer is the conductor's, and the two meet in an operation row only.
+
+mod accept;
+mod answer;
+mod certificate;
+mod cloud_checks;
+mod cluster;
+mod context;
+mod discovery;
+mod error;
+mod health;
+mod identity;
+mod microversion;
+mod policy;
+mod routes;
+mod server;
+mod service;
+mod settings;
+mod template;
+mod view;
+
+pub use policy::{Policy, PolicyError};
+pub use server::{Api, serve};
+pub use settings::Settings;

@@ -1,0 +1,210 @@
+//! What a handler answers, and how answers and errors become HTTP: bodies, microversion headers, the four forms of errors.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use serde::Serialize;
+
+use crate::accept::Accept;
+use crate::error::{ApiError, Form, reason};
+use crate::microversion::{HEADER, MAX, MIN, Microversion, Refused, SERVICE_WORD};
+
+/// The header that carries the request id of an answer.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
+const MIN_HEADER: HeaderName = HeaderName::from_static("openstack-api-minimum-version");
+const MAX_HEADER: HeaderName = HeaderName::from_static("openstack-api-maximum-version");
+const VERSION_HEADER: HeaderName = HeaderName::from_static("openstack-api-version");
+
+/// A good answer.
+#[derive(Debug)]
+pub struct Answer {
+    kind: Kind,
+    body: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Ok,
+    Created(String),
+    Accepted,
+    NoContent,
+}
+
+impl Answer {
+    /// 200 with a body.
+    pub fn ok<T: Serialize>(body: &T) -> Result<Self, ApiError> {
+        Ok(Self { kind: Kind::Ok, body: json(body)? })
+    }
+
+    /// 201 with a body, and where the new thing is (empty: nowhere of its own).
+    pub fn created<T: Serialize>(body: &T, location: String) -> Result<Self, ApiError> {
+        Ok(Self { kind: Kind::Created(location), body: json(body)? })
+    }
+
+    /// 202 with the uuid of what is being worked on.
+    pub fn accepted(uuid: &str) -> Result<Self, ApiError> {
+        #[derive(Serialize)]
+        struct Uuid<'a> {
+            uuid: &'a str,
+        }
+        Ok(Self { kind: Kind::Accepted, body: json(&Uuid { uuid })? })
+    }
+
+    /// 204.
+    pub fn no_content() -> Self {
+        Self { kind: Kind::NoContent, body: Vec::new() }
+    }
+
+    /// As HTTP.
+    pub fn into_response(self) -> HttpResponse {
+        match self.kind {
+            Kind::Ok => HttpResponse::Ok().content_type(mime()).body(self.body),
+            Kind::Accepted => HttpResponse::Accepted().content_type(mime()).body(self.body),
+            Kind::NoContent => HttpResponse::NoContent().finish(),
+            Kind::Created(location) => {
+                let mut response = HttpResponse::Created();
+                if !location.is_empty() {
+                    response.insert_header((header::LOCATION, location));
+                }
+                response.content_type(mime()).body(self.body)
+            }
+        }
+    }
+}
+
+fn mime() -> HeaderValue {
+    HeaderValue::from_static("application/json")
+}
+
+fn json<T: Serialize>(body: &T) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(body).map_err(|e| ApiError::Internal(format!("serialise the answer: {e}")))
+}
+
+/// Adds the microversion headers; `served` is a version of ours or one that was refused.
+pub fn add_version_headers(response: &mut HttpResponse, served: &str) {
+    let headers = response.headers_mut();
+    let value = |version: &str| HeaderValue::from_str(&format!("{SERVICE_WORD} {version}"));
+    let pairs = [(MIN_HEADER, value(&MIN.to_string())), (MAX_HEADER, value(&MAX.to_string())), (VERSION_HEADER, value(served))];
+    for (name, value) in pairs {
+        if let Ok(value) = value {
+            headers.insert(name, value);
+        }
+    }
+    headers.insert(header::VARY, HeaderValue::from_static(HEADER));
+}
+
+/// What an error's answer needs to know of its request.
+pub struct Failed<'a> {
+    pub request_id: &'a str,
+    pub accept: Accept,
+    /// The version the request is served at; none before its header was read, and outside `/v1`.
+    pub version: Option<Microversion>,
+    pub is_head: bool,
+    pub www_authenticate_uri: &'a str,
+}
+
+#[derive(Serialize)]
+struct Errors<T> {
+    errors: [T; 1],
+}
+
+#[derive(Serialize)]
+struct Plain<'a> {
+    request_id: &'a str,
+    code: &'a str,
+    status: u16,
+    title: &'a str,
+    detail: &'a str,
+    links: [(); 0],
+}
+
+#[derive(Serialize)]
+struct Link {
+    rel: &'static str,
+    href: &'static str,
+}
+
+#[derive(Serialize)]
+struct Unsupported<'a> {
+    code: &'static str,
+    title: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    max_version: String,
+    min_version: String,
+    links: [Link; 1],
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    error: TokenError<'a>,
+}
+
+#[derive(Serialize)]
+struct TokenError<'a> {
+    code: u16,
+    title: &'static str,
+    message: &'a str,
+}
+
+/// An error as HTTP.
+pub fn failed(error: &ApiError, at: &Failed<'_>) -> HttpResponse {
+    let (status, form) = error.http();
+    let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponse::build(code);
+    if let ApiError::Method { allow } = error
+        && !allow.is_empty()
+    {
+        response.insert_header((header::ALLOW, *allow));
+    }
+    if at.is_head {
+        return response.finish();
+    }
+    let outside = error.outside(at.request_id);
+    let (mut response, versioned) = match form {
+        Form::Normal => {
+            let title = outside.split('.').next().unwrap_or_default();
+            let kind = if status < 500 { "client" } else { "server" };
+            let body = Plain { request_id: "", code: kind, status, title, detail: &outside, links: [] };
+            (send(&mut response, &Errors { errors: [body] }), at.version.map(|v| v.to_string()))
+        }
+        Form::Framework => {
+            let named = at.accept == Accept::NamesJson;
+            let (title, detail) = if named { (reason(status), outside.as_str()) } else { ("", "") };
+            let body = Plain { request_id: "", code: "", status, title, detail, links: [] };
+            (send(&mut response, &Errors { errors: [body] }), None)
+        }
+        Form::Microversion => {
+            let requested = match error {
+                ApiError::Version(Refused::OutOfRange { requested, .. }) => requested.clone(),
+                _ => MIN.to_string(),
+            };
+            let body = Unsupported {
+                code: "magnum.microversion-unsupported",
+                title: "Requested microversion is unsupported",
+                description: (at.accept == Accept::NamesJson).then_some(outside.as_str()),
+                max_version: MAX.to_string(),
+                min_version: MIN.to_string(),
+                links: [Link { rel: "help", href: "http://docs.openstack.org/api-guide/compute/microversions.html" }],
+            };
+            (send(&mut response, &Errors { errors: [body] }), Some(requested))
+        }
+        Form::Token => {
+            response.insert_header((header::WWW_AUTHENTICATE, format!("Keystone uri=\"{}\"", at.www_authenticate_uri)));
+            let error = TokenError { code: status, title: "Unauthorized", message: &outside };
+            (send(&mut response, &Token { error }), None)
+        }
+        Form::Text => (response.content_type("text/plain; charset=UTF-8").body(outside), None),
+    };
+    if let Some(version) = versioned {
+        add_version_headers(&mut response, &version);
+    }
+    response
+}
+
+fn send<T: Serialize>(response: &mut actix_web::HttpResponseBuilder, body: &T) -> HttpResponse {
+    response.content_type(mime()).body(serde_json::to_vec(body).expect("error bodies are plain data"))
+}
+
+#[cfg(test)]
+mod tests;

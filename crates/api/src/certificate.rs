@@ -1,0 +1,27 @@
+//! Certificates of clusters.
+
+pub mod show;
+pub mod sign;
+
+use model::certificate::{Authority, StoredKeypair};
+use model::cluster::Cluster;
+use model::id::KeypairId;
+use model::store::{Conn, certificate};
+
+use crate::context::Context;
+use crate::error::ApiError;
+
+/// The stored key pair of one of a cluster's authorities.
+async fn stored(cx: &Context, cluster: &Cluster, authority: Authority) -> Result<StoredKeypair, ApiError> {
+    let reference = match authority {
+        Authority::Kubernetes => &cluster.ca_cert_ref,
+        Authority::Etcd => &cluster.etcd_ca_cert_ref,
+        Authority::FrontProxy => &cluster.front_proxy_ca_cert_ref,
+    };
+    let Some(reference) = reference else {
+        return Err(ApiError::Missing(format!("The certificates of cluster {} are not there yet.", cluster.uuid)));
+    };
+    let id = KeypairId::new(reference.clone());
+    let id = &id;
+    Ok(cx.shared.store.read(async |conn: &mut Conn| certificate::fetch(conn, id).await).await?)
+}

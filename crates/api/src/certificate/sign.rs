@@ -1,0 +1,53 @@
+//! `POST /v1/certificates`: signs a request with one of a cluster's authorities.
+
+use model::certificate::signing::sign as sign_request;
+use model::certificate::{Authority, CertificateError};
+use model::store::Conn;
+
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::policy::Act;
+use crate::view::certificate::CertificateView;
+use crate::view::links::Links;
+
+/// Longest request taken, in characters.
+const CSR_LIMIT: usize = 65_536;
+
+/// Signs (K-02 to K-08); an unknown cluster is 400 here (K-02).
+pub async fn sign(cx: &Context) -> Result<Answer, ApiError> {
+    cx.refuse_query(&[])?;
+    let body = cx.body("certificate")?;
+    body.only(&["cluster_uuid", "csr", "ca_cert_type", "pem"], &["links", "created_at", "updated_at"])?;
+    let ident = body.needed("cluster_uuid", 255)?;
+    let csr = body.needed("csr", CSR_LIMIT)?;
+    let kind = body.text("ca_cert_type", 0, 255)?;
+    body.text("pem", 0, CSR_LIMIT)?;
+    let scope = cx.own_scope();
+    let (scope, ident) = (&scope, &ident);
+    let found = cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await;
+    let cluster = found.map_err(|error| match ApiError::from(error) {
+        ApiError::NotFound { what, key } => ApiError::Invalid(format!("{what} {key} could not be found.")),
+        other => other,
+    })?;
+    cx.allow_on(Act::CertificateCreate, cluster.project_id.as_deref(), cluster.user_id.as_deref())?;
+    let pair = super::stored(cx, &cluster, Authority::of_type(kind.as_deref())).await?;
+    let rules = cx.shared.settings.signing.clone();
+    let request = csr.clone();
+    // Decrypting the key and signing are CPU work: not on a thread that serves others.
+    let signed = tokio::task::spawn_blocking(move || sign_request(&pair.open()?, &request, &rules))
+        .await
+        .map_err(|e| ApiError::Internal(format!("sign a certificate: {e}")))?;
+    let pem = signed.map_err(|error| match error {
+        CertificateError::InvalidCsr(_) | CertificateError::NotAllowed(_) => ApiError::Invalid(format!("Invalid CSR: {error}.")),
+        CertificateError::Stored(_) | CertificateError::OpenSsl(_) => ApiError::Internal(format!("sign a certificate: {error:?}")),
+    })?;
+    let view = CertificateView {
+        cluster_uuid: &cluster.uuid,
+        pem: &pem,
+        csr: Some(&csr),
+        ca_cert_type: kind.as_deref(),
+        links: Links { base: &cx.base, collection: "certificates", id: &cluster.uuid },
+    };
+    Answer::created(&view, String::new())
+}

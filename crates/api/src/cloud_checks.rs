@@ -1,0 +1,149 @@
+//! What a request names in other OpenStack services, looked up with the caller's token: all at once, each once, under one deadline.
+
+use std::future::Future;
+use std::time::Duration;
+
+use provider_clients::{CloudError, Flavor, Image, Network, Session, Subnet};
+
+use crate::context::Context;
+use crate::error::ApiError;
+
+/// What to look up; absent names are not looked for.
+#[derive(Default)]
+pub struct Wanted<'a> {
+    pub flavors: Vec<&'a str>,
+    pub image: Option<&'a str>,
+    pub external_network: Option<&'a str>,
+    pub fixed_network: Option<&'a str>,
+    pub fixed_subnet: Option<&'a str>,
+    pub keypair: Option<&'a str>,
+}
+
+/// What was found.
+#[derive(Default)]
+pub struct Found {
+    /// All flavors, when one was wanted.
+    flavors: Vec<Flavor>,
+    image: Vec<Image>,
+    external: Vec<Network>,
+    fixed: Vec<Network>,
+    subnets: Vec<Subnet>,
+    keypair: bool,
+}
+
+/// Asks Nova, Glance and Neutron.
+pub async fn look_up(cx: &Context, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
+    let session = cx.shared.cloud.session_known(cx.caller.token.clone(), cx.caller.info.clone()).with_request_id(cx.request_id.clone());
+    within(cx.shared.settings.cloud_check_deadline, ask(&session, wanted)).await
+}
+
+async fn ask(session: &Session, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
+    let flavors = async {
+        if wanted.flavors.is_empty() { Ok(Vec::new()) } else { session.nova().flavors().await.map_err(failed) }
+    };
+    let image = async {
+        match wanted.image {
+            Some(name) => session.glance().find_images(name).await.map_err(|e| match e.status() {
+                Some(403) => ApiError::Forbidden(format!("Image {name} is not readable for you.")),
+                _ => failed(e),
+            }),
+            None => Ok(Vec::new()),
+        }
+    };
+    let network = async |name: Option<&str>, external: Option<bool>| match name {
+        Some(name) => session.neutron().find_networks(name, external).await.map_err(failed),
+        None => Ok(Vec::new()),
+    };
+    let subnets = async {
+        match wanted.fixed_subnet {
+            Some(name) => session.neutron().find_subnets(name).await.map_err(failed),
+            None => Ok(Vec::new()),
+        }
+    };
+    let keypair = async {
+        match wanted.keypair {
+            Some(name) => Ok(session.nova().keypair(name).await.map_err(failed)?.is_some()),
+            None => Ok(false),
+        }
+    };
+    let (flavors, image, external, fixed, subnets, keypair) = futures::try_join!(
+        flavors,
+        image,
+        network(wanted.external_network, Some(true)),
+        network(wanted.fixed_network, None),
+        subnets,
+        keypair
+    )?;
+    Ok(Found { flavors, image, external, fixed, subnets, keypair })
+}
+
+async fn within<T>(deadline: Duration, work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    match tokio::time::timeout(deadline, work).await {
+        Ok(result) => result,
+        Err(_) => {
+            let text = format!("The cloud did not answer within {} seconds while the request was checked. Try again.", deadline.as_secs());
+            Err(ApiError::Cloud { detail: text.clone(), text })
+        }
+    }
+}
+
+/// A failed look-up, in words for the user: service, operation, reason.
+fn failed(error: CloudError) -> ApiError {
+    if error.is_unauthorized() {
+        return ApiError::Unauthenticated;
+    }
+    ApiError::Cloud {
+        text: format!("{} could not be asked while the request was checked ({error}). Try again.", error.service()),
+        detail: error.to_string(),
+    }
+}
+
+impl Found {
+    /// The image and its `os_distro` (rules C-17 to C-20).
+    pub fn image(&self, name: &str) -> Result<&Image, ApiError> {
+        match &self.image[..] {
+            [] => Err(ApiError::Invalid(format!("Unable to find image {name}."))),
+            [one] if one.os_distro.as_deref().is_some_and(|d| !d.is_empty()) => Ok(one),
+            [_] => Err(ApiError::Invalid(format!("Image {name} doesn't contain os_distro field."))),
+            _ => Err(ApiError::Conflict(format!("Multiple images exist with same name {name}. Please use the image id instead."))),
+        }
+    }
+
+    /// A flavor of this id or name (C-14, C-21).
+    pub fn flavor(&self, name: &str) -> Result<&Flavor, ApiError> {
+        let found = self.flavors.iter().find(|f| f.id == name).or_else(|| self.flavors.iter().find(|f| f.name == name));
+        found.ok_or_else(|| ApiError::Invalid(format!("Unable to find flavor {name}.")))
+    }
+
+    /// Root disk rules (C-14, C-15): a flavor without disk needs a boot volume.
+    pub fn root_disk(&self, name: &str, boot_volume_size: i64) -> Result<(), ApiError> {
+        if boot_volume_size > 0 {
+            return Ok(());
+        }
+        let flavor = self.flavor(name)?;
+        if flavor.disk == 0 && boot_volume_size == 0 {
+            return Err(ApiError::Invalid(format!("Flavor {name} has no root disk: it needs the label boot_volume_size.")));
+        }
+        Ok(())
+    }
+
+    /// The networks that were wanted (C-22 to C-24).
+    pub fn networks(&self, wanted: &Wanted<'_>) -> Result<(), ApiError> {
+        one("external network", wanted.external_network, self.external.len())?;
+        one("network", wanted.fixed_network, self.fixed.len())?;
+        one("subnet", wanted.fixed_subnet, self.subnets.len())
+    }
+
+    /// The key pair (C-25).
+    pub fn keypair(&self, name: &str) -> Result<(), ApiError> {
+        if self.keypair { Ok(()) } else { Err(ApiError::Missing(format!("Unable to find keypair {name}."))) }
+    }
+}
+
+fn one(what: &str, wanted: Option<&str>, found: usize) -> Result<(), ApiError> {
+    match (wanted, found) {
+        (None, _) | (Some(_), 1) => Ok(()),
+        (Some(name), 0) => Err(ApiError::Invalid(format!("Unable to find {what} {name}."))),
+        (Some(name), _) => Err(ApiError::Conflict(format!("Multiple {what}s exist with same name {name}. Please use the {what} id instead."))),
+    }
+}

@@ -1,0 +1,21 @@
+//! Clusters.
+
+pub mod create;
+pub mod delete;
+pub mod list;
+pub mod show;
+
+use model::cluster::Cluster;
+use model::id::ClusterId;
+use model::store::{Conn, Scope, StoreError, cluster};
+
+use crate::view::schema::is_uuid_like;
+
+/// The one cluster that a path or body names: by uuid if it looks like one, else by name.
+pub async fn find(conn: &mut Conn, scope: &Scope, ident: &str) -> Result<Cluster, StoreError> {
+    if is_uuid_like(ident) {
+        cluster::fetch(conn, scope, &ClusterId::new(ident)).await
+    } else {
+        cluster::fetch_by_name(conn, scope, ident).await
+    }
+}

@@ -1,0 +1,304 @@
+//! `POST /v1/clusters`: rules C-01 to C-26, then one transaction, then 202.
+
+use std::time::Duration;
+
+use model::cluster::CreateSpec;
+use model::driver::DriverName;
+use model::id::{ClusterId, OperationId, ProjectId};
+use model::json::Labels;
+use model::nodegroup::{DefaultNodegroup, DefaultRole};
+use model::operation::{NewOperation, OperationKind, Payload};
+use model::store::{Conn, cluster, nodegroup, operation, quota, template};
+use model::template::ClusterTemplate;
+
+use crate::answer::Answer;
+use crate::cloud_checks::{self, Wanted};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::microversion::ZERO_NODES;
+use crate::policy::{Act, Allowed};
+use crate::template::{boot_volume_size, greek_name};
+use crate::view::schema::Body;
+
+const KNOWN: &[&str] = &[
+    "cluster_template_id",
+    "name",
+    "keypair",
+    "node_count",
+    "master_count",
+    "docker_volume_size",
+    "labels",
+    "merge_labels",
+    "master_flavor_id",
+    "flavor_id",
+    "create_timeout",
+    "fixed_network",
+    "fixed_subnet",
+    "floating_ip_enabled",
+    "master_lb_enabled",
+    "discovery_url",
+    "uuid",
+    "status",
+    "status_reason",
+    "health_status",
+    "health_status_reason",
+    "faults",
+    "labels_added",
+    "labels_overridden",
+    "labels_skipped",
+];
+
+const READ_ONLY: &[&str] = &[
+    "links",
+    "stack_id",
+    "cluster_id",
+    "api_address",
+    "coe_version",
+    "container_version",
+    "project_id",
+    "user_id",
+    "node_addresses",
+    "master_addresses",
+    "created_at",
+    "updated_at",
+];
+
+/// Longest name: Heat's limit for what is made of it.
+const NAME_LIMIT: usize = 242;
+
+/// A cluster that passed every check.
+struct Checked {
+    spec: CreateSpec,
+    groups: [DefaultNodegroup; 2],
+}
+
+/// Accepts a new cluster.
+pub async fn create(cx: Context) -> Result<Answer, ApiError> {
+    cx.refuse_query(&[])?;
+    let body = cx.body("cluster")?;
+    body.only(KNOWN, READ_ONLY)?;
+    let asked = Asked::read(&body)?;
+    let origin = origin(&cx, &asked).await?;
+    check_template(&cx, &asked, &origin)?;
+    let allowed = cx.allow_own(Act::ClusterCreate)?;
+    if origin.is_hidden() && !cx.caller.is_admin {
+        return Err(ApiError::Forbidden(format!("ClusterTemplate {} is hidden: it can not be used.", origin.uuid)));
+    }
+    let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
+    let checked = check(&cx, &body, asked, &origin, project).await?;
+    let uuid = checked.spec.id.to_string();
+    // From here on the work must finish although the client may leave.
+    let runtime = cx.shared.runtime.clone();
+    runtime.spawn(async move { accept(&cx, &checked, allowed).await }).await.map_err(|e| ApiError::Internal(e.to_string()))??;
+    Answer::accepted(&uuid)
+}
+
+/// The plain fields of the request, types checked.
+struct Asked {
+    template: Option<String>,
+    name: Option<String>,
+    node_count: i32,
+    master_count: i32,
+    docker_volume_size: Option<i32>,
+    labels: Option<Labels>,
+    merge_labels: bool,
+    /// Outer none: not given.
+    create_timeout: Option<Option<i32>>,
+}
+
+impl Asked {
+    fn read(body: &Body) -> Result<Self, ApiError> {
+        let name = body.text("name", 1, NAME_LIMIT)?;
+        if let Some(name) = &name {
+            let mut chars = name.chars();
+            let begins = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
+            if !begins || !chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')) {
+                return Err(ApiError::Invalid(format!(
+                    "Invalid input for field/attribute name. Value: '{name}'. It must begin with a letter and hold letters, digits, '_', '.' and '-' only"
+                )));
+            }
+        }
+        let template = match body.has("cluster_template_id") {
+            true => body.text("cluster_template_id", 0, 255)?,
+            false => return Err(ApiError::Invalid("Invalid input for field/attribute cluster_template_id. Mandatory field missing.".into())),
+        };
+        for key in ["uuid", "status", "status_reason", "health_status", "discovery_url"] {
+            body.text(key, 0, 65_535)?;
+        }
+        for key in ["faults", "labels_added", "labels_overridden", "labels_skipped", "health_status_reason"] {
+            body.labels(key)?;
+        }
+        let timeout = body.integer("create_timeout", 0, i32::MAX)?;
+        Ok(Self {
+            template,
+            name,
+            node_count: body.integer("node_count", 0, i32::MAX)?.unwrap_or(1),
+            master_count: body.integer("master_count", 1, i32::MAX)?.unwrap_or(1),
+            docker_volume_size: body.integer("docker_volume_size", 1, i32::MAX)?,
+            labels: body.labels("labels")?.filter(|l| !l.0.is_empty()),
+            merge_labels: body.boolean("merge_labels")?.unwrap_or(false),
+            create_timeout: body.has("create_timeout").then_some(timeout),
+        })
+    }
+}
+
+/// The template that the request names (C-04, C-05): unknown is 400 up to 1.9 and 404 after.
+async fn origin(cx: &Context, asked: &Asked) -> Result<ClusterTemplate, ApiError> {
+    let visible = crate::template::usable(cx);
+    let ident = asked.template.clone().unwrap_or_default();
+    let (visible, ident) = (&visible, &ident);
+    let found = cx.shared.store.read(async |conn: &mut Conn| crate::template::find(conn, visible, ident).await).await;
+    found.map_err(|error| match ApiError::from(error) {
+        ApiError::NotFound { what, key } if cx.version < ZERO_NODES => ApiError::Invalid(format!("{what} {key} could not be found.")),
+        other => other,
+    })
+}
+
+/// Rules that need the template only (C-06 to C-09).
+fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Result<DriverName, ApiError> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (server, distro, coe) = (text(&origin.server_type), text(&origin.cluster_distro), text(&origin.coe));
+    let driver = DriverName::for_triple(&server, &distro, &coe, &cx.shared.settings.disabled_drivers)
+        .ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))?;
+    if origin.docker_storage_driver.as_deref() == Some("devicemapper") {
+        let size = asked.docker_volume_size.or(origin.docker_volume_size).unwrap_or(0);
+        if size < 3 {
+            return Err(ApiError::Invalid("docker_volume_size must be at least 3 GB with the storage driver devicemapper.".into()));
+        }
+    }
+    if !driver.allows_masters(asked.master_count) {
+        return Err(ApiError::Invalid(format!("master_count {} is not allowed: it must be an odd number.", asked.master_count)));
+    }
+    if asked.node_count == 0 && cx.version < ZERO_NODES {
+        return Err(ApiError::Invalid(format!("node_count 0 needs microversion {ZERO_NODES} or higher.")));
+    }
+    Ok(driver)
+}
+
+/// Everything else (C-13 to C-26); the value that only these checks can make.
+async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate, project: ProjectId) -> Result<Checked, ApiError> {
+    let text = |key: &str, inherited: &Option<String>| Ok::<_, ApiError>(body.text(key, 1, 255)?.or_else(|| inherited.clone()));
+    let flag = |key: &str, inherited: bool, null: bool| {
+        Ok::<_, ApiError>(body.boolean(key)?.unwrap_or(if body.is_null(key) { null } else { inherited }))
+    };
+    let labels = match asked.labels {
+        None => origin.labels(),
+        Some(given) if asked.merge_labels => {
+            let mut merged = origin.labels();
+            merged.0.extend(given.0);
+            merged
+        }
+        Some(given) => given,
+    };
+    let flavor = text("flavor_id", &origin.flavor_id)?;
+    let master_flavor = text("master_flavor_id", &origin.master_flavor_id)?;
+    let keypair = text("keypair", &origin.keypair_id)?;
+    let fixed_network = text("fixed_network", &origin.fixed_network)?;
+    let fixed_subnet = text("fixed_subnet", &origin.fixed_subnet)?;
+    let floating_ip_enabled = flag("floating_ip_enabled", origin.floating_ip_enabled.unwrap_or(true), true)?;
+    let master_lb_enabled = flag("master_lb_enabled", origin.master_lb_enabled.unwrap_or(false), false)?;
+    let size = boot_volume_size(cx, &labels)?;
+    let image = origin.image_id.clone().unwrap_or_default();
+    let wanted = Wanted {
+        flavors: [&flavor, &master_flavor].into_iter().flatten().map(String::as_str).collect(),
+        image: Some(&image),
+        external_network: origin.external_network_id.as_deref(),
+        fixed_network: fixed_network.as_deref(),
+        fixed_subnet: fixed_subnet.as_deref(),
+        keypair: keypair.as_deref(),
+    };
+    let found = cloud_checks::look_up(cx, &wanted).await?;
+    for (key, name) in [("flavor_id", &flavor), ("master_flavor_id", &master_flavor)] {
+        match name {
+            Some(name) => found.root_disk(name, size)?,
+            None if size <= 0 => return Err(ApiError::Invalid(format!("{key} is needed: neither the request nor the template has one."))),
+            None => {}
+        }
+    }
+    found.image(&image)?;
+    for name in &wanted.flavors {
+        found.flavor(name)?;
+    }
+    found.networks(&wanted)?;
+    if let Some(name) = &keypair {
+        found.keypair(name)?;
+    }
+    if asked.master_count > 1 && !master_lb_enabled {
+        return Err(ApiError::Invalid("master_count must be 1 when master_lb_enabled is False.".into()));
+    }
+    let docker_volume_size = asked.docker_volume_size.or(origin.docker_volume_size);
+    let group = |role, node_count, flavor: &Option<String>, min_node_count| DefaultNodegroup {
+        role,
+        node_count,
+        min_node_count,
+        flavor: flavor.clone(),
+        image: origin.image_id.clone(),
+        docker_volume_size,
+    };
+    let min_nodes = labels.get("min_node_count").and_then(|n| n.trim().parse().ok());
+    let groups = [
+        group(DefaultRole::Master, asked.master_count, &master_flavor, None),
+        group(DefaultRole::Worker, asked.node_count, &flavor, min_nodes),
+    ];
+    let default_timeout = i32::try_from(cx.shared.settings.default_create_timeout_minutes).unwrap_or(60);
+    let spec = CreateSpec {
+        id: ClusterId::generate(),
+        name: asked.name.unwrap_or_else(|| greek_name("cluster")),
+        template: origin.template_id(),
+        project,
+        user: cx.caller.user_id.clone(),
+        keypair,
+        docker_volume_size,
+        labels,
+        master_flavor,
+        flavor,
+        create_timeout: asked.create_timeout.unwrap_or(Some(default_timeout)),
+        discovery_url: body.text("discovery_url", 0, 255)?,
+        fixed_network,
+        fixed_subnet,
+        floating_ip_enabled,
+        master_lb_enabled,
+        health_status: None,
+        health_status_reason: Labels::default(),
+    };
+    Ok(Checked { spec, groups })
+}
+
+/// Stores cluster, groups and operation together, and rings.
+async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiError> {
+    let spec = &checked.spec;
+    let settings = &cx.shared.settings;
+    let minutes = match spec.create_timeout {
+        Some(minutes) if minutes > 0 => u64::from(minutes.unsigned_abs()),
+        _ => u64::from(settings.default_create_timeout_minutes),
+    };
+    let operation_id = OperationId::generate();
+    let new = NewOperation {
+        kind: OperationKind::ClusterCreate,
+        cluster: spec.id.clone(),
+        project: spec.project.clone(),
+        user: spec.user.clone(),
+        request_id: Some(cx.request_id.clone()),
+        deadline: Duration::from_secs(60 * minutes),
+        payload: Payload::default(),
+        sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
+        id: operation_id,
+    };
+    let new = &new;
+    let limit = settings.default_clusters_per_project;
+    cx.shared
+        .store
+        .write(async |conn: &mut Conn| {
+            // First a write, so that parallel creates from one template queue up behind its row; then the count is exact.
+            template::touch(conn, &spec.template).await?;
+            quota::check_clusters(conn, &spec.project, limit).await?;
+            cluster::insert(conn, spec).await?;
+            for group in &checked.groups {
+                nodegroup::insert_default(conn, spec, group).await?;
+            }
+            operation::insert(conn, new).await
+        })
+        .await?;
+    cx.shared.doorbell.ring(new.id.clone());
+    Ok(())
+}

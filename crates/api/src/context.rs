@@ -1,0 +1,123 @@
+//! One request on its way through the handlers: who calls, what was asked, at which version, and the parts of the service it may use.
+
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use model::queue::Doorbell;
+use model::seal::Sealer;
+use model::store::{Scope, Store};
+use provider_clients::{Cloud, Session};
+
+use crate::error::ApiError;
+use crate::identity::{Caller, Identity};
+use crate::microversion::Microversion;
+use crate::policy::{Act, Allowed, Policy, Target};
+use crate::settings::Settings;
+use crate::view::page::{self, PageQuery};
+use crate::view::schema::Body;
+
+/// What all requests share.
+pub struct Shared {
+    pub store: Store,
+    pub doorbell: Doorbell,
+    pub cloud: Cloud,
+    pub service: Session,
+    pub sealer: Sealer,
+    pub settings: Settings,
+    pub policy: Policy,
+    pub identity: Identity,
+    /// The runtime of the process: work that must finish although its client leaves runs there, not on the worker that serves him.
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// The body as it came.
+pub struct RawBody {
+    pub content_type: Option<String>,
+    pub bytes: Bytes,
+}
+
+/// One request.
+pub struct Context {
+    pub shared: Arc<Shared>,
+    pub caller: Caller,
+    pub version: Microversion,
+    pub request_id: String,
+    /// Scheme, host and prefix of links, without trailing slash.
+    pub base: String,
+    pub query: Vec<(String, String)>,
+    pub body: RawBody,
+}
+
+impl Context {
+    /// The rows a caller sees without any all-projects right.
+    pub fn own_scope(&self) -> Scope {
+        match &self.caller.project_id {
+            Some(project) => Scope::Project(project.clone()),
+            None => Scope::User(self.caller.user_id.clone()),
+        }
+    }
+
+    /// The rows a caller sees where an admin sees every project's; an admin must pass `everywhere` for it.
+    pub fn wide_scope(&self, everywhere: Act) -> Result<Scope, ApiError> {
+        if !self.caller.is_admin {
+            return Ok(self.own_scope());
+        }
+        self.allow_own(everywhere)?;
+        Ok(Scope::All)
+    }
+
+    /// A check against the caller's own project and user.
+    pub fn allow_own(&self, act: Act) -> Result<Allowed, ApiError> {
+        let target = Target {
+            project_id: self.caller.project_id.as_ref().map(|p| p.0.as_str()),
+            user_id: Some(&self.caller.user_id.0),
+            trustee_domain_id: self.shared.settings.trustee_domain_id.as_deref(),
+        };
+        self.shared.policy.allow(&self.caller, act, &target)
+    }
+
+    /// A check against the owner of something that was found.
+    pub fn allow_on(&self, act: Act, project: Option<&str>, user: Option<&str>) -> Result<Allowed, ApiError> {
+        let target = Target {
+            project_id: project,
+            user_id: user,
+            trustee_domain_id: self.shared.settings.trustee_domain_id.as_deref(),
+        };
+        self.shared.policy.allow(&self.caller, act, &target)
+    }
+
+    /// The page that the query asks for.
+    pub fn page(&self) -> Result<PageQuery, ApiError> {
+        self.refuse_body()?;
+        page::parse(&self.query, self.shared.settings.max_limit)
+    }
+
+    /// The body of a request that must have one; `argument` is its name in messages.
+    pub fn body(&self, argument: &'static str) -> Result<Body, ApiError> {
+        Body::parse(argument, self.body.content_type.as_deref(), &self.body.bytes)
+    }
+
+    /// Refuses query parameters on routes that take none but `known`.
+    pub fn refuse_query(&self, known: &[&str]) -> Result<(), ApiError> {
+        match self.query.iter().find(|(k, _)| !known.contains(&k.as_str())) {
+            Some((key, _)) => Err(ApiError::Invalid(format!("Unknown argument: \"{key}\""))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a body on routes that take none; an empty JSON object is tolerated.
+    pub fn refuse_body(&self) -> Result<(), ApiError> {
+        let is_json = self.body.content_type.as_deref().is_some_and(|t| t.starts_with("application/json"));
+        if self.body.bytes.is_empty() || !is_json {
+            return Ok(());
+        }
+        match serde_json::from_slice::<serde_json::Value>(&self.body.bytes) {
+            Ok(serde_json::Value::Object(map)) => match map.keys().next() {
+                Some(key) => Err(ApiError::Invalid(format!("Unknown argument: \"{key}\""))),
+                None => Ok(()),
+            },
+            Ok(_) => Err(ApiError::Invalid("Unknown argument: the route takes no body".into())),
+            Err(_) => Err(ApiError::Invalid("Request is not in valid JSON format".into())),
+        }
+    }
+}

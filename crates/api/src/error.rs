@@ -1,0 +1,177 @@
+//! What can go wrong in a request, and the one table from there to HTTP: no other file names the status of an error.
+//!
+//! The outside message is written for a tenant and is all that he gets; what lies beneath stays in the source and goes to the log, once,
+//! with the request id. A fault of this service says outside only which request id to look for.
+
+use model::store::StoreError;
+
+use crate::microversion::Refused;
+
+/// Why a request is not answered with what it asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The request breaks a rule; the text names field and rule.
+    #[error("{0}")]
+    Invalid(String),
+    /// Nothing of this name in the caller's sight.
+    #[error("{what} {key} could not be found.")]
+    NotFound { what: &'static str, key: String },
+    /// Something that the request names, rather than addresses, is not there.
+    #[error("{0}")]
+    Missing(String),
+    /// More than one thing of this name.
+    #[error("Multiple {what}s exist with same name. Please use the {what} uuid instead.")]
+    Ambiguous { what: &'static str },
+    /// The state of things does not allow it.
+    #[error("{0}")]
+    Conflict(String),
+    /// The policy says no.
+    #[error("Policy doesn't allow {0} to be performed.")]
+    Policy(&'static str),
+    /// Not allowed, for a reason beyond the policy.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The project has as many clusters as it may.
+    #[error(
+        "Resource limit exceeded: You have reached the maximum clusters per project, {0}. You may delete a cluster to make room for a new one."
+    )]
+    QuotaReached(i64),
+    /// A body that is not JSON.
+    #[error("Unsupported media type {0}: the body must be application/json.")]
+    MediaType(String),
+    /// A body larger than any that makes sense.
+    #[error("The body is larger than {0} bytes.")]
+    TooLarge(usize),
+    /// The body did not arrive in time.
+    #[error("The body did not arrive within {0} seconds.")]
+    TooSlow(u64),
+    /// No such route.
+    #[error("{0}")]
+    NoRoute(String),
+    /// The route has no such method; holds what it has.
+    #[error("")]
+    Method { allow: &'static str },
+    /// The client accepts nothing that we can make.
+    #[error("{0}")]
+    NotAcceptable(String),
+    /// The microversion cannot be served, or the header not be read.
+    #[error(transparent)]
+    Version(#[from] Refused),
+    /// No token, or one that Keystone does not know (any more).
+    #[error("The request you have made requires authentication.")]
+    Unauthenticated,
+    /// Keystone could not be asked about the token.
+    #[error("validate the token: {0}")]
+    KeystoneDown(String),
+    /// Another OpenStack service failed while the request was checked; the text is for the user.
+    #[error("{text}")]
+    Cloud { text: String, detail: String },
+    /// The database cannot be reached, or made us give way each time.
+    #[error("store: {0}")]
+    DatabaseDown(StoreError),
+    /// A fault of ours.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// The form of an error body (rest-api.md 2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The normal one.
+    Normal,
+    /// Raised by the framework: texts only for clients that ask for JSON, no microversion headers.
+    Framework,
+    /// A microversion out of range.
+    Microversion,
+    /// From the token check.
+    Token,
+    /// Plain text, when Keystone cannot be asked.
+    Text,
+}
+
+impl ApiError {
+    /// THE table: status and form of every error.
+    pub fn http(&self) -> (u16, Form) {
+        match self {
+            Self::Invalid(_) => (400, Form::Normal),
+            Self::NotFound { .. } | Self::Missing(_) => (404, Form::Normal),
+            Self::Ambiguous { .. } | Self::Conflict(_) => (409, Form::Normal),
+            Self::Policy(_) | Self::Forbidden(_) | Self::QuotaReached(_) => (403, Form::Normal),
+            Self::MediaType(_) => (415, Form::Normal),
+            Self::TooLarge(_) => (413, Form::Normal),
+            Self::TooSlow(_) => (408, Form::Normal),
+            Self::NoRoute(_) => (404, Form::Framework),
+            Self::Method { .. } => (405, Form::Framework),
+            Self::NotAcceptable(_) | Self::Version(Refused::Malformed(_)) => (406, Form::Framework),
+            Self::Version(Refused::OutOfRange { .. }) => (406, Form::Microversion),
+            Self::Unauthenticated => (401, Form::Token),
+            Self::KeystoneDown(_) => (503, Form::Text),
+            Self::Cloud { .. } | Self::DatabaseDown(_) => (503, Form::Normal),
+            Self::Internal(_) => (500, Form::Normal),
+        }
+    }
+
+    /// Whether an operator should hear of it.
+    pub fn is_fault(&self) -> bool {
+        self.http().0 >= 500
+    }
+
+    /// What the client reads.
+    pub fn outside(&self, request_id: &str) -> String {
+        match self {
+            Self::DatabaseDown(_) => {
+                format!("The service cannot reach its database. Try again later or report request id {request_id} to the operator.")
+            }
+            Self::Internal(_) => format!("The request failed inside the service. Report request id {request_id} to the operator."),
+            Self::KeystoneDown(_) => "The Keystone service is temporarily unavailable.".into(),
+            other => other.to_string(),
+        }
+    }
+
+    /// What the log gets.
+    pub fn inside(&self) -> String {
+        match self {
+            Self::Cloud { detail, .. } => detail.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound { what, key } => Self::NotFound { what: title(what), key },
+            StoreError::Ambiguous { what, .. } => Self::Ambiguous { what },
+            StoreError::Duplicate { what } => Self::Conflict(format!("There is {what} already.")),
+            StoreError::Stale { what } => Self::Conflict(format!("The {what} was changed by another request. Try again.")),
+            StoreError::InUse { what, key } => {
+                Self::Invalid(format!("{} {key} is referenced by one or multiple clusters.", title(what)))
+            }
+            StoreError::BadSortKey { key, .. } => {
+                Self::Invalid(format!("The sort_key value \"{key}\" is an invalid field for sorting"))
+            }
+            StoreError::LimitReached { limit, .. } => Self::QuotaReached(limit),
+            StoreError::Busy(_) | StoreError::Unavailable(_) => Self::DatabaseDown(error),
+            StoreError::Schema(_) | StoreError::Config(_) | StoreError::Database(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+/// The store's nouns as upstream's messages spell them.
+fn title(what: &'static str) -> &'static str {
+    match what {
+        "cluster" => "Cluster",
+        "cluster template" => "ClusterTemplate",
+        other => other,
+    }
+}
+
+/// The reason phrase that framework errors carry as title.
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        _ => "",
+    }
+}

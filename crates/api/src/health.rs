@@ -1,0 +1,25 @@
+//! `/healthcheck`: outside the API proper, without token, request id or version headers; any method.
+
+use actix_web::{HttpRequest, HttpResponse};
+
+use crate::settings::Settings;
+
+/// Healthy unless the operator has taken this process out of service.
+pub fn check(request: &HttpRequest, settings: &Settings) -> HttpResponse {
+    let disabled = (settings.healthcheck_disabled)();
+    let accept = request.headers().get("accept").and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let reason = if disabled { "DISABLED BY FILE" } else { "OK" };
+    let mut response = match (disabled, request.method().as_str()) {
+        (true, _) => HttpResponse::ServiceUnavailable(),
+        (false, "HEAD") => return HttpResponse::NoContent().finish(),
+        (false, _) => HttpResponse::Ok(),
+    };
+    if accept.contains("application/json") {
+        return response.json(serde_json::json!({"detailed": false, "reasons": [reason]}));
+    }
+    if accept.contains("text/html") {
+        let page = format!("<!DOCTYPE html><html><head><title>Healthcheck Status</title></head><body><p>{reason}</p></body></html>");
+        return response.content_type("text/html; charset=UTF-8").body(page);
+    }
+    response.content_type("text/plain; charset=UTF-8").body(reason)
+}

@@ -1,0 +1,120 @@
+//! Who calls: the token, asked of Keystone once and believed for a while.
+//!
+//! The cache is bounded and keyed by the token's hash, so that no token stands in memory longer than its request. Many requests with one
+//! token wait for one answer. A token that Keystone does not know is remembered for a few seconds only.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::{ProjectId, UserId};
+use moka::Expiry;
+use moka::future::Cache;
+use provider_clients::{Cloud, CloudError, Session, TokenInfo};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+
+use crate::error::ApiError;
+
+/// Tokens remembered at most.
+const CAPACITY: u64 = 10_000;
+/// How long a refusal is remembered.
+const REFUSED: Duration = Duration::from_secs(5);
+
+/// The user behind a request.
+pub struct Caller {
+    pub user_id: UserId,
+    pub user_name: String,
+    pub user_domain_id: Option<String>,
+    pub project_id: Option<ProjectId>,
+    pub project_name: Option<String>,
+    pub roles: Vec<String>,
+    /// By the policy rule `context_is_admin`.
+    pub is_admin: bool,
+    pub token: SecretString,
+    /// What Keystone said of the token.
+    pub info: Arc<TokenInfo>,
+}
+
+impl Caller {
+    /// Of a validated token; `is_admin` is for the policy to say.
+    pub fn new(token: SecretString, info: Arc<TokenInfo>) -> Self {
+        Self {
+            user_id: UserId(info.user_id.clone()),
+            user_name: info.user_name.clone(),
+            user_domain_id: Some(info.user_domain_id.clone()).filter(|d| !d.is_empty()),
+            project_id: info.project_id.clone().map(ProjectId),
+            project_name: info.project_name.clone(),
+            roles: info.roles.clone(),
+            is_admin: false,
+            token,
+            info,
+        }
+    }
+}
+
+type Key = [u8; 32];
+
+/// What is remembered of a token: what Keystone said, or that it knows none.
+#[derive(Clone)]
+struct Known {
+    info: Option<Arc<TokenInfo>>,
+    until: Duration,
+}
+
+struct Lifetime;
+
+impl Expiry<Key, Known> for Lifetime {
+    fn expire_after_create(&self, _: &Key, known: &Known, _: Instant) -> Option<Duration> {
+        Some(known.until)
+    }
+}
+
+/// Asks Keystone about tokens.
+pub struct Identity {
+    cache: Cache<Key, Known>,
+    believed: Duration,
+}
+
+impl Identity {
+    /// Believes an answer for `believed`, and never beyond the token's end; zero asks each time.
+    pub fn new(believed: Duration) -> Self {
+        Self { cache: Cache::builder().max_capacity(CAPACITY).expire_after(Lifetime).build(), believed }
+    }
+
+    /// What Keystone says of a token.
+    pub async fn validate(&self, cloud: &Cloud, service: &Session, token: &SecretString) -> Result<Arc<TokenInfo>, ApiError> {
+        let key: Key = Sha256::digest(token.expose_secret().as_bytes()).into();
+        let ask = async {
+            let info = cloud.validate(service, token).await?.map(Arc::new);
+            let until = match &info {
+                Some(info) => (info.expires_at - model::time::now()).to_std().unwrap_or_default().min(self.believed),
+                None => REFUSED.min(self.believed),
+            };
+            Ok::<_, CloudError>(Known { info, until })
+        };
+        let known = self.cache.try_get_with(key, ask).await.map_err(|error| ApiError::KeystoneDown(error.to_string()))?;
+        match known.info {
+            // The cache drops entries a little late.
+            Some(info) if info.expires_at > model::time::now() => Ok(info),
+            _ => Err(ApiError::Unauthenticated),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A caller of domain `users`.
+    pub(crate) fn caller(project: &str, user: &str, roles: &[&str]) -> Caller {
+        let info = TokenInfo {
+            user_id: user.into(),
+            user_name: user.into(),
+            user_domain_id: "users".into(),
+            project_id: Some(project.into()),
+            roles: roles.iter().map(|r| (*r).to_owned()).collect(),
+            ..TokenInfo::default()
+        };
+        Caller::new("token".into(), Arc::new(info))
+    }
+}

@@ -1,0 +1,3 @@
+//! The services of the deployment.
+
+pub mod list;

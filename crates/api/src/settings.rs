@@ -1,0 +1,76 @@
+//! What the operator decides about the API; read from files by the server crate, never here.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::certificate::signing::SigningRules;
+
+/// The settings of the API. Defaults are upstream's.
+#[derive(Clone)]
+pub struct Settings {
+    /// Items of a list page at most (`[api] max_limit`).
+    pub max_limit: i64,
+    /// Clusters of a project without a quota row (`[quotas] max_clusters_per_project`).
+    pub default_clusters_per_project: i64,
+    /// Seconds without a sign of life after which a conductor counts as down (`service_down_time`).
+    pub service_down_time: i64,
+    /// Minutes a create may take when the request does not say.
+    pub default_create_timeout_minutes: u32,
+    /// Minutes a delete may take.
+    pub delete_timeout_minutes: u32,
+    /// `[cluster_template] kubernetes_allowed_network_drivers`; `all` allows every known one.
+    pub allowed_network_drivers: Vec<String>,
+    /// `[cluster_template] kubernetes_default_network_driver`.
+    pub default_network_driver: String,
+    /// `[drivers] disabled_drivers`.
+    pub disabled_drivers: Vec<String>,
+    /// `[cinder] default_boot_volume_size`.
+    pub default_boot_volume_size: i64,
+    /// `[x509]`.
+    pub signing: SigningRules,
+    /// Where clients find Keystone; named in every 401.
+    pub www_authenticate_uri: String,
+    /// The domain of the users that clusters act as; its users are refused where policies say so.
+    pub trustee_domain_id: Option<String>,
+    /// Whether `X-Forwarded-*` and `Forwarded` are believed (`[oslo_middleware] enable_proxy_headers_parsing`).
+    pub enable_proxy_headers: bool,
+    /// How long a validated token is believed without asking again (`[keystone_authtoken] token_cache_time`).
+    pub token_cache_seconds: u64,
+    /// How long the other OpenStack services may take, all together, to answer for one request.
+    pub cloud_check_deadline: Duration,
+    /// Whether the operator has taken this process out of service (`[healthcheck] disable_by_file_path`).
+    pub healthcheck_disabled: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Threads that serve requests.
+    pub workers: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_limit: 1000,
+            default_clusters_per_project: 20,
+            service_down_time: 180,
+            default_create_timeout_minutes: 60,
+            delete_timeout_minutes: 60,
+            allowed_network_drivers: vec!["flannel".into(), "calico".into()],
+            default_network_driver: "flannel".into(),
+            disabled_drivers: Vec::new(),
+            default_boot_volume_size: 0,
+            signing: SigningRules::default(),
+            www_authenticate_uri: String::new(),
+            trustee_domain_id: None,
+            enable_proxy_headers: false,
+            token_cache_seconds: 300,
+            cloud_check_deadline: Duration::from_secs(15),
+            healthcheck_disabled: Arc::new(|| false),
+            workers: 2,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("max_limit", &self.max_limit).field("workers", &self.workers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! Cluster templates.
+
+pub mod create;
+pub mod delete;
+pub mod list;
+pub mod show;
+pub mod update;
+
+use model::id::TemplateId;
+use model::json::Labels;
+use model::store::template::Visible;
+use model::store::{Conn, Scope, StoreError, template};
+use model::template::ClusterTemplate;
+use serde_json::Value;
+
+use crate::cloud_checks::{Found, Wanted};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::view::schema::{self, is_uuid_like};
+
+/// The one template that a path or body names: by uuid if it looks like one, else by name.
+pub async fn find(conn: &mut Conn, visible: &Visible, ident: &str) -> Result<ClusterTemplate, StoreError> {
+    if is_uuid_like(ident) {
+        template::fetch(conn, visible, &TemplateId::new(ident)).await
+    } else {
+        template::fetch_by_name(conn, visible, ident).await
+    }
+}
+
+/// What a caller sees without any all-projects right: his own, and the public ones.
+pub fn usable(cx: &Context) -> Visible {
+    Visible { own: cx.own_scope(), public: true, hidden: cx.caller.is_admin }
+}
+
+/// The same within a scope that may be wider.
+pub fn visible(cx: &Context, scope: Scope) -> Visible {
+    Visible { own: scope, ..usable(cx) }
+}
+
+/// The size of the boot volume that labels or configuration ask for (C-13).
+pub fn boot_volume_size(cx: &Context, labels: &Labels) -> Result<i64, ApiError> {
+    match labels.0.get("boot_volume_size") {
+        None => Ok(cx.shared.settings.default_boot_volume_size),
+        Some(text) => text.trim().parse().map_err(|_| {
+            schema::invalid("labels[boot_volume_size]", &Value::String(text.clone()), "It must be an integer number of GB")
+        }),
+    }
+}
+
+/// What a template names in other services.
+pub fn wanted(row: &ClusterTemplate) -> Wanted<'_> {
+    Wanted {
+        flavors: [&row.flavor_id, &row.master_flavor_id].into_iter().flatten().map(String::as_str).collect(),
+        image: row.image_id.as_deref(),
+        external_network: row.external_network_id.as_deref(),
+        fixed_network: row.fixed_network.as_deref(),
+        fixed_subnet: row.fixed_subnet.as_deref(),
+        keypair: None,
+    }
+}
+
+/// Whether all of it is there (T-13 to T-15); the image's distribution becomes the template's.
+pub fn check_found(row: &mut ClusterTemplate, found: &Found) -> Result<(), ApiError> {
+    if let Some(image) = &row.image_id {
+        row.cluster_distro = found.image(image)?.os_distro.clone();
+    }
+    for flavor in [&row.flavor_id, &row.master_flavor_id].into_iter().flatten() {
+        found.flavor(flavor)?;
+    }
+    found.networks(&wanted(row))
+}
+
+/// Rules on the fields alone (T-02 to T-07, T-18).
+pub fn check_fields(cx: &Context, row: &ClusterTemplate) -> Result<(), ApiError> {
+    let bad = |key: &str, value: &str, rule: &str| schema::invalid(key, &Value::String(value.into()), rule);
+    let settings = &cx.shared.settings;
+    match row.coe.as_deref() {
+        Some("kubernetes") => {}
+        other => return Err(bad("coe", other.unwrap_or_default(), "It must be kubernetes")),
+    }
+    match row.server_type.as_deref() {
+        Some("vm" | "bm") => {}
+        other => return Err(bad("server_type", other.unwrap_or_default(), "It must be vm or bm")),
+    }
+    if let Some(driver) = row.network_driver.as_deref() {
+        if !["flannel", "calico", "cilium"].contains(&driver) {
+            return Err(bad("network_driver", driver, "It must be flannel, calico or cilium"));
+        }
+        let allowed = &settings.allowed_network_drivers;
+        if !allowed.iter().any(|a| a == driver || a == "all") {
+            return Err(bad("network_driver", driver, &format!("This cloud allows {}", allowed.join(", "))));
+        }
+    }
+    if let Some(driver) = row.volume_driver.as_deref()
+        && driver != "cinder"
+    {
+        return Err(bad("volume_driver", driver, "It must be cinder"));
+    }
+    if row.docker_storage_driver.as_deref() == Some("devicemapper") && row.docker_volume_size.unwrap_or(0) < 3 {
+        return Err(ApiError::Invalid("docker_volume_size must be at least 3 GB with the storage driver devicemapper.".into()));
+    }
+    if let Some(servers) = row.dns_nameserver.as_deref()
+        && !servers.split(',').all(|s| s.trim().parse::<std::net::Ipv4Addr>().is_ok())
+    {
+        return Err(bad("dns_nameserver", servers, "It must be an IPv4 address, or several separated by commas"));
+    }
+    Ok(())
+}
+
+/// Root disk rules for both flavors (T-17, T-25).
+pub fn check_root_disks(cx: &Context, row: &ClusterTemplate, found: &Found) -> Result<(), ApiError> {
+    let size = boot_volume_size(cx, &row.labels())?;
+    for flavor in [&row.flavor_id, &row.master_flavor_id].into_iter().flatten() {
+        found.root_disk(flavor, size)?;
+    }
+    Ok(())
+}
+
+const LETTERS: [&str; 24] = [
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "omicron", "pi", "rho",
+    "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega",
+];
+
+/// A name for what came without one: `zeta-22-cluster`.
+pub fn greek_name(noun: &str) -> String {
+    let letter = LETTERS[rand::random_range(0..LETTERS.len())];
+    format!("{letter}-{}-{noun}", rand::random_range(1..=24))
+}

@@ -1,0 +1,109 @@
+//! `POST /v1/clustertemplates`: rules T-01 to T-19.
+
+use model::driver::DriverName;
+use model::id::TemplateId;
+use model::store::template::{self, Visible};
+use model::store::{Conn, Scope};
+use model::template::ClusterTemplate;
+use serde_json::Value;
+
+use super::{boot_volume_size, check_fields, check_found, check_root_disks, greek_name, wanted};
+use crate::answer::Answer;
+use crate::cloud_checks;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::policy::Act;
+use crate::view::schema::{self, Body, is_uuid_like};
+use crate::view::template::{FIELDS, READ_ONLY, TemplateView, assign, empty};
+
+/// Makes a template.
+pub async fn create(cx: &Context) -> Result<Answer, ApiError> {
+    cx.refuse_query(&[])?;
+    let body = cx.body("cluster_template")?;
+    let mut row = read(cx, &body)?;
+    check_fields(cx, &row)?;
+    let wanted = wanted(&row);
+    let found = cloud_checks::look_up(cx, &wanted).await?;
+    let image = found.image(row.image_id.as_deref().unwrap_or_default())?;
+    let named = row.driver.clone().or_else(|| image.magnum_driver.clone());
+    let distro = image.os_distro.clone().unwrap_or_default();
+    row.driver = driver(cx, named, &row, &distro)?;
+    cx.allow_own(Act::TemplateCreate)?;
+    check_found(&mut row, &found)?;
+    if row.is_public() || row.is_hidden() {
+        cx.allow_own(Act::TemplatePublish)?;
+    }
+    check_root_disks(cx, &row, &found)?;
+    let row = store(cx, &row).await?;
+    let location = format!("{}/v1/clustertemplates/{}", cx.base, row.uuid);
+    Answer::created(&TemplateView { row: &row, base: &cx.base }, location)
+}
+
+/// The request as a row (T-01).
+fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
+    let mut known = FIELDS.to_vec();
+    known.push("uuid");
+    body.only(&known, READ_ONLY)?;
+    let uuid = match body.given("uuid") {
+        None => TemplateId::generate().as_str().to_owned(),
+        Some(Value::String(text)) if is_uuid_like(text) => text.clone(),
+        Some(other) => return Err(schema::invalid("uuid", other, "It must be a uuid")),
+    };
+    let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A template needs a project-scoped token.".into()))?;
+    let mut row = empty(uuid, project.0, cx.caller.user_id.0.clone());
+    for field in FIELDS {
+        if let Some(value) = body.given(field) {
+            assign(&mut row, field, value)?;
+        }
+    }
+    body.needed("image_id", 255)?;
+    body.needed("coe", 255)?;
+    // Explicit null of a flavor says "none", which needs a boot volume; leaving the key out says "the cluster will name one".
+    let size = boot_volume_size(cx, &row.labels())?;
+    for key in ["flavor_id", "master_flavor_id"] {
+        if body.is_null(key) && size <= 0 {
+            return Err(schema::invalid(key, &Value::Null, "It must name a flavor unless the label boot_volume_size is above 0"));
+        }
+    }
+    if body.is_null("server_type") {
+        return Err(schema::invalid("server_type", &Value::Null, "It must be vm or bm"));
+    }
+    if row.name.is_none() {
+        row.name = Some(greek_name("template"));
+    }
+    if row.network_driver.is_none() {
+        row.network_driver = Some(cx.shared.settings.default_network_driver.clone());
+    }
+    Ok(row)
+}
+
+/// The driver by name, if it is there (T-08, T-10); without a name one must serve the triple (T-11).
+fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &str) -> Result<Option<String>, ApiError> {
+    let disabled = &cx.shared.settings.disabled_drivers;
+    if let Some(name) = named {
+        return match DriverName::parse(&name).filter(|d| !disabled.iter().any(|x| x == d.as_str())) {
+            Some(driver) => Ok(Some(driver.as_str().to_owned())),
+            None => Err(ApiError::Invalid(format!("Driver {name} is not installed."))),
+        };
+    }
+    let (server, coe) = (row.server_type.as_deref().unwrap_or("vm"), row.coe.as_deref().unwrap_or_default());
+    match DriverName::for_triple(server, distro, coe, disabled) {
+        Some(_) => Ok(None),
+        None => Err(ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported."))),
+    }
+}
+
+async fn store(cx: &Context, row: &ClusterTemplate) -> Result<ClusterTemplate, ApiError> {
+    let everything = Visible { own: Scope::All, public: true, hidden: true };
+    let id = row.template_id();
+    let (everything, id) = (&everything, &id);
+    let stored = cx
+        .shared
+        .store
+        .write(async |conn: &mut Conn| {
+            template::insert(conn, row).await?;
+            template::fetch(conn, everything, id).await
+        })
+        .await?;
+    Ok(stored)
+}

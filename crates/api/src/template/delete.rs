@@ -1,0 +1,22 @@
+//! `DELETE /v1/clustertemplates/{uuid or name}`: not while a cluster refers to it (T-28).
+
+use model::store::{Conn, template};
+
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::policy::Act;
+
+/// Removes a template.
+pub async fn delete(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
+    cx.refuse_query(&[])?;
+    cx.refuse_body()?;
+    let visible = super::visible(cx, cx.wide_scope(Act::TemplateDeleteEverywhere)?);
+    let visible = &visible;
+    let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
+    cx.allow_on(Act::TemplateDelete, row.project_id.as_deref(), row.user_id.as_deref())?;
+    let id = row.template_id();
+    let id = &id;
+    cx.shared.store.write(async |conn: &mut Conn| template::delete(conn, id).await).await?;
+    Ok(Answer::no_content())
+}

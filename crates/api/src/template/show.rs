@@ -1,0 +1,22 @@
+//! `GET /v1/clustertemplates/{uuid or name}`.
+
+use model::store::Conn;
+
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::policy::Act;
+use crate::view::template::TemplateView;
+
+/// One template.
+pub async fn show(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
+    cx.refuse_query(&[])?;
+    cx.refuse_body()?;
+    let visible = super::visible(cx, cx.wide_scope(Act::TemplateGetOneEverywhere)?);
+    let visible = &visible;
+    let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
+    if !row.is_public() {
+        cx.allow_on(Act::TemplateGet, row.project_id.as_deref(), row.user_id.as_deref())?;
+    }
+    Answer::ok(&TemplateView { row: &row, base: &cx.base })
+}

@@ -1,0 +1,196 @@
+//! `PATCH /v1/clustertemplates/{uuid or name}`: rules T-20 to T-26.
+
+use model::store::{Conn, template};
+use model::template::ClusterTemplate;
+use serde_json::Value;
+
+use super::{check_fields, check_found, check_root_disks, wanted};
+use crate::answer::Answer;
+use crate::cloud_checks;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::policy::Act;
+use crate::view::patch::{self, Change, Op};
+use crate::view::template::{TemplateView, assign, is_set};
+
+/// Attributes that cannot be removed (T-22).
+const MANDATORY: &[&str] = &[
+    "network_driver",
+    "external_network_id",
+    "tls_disabled",
+    "public",
+    "server_type",
+    "coe",
+    "registry_enabled",
+    "cluster_distro",
+    "hidden",
+    "image_id",
+];
+
+/// Changes a template.
+pub async fn update(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
+    cx.refuse_query(&[])?;
+    let changes = patch::parse(cx.body.content_type.as_deref(), &cx.body.bytes, MANDATORY)?;
+    let visible = super::visible(cx, cx.wide_scope(Act::TemplateUpdateEverywhere)?);
+    let visible = &visible;
+    let (seen, in_use) = cx
+        .shared
+        .store
+        .read(async |conn: &mut Conn| {
+            let row = super::find(conn, visible, ident).await?;
+            let in_use = template::is_in_use(conn, &row.template_id()).await?;
+            Ok((row, in_use))
+        })
+        .await?;
+    cx.allow_on(Act::TemplateUpdate, seen.project_id.as_deref(), seen.user_id.as_deref())?;
+    let mut row = seen.clone();
+    for change in &changes {
+        apply(&mut row, change)?;
+    }
+    let changed = changed_columns(&seen, &row);
+    if in_use && !allowed_in_use(&changed, &row) {
+        return Err(ApiError::Invalid(format!("ClusterTemplate {} is referenced by one or multiple clusters.", seen.uuid)));
+    }
+    if changed.is_empty() {
+        return Answer::ok(&TemplateView { row: &seen, base: &cx.base });
+    }
+    if changed.iter().any(|c| matches!(*c, "public" | "hidden")) {
+        cx.allow_own(Act::TemplatePublish)?;
+    }
+    // A change of words needs no question to the cloud, nor can it be refused for what the cloud has lost meanwhile.
+    if !changed.iter().all(|c| matches!(*c, "name" | "public" | "hidden" | "tags")) {
+        check_fields(cx, &row)?;
+        let found = cloud_checks::look_up(cx, &wanted(&row)).await?;
+        check_found(&mut row, &found)?;
+        check_root_disks(cx, &row, &found)?;
+    }
+    row.updated_at = Some(model::time::whole_seconds(model::time::now()));
+    let (seen, row) = (&seen, &row);
+    cx.shared.store.write(async |conn: &mut Conn| template::replace(conn, seen, row).await).await?;
+    Answer::ok(&TemplateView { row, base: &cx.base })
+}
+
+fn apply(row: &mut ClusterTemplate, change: &Change) -> Result<(), ApiError> {
+    let field = change.field.as_str();
+    let missing = |what: &str| ApiError::Invalid(format!("Couldn't apply JSON patch: {what}"));
+    if let Some(key) = &change.key {
+        if field != "labels" {
+            return Err(missing(&format!("/{field} has no members")));
+        }
+        let mut labels = row.labels();
+        match change.op {
+            Op::Remove => {
+                labels.0.shift_remove(key).ok_or_else(|| missing(&format!("there is no /labels/{key}")))?;
+            }
+            Op::Replace if !labels.0.contains_key(key) => return Err(missing(&format!("there is no /labels/{key}"))),
+            Op::Add | Op::Replace => {
+                labels.0.insert(key.clone(), model::json::scalar_text(&change.value).unwrap_or_default());
+            }
+        }
+        row.labels = Some(labels.column());
+        return Ok(());
+    }
+    let set = is_set(row, field)?;
+    match change.op {
+        Op::Add if set => Err(ApiError::Invalid(format!("The attribute /{field} has existed, please use 'replace' operation instead."))),
+        Op::Add | Op::Replace => assign(row, field, &change.value),
+        Op::Remove => assign(row, field, &Value::Null),
+    }
+}
+
+/// Which fields have another value now.
+fn changed_columns(before: &ClusterTemplate, after: &ClusterTemplate) -> Vec<&'static str> {
+    let (a, b) = (before, after);
+    let mut changed = Vec::new();
+    let mut note = |name, differs: bool| {
+        if differs {
+            changed.push(name);
+        }
+    };
+    note("name", a.name != b.name);
+    note("public", a.is_public() != b.is_public());
+    note("hidden", a.is_hidden() != b.is_hidden());
+    note("tags", a.tags != b.tags);
+    let others = a.flavor_id != b.flavor_id
+        || a.master_flavor_id != b.master_flavor_id
+        || a.keypair_id != b.keypair_id
+        || a.image_id != b.image_id
+        || a.external_network_id != b.external_network_id
+        || a.dns_nameserver != b.dns_nameserver
+        || a.apiserver_port != b.apiserver_port
+        || a.docker_volume_size != b.docker_volume_size
+        || a.fixed_network != b.fixed_network
+        || a.fixed_subnet != b.fixed_subnet
+        || a.cluster_distro != b.cluster_distro
+        || a.coe != b.coe
+        || a.http_proxy != b.http_proxy
+        || a.https_proxy != b.https_proxy
+        || a.no_proxy != b.no_proxy
+        || a.registry_enabled != b.registry_enabled
+        || a.network_driver != b.network_driver
+        || a.labels() != b.labels()
+        || a.tls_disabled != b.tls_disabled
+        || a.server_type != b.server_type
+        || a.volume_driver != b.volume_driver
+        || a.insecure_registry != b.insecure_registry
+        || a.docker_storage_driver != b.docker_storage_driver
+        || a.master_lb_enabled != b.master_lb_enabled
+        || a.floating_ip_enabled != b.floating_ip_enabled
+        || a.driver != b.driver;
+    note("others", others);
+    changed
+}
+
+/// A template in use may change in one way only (T-26): name, public to true, hidden, or tags to a value.
+fn allowed_in_use(changed: &[&str], row: &ClusterTemplate) -> bool {
+    match changed {
+        ["name" | "hidden"] => true,
+        ["public"] => row.is_public(),
+        ["tags"] => row.tags.is_some(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::template::empty;
+
+    fn change(op: Op, field: &str, key: Option<&str>, value: Value) -> Change {
+        Change { op, field: field.into(), key: key.map(str::to_owned), value }
+    }
+
+    #[test]
+    fn patches_apply_as_upstream_applies_them() {
+        let mut row = empty("u".into(), "p".into(), "u".into());
+        apply(&mut row, &change(Op::Replace, "labels", None, "{'a': 'b'}".into())).expect("applies");
+        apply(&mut row, &change(Op::Add, "labels", Some("c"), true.into())).expect("applies");
+        assert_eq!(row.labels.as_deref(), Some(r#"{"a": "b", "c": "True"}"#));
+        assert!(apply(&mut row, &change(Op::Remove, "labels", Some("zz"), Value::Null)).is_err());
+        apply(&mut row, &change(Op::Add, "tags", None, "x".into())).expect("applies");
+        assert!(apply(&mut row, &change(Op::Add, "tags", None, "y".into())).is_err());
+        assert!(apply(&mut row, &change(Op::Replace, "nonsense", None, "y".into())).is_err());
+        apply(&mut row, &change(Op::Replace, "docker_volume_size", None, "5".into())).expect("decimal text is taken");
+        apply(&mut row, &change(Op::Remove, "floating_ip_enabled", None, Value::Null)).expect("applies");
+        assert_eq!((row.docker_volume_size, row.floating_ip_enabled), (Some(5), Some(true)));
+    }
+
+    #[test]
+    fn a_template_in_use_changes_in_one_way_only() {
+        let before = empty("u".into(), "p".into(), "u".into());
+        let judge = |edit: fn(&mut ClusterTemplate)| {
+            let mut after = before.clone();
+            edit(&mut after);
+            allowed_in_use(&changed_columns(&before, &after), &after)
+        };
+        assert!(judge(|t| t.name = Some("x".into())));
+        assert!(judge(|t| t.public = Some(true)));
+        assert!(judge(|t| t.tags = Some("x".into())));
+        assert!(!judge(|_| {}));
+        assert!(!judge(|t| t.flavor_id = Some("x".into())));
+        assert!(!judge(|t| {
+            t.name = Some("x".into());
+            t.hidden = Some(true);
+        }));
+    }
+}

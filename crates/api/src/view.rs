@@ -1,0 +1,13 @@
+//! Request and response JSON: what the bodies look like, and nothing about what they mean.
+
+pub mod certificate;
+pub mod cluster;
+pub mod labels;
+pub mod links;
+pub mod literal;
+pub mod page;
+pub mod patch;
+pub mod schema;
+pub mod service;
+pub mod template;
+pub mod time;

@@ -1,0 +1,113 @@
+//! Clusters as clients see them. Borrowed from the rows: a list of a thousand is written without copying them.
+
+use model::cluster::Cluster;
+use model::nodegroup::Nodegroup;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::labels::StoredMap;
+use super::links::Links;
+use super::page::Next;
+use super::time::Time;
+use crate::microversion::{CLUSTER_ID, Microversion};
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// In the plain list.
+    Short,
+    /// In the detail list.
+    Detail,
+    /// Alone: with `faults` when something failed.
+    Full,
+}
+
+/// One cluster.
+pub struct ClusterView<'a> {
+    pub row: &'a Cluster,
+    pub groups: &'a [&'a Nodegroup],
+    /// The template's labels, for the differences; unused in the plain list.
+    pub template_labels: Option<&'a str>,
+    pub base: &'a str,
+    pub version: Microversion,
+    pub depth: Depth,
+}
+
+impl ClusterView<'_> {
+    fn count(&self, masters: bool) -> i32 {
+        self.groups.iter().filter(|g| g.is_master() == masters).map(|g| g.node_count()).sum()
+    }
+
+    fn addresses(&self, masters: bool) -> Vec<String> {
+        self.groups.iter().filter(|g| g.is_master() == masters).flat_map(|g| g.addresses()).collect()
+    }
+}
+
+struct Faults<'a>(&'a [&'a Nodegroup]);
+
+impl Serialize for Faults<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let failed = self.0.iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("FAILED")));
+        serializer.collect_map(failed.map(|g| (&g.name, g.status_reason.as_deref().unwrap_or_default())))
+    }
+}
+
+impl Serialize for ClusterView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = self.row;
+        let labels = StoredMap::read(row.labels.as_deref());
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("uuid", &row.uuid)?;
+        map.serialize_entry("name", &row.name)?;
+        map.serialize_entry("cluster_template_id", &row.cluster_template_id)?;
+        map.serialize_entry("keypair", &row.keypair)?;
+        map.serialize_entry("node_count", &self.count(false))?;
+        map.serialize_entry("master_count", &self.count(true))?;
+        map.serialize_entry("docker_volume_size", &row.docker_volume_size)?;
+        map.serialize_entry("labels", &labels)?;
+        map.serialize_entry("master_flavor_id", &row.master_flavor_id)?;
+        map.serialize_entry("flavor_id", &row.flavor_id)?;
+        map.serialize_entry("create_timeout", &row.create_timeout)?;
+        map.serialize_entry("links", &Links { base: self.base, collection: "clusters", id: &row.uuid })?;
+        map.serialize_entry(if self.version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &row.stack_id)?;
+        map.serialize_entry("status", &row.status)?;
+        map.serialize_entry("health_status", &row.health_status)?;
+        map.serialize_entry("merge_labels", &false)?;
+        if self.depth == Depth::Short {
+            return map.end();
+        }
+        let origin = StoredMap::read(self.template_labels);
+        let differences = labels.against(&origin);
+        map.serialize_entry("status_reason", &row.status_reason)?;
+        map.serialize_entry("health_status_reason", &StoredMap::read(row.health_status_reason.as_deref()))?;
+        map.serialize_entry("discovery_url", &row.discovery_url)?;
+        map.serialize_entry("api_address", &row.api_address)?;
+        map.serialize_entry("coe_version", &row.coe_version)?;
+        map.serialize_entry("container_version", &row.container_version)?;
+        map.serialize_entry("project_id", &row.project_id)?;
+        map.serialize_entry("user_id", &row.user_id)?;
+        map.serialize_entry("node_addresses", &self.addresses(false))?;
+        map.serialize_entry("master_addresses", &self.addresses(true))?;
+        map.serialize_entry("fixed_network", &row.fixed_network)?;
+        map.serialize_entry("fixed_subnet", &row.fixed_subnet)?;
+        map.serialize_entry("floating_ip_enabled", &row.floating_ip_enabled())?;
+        map.serialize_entry("master_lb_enabled", &row.master_lb_enabled())?;
+        map.serialize_entry("labels_overridden", &differences.overridden)?;
+        map.serialize_entry("labels_added", &differences.added)?;
+        map.serialize_entry("labels_skipped", &differences.skipped)?;
+        map.serialize_entry("created_at", &Time::of(row.created_at))?;
+        map.serialize_entry("updated_at", &Time::of(row.updated_at))?;
+        if self.depth == Depth::Full && row.status().is_some_and(|s| s.is_failed()) {
+            map.serialize_entry("faults", &Faults(self.groups))?;
+        }
+        map.end()
+    }
+}
+
+/// A page of clusters.
+#[derive(Serialize)]
+pub struct ClusterPage<'a> {
+    pub clusters: Vec<ClusterView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next<'a>>,
+}

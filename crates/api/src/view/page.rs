@@ -1,0 +1,131 @@
+//! The parameters of a list, and the link to its next page.
+
+use std::fmt;
+
+use model::store::{Page, SortDir};
+use serde::{Serialize, Serializer};
+
+use super::schema::is_uuid_like;
+use crate::error::ApiError;
+
+/// What part of a list is asked for.
+pub type PageQuery = Page;
+
+/// Reads the query of a list (rules G-05 and G-11 to G-13; G-14 is the store's).
+pub fn parse(query: &[(String, String)], max_limit: i64) -> Result<PageQuery, ApiError> {
+    let mut page = Page { limit: max_limit, marker: None, sort_key: "id".into(), sort_dir: SortDir::Asc };
+    let mut seen: Vec<&str> = Vec::new();
+    for (key, value) in query {
+        if seen.contains(&key.as_str()) {
+            return Err(invalid(key, value, "given more than once"));
+        }
+        seen.push(key);
+        match key.as_str() {
+            "limit" => page.limit = limit(value, max_limit)?,
+            "marker" if is_uuid_like(value) => page.marker = Some(value.clone()),
+            "marker" => return Err(invalid(key, value, "Expected a uuid")),
+            "sort_key" if value.is_empty() => {}
+            "sort_key" => page.sort_key.clone_from(value),
+            "sort_dir" => {
+                page.sort_dir = match value.as_str() {
+                    "asc" => SortDir::Asc,
+                    "desc" => SortDir::Desc,
+                    _ => return Err(ApiError::Invalid(format!("Invalid sort direction: {value}. Acceptable values are 'asc' or 'desc'"))),
+                };
+            }
+            _ => return Err(ApiError::Invalid(format!("Unknown argument: \"{key}\""))),
+        }
+    }
+    Ok(page)
+}
+
+fn limit(text: &str, max: i64) -> Result<i64, ApiError> {
+    let trimmed = text.trim();
+    let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(invalid("limit", text, "unable to convert to int"));
+    }
+    // More digits than fit are above every maximum.
+    let value = trimmed.parse().unwrap_or(if trimmed.starts_with('-') { i64::MIN } else { i64::MAX });
+    if value <= 0 {
+        return Err(ApiError::Invalid("Limit must be positive".into()));
+    }
+    Ok(value.min(max))
+}
+
+fn invalid(key: &str, value: &str, rule: &str) -> ApiError {
+    ApiError::Invalid(format!("Invalid input for field/attribute {key}. Value: '{value}'. {rule}"))
+}
+
+/// The absolute URL of the next page.
+#[derive(Debug)]
+pub struct Next<'a> {
+    base: &'a str,
+    collection: &'a str,
+    page: &'a PageQuery,
+    marker: &'a str,
+}
+
+impl<'a> Next<'a> {
+    /// There is a next page whenever this one is full, even if it is the last.
+    pub fn of(base: &'a str, collection: &'a str, page: &'a PageQuery, items: usize, last: Option<&'a str>) -> Option<Self> {
+        let marker = last?;
+        (i64::try_from(items) == Ok(page.limit)).then_some(Self { base, collection, page, marker })
+    }
+}
+
+impl fmt::Display for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Page { limit, sort_key, sort_dir, .. } = self.page;
+        let dir = sort_dir.as_str();
+        write!(f, "{}/v1/{}?sort_key={sort_key}&sort_dir={dir}&limit={limit}&marker={}", self.base, self.collection, self.marker)
+    }
+}
+
+impl Serialize for Next<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    const UUID: &str = "f4a42e6f-27e2-4e13-8939-b72792da7568";
+
+    #[test]
+    fn pages_are_read_and_cut_to_the_maximum() {
+        let page = parse(&query(&[("limit", "5000"), ("sort_dir", "desc"), ("sort_key", ""), ("marker", UUID)]), 1000).expect("valid");
+        assert_eq!((page.limit, page.sort_dir, page.sort_key.as_str(), page.marker.as_deref()), (1000, SortDir::Desc, "id", Some(UUID)));
+        assert_eq!(parse(&query(&[("limit", "99999999999999999999")]), 1000).expect("valid").limit, 1000);
+    }
+
+    #[test]
+    fn bad_parameters_are_named() {
+        for pair in [
+            ("limit", "0"),
+            ("limit", "-1"),
+            ("limit", "x"),
+            ("limit", ""),
+            ("marker", "5"),
+            ("sort_dir", "ASC"),
+            ("all_tenants", "1"),
+        ] {
+            assert!(matches!(parse(&query(&[pair]), 1000), Err(ApiError::Invalid(_))), "{pair:?}");
+        }
+        assert!(parse(&query(&[("limit", "1"), ("limit", "2")]), 1000).is_err());
+    }
+
+    #[test]
+    fn a_full_page_has_a_next_and_an_empty_one_has_not() {
+        let page = parse(&query(&[("limit", "1"), ("sort_key", "name")]), 1000).expect("valid");
+        let next = Next::of("http://h", "clusters", &page, 1, Some(UUID)).expect("a next page").to_string();
+        assert_eq!(next, format!("http://h/v1/clusters?sort_key=name&sort_dir=asc&limit=1&marker={UUID}"));
+        assert!(Next::of("http://h", "clusters", &page, 0, None).is_none());
+    }
+}

@@ -1,0 +1,110 @@
+//! JSON Patch as upstream understands it (rest-api.md 3.5): a subset of RFC 6902 with scalar values.
+
+use serde_json::Value;
+
+use super::schema;
+use crate::error::ApiError;
+
+/// One operation of a patch.
+#[derive(Debug, PartialEq)]
+pub struct Change {
+    pub op: Op,
+    /// The attribute, and the key within it where there is one.
+    pub field: String,
+    pub key: Option<String>,
+    /// A string, integer or boolean; null for `remove`.
+    pub value: Value,
+}
+
+/// What a patch may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Add,
+    Replace,
+    Remove,
+}
+
+/// Attributes that no patch may touch.
+const INTERNAL: [&str; 7] = ["created_at", "id", "links", "updated_at", "uuid", "project_id", "user_id"];
+
+/// Operations at most in one patch.
+const MAX_CHANGES: usize = 1000;
+
+/// Reads a patch; `mandatory` attributes cannot be removed.
+pub fn parse(content_type: Option<&str>, bytes: &[u8], mandatory: &[&str]) -> Result<Vec<Change>, ApiError> {
+    let Value::Array(items) = schema::json("patch", content_type, bytes)? else {
+        return Err(ApiError::Invalid("Invalid input for patch: the body must be a list of operations".into()));
+    };
+    if items.len() > MAX_CHANGES {
+        return Err(ApiError::Invalid(format!("Invalid input for patch: more than {MAX_CHANGES} operations")));
+    }
+    items.iter().map(|item| change(item, mandatory)).collect()
+}
+
+fn change(item: &Value, mandatory: &[&str]) -> Result<Change, ApiError> {
+    let bad = |rule: String| ApiError::Invalid(format!("Invalid input for patch: {rule}"));
+    let Value::Object(map) = item else { return Err(bad("each operation must be an object".into())) };
+    if let Some(key) = map.keys().find(|k| !["op", "path", "value"].contains(&k.as_str())) {
+        return Err(bad(format!("unknown attribute {key}")));
+    }
+    let op = match map.get("op").and_then(Value::as_str) {
+        Some("add") => Op::Add,
+        Some("replace") => Op::Replace,
+        Some("remove") => Op::Remove,
+        other => return Err(bad(format!("op must be add, replace or remove, not {}", other.unwrap_or("absent")))),
+    };
+    let path = map.get("path").and_then(Value::as_str).ok_or_else(|| bad("path is missing".into()))?;
+    let is_segment = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let segments: Vec<&str> = path.strip_prefix('/').unwrap_or_default().split('/').collect();
+    if !segments.iter().all(|s| is_segment(s)) || segments.len() > 2 {
+        return Err(bad(format!("path '{path}' must be /attribute or /attribute/key of letters, digits, _ and -")));
+    }
+    let field = segments[0].to_owned();
+    let key = segments.get(1).map(|k| (*k).to_owned());
+    if key.is_none() && INTERNAL.contains(&field.as_str()) {
+        return Err(bad(format!("'{path}' is an internal attribute and can not be updated")));
+    }
+    if op == Op::Remove && key.is_none() && mandatory.contains(&field.as_str()) {
+        return Err(bad(format!("'{path}' is a mandatory attribute and can not be removed")));
+    }
+    let value = map.get("value").cloned().unwrap_or(Value::Null);
+    let is_scalar = value.is_string() || value.is_boolean() || value.is_i64() || value.is_u64();
+    match op {
+        Op::Remove => {}
+        _ if value.is_null() => return Err(bad("add and replace need a value".into())),
+        _ if !is_scalar => return Err(schema::invalid(&field, &value, "It must be a string, integer or boolean")),
+        _ => {}
+    }
+    Ok(Change { op, field, key, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Change>, ApiError> {
+        parse(Some("application/json"), text.as_bytes(), &["coe"])
+    }
+
+    #[test]
+    fn what_upstream_refuses_is_refused() {
+        assert_eq!(read("[]").expect("valid"), []);
+        let one = read(r#"[{"op": "replace", "path": "/labels/a", "value": "b"}]"#).expect("valid");
+        assert_eq!((one[0].field.as_str(), one[0].key.as_deref()), ("labels", Some("a")));
+        for bad in [
+            "{}",
+            "null",
+            "[1]",
+            r#"[{"op": "move", "path": "/a", "value": 1}]"#,
+            r#"[{"op": "add", "path": "/a", "from": "/b"}]"#,
+            r#"[{"op": "add", "path": "/a"}]"#,
+            r#"[{"op": "add", "path": "/a b", "value": 1}]"#,
+            r#"[{"op": "add", "path": "a", "value": 1}]"#,
+            r#"[{"op": "replace", "path": "/labels", "value": {}}]"#,
+            r#"[{"op": "replace", "path": "/uuid", "value": "x"}]"#,
+            r#"[{"op": "remove", "path": "/coe"}]"#,
+        ] {
+            assert!(matches!(read(bad), Err(ApiError::Invalid(_))), "{bad}");
+        }
+    }
+}

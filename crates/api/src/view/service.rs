@@ -1,0 +1,44 @@
+//! Services as clients see them.
+
+use chrono::NaiveDateTime;
+use model::service::Service;
+use serde::Serialize;
+
+use super::time::Time;
+
+#[derive(Serialize)]
+struct ServiceView<'a> {
+    id: i32,
+    host: &'a Option<String>,
+    binary: &'a Option<String>,
+    state: &'static str,
+    report_count: i32,
+    disabled: bool,
+    disabled_reason: &'a Option<String>,
+    created_at: Option<Time>,
+    updated_at: Option<Time>,
+}
+
+/// The list of services; it has no pages.
+#[derive(Serialize)]
+pub struct ServiceList<'a> {
+    mservices: Vec<ServiceView<'a>>,
+}
+
+impl<'a> ServiceList<'a> {
+    /// Of these rows; whether one is up depends on the time.
+    pub fn of(rows: &'a [Service], now: NaiveDateTime, down_after: i64) -> Self {
+        let view = |s: &'a Service| ServiceView {
+            id: s.id,
+            host: &s.host,
+            binary: &s.binary,
+            state: if s.is_up(now, down_after) { "up" } else { "down" },
+            report_count: s.report_count,
+            disabled: s.disabled.unwrap_or(false),
+            disabled_reason: &s.disabled_reason,
+            created_at: Time::of(s.created_at),
+            updated_at: Time::of(s.updated_at),
+        };
+        Self { mservices: rows.iter().map(view).collect() }
+    }
+}
