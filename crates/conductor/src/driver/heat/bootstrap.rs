@@ -1,0 +1,80 @@
+//! What a node is made of: one model of files and units, rendered for the image's own first-boot program.
+//!
+//! File contents are the same for all nodes of a kind and travel compressed. What differs between nodes (name, addresses, where to signal) is
+//! filled in by Heat, and stands only in the unit's text: a place-holder inside compressed content would never be found.
+
+mod cloud_init;
+mod common;
+mod ignition;
+mod kubeadm;
+pub(crate) mod master;
+mod token;
+pub(crate) mod worker;
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::render::RenderError;
+use super::stack_input::Distro;
+
+/// Nova's limit of user data, after encoding.
+const USER_DATA_LIMIT: usize = 65_535;
+
+/// What Heat fills in may be longer than its place-holder: addresses, an endpoint, a token.
+const ROOM_FOR_VALUES: usize = 2_048;
+
+/// A node's first boot. Holds secrets: no `Debug`.
+#[derive(Default)]
+pub(crate) struct NodeConfig {
+    pub files: Vec<File>,
+    pub units: Vec<Unit>,
+}
+
+/// A file, owned by root.
+pub(crate) struct File {
+    pub path: String,
+    pub mode: u32,
+    pub content: String,
+}
+
+/// A systemd unit.
+pub(crate) struct Unit {
+    pub name: &'static str,
+    pub content: String,
+    pub enabled: bool,
+}
+
+impl NodeConfig {
+    fn file(&mut self, path: impl Into<String>, mode: u32, content: impl Into<String>) {
+        self.files.push(File { path: path.into(), mode, content: content.into() });
+    }
+
+    fn unit(&mut self, name: &'static str, enabled: bool, content: impl Into<String>) {
+        self.units.push(Unit { name, content: content.into(), enabled });
+    }
+}
+
+/// The user data of a kind of node, checked against Nova's limit.
+pub(crate) fn user_data(distro: Distro, config: &NodeConfig, kind: &str) -> Result<String, RenderError> {
+    let text = match distro {
+        Distro::FedoraCoreos => ignition::render(config),
+        Distro::Ubuntu => cloud_init::render(config),
+    };
+    let encoded = (text.len() + ROOM_FOR_VALUES).div_ceil(3) * 4;
+    if encoded > USER_DATA_LIMIT {
+        let rule = format!("the user data of a {kind} would be {encoded} bytes encoded; Nova takes {USER_DATA_LIMIT}");
+        return Err(RenderError::new("user_data", rule));
+    }
+    Ok(text)
+}
+
+/// Content as first-boot programs take it: gzip (without a time stamp, so that the same input gives the same text), then base64.
+fn packed(content: &str) -> String {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    let bytes = gzip.write_all(content.as_bytes()).and_then(|()| gzip.finish()).expect("writing to memory does not fail");
+    STANDARD.encode(bytes)
+}

@@ -1,0 +1,159 @@
+//! What every node gets: settings of the kernel, the container runtime, kubelet, and the unit that runs the bootstrap script.
+
+use super::NodeConfig;
+use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::parameters::wait_seconds;
+use crate::driver::heat::stack_input::{Distro, StackInput};
+
+/// Where the scripts and what they read are kept.
+pub(super) const BASE: &str = "/etc/kubernetes-bootstrap";
+
+const RUNC_VERSION: &str = "1.3.0";
+const CNI_VERSION: &str = "1.7.1";
+const PAUSE: &str = "pause:3.10";
+
+const KUBELET: &str = "\
+[Unit]
+Description=kubelet
+Wants=network-online.target
+After=network-online.target containerd.service
+StartLimitIntervalSec=0
+
+[Service]
+Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"
+Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStart=/usr/local/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS
+Restart=always
+RestartSec=10
+
+[Install]
+WantedBy=multi-user.target
+";
+
+const CONTAINERD: &str = "\
+[Unit]
+Description=containerd
+After=network-online.target local-fs.target
+
+[Service]
+EnvironmentFile=-/etc/kubernetes-bootstrap/proxy.env
+Environment=PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/usr/local/bin/containerd
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=5
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+";
+
+/// Adds what masters and workers share. `script` is the role's own; `values` name what Heat fills in for each node.
+pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Choices, script: &str, values: &[&str]) {
+    config.file(format!("{BASE}/common.sh"), 0o600, include_str!("../scripts/common.sh"));
+    config.file(format!("{BASE}/install.sh"), 0o600, include_str!("../scripts/install.sh"));
+    config.file(format!("{BASE}/node.sh"), 0o600, script);
+    config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
+    config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
+    config.file("/etc/modules-load.d/kubernetes.conf", 0o644, "overlay\nbr_netfilter\n");
+    let sysctl = "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\nnet.bridge.bridge-nf-call-ip6tables = 1\n";
+    config.file("/etc/sysctl.d/99-kubernetes.conf", 0o644, sysctl);
+    config.file("/etc/containerd/config.toml", 0o644, containerd(choices));
+    if let Some(registry) = input.insecure_registry.filter(|r| !r.is_empty()) {
+        let hosts = format!(
+            "[host.\"https://{registry}\"]\n  capabilities = [\"pull\", \"resolve\"]\n  skip_verify = true\n\n\
+             [host.\"http://{registry}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+        );
+        config.file(format!("/etc/containerd/certs.d/{registry}/hosts.toml"), 0o644, hosts);
+    }
+    if input.distro == Distro::FedoraCoreos {
+        // The pod network's interfaces are not NetworkManager's, and nodes do not update themselves.
+        let unmanaged = "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl*;interface-name:vxlan.calico;\
+                         interface-name:flannel*;interface-name:cni*\n";
+        config.file("/etc/NetworkManager/conf.d/90-pod-network.conf", 0o644, unmanaged);
+        config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
+    }
+    config.unit("containerd.service", false, CONTAINERD);
+    config.unit("kubelet.service", false, KUBELET);
+    config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(wait_seconds(input), values));
+}
+
+/// systemd skips sections named `X-` and expands nothing in them, so any text may stand there; the script reads it.
+fn bootstrap_unit(seconds: u32, values: &[&str]) -> String {
+    let filled: String = values.iter().map(|v| format!("{v}=__{v}__\n")).collect();
+    format!(
+        "[Unit]\nDescription=Makes this machine a node of a Kubernetes cluster\nWants=network-online.target\nAfter=network-online.target\n\
+         ConditionPathExists=!/var/lib/kubernetes-bootstrap/done\n\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/bash {BASE}/node.sh\n\
+         StandardOutput=append:/var/log/kubernetes-bootstrap.log\nStandardError=append:/var/log/kubernetes-bootstrap.log\n\
+         TimeoutStartSec={seconds}\n\n\
+         [Install]\nWantedBy=multi-user.target\n\n[X-Node]\n{filled}"
+    )
+}
+
+fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
+    let wait = wait_seconds(input).to_string();
+    let pods = choices.pods_cidr.to_string();
+    lines(&[
+        ("KUBE_VERSION", &choices.kube_version),
+        ("CONTAINERD_VERSION", &choices.containerd_version),
+        ("CONTAINERD_URL", &choices.containerd_url),
+        ("CONTAINERD_SHA256", &choices.containerd_sha256),
+        ("RUNC_VERSION", RUNC_VERSION),
+        ("CNI_VERSION", CNI_VERSION),
+        ("NETWORK_DRIVER", input.network_driver),
+        ("CNI_MANIFEST", &choices.cni_manifest),
+        ("FLANNEL_BACKEND", &choices.flannel_backend),
+        ("POD_CIDR", &pods),
+        ("IMAGE_PREFIX", &choices.image_prefix),
+        ("WAIT_SECONDS", &wait),
+    ])
+}
+
+/// Both spellings, because programs differ; whatever is inside the cluster is reached directly.
+fn proxy_env(input: &StackInput<'_>, choices: &Choices) -> String {
+    let given = |v: Option<&str>| v.filter(|v| !v.is_empty()).map(str::to_owned);
+    let (http, https) = (given(input.http_proxy), given(input.https_proxy));
+    if http.is_none() && https.is_none() {
+        return "# no proxy\n".to_owned();
+    }
+    let mut direct: Vec<String> = given(input.no_proxy).into_iter().collect();
+    direct.extend(["127.0.0.1", "localhost", ".svc", ".cluster.local"].map(str::to_owned));
+    direct.extend([choices.pods_cidr.to_string(), choices.services_cidr.to_string()]);
+    if input.fixed_network.is_none() {
+        direct.push(choices.subnet_cidr.to_string());
+    }
+    let direct = direct.join(",");
+    let (http, https) = (http.unwrap_or_default(), https.unwrap_or_default());
+    lines(&[
+        ("HTTP_PROXY", &http),
+        ("http_proxy", &http),
+        ("HTTPS_PROXY", &https),
+        ("https_proxy", &https),
+        ("NO_PROXY", &direct),
+        ("no_proxy", &direct),
+    ])
+}
+
+/// Assignments for shell and systemd alike; the values hold no quotes (see `parameters/choices.rs`).
+fn lines(values: &[(&str, &str)]) -> String {
+    values.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()
+}
+
+/// Configuration version 2, which containerd 1.6 and 1.7 know and 2.x translates.
+fn containerd(choices: &Choices) -> String {
+    let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/" } else { &choices.image_prefix };
+    format!(
+        "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"{registry}{PAUSE}\"\n\
+         [plugins.\"io.containerd.grpc.v1.cri\".registry]\n  config_path = \"/etc/containerd/certs.d\"\n\
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n  runtime_type = \"io.containerd.runc.v2\"\n\
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  SystemdCgroup = true\n"
+    )
+}

@@ -1,0 +1,92 @@
+//! kubeadm's configuration (v1beta4), as JSON documents, which kubeadm reads as YAML. `@WORDS@` are filled in on the node.
+
+use serde_json::{Value, json};
+
+use super::token::bootstrap_token;
+use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::stack_input::StackInput;
+
+const API: &str = "kubeadm.k8s.io/v1beta4";
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+
+/// `/usr` cannot be written on Fedora CoreOS, and kubelet's default is there.
+const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volumeplugins";
+
+/// How the first master begins the cluster.
+pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
+    let init = json!({
+        "apiVersion": API,
+        "kind": "InitConfiguration",
+        // It never expires: workers of a later day join with the user data of the first. It lets a node in, nothing more.
+        "bootstrapTokens": [{
+            "token": bootstrap_token(input.kubernetes.ca_key, input.cluster_uuid),
+            "description": "nodes of this cluster",
+            "ttl": "0s",
+            "usages": ["signing", "authentication"],
+            "groups": ["system:bootstrappers:kubeadm:default-node-token"],
+        }],
+        "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
+        "nodeRegistration": registration("master"),
+    });
+    let mut cluster = json!({
+        "apiVersion": API,
+        "kind": "ClusterConfiguration",
+        "clusterName": input.cluster_name,
+        "kubernetesVersion": choices.kube_version,
+        "controlPlaneEndpoint": "@API_ADDRESS@:6443",
+        "networking": {
+            "podSubnet": choices.pods_cidr.to_string(),
+            "serviceSubnet": choices.services_cidr.to_string(),
+            "dnsDomain": "cluster.local",
+        },
+        "apiServer": {"certSANs": ["@SANS@"]},
+        "controllerManager": {"extraArgs": [{"name": "flex-volume-plugin-dir", "value": VOLUME_PLUGINS}]},
+    });
+    if !choices.image_prefix.is_empty() {
+        cluster["imageRepository"] = json!(choices.image_prefix.trim_end_matches('/'));
+    }
+    let kubelet = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "systemd",
+        "rotateCertificates": true,
+        "volumePluginDir": VOLUME_PLUGINS,
+    });
+    documents(&[init, cluster, kubelet])
+}
+
+/// How a node joins; `role` is what the node's label says.
+pub(super) fn join(input: &StackInput<'_>, role: &str) -> String {
+    let mut join = json!({
+        "apiVersion": API,
+        "kind": "JoinConfiguration",
+        "discovery": {"bootstrapToken": {
+            "apiServerEndpoint": "@API_ADDRESS@:6443",
+            "token": bootstrap_token(input.kubernetes.ca_key, input.cluster_uuid),
+            "caCertHashes": [format!("sha256:{}", input.kubernetes.ca_public_key_hash)],
+        }},
+        "nodeRegistration": registration(role),
+    });
+    if role == "master" {
+        join["controlPlane"] = json!({"localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443}});
+    }
+    documents(&[join])
+}
+
+fn registration(role: &str) -> Value {
+    let labels = format!("magnum.openstack.org/role={role},magnum.openstack.org/nodegroup=default-{role}");
+    json!({
+        "name": "@NODE_NAME@",
+        "criSocket": SOCKET,
+        // Small flavors are the user's choice; conntrack comes with the image of kube-proxy.
+        "ignorePreflightErrors": ["NumCPU", "Mem", "FileExisting-conntrack"],
+        "kubeletExtraArgs": [
+            {"name": "node-ip", "value": "@NODE_ADDRESS@"},
+            {"name": "node-labels", "value": labels},
+        ],
+    })
+}
+
+fn documents(all: &[Value]) -> String {
+    all.iter().map(|d| format!("{d:#}\n")).collect::<Vec<_>>().join("---\n")
+}

@@ -1,0 +1,60 @@
+//! The parameters of `kubecluster.yaml`. Every one that has no default is given, so that a stack does not depend on defaults of ours that
+//! change with the release.
+
+pub(crate) mod choices;
+
+use serde_json::{Map, Value, json};
+
+use super::stack_input::StackInput;
+use choices::Choices;
+
+/// Heat's upper bound of a wait condition, seconds.
+const WAIT_LIMIT: u32 = 43_200;
+
+/// Seconds that a node has for its signal.
+pub(crate) fn wait_seconds(input: &StackInput<'_>) -> u32 {
+    input.timeout_minutes.saturating_mul(60).clamp(60, WAIT_LIMIT)
+}
+
+/// All parameters, by name.
+pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: String, worker_user_data: String) -> Map<String, Value> {
+    let all = json!({
+        "cluster_uuid": input.cluster_uuid,
+        "project_id": input.project_id,
+        "kube_version": choices.kube_version,
+        "number_of_masters": input.masters,
+        "number_of_minions": input.workers,
+        "master_image": input.master_image,
+        "minion_image": input.worker_image,
+        "master_flavor": input.master_flavor,
+        "minion_flavor": input.worker_flavor,
+        "ssh_key_name": input.ssh_key_name.unwrap_or_default(),
+        "availability_zone": choices.availability_zone,
+        "nodes_affinity_policy": input.nodes_affinity_policy,
+        "external_network": input.external_network,
+        "fixed_network": input.fixed_network.unwrap_or_default(),
+        "fixed_subnet": input.fixed_subnet.unwrap_or_default(),
+        "fixed_network_name": input.cluster_name,
+        "fixed_subnet_cidr": choices.subnet_cidr.to_string(),
+        "dns_nameservers": input.dns_nameservers,
+        "pods_network_cidr": choices.pods_cidr.to_string(),
+        "floating_ip_enabled": input.floating_ip_enabled,
+        "master_lb_enabled": input.master_lb_enabled,
+        "master_lb_floating_ip_enabled": choices.lb_floating_ip,
+        "master_lb_allowed_cidrs": choices.lb_allowed_cidrs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "octavia_provider": choices.lb_provider,
+        "octavia_lb_algorithm": choices.lb_algorithm,
+        "octavia_lb_healthcheck": choices.lb_healthcheck,
+        "boot_volume_size": choices.boot_volume_size,
+        "boot_volume_type": choices.boot_volume_type,
+        "docker_volume_size": input.docker_volume_size.unwrap_or(0),
+        "docker_volume_type": choices.docker_volume_type,
+        "wait_condition_timeout": wait_seconds(input),
+        "master_user_data": master_user_data,
+        "worker_user_data": worker_user_data,
+    });
+    match all {
+        Value::Object(map) => map,
+        _ => unreachable!("an object was written above"),
+    }
+}

@@ -1,0 +1,243 @@
+//! What labels and template attributes ask for, checked.
+//!
+//! Values that end up in configuration files and scripts of nodes are held to narrow alphabets here, so that nothing needs quoting there.
+
+mod cidr;
+
+pub(crate) use cidr::Cidr;
+
+use crate::driver::heat::render::RenderError;
+use crate::driver::heat::stack_input::StackInput;
+
+/// The version of Kubernetes when no label names one.
+const KUBE_VERSION: &str = "v1.33.5";
+
+/// kubeadm's configuration v1beta4 exists from this minor version on.
+const OLDEST_MINOR: u32 = 31;
+
+const CONTAINERD_VERSION: &str = "2.1.4";
+const FLANNEL_TAG: &str = "v0.27.2";
+const CALICO_TAG: &str = "v3.30.2";
+const PODS_CIDR: &str = "10.100.0.0/16";
+const SERVICES_CIDR: &str = "10.254.0.0/16";
+const SUBNET_CIDR: &str = "10.0.0.0/24";
+const LB_ALGORITHMS: [&str; 3] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP"];
+const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
+const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
+
+/// Everything that is chosen by the user or by a default of ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Choices {
+    /// With a leading `v`.
+    pub kube_version: String,
+    pub pods_cidr: Cidr,
+    pub services_cidr: Cidr,
+    /// Of the subnet that is made; meaningless with an existing one.
+    pub subnet_cidr: Cidr,
+    /// Empty, or a prefix of image names that ends with a slash.
+    pub image_prefix: String,
+    /// Where master 0 finds the pod network.
+    pub cni_manifest: String,
+    pub flannel_backend: String,
+    pub containerd_version: String,
+    pub containerd_url: String,
+    pub containerd_sha256: String,
+    pub availability_zone: String,
+    pub boot_volume_size: u32,
+    pub boot_volume_type: String,
+    pub docker_volume_type: String,
+    pub lb_floating_ip: bool,
+    pub lb_allowed_cidrs: Vec<Cidr>,
+    pub lb_provider: String,
+    pub lb_algorithm: String,
+    pub lb_healthcheck: bool,
+}
+
+impl Choices {
+    /// Reads and checks everything.
+    pub(crate) fn read(input: &StackInput<'_>) -> Result<Self, RenderError> {
+        attributes(input)?;
+        let label = |name: &str| input.labels.get(name).map(str::trim).unwrap_or_default().to_owned();
+        let (pods_label, cni_manifest) = network(input)?;
+        let choices = Self {
+            kube_version: kube_version(input.labels.get("kube_tag"))?,
+            pods_cidr: cidr(input, pods_label, PODS_CIDR)?,
+            services_cidr: cidr(input, "service_cluster_ip_range", SERVICES_CIDR)?,
+            subnet_cidr: cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?,
+            image_prefix: image_prefix(&label("container_infra_prefix"))?,
+            cni_manifest,
+            flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
+            containerd_version: version(input, "containerd_version", CONTAINERD_VERSION)?.trim_start_matches('v').to_owned(),
+            containerd_url: url("containerd_tarball_url", label("containerd_tarball_url"))?,
+            containerd_sha256: sha256("containerd_tarball_sha256", label("containerd_tarball_sha256"))?,
+            availability_zone: label("availability_zone"),
+            boot_volume_size: number(input, "boot_volume_size")?,
+            boot_volume_type: label("boot_volume_type"),
+            docker_volume_type: label("docker_volume_type"),
+            lb_floating_ip: flag(input, "master_lb_floating_ip_enabled")?.unwrap_or(input.floating_ip_enabled),
+            lb_allowed_cidrs: cidrs("master_lb_allowed_cidrs", &label("master_lb_allowed_cidrs"))?,
+            lb_provider: Some(label("octavia_provider")).filter(|p| !p.is_empty()).unwrap_or_else(|| "amphora".to_owned()),
+            lb_algorithm: one_of(input, "octavia_lb_algorithm", &LB_ALGORITHMS)?,
+            lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
+        };
+        choices.apart(input, pods_label)?;
+        Ok(choices)
+    }
+
+    fn apart(&self, input: &StackInput<'_>, pods_label: &str) -> Result<(), RenderError> {
+        let overlap = |field: &str, one: &Cidr, other: &Cidr, what: &str| match one.overlaps(other) {
+            true => Err(RenderError::new(field, format!("{one} overlaps {what} {other}"))),
+            false => Ok(()),
+        };
+        overlap(pods_label, &self.pods_cidr, &self.services_cidr, "the services' range")?;
+        if input.fixed_network.is_none() {
+            overlap(pods_label, &self.pods_cidr, &self.subnet_cidr, "the nodes' range")?;
+            overlap("service_cluster_ip_range", &self.services_cidr, &self.subnet_cidr, "the nodes' range")?;
+        }
+        Ok(())
+    }
+}
+
+fn attributes(input: &StackInput<'_>) -> Result<(), RenderError> {
+    if input.tls_disabled {
+        return Err(RenderError::new("tls_disabled", "must be false: the Kubernetes API is served over TLS only"));
+    }
+    if input.masters == 0 {
+        return Err(RenderError::new("master_count", "must be at least 1"));
+    }
+    if input.masters > 1 && !input.master_lb_enabled {
+        return Err(RenderError::new("master_lb_enabled", "must be true with more than one master"));
+    }
+    if input.fixed_network.is_some() != input.fixed_subnet.is_some() {
+        return Err(RenderError::new("fixed_subnet", "fixed_network and fixed_subnet must be given together"));
+    }
+    if !AFFINITY.contains(&input.nodes_affinity_policy) {
+        return Err(RenderError::new("nodes_affinity_policy", format!("must be one of {}", AFFINITY.join(", "))));
+    }
+    for (field, value) in [("http_proxy", input.http_proxy), ("https_proxy", input.https_proxy), ("no_proxy", input.no_proxy)] {
+        plain(field, value.unwrap_or_default())?;
+    }
+    let registry = input.insecure_registry.unwrap_or_default();
+    if !registry.chars().all(|c| c.is_ascii_alphanumeric() || ".:-".contains(c)) {
+        return Err(RenderError::new("insecure_registry", "must be HOST or HOST:PORT"));
+    }
+    Ok(())
+}
+
+/// The label of the pods' range, and the address of the manifest.
+fn network(input: &StackInput<'_>) -> Result<(&'static str, String), RenderError> {
+    let site = "https://raw.githubusercontent.com";
+    match input.network_driver {
+        "flannel" => {
+            let tag = version(input, "flannel_tag", FLANNEL_TAG)?;
+            Ok(("flannel_network_cidr", format!("{site}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml")))
+        }
+        "calico" => {
+            let tag = version(input, "calico_tag", CALICO_TAG)?;
+            Ok(("calico_ipv4pool", format!("{site}/projectcalico/calico/{tag}/manifests/calico.yaml")))
+        }
+        other => Err(RenderError::new("network_driver", format!("must be flannel or calico, not {other}"))),
+    }
+}
+
+fn kube_version(label: Option<&str>) -> Result<String, RenderError> {
+    let Some(label) = label.map(str::trim) else { return Ok(KUBE_VERSION.to_owned()) };
+    let bare = label.strip_prefix('v').unwrap_or(label);
+    // Hyperkube images of old carry a build number.
+    let bare = bare.split_once("-rancher").map_or(bare, |(version, _)| version);
+    let numbers: Option<Vec<u32>> = bare.split('.').map(|p| p.parse().ok().filter(|_| p.bytes().all(|b| b.is_ascii_digit()))).collect();
+    match numbers.as_deref() {
+        Some([1, minor, _]) if *minor >= OLDEST_MINOR => Ok(format!("v{bare}")),
+        Some([1, _, _]) => Err(RenderError::new("kube_tag", format!("must be v1.{OLDEST_MINOR}.0 or newer, not {label}"))),
+        _ => Err(RenderError::new("kube_tag", format!("must be a version such as {KUBE_VERSION}, not {label}"))),
+    }
+}
+
+fn version(input: &StackInput<'_>, name: &str, default: &str) -> Result<String, RenderError> {
+    let value = input.labels.get(name).map_or(default, str::trim);
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    match !value.is_empty() && value.len() <= 64 && value.chars().all(fits) && !value.contains("..") {
+        true => Ok(value.to_owned()),
+        false => Err(RenderError::new(name, format!("must be a version such as {default}"))),
+    }
+}
+
+fn image_prefix(value: &str) -> Result<String, RenderError> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "./:_-".contains(c);
+    match value.is_empty() || (value.ends_with('/') && value.chars().all(fits)) {
+        true => Ok(value.to_owned()),
+        false => Err(RenderError::new("container_infra_prefix", "must be a registry path that ends with /")),
+    }
+}
+
+fn url(field: &str, value: String) -> Result<String, RenderError> {
+    plain(field, &value)?;
+    match value.is_empty() || value.starts_with("https://") || value.starts_with("http://") {
+        true => Ok(value),
+        false => Err(RenderError::new(field, "must be an http or https URL")),
+    }
+}
+
+fn sha256(field: &str, value: String) -> Result<String, RenderError> {
+    match value.is_empty() || (value.len() == 64 && value.bytes().all(|b| b.is_ascii_hexdigit())) {
+        true => Ok(value.to_ascii_lowercase()),
+        false => Err(RenderError::new(field, "must be 64 hexadecimal digits")),
+    }
+}
+
+/// Text that may stand between single quotes in a shell file.
+fn plain(field: &str, value: &str) -> Result<(), RenderError> {
+    match value.chars().all(|c| c.is_ascii_graphic() && !"'\"\\`$#".contains(c)) {
+        true => Ok(()),
+        false => Err(RenderError::new(field, "must hold no spaces, quotes, backslashes or the signs $ ` #")),
+    }
+}
+
+fn number(input: &StackInput<'_>, name: &str) -> Result<u32, RenderError> {
+    let value = input.labels.get(name).map_or("0", str::trim);
+    value.parse().map_err(|_| RenderError::new(name, format!("must be a whole number, not {value}")))
+}
+
+fn flag(input: &StackInput<'_>, name: &str) -> Result<Option<bool>, RenderError> {
+    match (input.labels.get(name), input.labels.flag(name)) {
+        (Some(text), None) => Err(RenderError::new(name, format!("must be true or false, not {text}"))),
+        (_, flag) => Ok(flag),
+    }
+}
+
+/// The first of the words is the default.
+fn one_of(input: &StackInput<'_>, name: &str, words: &[&str]) -> Result<String, RenderError> {
+    let value = input.labels.get(name).map_or(words[0], str::trim);
+    match words.contains(&value) {
+        true => Ok(value.to_owned()),
+        false => Err(RenderError::new(name, format!("must be one of {}, not {value}", words.join(", ")))),
+    }
+}
+
+fn cidr(input: &StackInput<'_>, name: &str, default: &str) -> Result<Cidr, RenderError> {
+    parse_cidr(name, input.labels.get(name).map_or(default, str::trim))
+}
+
+fn cidrs(name: &str, list: &str) -> Result<Vec<Cidr>, RenderError> {
+    list.split(',').map(str::trim).filter(|c| !c.is_empty()).map(|c| parse_cidr(name, c)).collect()
+}
+
+fn parse_cidr(name: &str, text: &str) -> Result<Cidr, RenderError> {
+    Cidr::parse(text).ok_or_else(|| RenderError::new(name, format!("must be an IPv4 network such as 10.0.0.0/24, not {text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kube_tags_are_read_as_users_write_them() {
+        assert_eq!(kube_version(None).as_deref(), Ok(KUBE_VERSION));
+        for (tag, want) in [("v1.34.1", "v1.34.1"), ("1.32.0", "v1.32.0"), ("v1.33.5-rancher1", "v1.33.5")] {
+            assert_eq!(kube_version(Some(tag)).as_deref(), Ok(want));
+        }
+        for tag in ["v1.28.9-rancher1", "v1.33", "latest", "v2.0.0", "v1.33.5; reboot", "1.33.+5"] {
+            assert_eq!(kube_version(Some(tag)).expect_err(tag).field, "kube_tag");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! From a cluster to the stack that is asked for: template, the files it names, parameters.
+//!
+//! Pure, and the same for the same input. What the user may not ask for is refused here, before anything is made.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::bootstrap;
+use super::parameters;
+use super::parameters::choices::Choices;
+use super::stack_input::StackInput;
+
+#[cfg(test)]
+mod tests;
+
+const TEMPLATE: &str = include_str!("templates/kubecluster.yaml");
+const MASTER: (&str, &str) = ("kubemaster.yaml", include_str!("templates/kubemaster.yaml"));
+const WORKER: (&str, &str) = ("kubeminion.yaml", include_str!("templates/kubeminion.yaml"));
+
+/// What Heat is asked for.
+pub(crate) struct Rendered {
+    pub template: String,
+    /// By the names that the template uses as resource types.
+    pub files: BTreeMap<String, String>,
+    /// Holds secrets (the user data of masters).
+    pub parameters: Map<String, Value>,
+    /// With a leading `v`.
+    pub kube_version: String,
+}
+
+/// What the user asked for cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {rule}")]
+pub(crate) struct RenderError {
+    /// A label, or an attribute of cluster or template.
+    pub field: String,
+    /// What it must obey.
+    pub rule: String,
+}
+
+impl RenderError {
+    pub(crate) fn new(field: &str, rule: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), rule: rule.into() }
+    }
+}
+
+/// Renders the stack of a cluster.
+pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
+    let choices = Choices::read(input)?;
+    let master = bootstrap::user_data(input.distro, &bootstrap::master::config(input, &choices), "master")?;
+    let worker = bootstrap::user_data(input.distro, &bootstrap::worker::config(input, &choices), "worker")?;
+    Ok(Rendered {
+        template: TEMPLATE.to_owned(),
+        files: [MASTER, WORKER].map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+        parameters: parameters::of(input, &choices, master, worker),
+        kube_version: choices.kube_version,
+    })
+}

@@ -1,0 +1,308 @@
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::json::Labels;
+use serde_json::Value;
+
+use super::*;
+use crate::driver::heat::stack_input::{Distro, Pki};
+
+const CA_KEY: &str = "-----BEGIN PRIVATE KEY-----\nkubernetes-authority\n-----END PRIVATE KEY-----";
+
+fn input(labels: &Labels) -> StackInput<'_> {
+    StackInput {
+        cluster_uuid: "7d1b2c3e-4f50-4617-8283-94a5b6c7d8e9",
+        cluster_name: "one",
+        project_id: "p1",
+        distro: Distro::FedoraCoreos,
+        ssh_key_name: Some("key"),
+        external_network: "public",
+        fixed_network: None,
+        fixed_subnet: None,
+        dns_nameservers: vec!["8.8.8.8".into()],
+        master_image: "image",
+        worker_image: "image",
+        master_flavor: "m1.small",
+        worker_flavor: "m1.small",
+        masters: 1,
+        workers: 1,
+        master_lb_enabled: true,
+        floating_ip_enabled: false,
+        docker_volume_size: None,
+        http_proxy: None,
+        https_proxy: None,
+        no_proxy: None,
+        insecure_registry: None,
+        network_driver: "flannel",
+        tls_disabled: false,
+        labels,
+        nodes_affinity_policy: "soft-anti-affinity",
+        timeout_minutes: 60,
+        kubernetes: Pki {
+            ca_cert: "ca-cert",
+            ca_key: CA_KEY,
+            etcd_ca_cert: "etcd-cert",
+            etcd_ca_key: "etcd-authority",
+            front_proxy_ca_cert: "front-cert",
+            front_proxy_ca_key: "front-authority",
+            sa_key_pem: "account-key",
+            sa_pub_pem: "account-public",
+            ca_public_key_hash: "00ff",
+        },
+    }
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    Labels(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+}
+
+fn done(input: &StackInput<'_>) -> Rendered {
+    render(input).expect("the input is good")
+}
+
+fn user_data<'a>(rendered: &'a Rendered, kind: &str) -> &'a str {
+    rendered.parameters[&format!("{kind}_user_data")].as_str().expect("user data is text")
+}
+
+fn unpacked(text: &str) -> String {
+    let bytes = STANDARD.decode(text).expect("base64");
+    let mut content = String::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut content).expect("gzip of text");
+    content
+}
+
+/// Every file and unit of the user data, by path.
+fn contents(data: &str) -> Vec<(String, String)> {
+    let text = |v: &Value| v.as_str().expect("text").to_owned();
+    if let Some(body) = data.strip_prefix("#cloud-config\n") {
+        let config: Value = serde_json::from_str(body).expect("the body is JSON");
+        let files = config["write_files"].as_array().expect("a list");
+        let content = |f: &Value| if f["encoding"] == "gz+b64" { unpacked(&text(&f["content"])) } else { text(&f["content"]) };
+        return files.iter().map(|f| (text(&f["path"]), content(f))).collect();
+    }
+    let config: Value = serde_json::from_str(data).expect("Ignition is JSON");
+    assert_eq!(config["ignition"]["version"], "3.3.0");
+    let files = config["storage"]["files"].as_array().expect("a list").iter().map(|f| {
+        let source = text(&f["contents"]["source"]);
+        (text(&f["path"]), unpacked(source.strip_prefix("data:;base64,").expect("a data URL")))
+    });
+    let units = config["systemd"]["units"].as_array().expect("a list");
+    let units = units.iter().map(|u| (format!("/etc/systemd/system/{}", text(&u["name"])), text(&u["contents"])));
+    files.chain(units).collect()
+}
+
+fn content(data: &str, path: &str) -> String {
+    contents(data).into_iter().find(|(p, _)| p == path).unwrap_or_else(|| panic!("no {path}")).1
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).expect("a template is YAML")
+}
+
+fn names(value: &Value) -> BTreeSet<String> {
+    value.as_object().expect("a map").keys().cloned().collect()
+}
+
+/// Parameters that a template reads.
+fn read_parameters(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(name) = map.get("get_param").and_then(Value::as_str) {
+                found.insert(name.to_owned());
+            }
+            map.values().for_each(|v| read_parameters(v, found));
+        }
+        Value::Array(list) => list.iter().for_each(|v| read_parameters(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_parameter_is_declared_read_and_given_or_has_a_default() {
+    let none = labels(&[]);
+    let rendered = done(&input(&none));
+    let top = yaml(&rendered.template);
+    let declared = names(&top["parameters"]);
+    let given: BTreeSet<String> = rendered.parameters.keys().cloned().collect();
+    for name in declared.difference(&given) {
+        assert!(top["parameters"][name].get("default").is_some(), "{name} is neither given nor has a default");
+    }
+    assert_eq!(given.difference(&declared).collect::<Vec<_>>(), Vec::<&String>::new());
+    for (group, file) in [("kube_masters", "kubemaster.yaml"), ("kube_minions", "kubeminion.yaml")] {
+        let definition = &top["resources"][group]["properties"]["resource_def"];
+        assert_eq!(definition["type"], file);
+        assert_eq!(names(&definition["properties"]), names(&yaml(&rendered.files[file])["parameters"]), "{file}");
+    }
+    for (name, text) in rendered.files.iter().chain([(&"top".to_owned(), &rendered.template)]) {
+        let template = yaml(text);
+        let mut read = BTreeSet::new();
+        read_parameters(&template, &mut read);
+        read.remove("OS::stack_name");
+        assert_eq!(read, names(&template["parameters"]), "{name}");
+    }
+}
+
+#[test]
+fn secrets_are_hidden_parameters() {
+    let none = labels(&[]);
+    let rendered = done(&input(&none));
+    let top = yaml(&rendered.template);
+    for name in ["master_user_data", "worker_user_data"] {
+        assert_eq!(top["parameters"][name]["hidden"], true);
+    }
+    for file in rendered.files.values() {
+        assert_eq!(yaml(file)["parameters"]["user_data"]["hidden"], true);
+    }
+}
+
+#[test]
+fn every_place_holder_is_filled_by_the_template_and_the_other_way_round() {
+    let none = labels(&[]);
+    for distro in [Distro::FedoraCoreos, Distro::Ubuntu] {
+        let rendered = done(&StackInput { distro, ..input(&none) });
+        for (kind, file, server) in [("master", "kubemaster.yaml", "kube-master"), ("worker", "kubeminion.yaml", "kube-minion")] {
+            let data = user_data(&rendered, kind);
+            let found: BTreeSet<String> =
+                data.split("=__").skip(1).map(|rest| format!("__{}__", rest.split("__").next().expect("split gives one"))).collect();
+            let template = yaml(&rendered.files[file]);
+            let params = &template["resources"][server]["properties"]["user_data"]["str_replace"]["params"];
+            assert_eq!(found, names(params), "{kind}");
+            for (path, content) in contents(data) {
+                assert!(path.ends_with("kubernetes-bootstrap.service") || !content.contains("=__"), "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_holds_no_key_and_a_master_all_of_them() {
+    let none = labels(&[]);
+    for distro in [Distro::FedoraCoreos, Distro::Ubuntu] {
+        let rendered = done(&StackInput { distro, ..input(&none) });
+        let all = |kind| contents(user_data(&rendered, kind)).into_iter().map(|(_, c)| c).collect::<String>();
+        let (master, worker) = (all("master"), all("worker"));
+        for secret in ["kubernetes-authority", "etcd-authority", "front-authority", "account-key"] {
+            assert!(master.contains(secret), "{secret}");
+            assert!(!worker.contains(secret), "{secret}");
+        }
+        assert!(worker.contains("sha256:00ff"));
+    }
+}
+
+#[test]
+fn scripts_are_valid_bash_and_use_only_known_node_values() {
+    let none = labels(&[]);
+    let rendered = done(&input(&none));
+    for kind in ["master", "worker"] {
+        let data = user_data(&rendered, kind);
+        let unit = content(data, "/etc/systemd/system/kubernetes-bootstrap.service");
+        for (path, script) in contents(data).into_iter().filter(|(p, _)| p.ends_with(".sh")) {
+            let status = Command::new("bash").args(["-n", "-c", &script]).status().expect("bash runs");
+            assert!(status.success(), "{path}");
+            for name in script.split("$(node_value ").skip(1).map(|rest| rest.split(')').next().expect("split gives one")) {
+                assert!(unit.contains(&format!("\n{name}=__{name}__\n")), "{path} reads {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kubeadm_gets_the_cluster_that_was_asked_for() {
+    let calico =
+        labels(&[("kube_tag", "1.34.1"), ("calico_ipv4pool", "10.20.0.0/16"), ("container_infra_prefix", "registry.example/k8s/")]);
+    let rendered = done(&StackInput { network_driver: "calico", ..input(&calico) });
+    assert_eq!(rendered.kube_version, "v1.34.1");
+    assert_eq!(rendered.parameters["pods_network_cidr"], "10.20.0.0/16");
+    let init = content(user_data(&rendered, "master"), "/etc/kubernetes-bootstrap/init.yaml");
+    let documents: Vec<Value> = init.split("---\n").map(|d| serde_json::from_str(d).expect("JSON")).collect();
+    let kinds: Vec<&str> = documents.iter().filter_map(|d| d["kind"].as_str()).collect();
+    assert_eq!(kinds, ["InitConfiguration", "ClusterConfiguration", "KubeletConfiguration"]);
+    assert_eq!(documents[1]["kubernetesVersion"], "v1.34.1");
+    assert_eq!(documents[1]["networking"]["podSubnet"], "10.20.0.0/16");
+    assert_eq!(documents[1]["imageRepository"], "registry.example/k8s");
+    let token = |d: &Value| d.pointer("/discovery/bootstrapToken/token").cloned();
+    for (kind, control_plane) in [("master", true), ("worker", false)] {
+        let join: Value = serde_json::from_str(&content(user_data(&rendered, kind), "/etc/kubernetes-bootstrap/join.yaml")).expect("JSON");
+        assert_eq!(token(&join), documents[0].pointer("/bootstrapTokens/0/token").cloned());
+        assert_eq!(join.get("controlPlane").is_some(), control_plane, "{kind}");
+    }
+    let containerd = content(user_data(&rendered, "worker"), "/etc/containerd/config.toml");
+    assert!(containerd.contains("sandbox_image = \"registry.example/k8s/pause:3.10\""), "{containerd}");
+}
+
+#[test]
+fn proxies_reach_the_nodes_and_the_cluster_itself_is_reached_directly() {
+    let none = labels(&[]);
+    let rendered = done(&StackInput { http_proxy: Some("http://proxy:3128"), no_proxy: Some(".example"), ..input(&none) });
+    let env = content(user_data(&rendered, "worker"), "/etc/kubernetes-bootstrap/proxy.env");
+    assert!(env.contains("http_proxy='http://proxy:3128'\n"), "{env}");
+    assert!(env.contains("NO_PROXY='.example,127.0.0.1,localhost,.svc,.cluster.local,10.100.0.0/16,10.254.0.0/16,10.0.0.0/24'\n"), "{env}");
+}
+
+#[test]
+fn rendering_twice_gives_the_same() {
+    let none = labels(&[]);
+    assert_eq!(done(&input(&none)).parameters, done(&input(&none)).parameters);
+}
+
+#[test]
+fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
+    let none = labels(&[]);
+    // Keys as large as they come: RSA 4096 does not compress.
+    let pem = |n: u64| STANDARD.encode((0..2400u64).map(|i| ((i * i * (n + 7) * 2_654_435_761) >> 13) as u8).collect::<Vec<u8>>());
+    let (a, b, c, d) = (pem(1), pem(2), pem(3), pem(4));
+    let keys = |input: &mut StackInput<'_>| -> usize {
+        let rendered = done(input);
+        user_data(&rendered, "master").len().div_ceil(3) * 4
+    };
+    let mut large = input(&none);
+    (large.kubernetes.ca_key, large.kubernetes.etcd_ca_key) = (&a, &b);
+    (large.kubernetes.front_proxy_ca_key, large.kubernetes.sa_key_pem) = (&c, &d);
+    let size = keys(&mut large);
+    assert!(size < 50_000, "{size}");
+    let noise: String = (0..20u64).map(pem).collect();
+    let huge = StackInput { kubernetes: Pki { ca_cert: &noise, ..input(&none).kubernetes }, ..input(&none) };
+    let error = render(&huge).err().expect("too large");
+    assert_eq!(error.field, "user_data");
+    assert!(error.rule.contains("65535"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_with_field_and_rule() {
+    for (name, value) in [
+        ("kube_tag", "v1.28.9-rancher1"),
+        ("calico_ipv4pool", "10.0.0.0"),
+        ("service_cluster_ip_range", "10.254.0.1/16"),
+        ("fixed_subnet_cidr", "nonsense"),
+        ("container_infra_prefix", "registry.example/k8s"),
+        ("container_infra_prefix", "x\";reboot/"),
+        ("calico_tag", "v3'; reboot"),
+        ("containerd_tarball_sha256", "abc"),
+        ("containerd_tarball_url", "ftp://x"),
+        ("boot_volume_size", "ten"),
+        ("octavia_lb_healthcheck", "maybe"),
+        ("octavia_lb_algorithm", "RANDOM"),
+        ("master_lb_floating_ip_enabled", "si"),
+        ("master_lb_allowed_cidrs", "192.0.2.0/24, x"),
+    ] {
+        let bad = labels(&[(name, value)]);
+        let error = render(&StackInput { network_driver: "calico", ..input(&bad) }).err().unwrap_or_else(|| panic!("{name}={value}"));
+        assert_eq!(error.field, name);
+        assert!(error.to_string().starts_with(&format!("{name}: ")));
+    }
+    let none = labels(&[]);
+    let refused = |input: StackInput<'_>| render(&input).err().expect("refused").field;
+    assert_eq!(refused(StackInput { tls_disabled: true, ..input(&none) }), "tls_disabled");
+    assert_eq!(refused(StackInput { masters: 0, ..input(&none) }), "master_count");
+    assert_eq!(refused(StackInput { masters: 3, master_lb_enabled: false, ..input(&none) }), "master_lb_enabled");
+    assert_eq!(refused(StackInput { fixed_network: Some("n"), ..input(&none) }), "fixed_subnet");
+    assert_eq!(refused(StackInput { network_driver: "cilium", ..input(&none) }), "network_driver");
+    assert_eq!(refused(StackInput { http_proxy: Some("http://a b"), ..input(&none) }), "http_proxy");
+    assert_eq!(refused(StackInput { insecure_registry: Some("a/../b"), ..input(&none) }), "insecure_registry");
+    assert_eq!(refused(StackInput { nodes_affinity_policy: "near", ..input(&none) }), "nodes_affinity_policy");
+    let overlap = labels(&[("fixed_subnet_cidr", "10.100.8.0/24")]);
+    assert_eq!(refused(input(&overlap)), "flannel_network_cidr");
+}

@@ -1,0 +1,105 @@
+//! Everything a stack is rendered from, as plain values that were looked up before.
+//!
+//! Holds key material by reference only and has no `Debug`, so that none of it reaches a log.
+
+use model::json::Labels;
+
+/// What the nodes' image understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distro {
+    /// Ignition.
+    FedoraCoreos,
+    /// cloud-init.
+    Ubuntu,
+}
+
+/// A cluster, as far as its stack is concerned.
+pub(crate) struct StackInput<'a> {
+    pub cluster_uuid: &'a str,
+    pub cluster_name: &'a str,
+    pub project_id: &'a str,
+    pub distro: Distro,
+    pub ssh_key_name: Option<&'a str>,
+    pub external_network: &'a str,
+    /// An existing network; it needs its subnet too.
+    pub fixed_network: Option<&'a str>,
+    pub fixed_subnet: Option<&'a str>,
+    pub dns_nameservers: Vec<String>,
+    pub master_image: &'a str,
+    pub worker_image: &'a str,
+    pub master_flavor: &'a str,
+    pub worker_flavor: &'a str,
+    pub masters: u32,
+    pub workers: u32,
+    pub master_lb_enabled: bool,
+    pub floating_ip_enabled: bool,
+    pub docker_volume_size: Option<u32>,
+    pub http_proxy: Option<&'a str>,
+    pub https_proxy: Option<&'a str>,
+    pub no_proxy: Option<&'a str>,
+    pub insecure_registry: Option<&'a str>,
+    pub network_driver: &'a str,
+    pub tls_disabled: bool,
+    pub labels: &'a Labels,
+    pub nodes_affinity_policy: &'a str,
+    pub timeout_minutes: u32,
+    pub kubernetes: Pki<'a>,
+}
+
+/// What the control plane signs and is known by; PEM unless said otherwise.
+pub(crate) struct Pki<'a> {
+    pub ca_cert: &'a str,
+    pub ca_key: &'a str,
+    pub etcd_ca_cert: &'a str,
+    pub etcd_ca_key: &'a str,
+    pub front_proxy_ca_cert: &'a str,
+    pub front_proxy_ca_key: &'a str,
+    pub sa_key_pem: &'a str,
+    pub sa_pub_pem: &'a str,
+    /// SHA-256 of the CA's subject public key info, hex.
+    pub ca_public_key_hash: &'a str,
+}
+
+/// How much of a cluster's name goes into the name of its stack; node names, which must fit into a DNS label, grow from it.
+const NAME_PART: usize = 30;
+
+/// The name of a cluster's stack. The same for every attempt, so that a stack whose creation was answered to nobody is found again.
+pub(crate) fn stack_name(cluster_name: &str, cluster_uuid: &str) -> String {
+    let cut = cluster_name.chars().take(NAME_PART).filter_map(|c| match c {
+        'a'..='z' | '0'..='9' | '-' => Some(c),
+        'A'..='Z' => Some(c.to_ascii_lowercase()),
+        '_' | '.' => Some('-'),
+        _ => None,
+    });
+    let cut: String = cut.collect();
+    let cut = cut.trim_matches('-');
+    let letter_first = cut.starts_with(|c: char| c.is_ascii_lowercase());
+    let unique = cluster_uuid.chars().filter(char::is_ascii_alphanumeric).take(12).collect::<String>().to_ascii_lowercase();
+    match (letter_first, cut) {
+        (true, cut) => format!("{cut}-{unique}"),
+        (false, "") => format!("k8s-{unique}"),
+        (false, cut) => format!("k8s-{cut}-{unique}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stack_name;
+
+    #[test]
+    fn a_stack_name_starts_with_a_letter_and_fits_into_a_host_name() {
+        let uuid = "7d1B2c3e-4f50-4617-8283-94a5b6c7d8e9";
+        for (name, want) in [
+            ("prod", "prod-7d1b2c3e4f50"),
+            ("My_Cluster.one", "my-cluster-one-7d1b2c3e4f50"),
+            ("42", "k8s-42-7d1b2c3e4f50"),
+            ("", "k8s-7d1b2c3e4f50"),
+            ("ünï cödé", "ncd-7d1b2c3e4f50"),
+            ("a-", "a-7d1b2c3e4f50"),
+        ] {
+            assert_eq!(stack_name(name, uuid), want, "{name}");
+        }
+        let long = stack_name(&"9".repeat(242), uuid);
+        assert!(format!("{long}-master-999").len() <= 63, "{long}");
+    }
+}
