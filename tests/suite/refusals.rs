@@ -187,7 +187,7 @@ async fn a_bad_template_is_refused_and_nothing_is_written(
             "an ambiguous image",
             with("image_id", json!("twin")),
             409,
-            "uuid",
+            "twin",
         ),
         (
             "an image without distribution",

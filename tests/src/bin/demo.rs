@@ -19,6 +19,9 @@ use tests::{binaries, kubeconfig};
 /// The whole demo is meant to be over in a minute; a busy machine may take longer.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// Between two lines of progress.
+const BREATH: Duration = Duration::from_millis(900);
+
 #[derive(Parser)]
 #[command(about = "A cluster from nothing to CREATE_COMPLETE and back, on the embedded system")]
 struct Arguments {
@@ -175,10 +178,11 @@ async fn demo(arguments: &Arguments, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Prints each change of a cluster until its operation has ended; none when the cluster is gone.
+/// Prints how a cluster changes, about once in a second, until its operation has ended; none when the cluster is gone.
 async fn follow(user: &Client, cluster: &str) -> Result<Option<Value>> {
     let start = Instant::now();
     let mut printed = (String::new(), String::new());
+    let mut next = Duration::ZERO;
     wait::until("the operation to end", LIMIT, async || {
         let answer = user.get(&format!("/v1/clusters/{cluster}")).await?;
         if answer.status == 404 {
@@ -187,13 +191,11 @@ async fn follow(user: &Client, cluster: &str) -> Result<Option<Value>> {
         }
         let body = answer.expect(200)?.body;
         let now = (text(&body, "status"), text(&body, "status_reason"));
-        if now != printed {
-            println!(
-                "    {:5.1} s  {:<18}  {}",
-                start.elapsed().as_secs_f64(),
-                now.0,
-                short(&now.1)
-            );
+        let is_due = start.elapsed() >= next || now.0 != printed.0;
+        if now != printed && is_due {
+            let elapsed = start.elapsed().as_secs_f64();
+            println!("    {elapsed:5.1} s  {:<18}  {}", now.0, short(&now.1));
+            next = start.elapsed() + BREATH;
             printed = now.clone();
         }
         Ok(if now.0.ends_with("_IN_PROGRESS") {
@@ -205,10 +207,12 @@ async fn follow(user: &Client, cluster: &str) -> Result<Option<Value>> {
     .await
 }
 
-fn short(text: &str) -> String {
-    match text.char_indices().nth(100) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+/// Without the stack's name, which says nothing here, and no wider than a terminal.
+fn short(reason: &str) -> String {
+    let reason = reason.split(" of stack ").next().unwrap_or_default();
+    match reason.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &reason[..end]),
+        None => reason.to_owned(),
     }
 }
 
