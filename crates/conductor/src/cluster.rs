@@ -6,7 +6,8 @@ pub(crate) mod delete;
 use model::cluster::{Cluster, ClusterChange};
 use model::nodegroup::Nodegroup;
 use model::operation::Progress;
-use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, operation, template};
+use model::resource::ResourceKind;
+use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, operation, resource, template};
 use model::template::ClusterTemplate;
 
 use crate::context::Context;
@@ -20,6 +21,8 @@ pub(crate) struct Rows {
     pub groups: Vec<Nodegroup>,
     /// None when the template's row is missing (upstream's old databases have such clusters).
     pub template: Option<ClusterTemplate>,
+    /// Whether a stack was made, or may have been: its id is known, or the intention to make it is recorded.
+    pub may_have_stack: bool,
 }
 
 /// Reads the rows; none when the cluster is gone.
@@ -31,7 +34,9 @@ pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Option<Rows>, Stor
             let groups = nodegroup::of_cluster(conn, &id).await?;
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
             let template = template::by_ids(conn, &[&reference]).await?.pop();
-            Ok(Some(Rows { cluster, groups, template }))
+            let recorded = resource::of_cluster(conn, &id).await?.iter().any(|r| r.kind == ResourceKind::Stack.as_str());
+            let may_have_stack = recorded || cluster.stack_id.is_some();
+            Ok(Some(Rows { cluster, groups, template, may_have_stack }))
         })
         .await
 }

@@ -157,9 +157,11 @@ pub(crate) async fn for_delete(cx: &Context, work: &Work, cluster: &Cluster) -> 
 }
 
 /// Removes trust and trustee, and forgets both in the row. What is not there any more is no error.
-pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster, session: &Session) -> Result<(), Failure> {
+///
+/// A trust can be removed by its trustor only, whom the trust itself impersonates; what it carried ends with it.
+pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let id = cluster.cluster_id();
-    if let Some(trust) = &cluster.trust_id {
+    if let (Some(trust), Some(session)) = (&cluster.trust_id, trusted(cx, work, cluster)) {
         let progress = Progress { step: "trust", waiting_for: Some("the removal of the Keystone trust".into()), ..Progress::default() };
         work.guard(cx, &progress).await?;
         match session.keystone().delete_trust(trust).await {

@@ -33,7 +33,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
     let session = credentials::trusted(cx, work, &rows.cluster)
         .ok_or_else(|| Failure::fail(OutcomeCode::Internal, "the cluster's trust is incomplete"))?;
-    let Rows { cluster, groups, template: Some(template) } = &rows else {
+    let Rows { cluster, groups, template: Some(template), .. } = &rows else {
         return Err(Failure::fail(OutcomeCode::Invalid, "the cluster's template is gone"));
     };
     let target = Target { cluster, groups, template, session: &session };

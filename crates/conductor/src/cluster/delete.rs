@@ -29,9 +29,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
     let cluster = &rows.cluster;
-    // Without a trust no stack was ever made, or it was seen to be gone by an attempt that did not live to settle (see `stack_is_gone`).
-    if cluster.stack_id.is_none() && cluster.trust_id.is_none() {
-        return remove(cx, work, &rows, None).await;
+    // No stack was ever made, or it was seen to be gone by an attempt that did not live to settle: nothing to ask the cloud, which the
+    // trust that this attempt may have removed could not do any more.
+    if !rows.may_have_stack {
+        return remove(cx, work, &rows).await;
     }
     let session = credentials::for_delete(cx, work, cluster).await?;
     let observed = driver::observe_stack(cluster, &session).await?;
@@ -51,14 +52,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         }
         DeleteStep::Finish => {
             stack_is_gone(cx, work, &rows).await?;
-            remove(cx, work, &rows, Some(&session)).await
+            remove(cx, work, &rows).await
         }
         DeleteStep::Fail { reason } => Err(Failure::fail(OutcomeCode::Cloud, reason)),
     }
 }
 
-/// Records that there is no stack any more, before the trust goes: an attempt that finds neither in the row need not ask the cloud, which
-/// it could not do without a trust.
+/// Records that there is no stack any more, before the trust goes.
 async fn stack_is_gone(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
     let progress = Progress { step: "stack gone", ..Progress::default() };
     let change = ClusterChange { stack_id: Some(None), ..ClusterChange::default() };
@@ -98,8 +98,8 @@ async fn ask(cx: &Context, work: &Work, rows: &Rows, seen: &Seen) -> Result<(), 
 }
 
 /// The stack is gone: remove what else was made, then the rows.
-async fn remove(cx: &Context, work: &Work, rows: &Rows, session: Option<&provider_clients::Session>) -> Result<Turn, Failure> {
-    credentials::remove(cx, work, &rows.cluster, session.unwrap_or(&cx.trustee_admin)).await?;
+async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
+    credentials::remove(cx, work, &rows.cluster).await?;
     let id = rows.cluster.cluster_id();
     let pairs = rows.cluster.keypair_refs();
     let (id, pairs) = (&id, &pairs);

@@ -212,7 +212,7 @@ fn mysql_options(
 
 async fn establish_sqlite(path: String) -> diesel::ConnectionResult<Sqlite> {
     let mut conn = Sqlite::establish(&path).await?;
-    conn.batch_execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=5000; PRAGMA foreign_keys=ON;")
+    conn.batch_execute("PRAGMA busy_timeout=5000; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
         .await
         .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
     Ok(conn)

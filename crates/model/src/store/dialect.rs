@@ -55,3 +55,8 @@ pub(super) async fn count_tables(conn: &mut Conn, names: &[&str]) -> Result<i64,
     };
     Ok(row.got.unwrap_or(0))
 }
+
+/// Whether a failed migration failed because another process was making the same one (SQLite only: MariaDB's lock keeps them apart).
+pub(super) fn is_lost_race(reason: &str) -> bool {
+    reason.contains("database is locked") || reason.contains("UNIQUE constraint failed: __diesel_schema_migrations")
+}

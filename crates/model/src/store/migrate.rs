@@ -3,6 +3,8 @@
 //! Upstream's revision in `alembic_version` is never changed: a foreign revision there breaks every later start of upstream. Our own
 //! migrations keep their book in a table of the migration library.
 
+use std::time::Duration;
+
 use diesel::migration::MigrationSource;
 use diesel::mysql::Mysql;
 use diesel::prelude::*;
@@ -21,6 +23,9 @@ const SQLITE: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
 /// The revision that upstream 18.x to 22.x knows as its newest; the one this program works on.
 pub const UPSTREAM_HEAD: &str = "c0f832afc4fd";
 
+/// Tries of an upgrade that another process overtook.
+const TRIES: u64 = 10;
+
 /// How long one container waits for another that is changing the schema.
 const LOCK_SECONDS: u32 = 300;
 
@@ -29,6 +34,23 @@ const LOCK_SECONDS: u32 = 300;
 /// # Errors
 /// [`StoreError::Schema`] when the database is at a revision of upstream that this program cannot adopt, or is locked for too long.
 pub async fn upgrade(store: &Store) -> Result<Vec<String>, StoreError> {
+    let mut tries = 1;
+    loop {
+        match upgrade_once(store).await {
+            // SQLite has no named locks: of several processes at once one wins, and the others find its work done when they look again.
+            Err(StoreError::Schema(reason) | StoreError::Unavailable(reason) | StoreError::Busy(reason))
+                if tries < TRIES && dialect::is_lost_race(&reason) =>
+            {
+                tracing::debug!(reason, "another process changes the schema");
+                tokio::time::sleep(Duration::from_millis(200 * tries)).await;
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn upgrade_once(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut conn = store.db.get().await?;
     if !dialect::lock_schema(&mut conn, LOCK_SECONDS).await? {
         return Err(StoreError::Schema(format!("another process has been changing the schema for {LOCK_SECONDS} s")));
