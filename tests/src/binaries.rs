@@ -12,10 +12,7 @@ use anyhow::{Context, Result, bail};
 pub fn program(name: &str) -> Result<PathBuf> {
     let path = folder()?.join(name);
     if !path.is_file() {
-        bail!(
-            "{} does not exist: build it first (`cargo build -p server --bins`), or set MAGNUM_BIN_DIR",
-            path.display()
-        );
+        bail!("{} does not exist: build it first (`cargo build -p server --bins`), or set MAGNUM_BIN_DIR", path.display());
     }
     Ok(path)
 }
@@ -27,10 +24,6 @@ fn folder() -> Result<PathBuf> {
     let this = env::current_exe().context("find this program")?;
     let folder = this.parent().context("this program has no folder")?;
     // Test executables are one folder deeper.
-    let folder = if folder.ends_with("deps") {
-        folder.parent().unwrap_or(folder)
-    } else {
-        folder
-    };
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
     Ok(Path::new(folder).to_owned())
 }

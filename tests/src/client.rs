@@ -18,11 +18,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 pub fn http() -> Result<reqwest::Client> {
     // Another part of this process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .timeout(LIMIT)
-        .no_proxy()
-        .build()
-        .context("make an HTTP client")
+    reqwest::Client::builder().timeout(LIMIT).no_proxy().build().context("make an HTTP client")
 }
 
 /// Somebody who talks to the API, or to several API processes in turn.
@@ -48,21 +44,12 @@ pub struct Answer {
 impl Client {
     /// Somebody with this token; requests go to the addresses in turn.
     pub fn new(http: reqwest::Client, bases: &[String], token: Option<&str>) -> Self {
-        Self {
-            http,
-            bases: bases.into(),
-            turn: Arc::default(),
-            token: token.map(str::to_owned),
-            microversion: None,
-        }
+        Self { http, bases: bases.into(), turn: Arc::default(), token: token.map(str::to_owned), microversion: None }
     }
 
     /// The same, asking for a microversion.
     pub fn at(&self, microversion: &str) -> Self {
-        Self {
-            microversion: Some(microversion.to_owned()),
-            ..self.clone()
-        }
+        Self { microversion: Some(microversion.to_owned()), ..self.clone() }
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
@@ -86,40 +73,21 @@ impl Client {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let base = &self.bases[turn % self.bases.len()];
         let url = format!("{base}{path}");
-        let mut request = self
-            .http
-            .request(method.clone(), &url)
-            .header("Accept", "application/json");
+        let mut request = self.http.request(method.clone(), &url).header("Accept", "application/json");
         if let Some(token) = &self.token {
             request = request.header("X-Auth-Token", token);
         }
         if let Some(microversion) = &self.microversion {
-            request = request.header(
-                "OpenStack-API-Version",
-                format!("container-infra {microversion}"),
-            );
+            request = request.header("OpenStack-API-Version", format!("container-infra {microversion}"));
         }
         if let Some(body) = body {
-            request = request
-                .header("Content-Type", "application/json")
-                .body(body);
+            request = request.header("Content-Type", "application/json").body(body);
         }
-        let response = request
-            .send()
-            .await
-            .with_context(|| format!("{method} {url}"))?;
+        let response = request.send().await.with_context(|| format!("{method} {url}"))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response
-            .text()
-            .await
-            .with_context(|| format!("the body of {method} {url}"))?;
+        let text = response.text().await.with_context(|| format!("the body of {method} {url}"))?;
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer {
-            status,
-            headers,
-            body,
-            text,
-        })
+        Ok(Answer { status, headers, body, text })
     }
 
     /// Makes a template that works in the simulated cloud; its uuid.
@@ -136,19 +104,13 @@ impl Client {
 
     /// Asks for a cluster's deletion.
     pub async fn delete_cluster(&self, cluster: &str) -> Result<()> {
-        self.delete(&format!("/v1/clusters/{cluster}"))
-            .await?
-            .expect(204)?;
+        self.delete(&format!("/v1/clusters/{cluster}")).await?.expect(204)?;
         Ok(())
     }
 
     /// The cluster as it is now.
     pub async fn cluster(&self, cluster: &str) -> Result<Value> {
-        Ok(self
-            .get(&format!("/v1/clusters/{cluster}"))
-            .await?
-            .expect(200)?
-            .body)
+        Ok(self.get(&format!("/v1/clusters/{cluster}")).await?.expect(200)?.body)
     }
 
     /// Waits until a cluster has this status; any final status but this one is an error at once.
@@ -161,10 +123,7 @@ impl Client {
             if status == wanted {
                 return Ok(Seen::Yes(body));
             }
-            ensure!(
-                status.ends_with("_IN_PROGRESS"),
-                "waited for {what}, which is {seen}"
-            );
+            ensure!(status.ends_with("_IN_PROGRESS"), "waited for {what}, which is {seen}");
             Ok(Seen::Instead(seen))
         })
         .await
@@ -180,10 +139,7 @@ impl Client {
             }
             let body = answer.expect(200)?.body;
             let seen = format!("{}: {}", body["status"], body["status_reason"]);
-            ensure!(
-                body["status"] == "DELETE_IN_PROGRESS",
-                "waited for {what}, which is {seen}"
-            );
+            ensure!(body["status"] == "DELETE_IN_PROGRESS", "waited for {what}, which is {seen}");
             Ok(Seen::Instead(seen))
         })
         .await
@@ -193,12 +149,7 @@ impl Client {
 impl Answer {
     /// Itself when it has this status, else an error that shows it.
     pub fn expect(self, status: u16) -> Result<Self> {
-        ensure!(
-            self.status == status,
-            "expected {status}, got {}: {}",
-            self.status,
-            self.text
-        );
+        ensure!(self.status == status, "expected {status}, got {}: {}", self.status, self.text);
         Ok(self)
     }
 
@@ -218,30 +169,19 @@ impl Answer {
             "not upstream's form of an error: {}",
             answer.text
         );
-        ensure!(
-            detail.to_lowercase().contains(&word.to_lowercase()),
-            "the message does not say {word:?}: {detail}"
-        );
-        ensure!(
-            answer.header("x-openstack-request-id").starts_with("req-"),
-            "the answer has no request id"
-        );
+        ensure!(detail.to_lowercase().contains(&word.to_lowercase()), "the message does not say {word:?}: {detail}");
+        ensure!(answer.header("x-openstack-request-id").starts_with("req-"), "the answer has no request id");
         Ok(answer)
     }
 
     /// A header's text; empty without that header.
     pub fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     fn uuid(&self) -> Result<String> {
         let uuid = self.body["uuid"].as_str();
-        Ok(uuid
-            .with_context(|| format!("no uuid in {}", self.text))?
-            .to_owned())
+        Ok(uuid.with_context(|| format!("no uuid in {}", self.text))?.to_owned())
     }
 }
 

@@ -12,12 +12,7 @@ pub struct Settings {
 
 /// What all services of a test share. Times are short, so that what is left to time is soon seen.
 pub fn shared(settings: &Settings) -> String {
-    let Settings {
-        database,
-        transport,
-        topic,
-        auth_url,
-    } = settings;
+    let Settings { database, transport, topic, auth_url } = settings;
     let login = format!(
         "auth_url = {auth_url}\nauth_type = password\nusername = magnum\npassword = service\nproject_name = service\n\
          user_domain_name = Default\nproject_domain_name = Default\n"
@@ -37,9 +32,7 @@ pub fn shared(settings: &Settings) -> String {
 
 /// What an API process has for itself.
 pub fn api(name: &str, port: u16, workers: usize) -> String {
-    format!(
-        "[DEFAULT]\nhost = {name}\n[api]\nhost = 127.0.0.1\nport = {port}\nworkers = {workers}\n"
-    )
+    format!("[DEFAULT]\nhost = {name}\n[api]\nhost = 127.0.0.1\nport = {port}\nworkers = {workers}\n")
 }
 
 /// What a conductor has for itself: services are told apart by their host.

@@ -11,25 +11,18 @@ use url::Url;
 use uuid::Uuid;
 
 /// Tables whose rows a refused request must leave as they are.
-const TABLES: [&str; 8] = [
-    "cluster",
-    "cluster_template",
-    "nodegroup",
-    "x509keypair",
-    "quotas",
-    "operation",
-    "operation_event",
-    "cloud_resource",
-];
+const TABLES: [&str; 8] =
+    ["cluster", "cluster_template", "nodegroup", "x509keypair", "quotas", "operation", "operation_event", "cloud_resource"];
 
 /// An address from the environment.
 ///
 /// # Errors
 /// When it is not set: a test that needs a server fails without one, it is not left out.
 pub fn needed(variable: &str) -> Result<String> {
-    env::var(variable).ok().filter(|text| !text.is_empty()).with_context(|| {
-        format!("{variable} is not set: this test needs a server; `cargo xtask test` starts it and sets the address")
-    })
+    env::var(variable)
+        .ok()
+        .filter(|text| !text.is_empty())
+        .with_context(|| format!("{variable} is not set: this test needs a server; `cargo xtask test` starts it and sets the address"))
 }
 
 /// One database.
@@ -43,15 +36,10 @@ impl Database {
     /// Makes an empty one on the server at this address (`mysql://user:password@host:port`).
     pub async fn create(server: &str) -> Result<Self> {
         let server = Url::parse(server).context("the address of MariaDB")?;
-        let database = Self {
-            server,
-            name: format!("t_{}", Uuid::new_v4().simple()),
-        };
+        let database = Self { server, name: format!("t_{}", Uuid::new_v4().simple()) };
         let sql = format!("CREATE DATABASE {} CHARACTER SET utf8mb4", database.name);
         let mut conn = database.connect(None).await?;
-        conn.query_drop(sql)
-            .await
-            .context("create the test's database")?;
+        conn.query_drop(sql).await.context("create the test's database")?;
         conn.disconnect().await?;
         Ok(database)
     }
@@ -59,9 +47,7 @@ impl Database {
     /// Removes it.
     pub async fn drop(&self) -> Result<()> {
         let mut conn = self.connect(None).await?;
-        conn.query_drop(format!("DROP DATABASE {}", self.name))
-            .await
-            .context("drop the test's database")?;
+        conn.query_drop(format!("DROP DATABASE {}", self.name)).await.context("drop the test's database")?;
         Ok(conn.disconnect().await?)
     }
 
@@ -98,10 +84,7 @@ impl Database {
 
     /// How many rows each table has.
     pub async fn counts(&self) -> Result<BTreeMap<String, i64>> {
-        let each: Vec<String> = TABLES
-            .iter()
-            .map(|table| format!("SELECT '{table}', COUNT(*) FROM `{table}`"))
-            .collect();
+        let each: Vec<String> = TABLES.iter().map(|table| format!("SELECT '{table}', COUNT(*) FROM `{table}`")).collect();
         let rows: Vec<(String, i64)> = self.rows(&each.join(" UNION ALL ")).await?;
         Ok(rows.into_iter().collect())
     }

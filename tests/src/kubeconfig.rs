@@ -38,10 +38,7 @@ pub fn request() -> Result<(PKey<Private>, String)> {
 /// Asks the API for everything an administrator of the cluster needs.
 pub async fn access(client: &Client, cluster: &str) -> Result<Access> {
     let shown = client.cluster(cluster).await?;
-    let ca = client
-        .get(&format!("/v1/certificates/{cluster}"))
-        .await?
-        .expect(200)?;
+    let ca = client.get(&format!("/v1/certificates/{cluster}")).await?.expect(200)?;
     let (key, csr) = request()?;
     let body = json!({"cluster_uuid": cluster, "csr": csr});
     let signed = client.post("/v1/certificates", &body).await?.expect(201)?;

@@ -75,12 +75,7 @@ pub async fn run<C: Connection>(connections: Vec<C>, time: Duration) -> Result<O
             })
         })
         .collect();
-    let mut outcome = Outcome {
-        times: Vec::new(),
-        errors: 0,
-        elapsed: Duration::ZERO,
-        first_error: None,
-    };
+    let mut outcome = Outcome { times: Vec::new(), errors: 0, elapsed: Duration::ZERO, first_error: None };
     for task in tasks {
         let (times, errors, first) = task.await.context("a connection panicked")?;
         outcome.times.extend(times);
@@ -104,13 +99,7 @@ pub struct Http {
 impl Http {
     /// `address` is `host:port`; `wanted` the status that counts as an answer.
     pub fn new(address: &str, request: &Request<'_>, wanted: u16) -> Self {
-        Self {
-            address: address.to_owned(),
-            request: request.bytes(address),
-            wanted,
-            stream: None,
-            buffer: Vec::with_capacity(64 * 1024),
-        }
+        Self { address: address.to_owned(), request: request.bytes(address), wanted, stream: None, buffer: Vec::with_capacity(64 * 1024) }
     }
 
     async fn exchange(&mut self) -> Result<()> {
@@ -125,20 +114,14 @@ impl Http {
         stream.write_all(&self.request).await.context("send")?;
         self.buffer.clear();
         let head = loop {
-            ensure!(
-                stream.read_buf(&mut self.buffer).await.context("receive")? > 0,
-                "connection closed"
-            );
+            ensure!(stream.read_buf(&mut self.buffer).await.context("receive")? > 0, "connection closed");
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
                 break end + 4;
             }
         };
         let (status, length) = parse(&self.buffer[..head])?;
         while self.buffer.len() < head + length {
-            ensure!(
-                stream.read_buf(&mut self.buffer).await.context("receive")? > 0,
-                "connection closed"
-            );
+            ensure!(stream.read_buf(&mut self.buffer).await.context("receive")? > 0, "connection closed");
         }
         if status != self.wanted {
             let body = String::from_utf8_lossy(&self.buffer[head..]).into_owned();
@@ -168,22 +151,13 @@ pub struct Request<'a> {
 
 impl Request<'_> {
     fn bytes(&self, host: &str) -> Vec<u8> {
-        let Self {
-            method,
-            path,
-            token,
-            body,
-        } = self;
-        let mut text =
-            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n");
+        let Self { method, path, token, body } = self;
+        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n");
         if let Some(token) = token {
             text += &format!("X-Auth-Token: {token}\r\n");
         }
         if let Some(body) = body {
-            text += &format!(
-                "Content-Type: application/json\r\nContent-Length: {}\r\n",
-                body.len()
-            );
+            text += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         }
         text += "\r\n";
         text += body.unwrap_or_default();
@@ -192,26 +166,19 @@ impl Request<'_> {
 }
 
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len())
-        .position(|window| window == wanted)
+    text.windows(wanted.len()).position(|window| window == wanted)
 }
 
 /// Status and length of the body.
 fn parse(head: &[u8]) -> Result<(u16, usize)> {
     let text = std::str::from_utf8(head).context("the head is no text")?;
     let mut lines = text.split("\r\n");
-    let status = lines
-        .next()
-        .and_then(|line| line.split(' ').nth(1))
-        .and_then(|word| word.parse().ok());
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|word| word.parse().ok());
     let length = lines
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
         .and_then(|(_, value)| value.trim().parse().ok());
-    Ok((
-        status.context("no status")?,
-        length.context("an answer without length")?,
-    ))
+    Ok((status.context("no status")?, length.context("an answer without length")?))
 }
 
 #[cfg(test)]

@@ -26,40 +26,22 @@ impl Process {
     pub fn start(name: &str, command: &mut Command, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let out = File::create(&log).with_context(|| format!("create {}", log.display()))?;
-        command
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().context("share the log")?)
-            .stderr(out);
+        command.stdin(Stdio::null()).stdout(out.try_clone().context("share the log")?).stderr(out);
         Self::spawn(name, command, log)
     }
 
     /// Starts a program whose standard output is read by others: it goes to `<folder>/<name>.out`.
-    pub fn start_with_output(
-        name: &str,
-        command: &mut Command,
-        folder: &Path,
-    ) -> Result<(Self, PathBuf)> {
+    pub fn start_with_output(name: &str, command: &mut Command, folder: &Path) -> Result<(Self, PathBuf)> {
         let log = folder.join(format!("{name}.log"));
         let output = folder.join(format!("{name}.out"));
-        let create =
-            |path: &Path| File::create(path).with_context(|| format!("create {}", path.display()));
-        command
-            .stdin(Stdio::null())
-            .stdout(create(&output)?)
-            .stderr(create(&log)?);
+        let create = |path: &Path| File::create(path).with_context(|| format!("create {}", path.display()));
+        command.stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&log)?);
         Ok((Self::spawn(name, command, log)?, output))
     }
 
     fn spawn(name: &str, command: &mut Command, log: PathBuf) -> Result<Self> {
-        let child = command
-            .spawn()
-            .with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
-        Ok(Self {
-            name: name.to_owned(),
-            child,
-            log,
-            ended_by_us: false,
-        })
+        let child = command.spawn().with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+        Ok(Self { name: name.to_owned(), child, log, ended_by_us: false })
     }
 
     /// What it is called in messages.
@@ -75,12 +57,8 @@ impl Process {
     /// Ends it as a power cut would (`kill -9`).
     pub fn kill(&mut self) -> Result<()> {
         self.ended_by_us = true;
-        self.child
-            .kill()
-            .with_context(|| format!("kill {}", self.name))?;
-        self.child
-            .wait()
-            .with_context(|| format!("wait for {}", self.name))?;
+        self.child.kill().with_context(|| format!("kill {}", self.name))?;
+        self.child.wait().with_context(|| format!("wait for {}", self.name))?;
         Ok(())
     }
 
@@ -88,10 +66,7 @@ impl Process {
     pub fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.ended_by_us = true;
         // The shell's own kill: no package is needed for it.
-        Command::new("sh")
-            .args(["-c", "kill -s TERM \"$1\"", "sh", &self.pid().to_string()])
-            .status()
-            .context("send SIGTERM")?;
+        Command::new("sh").args(["-c", "kill -s TERM \"$1\"", "sh", &self.pid().to_string()]).status().context("send SIGTERM")?;
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -99,11 +74,7 @@ impl Process {
             }
             if Instant::now() > deadline {
                 self.kill()?;
-                anyhow::bail!(
-                    "{} did not end within {} s of SIGTERM",
-                    self.name,
-                    limit.as_secs()
-                );
+                anyhow::bail!("{} did not end within {} s of SIGTERM", self.name, limit.as_secs());
             }
             thread::sleep(Duration::from_millis(10));
         }

@@ -30,11 +30,7 @@ impl PrivateServer {
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .tempdir()
             .context("make a folder")?;
-        let server = Self {
-            xtask,
-            kind,
-            folder,
-        };
+        let server = Self { xtask, kind, folder };
         server.command("up").await?;
         Ok(server)
     }
@@ -44,10 +40,7 @@ impl PrivateServer {
         let path = self.folder.path().join("env");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         let address = text.lines().find_map(|line| line.split_once('='));
-        Ok(address
-            .context("the env file names no server")?
-            .1
-            .to_owned())
+        Ok(address.context("the env file names no server")?.1.to_owned())
     }
 
     /// Stops it; the data stays.
@@ -61,15 +54,9 @@ impl PrivateServer {
     }
 
     async fn command(&self, verb: &str) -> Result<()> {
-        let output = command(&self.xtask, verb, self.kind, self.folder.path())
-            .output()
-            .await?;
+        let output = command(&self.xtask, verb, self.kind, self.folder.path()).output().await?;
         if !output.status.success() {
-            bail!(
-                "xtask servers {verb} {}: {}",
-                self.kind,
-                String::from_utf8_lossy(&output.stderr)
-            );
+            bail!("xtask servers {verb} {}: {}", self.kind, String::from_utf8_lossy(&output.stderr));
         }
         Ok(())
     }
@@ -77,20 +64,14 @@ impl PrivateServer {
 
 fn command(xtask: &Path, verb: &str, kind: &str, folder: &Path) -> Command {
     let mut command = Command::new(xtask);
-    command
-        .args(["servers", verb, "--dir"])
-        .arg(folder)
-        .arg(kind);
+    command.args(["servers", verb, "--dir"]).arg(folder).arg(kind);
     command
 }
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
         let mut command = std::process::Command::new(&self.xtask);
-        command
-            .args(["servers", "down", "--dir"])
-            .arg(self.folder.path())
-            .arg(self.kind);
+        command.args(["servers", "down", "--dir"]).arg(self.folder.path()).arg(self.kind);
         if !command.status().is_ok_and(|status| status.success()) {
             eprintln!("failed to stop the private {}", self.kind);
         }

@@ -11,11 +11,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When the deadline passes; the text says what was waited for and, if `look` says so, what was seen last.
-pub async fn until<T>(
-    what: &str,
-    patience: Duration,
-    mut look: impl AsyncFnMut() -> Result<Seen<T>>,
-) -> Result<T> {
+pub async fn until<T>(what: &str, patience: Duration, mut look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
         let instead = match look().await? {
@@ -23,10 +19,7 @@ pub async fn until<T>(
             Seen::Instead(text) => text,
         };
         if start.elapsed() > patience {
-            bail!(
-                "waited {} s for {what}; last seen: {instead}",
-                patience.as_secs()
-            );
+            bail!("waited {} s for {what}; last seen: {instead}", patience.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(40)).await;
     }
@@ -53,10 +46,6 @@ impl<T> Seen<T> {
 impl Seen<()> {
     /// Whether it holds.
     pub fn when(holds: bool, otherwise: impl FnOnce() -> String) -> Self {
-        if holds {
-            Self::Yes(())
-        } else {
-            Self::Instead(otherwise())
-        }
+        if holds { Self::Yes(()) } else { Self::Instead(otherwise()) }
     }
 }

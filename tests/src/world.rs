@@ -51,13 +51,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            stack: Duration::from_millis(600),
-            apis: 2,
-            conductors: 3,
-            mysql: None,
-            amqp: None,
-        }
+        Self { stack: Duration::from_millis(600), apis: 2, conductors: 3, mysql: None, amqp: None }
     }
 }
 
@@ -82,13 +76,10 @@ impl World {
     /// Starts everything and waits until the API answers.
     pub async fn start(mix: Mix, options: Options) -> Result<Self> {
         let http = client::http()?;
-        let simulator = Simulator::start(CloudOptions {
-            stack_duration: options.stack,
-            delete_duration: options.stack / 2,
-            ..CloudOptions::default()
-        })
-        .await
-        .context("start the simulated cloud")?;
+        let simulator =
+            Simulator::start(CloudOptions { stack_duration: options.stack, delete_duration: options.stack / 2, ..CloudOptions::default() })
+                .await
+                .context("start the simulated cloud")?;
         let mut world = Self {
             cloud: simulator.cloud(),
             auth_url: simulator.auth_url(),
@@ -139,9 +130,7 @@ impl World {
 
     /// Whether there are rows that can be looked at with SQL.
     pub fn database(&self) -> Result<&Database> {
-        self.database
-            .as_ref()
-            .context("the embedded mix has no MariaDB")
+        self.database.as_ref().context("the embedded mix has no MariaDB")
     }
 
     /// What is stored, as numbers: a refused request must not change them.
@@ -152,11 +141,7 @@ impl World {
         let admin = self.user("admin", "admin");
         let mut counts = BTreeMap::new();
         for collection in ["clusters", "clustertemplates"] {
-            let body = admin
-                .get(&format!("/v1/{collection}"))
-                .await?
-                .expect(200)?
-                .body;
+            let body = admin.get(&format!("/v1/{collection}")).await?.expect(200)?.body;
             let count = body[collection].as_array().map_or(0, Vec::len);
             counts.insert(collection.to_owned(), i64::try_from(count)?);
         }
@@ -167,14 +152,9 @@ impl World {
     /// Waits until a conductor process holds the cluster's operation; its pid.
     pub async fn owner(&self, cluster: &str) -> Result<u32> {
         let database = self.database()?;
-        let sql = format!(
-            "SELECT owner FROM operation WHERE cluster_uuid = '{cluster}' AND finished_ms IS NULL AND owner IS NOT NULL"
-        );
+        let sql = format!("SELECT owner FROM operation WHERE cluster_uuid = '{cluster}' AND finished_ms IS NULL AND owner IS NOT NULL");
         let owner = wait::until("a conductor to claim the operation", PATIENCE, async || {
-            Ok(Seen::from_option(
-                database.rows::<String>(&sql).await?.pop(),
-                "no owner",
-            ))
+            Ok(Seen::from_option(database.rows::<String>(&sql).await?.pop(), "no owner"))
         })
         .await?;
         // host:pid:random
@@ -184,32 +164,20 @@ impl World {
 
     /// `kill -9` of a process of this world.
     pub fn kill(&mut self, pid: u32) -> Result<()> {
-        let process = self
-            .processes
-            .iter_mut()
-            .find(|process| process.pid() == pid);
-        process
-            .with_context(|| format!("no process {pid} in this world"))?
-            .kill()
+        let process = self.processes.iter_mut().find(|process| process.pid() == pid);
+        process.with_context(|| format!("no process {pid} in this world"))?.kill()
     }
 
     /// `kill -9` of all processes whose name begins so.
     pub fn kill_all(&mut self, name: &str) -> Result<()> {
-        let mut ours = self
-            .processes
-            .iter_mut()
-            .filter(|process| process.name().starts_with(name));
+        let mut ours = self.processes.iter_mut().filter(|process| process.name().starts_with(name));
         ours.try_for_each(Process::kill)
     }
 
     /// Stops all processes whose name begins so, as an operator would (SIGTERM).
     pub fn terminate(&mut self, name: &str) -> Result<Vec<ExitStatus>> {
-        let ours = self
-            .processes
-            .iter_mut()
-            .filter(|process| process.name().starts_with(name));
-        ours.map(|process| process.terminate(Duration::from_secs(20)))
-            .collect()
+        let ours = self.processes.iter_mut().filter(|process| process.name().starts_with(name));
+        ours.map(|process| process.terminate(Duration::from_secs(20))).collect()
     }
 
     /// Starts another conductor process.
@@ -239,10 +207,7 @@ impl World {
             for (name, value) in &stack.parameters {
                 let Some(text) = value.as_str() else { continue };
                 if text.contains("PRIVATE KEY") {
-                    let line = text
-                        .lines()
-                        .find(|line| !line.starts_with('-'))
-                        .unwrap_or_default();
+                    let line = text.lines().find(|line| !line.starts_with('-')).unwrap_or_default();
                     self.keep_secret(line, "a private key");
                 } else if name.contains("password") {
                     self.keep_secret(text, "a password");
@@ -256,10 +221,7 @@ impl World {
         wait::until("a stack", PATIENCE, async || {
             let mut stacks = self.cloud.stacks();
             ensure!(stacks.len() <= 1, "more than one stack: {stacks:?}");
-            Ok(Seen::from_option(
-                stacks.pop().map(|stack| stack.id),
-                "no stack",
-            ))
+            Ok(Seen::from_option(stacks.pop().map(|stack| stack.id), "no stack"))
         })
         .await
     }
@@ -293,12 +255,7 @@ impl Drop for World {
             return;
         }
         for process in &self.processes {
-            eprintln!(
-                "--- the end of the log of {} (pid {})\n{}",
-                process.name(),
-                process.pid(),
-                process.tail()
-            );
+            eprintln!("--- the end of the log of {} (pid {})\n{}", process.name(), process.pid(), process.tail());
         }
         eprintln!("--- the cloud: {:#?}", self.cloud.leftovers(None));
     }
@@ -321,14 +278,9 @@ mod tests {
 
     #[test]
     fn progress_is_read_from_a_status_reason() {
-        for (text, wanted) in [
-            (
-                "creating: 4 of 31 resources complete, waiting for stack x",
-                Some((4, 31)),
-            ),
-            ("trying again: one of us", None),
-            ("", None),
-        ] {
+        for (text, wanted) in
+            [("creating: 4 of 31 resources complete, waiting for stack x", Some((4, 31))), ("trying again: one of us", None), ("", None)]
+        {
             assert_eq!(progress(text), wanted, "{text}");
         }
     }

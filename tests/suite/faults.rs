@@ -14,11 +14,7 @@ fn error() -> How {
 
 /// The fault meets the first such call only.
 fn once(at: &str, how: How) -> Fault {
-    Fault {
-        at: at.to_owned(),
-        nth: 1,
-        how,
-    }
+    Fault { at: at.to_owned(), nth: 1, how }
 }
 
 #[rstest]
@@ -34,11 +30,7 @@ fn once(at: &str, how: How) -> Fault {
 #[case::trustee_made_answer_lost("keystone.user_create", How::AcceptThenLose)]
 #[case::trustee_401("keystone.user_create", How::Unauthorized)]
 #[tokio::test]
-async fn a_create_survives(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-    #[case] at: &str,
-    #[case] how: How,
-) -> Result<()> {
+async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -68,11 +60,7 @@ async fn a_create_survives(
 #[case::trustee_gone_answer_lost("keystone.user_delete", How::AcceptThenLose)]
 #[case::trustee_500("keystone.user_delete", error())]
 #[tokio::test]
-async fn a_delete_survives(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-    #[case] at: &str,
-    #[case] how: How,
-) -> Result<()> {
+async fn a_delete_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;

@@ -11,13 +11,8 @@ use tests::world::{Mix, Options, World, progress};
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_is_created_followed_shown_and_deleted(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
-    let options = Options {
-        stack: Duration::from_secs(3),
-        ..Options::default()
-    };
+async fn a_cluster_is_created_followed_shown_and_deleted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let options = Options { stack: Duration::from_secs(3), ..Options::default() };
     let world = World::start(mix, options).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -40,25 +35,14 @@ async fn a_cluster_is_created_followed_shown_and_deleted(
     })
     .await?;
     ensure!(told.len() >= 3, "progress told: {told:?}");
-    ensure!(
-        told.windows(2)
-            .all(|pair| pair[0].0 <= pair[1].0 && pair[1].0 <= pair[1].1),
-        "progress told: {told:?}"
-    );
+    ensure!(told.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[1].0 <= pair[1].1), "progress told: {told:?}");
 
     // Shown with what the stack made.
     let stacks = world.cloud.stacks();
     ensure!(stacks.len() == 1, "{stacks:?}");
     ensure!(complete["stack_id"] == stacks[0].id.as_str(), "{complete}");
-    ensure!(
-        stacks[0].parameters["cluster_uuid"] == cluster.as_str(),
-        "{:?}",
-        stacks[0].parameters.keys()
-    );
-    ensure!(
-        text(&complete, "api_address").starts_with("https://"),
-        "{complete}"
-    );
+    ensure!(stacks[0].parameters["cluster_uuid"] == cluster.as_str(), "{:?}", stacks[0].parameters.keys());
+    ensure!(text(&complete, "api_address").starts_with("https://"), "{complete}");
     for (key, count) in [("node_addresses", 2), ("master_addresses", 1)] {
         let addresses = complete[key].as_array().map_or(0, Vec::len);
         ensure!(addresses == count, "{key}: {complete}");
@@ -74,16 +58,9 @@ async fn a_cluster_is_created_followed_shown_and_deleted(
         ("project_id", json!(world.cloud.project_id("demo"))),
         ("create_timeout", json!(60)),
     ] {
-        ensure!(
-            complete[key] == wanted,
-            "{key} is {}, not {wanted}",
-            complete[key]
-        );
+        ensure!(complete[key] == wanted, "{key} is {}, not {wanted}", complete[key]);
     }
-    ensure!(
-        text(&complete, "coe_version").starts_with('v'),
-        "{complete}"
-    );
+    ensure!(text(&complete, "coe_version").starts_with('v'), "{complete}");
     ensure!(complete.get("faults").is_none(), "{complete}");
 
     // Found by name and in both lists.
@@ -94,79 +71,48 @@ async fn a_cluster_is_created_followed_shown_and_deleted(
         ensure!(list["clusters"][0]["uuid"] == cluster.as_str(), "{list}");
         ensure!(list["clusters"][0]["status"] == "CREATE_COMPLETE", "{list}");
     }
-    let others = world
-        .user("demo2", "demo2")
-        .get("/v1/clusters")
-        .await?
-        .expect(200)?
-        .body;
+    let others = world.user("demo2", "demo2").get("/v1/clusters").await?.expect(200)?.body;
     ensure!(others == json!({"clusters": []}), "{others}");
 
     // And gone, with everything it made.
     demo.delete_cluster(&cluster).await?;
     let leaving = demo.get(&format!("/v1/clusters/{cluster}")).await?;
-    ensure!(
-        leaving.status == 404 || leaving.body["status"] == "DELETE_IN_PROGRESS",
-        "{}",
-        leaving.text
-    );
+    ensure!(leaving.status == 404 || leaving.body["status"] == "DELETE_IN_PROGRESS", "{}", leaving.text);
     demo.wait_gone(&cluster, PATIENCE).await?;
     let list = demo.get("/v1/clusters").await?.expect(200)?.body;
     ensure!(list == json!({"clusters": []}), "{list}");
-    demo.get(&format!("/v1/certificates/{cluster}"))
-        .await?
-        .expect_error(404, &cluster)?;
-    ensure!(
-        world.cloud.calls("heat.stack_create") == 1,
-        "{} calls",
-        world.cloud.calls("heat.stack_create")
-    );
-    demo.delete(&format!("/v1/clustertemplates/{template}"))
-        .await?
-        .expect(204)?;
+    demo.get(&format!("/v1/certificates/{cluster}")).await?.expect_error(404, &cluster)?;
+    ensure!(world.cloud.calls("heat.stack_create") == 1, "{} calls", world.cloud.calls("heat.stack_create"));
+    demo.delete(&format!("/v1/clustertemplates/{template}")).await?.expect(204)?;
     world.finish().await
 }
 
 #[rstest]
 #[tokio::test]
-async fn an_accepted_cluster_is_readable_at_once_with_both_nodegroups(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn an_accepted_cluster_is_readable_at_once_with_both_nodegroups(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     let mut clusters = Vec::new();
     for number in 0..3 {
-        let cluster = demo
-            .create_cluster(&format!("c{number}"), &template)
-            .await?;
+        let cluster = demo.create_cluster(&format!("c{number}"), &template).await?;
         // The next request goes to the other API process.
         let body = demo.cluster(&cluster).await?;
         ensure!(text(&body, "status").starts_with("CREATE_"), "{body}");
-        ensure!(
-            body["master_count"] == 1 && body["node_count"] == 2,
-            "{body}"
-        );
+        ensure!(body["master_count"] == 1 && body["node_count"] == 2, "{body}");
         clusters.push(cluster);
     }
     for cluster in &clusters {
         demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
     }
-    let names: Vec<String> = world
-        .cloud
-        .stacks()
-        .iter()
-        .map(|stack| stack.name.clone())
-        .collect();
+    let names: Vec<String> = world.cloud.stacks().iter().map(|stack| stack.name.clone()).collect();
     ensure!(names.len() == 3, "{names:?}");
     world.finish().await
 }
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_can_be_deleted_while_it_is_created(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn a_cluster_can_be_deleted_while_it_is_created(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
@@ -184,9 +130,7 @@ async fn a_cluster_can_be_deleted_while_it_is_created(
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_can_be_deleted_before_anything_was_made(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn a_cluster_can_be_deleted_before_anything_was_made(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -198,9 +142,7 @@ async fn a_cluster_can_be_deleted_before_anything_was_made(
 
 #[rstest]
 #[tokio::test]
-async fn a_failed_stack_fails_the_cluster_with_the_clouds_own_reason(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn a_failed_stack_fails_the_cluster_with_the_clouds_own_reason(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
@@ -210,18 +152,10 @@ async fn a_failed_stack_fails_the_cluster_with_the_clouds_own_reason(
     world.progress_is_told(&demo, &cluster).await?;
     ensure!(world.cloud.fail_stack(&stack, "No valid host was found"));
     let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
-    ensure!(
-        text(&failed, "status_reason").contains("No valid host was found"),
-        "{failed}"
-    );
+    ensure!(text(&failed, "status_reason").contains("No valid host was found"), "{failed}");
     let faults = failed["faults"].as_object().map(|faults| faults.len());
     ensure!(faults == Some(2), "{failed}");
-    ensure!(
-        failed["faults"]
-            .to_string()
-            .contains("No valid host was found"),
-        "{failed}"
-    );
+    ensure!(failed["faults"].to_string().contains("No valid host was found"), "{failed}");
     // The list has no faults, and the stack can be deleted.
     let list = demo.get("/v1/clusters/detail").await?.expect(200)?.body;
     ensure!(list["clusters"][0].get("faults").is_none(), "{list}");

@@ -29,10 +29,7 @@ impl Place {
     async fn new(kind: Kind) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let (connection, database) = match kind {
-            Kind::Sqlite => (
-                format!("sqlite:///{}/magnum.sqlite", folder.path().display()),
-                None,
-            ),
+            Kind::Sqlite => (format!("sqlite:///{}/magnum.sqlite", folder.path().display()), None),
             Kind::MariaDb => {
                 let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
                 (database.connection(), Some(database))
@@ -40,11 +37,7 @@ impl Place {
         };
         let conf = folder.path().join("magnum.conf");
         std::fs::write(&conf, format!("[database]\nconnection = {connection}\n"))?;
-        Ok(Self {
-            conf,
-            database,
-            _folder: folder,
-        })
+        Ok(Self { conf, database, _folder: folder })
     }
 
     async fn finish(self) -> Result<()> {
@@ -63,11 +56,7 @@ fn command(conf: &Path, arguments: &[&str]) -> Result<Command> {
 
 /// Exit code and standard output.
 fn run(conf: &Path, arguments: &[&str]) -> Result<(i32, String)> {
-    read(
-        command(conf, arguments)?
-            .output()
-            .context("run magnum-db-manage")?,
-    )
+    read(command(conf, arguments)?.output().context("run magnum-db-manage")?)
 }
 
 fn read(output: Output) -> Result<(i32, String)> {
@@ -77,18 +66,11 @@ fn read(output: Output) -> Result<(i32, String)> {
 
 #[rstest]
 #[tokio::test]
-async fn a_database_is_upgraded_and_tells_its_revision(
-    #[values(Kind::Sqlite, Kind::MariaDb)] kind: Kind,
-) -> Result<()> {
+async fn a_database_is_upgraded_and_tells_its_revision(#[values(Kind::Sqlite, Kind::MariaDb)] kind: Kind) -> Result<()> {
     let place = Place::new(kind).await?;
     let version = |revision: &str| (0, format!("Current DB revision is {revision}"));
     ensure!(run(&place.conf, &["version"])? == version("None"));
-    for arguments in [
-        &["upgrade"][..],
-        &["upgrade"],
-        &["upgrade", "head"],
-        &["upgrade", HEAD],
-    ] {
+    for arguments in [&["upgrade"][..], &["upgrade"], &["upgrade", "head"], &["upgrade", HEAD]] {
         let (code, _) = run(&place.conf, arguments)?;
         ensure!(code == 0, "{arguments:?} ended with {code}");
         ensure!(run(&place.conf, &["version"])? == version(HEAD));
@@ -98,26 +80,15 @@ async fn a_database_is_upgraded_and_tells_its_revision(
 
 #[rstest]
 #[tokio::test]
-async fn several_upgrades_at_once_all_succeed(
-    #[values(Kind::Sqlite, Kind::MariaDb)] kind: Kind,
-) -> Result<()> {
+async fn several_upgrades_at_once_all_succeed(#[values(Kind::Sqlite, Kind::MariaDb)] kind: Kind) -> Result<()> {
     let place = Place::new(kind).await?;
     let mut running = Vec::new();
     for _ in 0..4 {
-        running.push(
-            command(&place.conf, &["upgrade"])?
-                .stderr(std::process::Stdio::piped())
-                .spawn()?,
-        );
+        running.push(command(&place.conf, &["upgrade"])?.stderr(std::process::Stdio::piped()).spawn()?);
     }
     for child in running {
         let output = child.wait_with_output()?;
-        ensure!(
-            output.status.success(),
-            "{}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        ensure!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     ensure!(run(&place.conf, &["version"])?.1.ends_with(HEAD));
     place.finish().await
@@ -126,19 +97,12 @@ async fn several_upgrades_at_once_all_succeed(
 #[tokio::test]
 async fn failures_have_upstreams_exit_codes() -> Result<()> {
     let place = Place::new(Kind::Sqlite).await?;
-    for (arguments, wanted) in [
-        (&[][..], 2),
-        (&["no-such-command"], 2),
-        (&["upgrade", "no-such-revision"], 1),
-    ] {
+    for (arguments, wanted) in [(&[][..], 2), (&["no-such-command"], 2), (&["upgrade", "no-such-revision"], 1)] {
         let (code, _) = run(&place.conf, arguments)?;
         ensure!(code == wanted, "{arguments:?} ended with {code}");
     }
     let nowhere = place.conf.with_file_name("nowhere.conf");
-    std::fs::write(
-        &nowhere,
-        "[database]\nconnection = mysql+pymysql://magnum:hunter2@127.0.0.1:1/magnum\nmax_retries = 0\n",
-    )?;
+    std::fs::write(&nowhere, "[database]\nconnection = mysql+pymysql://magnum:hunter2@127.0.0.1:1/magnum\nmax_retries = 0\n")?;
     for verb in ["upgrade", "version"] {
         let output = command(&nowhere, &[verb])?.output()?;
         ensure!(output.status.code() == Some(1), "{verb}: {}", output.status);

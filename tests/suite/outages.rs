@@ -12,21 +12,13 @@ use tests::world::{Mix, Options, World};
 
 /// Every call named so fails before it does anything.
 fn down(at: &str) -> Fault {
-    Fault {
-        at: at.to_owned(),
-        nth: 0,
-        how: How::Refuse,
-    }
+    Fault { at: at.to_owned(), nth: 0, how: How::Refuse }
 }
 
 #[tokio::test]
 async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<()> {
     let broker = PrivateServer::start("rabbitmq").await?;
-    let options = Options {
-        amqp: Some(broker.url()?),
-        stack: Duration::from_secs(3),
-        ..Options::default()
-    };
+    let options = Options { amqp: Some(broker.url()?), stack: Duration::from_secs(3), ..Options::default() };
     let world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -34,21 +26,13 @@ async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<
 
     let asked = Instant::now();
     let cluster = demo.create_cluster("blue", &template).await?;
-    ensure!(
-        asked.elapsed() < Duration::from_secs(3),
-        "the answer took {:?}",
-        asked.elapsed()
-    );
+    ensure!(asked.elapsed() < Duration::from_secs(3), "the answer took {:?}", asked.elapsed());
     ensure!(demo.cluster(&cluster).await?["status"] == "CREATE_IN_PROGRESS");
     // The table is the record of work: it is found within 10 s without any bell.
-    wait::until(
-        "a conductor to find the work",
-        Duration::from_secs(10),
-        async || {
-            let calls = world.cloud.calls("keystone.user_create");
-            Ok(Seen::when(calls > 0, || "nothing was done".to_owned()))
-        },
-    )
+    wait::until("a conductor to find the work", Duration::from_secs(10), async || {
+        let calls = world.cloud.calls("keystone.user_create");
+        Ok(Seen::when(calls > 0, || "nothing was done".to_owned()))
+    })
     .await?;
     broker.start_again().await?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
@@ -62,10 +46,7 @@ async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<
 #[tokio::test]
 async fn with_the_database_down_requests_are_refused_and_nothing_is_written() -> Result<()> {
     let server = PrivateServer::start("mariadb").await?;
-    let options = Options {
-        mysql: Some(server.url()?),
-        ..Options::default()
-    };
+    let options = Options { mysql: Some(server.url()?), ..Options::default() };
     let world = World::start(Mix::Distributed, options).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
@@ -75,18 +56,10 @@ async fn with_the_database_down_requests_are_refused_and_nothing_is_written() ->
     let before = world.counts().await?;
     server.stop().await?;
 
-    demo.get("/v1/clusters")
-        .await?
-        .expect_error(503, "database")?;
-    demo.post("/v1/clusters", &client::cluster("red", &template))
-        .await?
-        .expect_error(503, "database")?;
-    demo.post("/v1/clustertemplates", &client::template("other"))
-        .await?
-        .expect_error(503, "database")?;
-    demo.delete(&format!("/v1/clusters/{under_way}"))
-        .await?
-        .expect_error(503, "database")?;
+    demo.get("/v1/clusters").await?.expect_error(503, "database")?;
+    demo.post("/v1/clusters", &client::cluster("red", &template)).await?.expect_error(503, "database")?;
+    demo.post("/v1/clustertemplates", &client::template("other")).await?.expect_error(503, "database")?;
+    demo.delete(&format!("/v1/clusters/{under_way}")).await?.expect_error(503, "database")?;
     world.client(None).get("/").await?.expect(200)?;
 
     server.start_again().await?;
@@ -98,22 +71,16 @@ async fn with_the_database_down_requests_are_refused_and_nothing_is_written() ->
     let mut after = world.counts().await?;
     // A conductor may have taken the operation up again meanwhile, and noted it.
     let events = after.insert("operation_event".to_owned(), before["operation_event"]);
-    ensure!(
-        after == before && events >= before.get("operation_event").copied(),
-        "{after:?}, before {before:?}"
-    );
+    ensure!(after == before && events >= before.get("operation_event").copied(), "{after:?}, before {before:?}");
     world.cloud.hold_stacks(false);
-    demo.wait_for(&under_way, "CREATE_COMPLETE", PATIENCE)
-        .await?;
+    demo.wait_for(&under_way, "CREATE_COMPLETE", PATIENCE).await?;
     ensure!(world.cloud.calls("heat.stack_create") == 1);
     world.finish().await
 }
 
 #[rstest]
 #[tokio::test]
-async fn with_keystone_down_requests_are_refused_and_nothing_is_written(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn with_keystone_down_requests_are_refused_and_nothing_is_written(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -121,10 +88,7 @@ async fn with_keystone_down_requests_are_refused_and_nothing_is_written(
     let newcomer = world.demo();
     world.cloud.inject(down("keystone.any"));
     newcomer.get("/v1/clusters").await?.expect(503)?;
-    newcomer
-        .post("/v1/clusters", &client::cluster("blue", &template))
-        .await?
-        .expect(503)?;
+    newcomer.post("/v1/clusters", &client::cluster("blue", &template)).await?.expect(503)?;
     world.client(None).get("/").await?.expect(200)?;
     world.cloud.clear_faults();
     newcomer.get("/v1/clusters").await?.expect(200)?;
@@ -134,9 +98,7 @@ async fn with_keystone_down_requests_are_refused_and_nothing_is_written(
 
 #[rstest]
 #[tokio::test]
-async fn with_heat_down_a_cluster_waits_says_so_and_goes_on(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn with_heat_down_a_cluster_waits_says_so_and_goes_on(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -146,9 +108,7 @@ async fn with_heat_down_a_cluster_waits_says_so_and_goes_on(
         let body = demo.cluster(&cluster).await?;
         ensure!(body["status"] == "CREATE_IN_PROGRESS", "{body}");
         let reason = text(&body, "status_reason");
-        Ok(Seen::when(reason.to_lowercase().contains("heat"), || {
-            reason
-        }))
+        Ok(Seen::when(reason.to_lowercase().contains("heat"), || reason))
     })
     .await?;
     world.cloud.clear_faults();

@@ -21,35 +21,21 @@ async fn scene() -> Result<Scene> {
     let world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
-    Ok(Scene {
-        world,
-        demo,
-        template,
-    })
+    Ok(Scene { world, demo, template })
 }
 
 fn once(at: &str, how: How) -> Fault {
-    Fault {
-        at: at.to_owned(),
-        nth: 1,
-        how,
-    }
+    Fault { at: at.to_owned(), nth: 1, how }
 }
 
 /// Waits until a named call has been made.
 async fn called(world: &World, at: &str) -> Result<()> {
-    wait::until(at, PATIENCE, async || {
-        Ok(Seen::when(world.cloud.calls(at) > 0, || {
-            "no call".to_owned()
-        }))
-    })
-    .await
+    wait::until(at, PATIENCE, async || Ok(Seen::when(world.cloud.calls(at) > 0, || "no call".to_owned()))).await
 }
 
 /// The operation's stored stack id, and who took it.
 async fn stack_is_recorded(world: &World, cluster: &str) -> Result<bool> {
-    let sql =
-        format!("SELECT COUNT(*) FROM cluster WHERE uuid = '{cluster}' AND stack_id IS NOT NULL");
+    let sql = format!("SELECT COUNT(*) FROM cluster WHERE uuid = '{cluster}' AND stack_id IS NOT NULL");
     let rows: Vec<i64> = world.database()?.rows(&sql).await?;
     Ok(rows == [1])
 }
@@ -61,41 +47,22 @@ async fn another_finishes(scene: Scene, cluster: &str, killed: u32) -> Result<()
     world.keep_secrets_of_stacks();
     let stack = world.only_stack().await?;
     ensure!(complete["stack_id"] == stack.as_str(), "{complete}");
-    let events: Vec<(String, String)> = world
-        .database()?
-        .rows(&format!(
-            "SELECT kind, message FROM operation_event WHERE cluster_uuid = '{cluster}' ORDER BY id"
-        ))
-        .await?;
-    let taker = events
-        .iter()
-        .find(|(kind, _)| kind == "taken_over")
-        .map(|(_, owner)| owner);
+    let events: Vec<(String, String)> =
+        world.database()?.rows(&format!("SELECT kind, message FROM operation_event WHERE cluster_uuid = '{cluster}' ORDER BY id")).await?;
+    let taker = events.iter().find(|(kind, _)| kind == "taken_over").map(|(_, owner)| owner);
     let taker = taker.with_context(|| format!("nobody took over: {events:?}"))?;
-    ensure!(
-        !taker.contains(&format!(":{killed}:")),
-        "{taker} took over from itself"
-    );
+    ensure!(!taker.contains(&format!(":{killed}:")), "{taker} took over from itself");
     let asked = world.cloud.calls("heat.stack_create");
     ensure!(asked == 1, "{asked} stacks were asked for");
-    let users = world
-        .cloud
-        .leftovers(None)
-        .iter()
-        .filter(|line| line.starts_with("user "))
-        .count();
+    let users = world.cloud.leftovers(None).iter().filter(|line| line.starts_with("user ")).count();
     ensure!(users == 1, "{users} trustees");
     world.finish().await
 }
 
 #[tokio::test]
-async fn a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_by_another()
--> Result<()> {
+async fn a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_by_another() -> Result<()> {
     let mut scene = scene().await?;
-    scene
-        .world
-        .cloud
-        .inject(once("keystone.trust_create", How::Slow(FOR_EVER)));
+    scene.world.cloud.inject(once("keystone.trust_create", How::Slow(FOR_EVER)));
     let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
     called(&scene.world, "keystone.trust_create").await?;
     let owner = scene.world.owner(&cluster).await?;
@@ -105,15 +72,11 @@ async fn a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_
 }
 
 #[tokio::test]
-async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finished_by_another()
--> Result<()> {
+async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finished_by_another() -> Result<()> {
     let mut scene = scene().await?;
     scene.world.cloud.hold_stacks(true);
     // Heat makes the stack, its answer is lost, and the owner is held when it looks for what became of it.
-    scene
-        .world
-        .cloud
-        .inject(once("heat.stack_create", How::AcceptThenLose));
+    scene.world.cloud.inject(once("heat.stack_create", How::AcceptThenLose));
     let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
     let owner = scene.world.owner(&cluster).await?;
     wait::until("the stack", PATIENCE, async || {
@@ -124,10 +87,7 @@ async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finishe
         Ok(Seen::when(is_there, || "no stack".to_owned()))
     })
     .await?;
-    ensure!(
-        !stack_is_recorded(&scene.world, &cluster).await?,
-        "killed too late: the stack was recorded"
-    );
+    ensure!(!stack_is_recorded(&scene.world, &cluster).await?, "killed too late: the stack was recorded");
     scene.world.cloud.hold_stacks(false);
     another_finishes(scene, &cluster, owner).await
 }
@@ -147,11 +107,7 @@ async fn a_create_whose_conductor_is_killed_while_following_is_finished_by_anoth
 
 #[tokio::test]
 async fn a_delete_whose_conductor_is_killed_is_finished_by_another() -> Result<()> {
-    let Scene {
-        mut world,
-        demo,
-        template,
-    } = scene().await?;
+    let Scene { mut world, demo, template } = scene().await?;
     let cluster = demo.create_cluster("blue", &template).await?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
@@ -167,11 +123,7 @@ async fn a_delete_whose_conductor_is_killed_is_finished_by_another() -> Result<(
 
 #[tokio::test]
 async fn a_create_goes_on_with_a_new_conductor_when_all_were_killed() -> Result<()> {
-    let Scene {
-        mut world,
-        demo,
-        template,
-    } = scene().await?;
+    let Scene { mut world, demo, template } = scene().await?;
     world.cloud.hold_stacks(true);
     let cluster = demo.create_cluster("blue", &template).await?;
     world.progress_is_told(&demo, &cluster).await?;
@@ -185,23 +137,13 @@ async fn a_create_goes_on_with_a_new_conductor_when_all_were_killed() -> Result<
 
 #[tokio::test]
 async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result<()> {
-    let Scene {
-        mut world,
-        demo,
-        template,
-    } = scene().await?;
+    let Scene { mut world, demo, template } = scene().await?;
     world.cloud.hold_stacks(true);
     let cluster = demo.create_cluster("blue", &template).await?;
     world.progress_is_told(&demo, &cluster).await?;
     let stopped = world.terminate("conductor")?;
-    ensure!(
-        stopped.len() == 3 && stopped.iter().all(|status| status.success()),
-        "{stopped:?}"
-    );
-    let held: Vec<i64> = world
-        .database()?
-        .rows("SELECT COUNT(*) FROM operation WHERE owner IS NOT NULL")
-        .await?;
+    ensure!(stopped.len() == 3 && stopped.iter().all(|status| status.success()), "{stopped:?}");
+    let held: Vec<i64> = world.database()?.rows("SELECT COUNT(*) FROM operation WHERE owner IS NOT NULL").await?;
     ensure!(held == [0], "an operation is still held");
     world.cloud.hold_stacks(false);
     world.start_conductor()?;
@@ -211,27 +153,19 @@ async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result
 
 #[tokio::test]
 async fn a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
-    let Scene {
-        mut world,
-        demo,
-        template,
-    } = scene().await?;
+    let Scene { mut world, demo, template } = scene().await?;
     world.cloud.hold_stacks(true);
     let cluster = demo.create_cluster("blue", &template).await?;
     world.progress_is_told(&demo, &cluster).await?;
     // The shortest timeout of a request is a minute: the clock is put forward instead, for whoever takes over.
-    let sql = format!(
-        "UPDATE operation SET created_ms = created_ms - 60000, deadline_ms = created_ms + 60000 WHERE cluster_uuid = '{cluster}'"
-    );
+    let sql =
+        format!("UPDATE operation SET created_ms = created_ms - 60000, deadline_ms = created_ms + 60000 WHERE cluster_uuid = '{cluster}'");
     world.database()?.rows::<i64>(&sql).await?;
     let owner = world.owner(&cluster).await?;
     world.kill(owner)?;
     let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
     let reason = tests::client::text(&failed, "status_reason");
-    ensure!(
-        reason.contains("within 1 minute") && reason.contains("waiting for"),
-        "{reason}"
-    );
+    ensure!(reason.contains("within 1 minute") && reason.contains("waiting for"), "{reason}");
     ensure!(reason.contains("stack blue-"), "{reason}");
     world.cloud.hold_stacks(false);
     demo.delete_cluster(&cluster).await?;

@@ -8,82 +8,42 @@ use tests::world::{Mix, World};
 
 #[rstest]
 #[tokio::test]
-async fn a_template_is_created_read_changed_and_deleted(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn a_template_is_created_read_changed_and_deleted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let created = demo
-        .post("/v1/clustertemplates", &client::template("small"))
-        .await?
-        .expect(201)?;
+    let created = demo.post("/v1/clustertemplates", &client::template("small")).await?.expect(201)?;
     let uuid = text(&created.body, "uuid");
-    ensure!(
-        created
-            .header("location")
-            .ends_with(&format!("/v1/clustertemplates/{uuid}")),
-        "{:?}",
-        created.headers
-    );
-    ensure!(
-        created.body["cluster_distro"] == "fedora-coreos",
-        "{}",
-        created.text
-    );
+    ensure!(created.header("location").ends_with(&format!("/v1/clustertemplates/{uuid}")), "{:?}", created.headers);
+    ensure!(created.body["cluster_distro"] == "fedora-coreos", "{}", created.text);
 
     let path = format!("/v1/clustertemplates/{uuid}");
     let shown = demo.get(&path).await?.expect(200)?.body;
-    ensure!(
-        shown["name"] == "small"
-            && shown["network_driver"] == "flannel"
-            && shown["public"] == false,
-        "{shown}"
-    );
-    let by_name = demo
-        .get("/v1/clustertemplates/small")
-        .await?
-        .expect(200)?
-        .body;
+    ensure!(shown["name"] == "small" && shown["network_driver"] == "flannel" && shown["public"] == false, "{shown}");
+    let by_name = demo.get("/v1/clustertemplates/small").await?.expect(200)?.body;
     ensure!(by_name["uuid"] == uuid.as_str(), "{by_name}");
     let list = demo.get("/v1/clustertemplates").await?.expect(200)?.body;
-    ensure!(
-        list["clustertemplates"][0]["uuid"] == uuid.as_str(),
-        "{list}"
-    );
+    ensure!(list["clustertemplates"][0]["uuid"] == uuid.as_str(), "{list}");
 
-    let patch = json!([{"op": "replace", "path": "/name", "value": "larger"}, {"op": "replace", "path": "/flavor_id", "value": "m1.medium"}]);
+    let patch =
+        json!([{"op": "replace", "path": "/name", "value": "larger"}, {"op": "replace", "path": "/flavor_id", "value": "m1.medium"}]);
     let patched = demo.patch(&path, &patch).await?.expect(200)?.body;
-    ensure!(
-        patched["name"] == "larger" && patched["flavor_id"] == "m1.medium",
-        "{patched}"
-    );
+    ensure!(patched["name"] == "larger" && patched["flavor_id"] == "m1.medium", "{patched}");
     ensure!(demo.get(&path).await?.body["name"] == "larger");
 
     let stranger = world.user("demo2", "demo2");
     stranger.get(&path).await?.expect_error(404, &uuid)?;
-    stranger
-        .patch(&path, &patch)
-        .await?
-        .expect_error(404, &uuid)?;
+    stranger.patch(&path, &patch).await?.expect_error(404, &uuid)?;
     stranger.delete(&path).await?.expect_error(404, &uuid)?;
     let public = json!([{"op": "replace", "path": "/public", "value": true}]);
-    demo.patch(&path, &public)
-        .await?
-        .expect_error(403, "publish")?;
-    world
-        .user("admin", "admin")
-        .delete(&path)
-        .await?
-        .expect(204)?;
+    demo.patch(&path, &public).await?.expect_error(403, "publish")?;
+    world.user("admin", "admin").delete(&path).await?.expect(204)?;
     demo.get(&path).await?.expect_error(404, &uuid)?;
     world.finish().await
 }
 
 #[rstest]
 #[tokio::test]
-async fn a_template_in_use_can_not_be_deleted(
-    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
-) -> Result<()> {
+async fn a_template_in_use_can_not_be_deleted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;

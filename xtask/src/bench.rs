@@ -22,25 +22,13 @@ pub enum Command {
 pub fn run(command: &Command) -> Result<u8> {
     let Command::Api { args } = command;
     prerequisites::ensure(&[prerequisites::BUILD, prerequisites::SERVERS])?;
-    cargo::must(&[
-        "build",
-        "--release",
-        "-p",
-        "server",
-        "-p",
-        "tests",
-        "--bins",
-    ])?;
+    cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;
     let dir = servers::fresh_dir("bench")?;
     let keeper = keep::Keeper::start(&dir, false)?;
     let servers = servers::up(&dir, &servers::Kind::ALL)?;
     let bin = paths::bin_dir("release");
     let status = process::run(
-        Process::new(bin.join("bench"))
-            .arg("api")
-            .args(args)
-            .envs(servers)
-            .env("MAGNUM_BIN_DIR", &bin),
+        Process::new(bin.join("bench")).arg("api").args(args).envs(servers).env("MAGNUM_BIN_DIR", &bin),
         Duration::from_secs(3600),
     );
     keeper.finish()?;

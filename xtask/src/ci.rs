@@ -10,13 +10,6 @@ pub fn run(options: &test::Options) -> Result<u8> {
     test::heading("cargo fmt --check");
     cargo::must(&["fmt", "--all", "--check"])?;
     test::heading("cargo clippy");
-    cargo::must(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])?;
+    cargo::must(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     test::run(options)
 }

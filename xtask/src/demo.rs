@@ -11,9 +11,5 @@ pub fn run(args: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD])?;
     cargo::build_binaries()?;
     let bin = paths::bin_dir("debug");
-    Err(process::become_command(
-        Command::new(bin.join("demo"))
-            .args(args)
-            .env("MAGNUM_BIN_DIR", &bin),
-    ))
+    Err(process::become_command(Command::new(bin.join("demo")).args(args).env("MAGNUM_BIN_DIR", &bin)))
 }

@@ -10,9 +10,5 @@ use crate::{cargo, paths, prerequisites, process};
 pub fn run(args: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD])?;
     cargo::build_binaries()?;
-    Err(process::become_command(
-        Command::new(paths::bin_dir("debug").join("magnum-standalone"))
-            .arg("--dev")
-            .args(args),
-    ))
+    Err(process::become_command(Command::new(paths::bin_dir("debug").join("magnum-standalone")).arg("--dev").args(args)))
 }

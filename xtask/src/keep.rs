@@ -33,18 +33,11 @@ impl Keeper {
     /// Starts a keeper for the servers in `dir`, and for the lab when this run brings it up.
     pub fn start(dir: &Path, lab: bool) -> Result<Self> {
         let mut command = Command::new(paths::this_program());
-        command
-            .arg("keep")
-            .arg("--dir")
-            .arg(dir)
-            .stdin(Stdio::piped())
-            .process_group(0);
+        command.arg("keep").arg("--dir").arg(dir).stdin(Stdio::piped()).process_group(0);
         if lab {
             command.arg("--lab");
         }
-        Ok(Self {
-            child: command.spawn().context("start the keeper")?,
-        })
+        Ok(Self { child: command.spawn().context("start the keeper")? })
     }
 
     /// Ends the run: returns once all is stopped.
@@ -59,14 +52,8 @@ impl Keeper {
 
 /// The keeper itself.
 pub fn run(options: &Options) -> Result<u8> {
-    std::io::stdin()
-        .read_to_end(&mut Vec::new())
-        .context("wait for the run to end")?;
-    let lab = if options.lab {
-        lab::down(false)
-    } else {
-        Ok(())
-    };
+    std::io::stdin().read_to_end(&mut Vec::new()).context("wait for the run to end")?;
+    let lab = if options.lab { lab::down(false) } else { Ok(()) };
     servers::down(&options.dir)?;
     match std::fs::remove_dir_all(&options.dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -58,12 +58,7 @@ pub fn run(command: Command) -> Result<u8> {
 /// Waits until no other run uses the lab.
 pub fn lock() -> Result<Lock> {
     let path = paths::cache_dir()?.join("lab.lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .with_context(|| format!("open {}", path.display()))?;
+    let file = File::options().create(true).truncate(false).write(true).open(&path).with_context(|| format!("open {}", path.display()))?;
     if file.try_lock().is_err() {
         eprintln!("another run uses the lab; waiting for it");
         if !process::wait_until(Duration::from_secs(3600), || file.try_lock().is_ok()) {
@@ -86,11 +81,7 @@ pub fn up() -> Result<()> {
 }
 
 pub fn down(purge: bool) -> Result<()> {
-    must(
-        "down",
-        if purge { &["--purge"] } else { &[] },
-        Duration::from_secs(240),
-    )
+    must("down", if purge { &["--purge"] } else { &[] }, Duration::from_secs(240))
 }
 
 /// The road through the real OpenStack.
@@ -111,17 +102,10 @@ fn script(name: &str, args: &[&str], limit: Duration) -> Result<u8> {
 
 fn prepare(name: &str, args: &[&str]) -> Result<Process> {
     let mut command = Process::new("bash");
-    command
-        .arg(paths::root().join("tests/lab").join(name))
-        .args(args)
-        .stdin(Stdio::null());
-    command
-        .env("OSLAB", oslab()?)
-        .env("MAGNUM_BIN_DIR", paths::bin_dir("debug"));
+    command.arg(paths::root().join("tests/lab").join(name)).args(args).stdin(Stdio::null());
+    command.env("OSLAB", oslab()?).env("MAGNUM_BIN_DIR", paths::bin_dir("debug"));
     // Whatever cloud the caller's shell points at is not this one.
-    for (name, _) in
-        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OS_"))
-    {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OS_")) {
         command.env_remove(name);
     }
     Ok(command)

@@ -23,11 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    about = "Build, try and test this checkout",
-    disable_help_subcommand = true
-)]
+#[command(name = "cargo xtask", about = "Build, try and test this checkout", disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

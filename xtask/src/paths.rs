@@ -10,15 +10,12 @@ use anyhow::{Context, Result};
 /// The checkout that this binary was built from. Not the environment's CARGO_MANIFEST_DIR: a test runner sets that to
 /// the package of the test which calls us.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the package folder is inside the checkout")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package folder is inside the checkout")
 }
 
 /// Where cargo puts the binaries of `profile` ("debug" or "release").
 pub fn bin_dir(profile: &str) -> PathBuf {
-    let target =
-        env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     root().join(target).join(profile)
 }
 
@@ -28,10 +25,7 @@ pub fn cache_dir() -> Result<PathBuf> {
     let dir = match env::var_os("MAGNUM_CACHE_DIR").filter(|v| !v.is_empty()) {
         Some(dir) => std::path::absolute(dir).context("read MAGNUM_CACHE_DIR")?,
         None if is_root() => PathBuf::from("/var/tmp/magnum-cache"),
-        None => {
-            PathBuf::from(env::var_os("HOME").context("neither MAGNUM_CACHE_DIR nor HOME is set")?)
-                .join(".cache/magnum")
-        }
+        None => PathBuf::from(env::var_os("HOME").context("neither MAGNUM_CACHE_DIR nor HOME is set")?).join(".cache/magnum"),
     };
     open_folder(&dir)?;
     Ok(dir)
@@ -40,8 +34,7 @@ pub fn cache_dir() -> Result<PathBuf> {
 /// Creates the folder and lets everyone walk through it.
 pub fn open_folder(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o755))
-        .with_context(|| format!("open {} to server users", dir.display()))
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).with_context(|| format!("open {} to server users", dir.display()))
 }
 
 /// This program, also after a build has replaced the file that it was started from.

@@ -22,30 +22,15 @@ pub struct Need {
 
 /// To build our crates.
 pub const BUILD: Needs = &[
-    Need {
-        package: "build-essential",
-        present: || process::find_program("cc").is_some(),
-    },
-    Need {
-        package: "pkg-config",
-        present: || process::find_program("pkg-config").is_some(),
-    },
-    Need {
-        package: "libssl-dev",
-        present: has_openssl,
-    },
+    Need { package: "build-essential", present: || process::find_program("cc").is_some() },
+    Need { package: "pkg-config", present: || process::find_program("pkg-config").is_some() },
+    Need { package: "libssl-dev", present: has_openssl },
 ];
 
 /// To run tests on MariaDB and RabbitMQ.
 pub const SERVERS: Needs = &[
-    Need {
-        package: "mariadb-server",
-        present: || process::find_program("mariadbd").is_some(),
-    },
-    Need {
-        package: "rabbitmq-server",
-        present: || Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").is_file(),
-    },
+    Need { package: "mariadb-server", present: || process::find_program("mariadbd").is_some() },
+    Need { package: "rabbitmq-server", present: || Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").is_file() },
 ];
 
 /// The lab's own list, of which a line is a package.
@@ -53,47 +38,23 @@ const LAB_PACKAGES: &str = include_str!("../../tests/lab/packages.txt");
 
 /// Makes sure that all of it is there.
 pub fn ensure(sets: &[Needs]) -> Result<()> {
-    let missing: Vec<&str> = sets
-        .iter()
-        .flat_map(|set| set.iter())
-        .filter(|need| !(need.present)())
-        .map(|need| need.package)
-        .collect();
+    let missing: Vec<&str> = sets.iter().flat_map(|set| set.iter()).filter(|need| !(need.present)()).map(|need| need.package).collect();
     install(&missing)?;
-    let still: Vec<&str> = sets
-        .iter()
-        .flat_map(|set| set.iter())
-        .filter(|need| !(need.present)())
-        .map(|need| need.package)
-        .collect();
-    if still.is_empty() {
-        Ok(())
-    } else {
-        bail!("installed, but still not found: {}", still.join(" "))
-    }
+    let still: Vec<&str> = sets.iter().flat_map(|set| set.iter()).filter(|need| !(need.present)()).map(|need| need.package).collect();
+    if still.is_empty() { Ok(()) } else { bail!("installed, but still not found: {}", still.join(" ")) }
 }
 
 /// Makes sure that the lab's packages are there.
 pub fn ensure_lab() -> Result<()> {
     if process::find_program("apt-get").is_none() || !paths::is_root() {
-        bail!(
-            "the lab needs root on Debian or Ubuntu: it installs packages and starts servers as their own users"
-        );
+        bail!("the lab needs root on Debian or Ubuntu: it installs packages and starts servers as their own users");
     }
-    let missing: Vec<&str> = LAB_PACKAGES
-        .split_whitespace()
-        .filter(|package| !is_installed(package))
-        .collect();
+    let missing: Vec<&str> = LAB_PACKAGES.split_whitespace().filter(|package| !is_installed(package)).collect();
     install(&missing)
 }
 
 fn has_openssl() -> bool {
-    Command::new("pkg-config")
-        .args(["--exists", "openssl"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success())
+    Command::new("pkg-config").args(["--exists", "openssl"]).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
 fn is_installed(package: &str) -> bool {
@@ -110,9 +71,7 @@ fn install(packages: &[&str]) -> Result<()> {
     }
     let list = packages.join(" ");
     if !paths::is_root() || process::find_program("apt-get").is_none() {
-        bail!(
-            "missing on this machine: {list}. On Debian or Ubuntu run:\n  sudo apt-get install -y --no-install-recommends {list}"
-        );
+        bail!("missing on this machine: {list}. On Debian or Ubuntu run:\n  sudo apt-get install -y --no-install-recommends {list}");
     }
     eprintln!("installing: {list}");
     let _no_start = NoServiceStart::set()?;
@@ -131,20 +90,8 @@ fn install(packages: &[&str]) -> Result<()> {
 
 fn apt(verb: &[&str], packages: &[&str]) -> Result<bool> {
     let mut command = Command::new("apt-get");
-    command
-        .args([
-            "-q",
-            "-o",
-            "DPkg::Lock::Timeout=600",
-            "-o",
-            "Acquire::Retries=3",
-        ])
-        .args(verb)
-        .args(packages);
-    command
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr());
+    command.args(["-q", "-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=3"]).args(verb).args(packages);
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(std::io::stderr());
     process::run(&mut command, Duration::from_secs(1800)).map(|status| status.success())
 }
 
@@ -161,8 +108,7 @@ impl NoServiceStart {
             return Ok(Self { ours: false });
         }
         fs::write(POLICY, "#!/bin/sh\nexit 101\n").context("write policy-rc.d")?;
-        fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755))
-            .context("make policy-rc.d executable")?;
+        fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)).context("make policy-rc.d executable")?;
         Ok(Self { ours: true })
     }
 }

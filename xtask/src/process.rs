@@ -26,24 +26,11 @@ impl Held {
 
     /// Starts `command` in a process group of its own with its output in `log`, and remembers it.
     pub fn start(&self, command: &mut Command, log: &Path) -> Result<Child> {
-        let out = File::options()
-            .create(true)
-            .append(true)
-            .open(log)
-            .with_context(|| format!("open {}", log.display()))?;
-        command
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().context("share the log")?)
-            .stderr(out)
-            .process_group(0);
-        let child = command
-            .spawn()
-            .with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
-        let started = start_time(child.id()).with_context(|| {
-            format!("{} ended at once", command.get_program().to_string_lossy())
-        })?;
-        fs::write(&self.file, format!("{} {started}\n", child.id()))
-            .with_context(|| format!("write {}", self.file.display()))?;
+        let out = File::options().create(true).append(true).open(log).with_context(|| format!("open {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(out.try_clone().context("share the log")?).stderr(out).process_group(0);
+        let child = command.spawn().with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+        let started = start_time(child.id()).with_context(|| format!("{} ended at once", command.get_program().to_string_lossy()))?;
+        fs::write(&self.file, format!("{} {started}\n", child.id())).with_context(|| format!("write {}", self.file.display()))?;
         Ok(child)
     }
 
@@ -67,9 +54,7 @@ impl Held {
             }
         }
         match fs::remove_file(&self.file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).context("forget the pid")
-            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("forget the pid"),
             _ => Ok(()),
         }
     }
@@ -81,17 +66,12 @@ fn start_time(pid: u32) -> Option<String> {
     // The second field is the program's name in brackets and may hold anything.
     let mut rest = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
     let state = rest.next()?;
-    (state != "Z" && state != "X")
-        .then(|| rest.nth(18).map(str::to_owned))
-        .flatten()
+    (state != "Z" && state != "X").then(|| rest.nth(18).map(str::to_owned)).flatten()
 }
 
 fn signal(name: &str, target: &str) {
     // The shell's own kill: no package needed. It fails when the process has just ended, which is what we want anyway.
-    let _ = Command::new("sh")
-        .args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target])
-        .stderr(Stdio::null())
-        .status();
+    let _ = Command::new("sh").args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target]).stderr(Stdio::null()).status();
 }
 
 /// Looks until `condition` holds; false when the time is up.
@@ -128,24 +108,15 @@ pub fn wait(child: &mut Child, name: &str, limit: Duration) -> Result<ExitStatus
     if !in_time {
         let _ = child.kill();
         let _ = child.wait();
-        bail!(
-            "{name} took longer than {} s and was stopped",
-            limit.as_secs()
-        );
+        bail!("{name} took longer than {} s and was stopped", limit.as_secs());
     }
-    ended
-        .and_then(Result::transpose)
-        .with_context(|| format!("{name} cannot be waited for"))?
-        .with_context(|| format!("wait for {name}"))
+    ended.and_then(Result::transpose).with_context(|| format!("{name} cannot be waited for"))?.with_context(|| format!("wait for {name}"))
 }
 
 /// The exit code to hand on; a signal counts as 128 + its number, as in a shell.
 pub fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|s| 128 + s))
-        .unwrap_or(1);
+    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
 }
 
@@ -158,10 +129,7 @@ pub fn become_command(command: &mut Command) -> anyhow::Error {
 /// Whether a program can be found on PATH or in the folders where Debian keeps servers.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|dir| dir.join(name))
-        .find(|file| file.is_file())
+    std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from)).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// The last lines of a log, for an error message.
@@ -171,11 +139,7 @@ pub fn tail(log: &Path, lines: usize) -> String {
     };
     let len = file.metadata().map_or(0, |m| m.len());
     let mut text = Vec::new();
-    if file
-        .seek(SeekFrom::Start(len.saturating_sub(64 * 1024)))
-        .and_then(|_| file.read_to_end(&mut text))
-        .is_err()
-    {
+    if file.seek(SeekFrom::Start(len.saturating_sub(64 * 1024))).and_then(|_| file.read_to_end(&mut text)).is_err() {
         return format!("({} cannot be read)", log.display());
     }
     let text = String::from_utf8_lossy(&text);
@@ -198,32 +162,15 @@ mod tests {
         let dir = folder("held");
         let held = Held::at(dir.join("pid"));
         let mut child = held
-            .start(
-                Command::new("sh").args([
-                    "-c",
-                    "sleep 600 & echo $! >$0/child; wait",
-                    dir.to_str().expect("utf-8"),
-                ]),
-                &dir.join("log"),
-            )
+            .start(Command::new("sh").args(["-c", "sleep 600 & echo $! >$0/child; wait", dir.to_str().expect("utf-8")]), &dir.join("log"))
             .expect("start");
         assert_eq!(Held::at(dir.join("pid")).pid(), Some(child.id()));
-        assert!(wait_until(Duration::from_secs(10), || fs::read_to_string(
-            dir.join("child")
-        )
-        .is_ok_and(|t| t.ends_with('\n'))));
+        assert!(wait_until(Duration::from_secs(10), || fs::read_to_string(dir.join("child")).is_ok_and(|t| t.ends_with('\n'))));
         held.stop(Duration::from_secs(5)).expect("stop");
         child.wait().expect("reap");
         assert_eq!(held.pid(), None);
-        let grandchild: u32 = fs::read_to_string(dir.join("child"))
-            .expect("child")
-            .trim()
-            .parse()
-            .expect("pid");
-        assert!(wait_until(Duration::from_secs(10), || start_time(
-            grandchild
-        )
-        .is_none()));
+        let grandchild: u32 = fs::read_to_string(dir.join("child")).expect("child").trim().parse().expect("pid");
+        assert!(wait_until(Duration::from_secs(10), || start_time(grandchild).is_none()));
         fs::remove_dir_all(dir).expect("clean up");
     }
 
@@ -239,8 +186,7 @@ mod tests {
 
     #[test]
     fn a_command_past_its_deadline_is_stopped() {
-        let error = run(Command::new("sleep").arg("600"), Duration::from_millis(100))
-            .expect_err("too slow");
+        let error = run(Command::new("sleep").arg("600"), Duration::from_millis(100)).expect_err("too slow");
         assert!(error.to_string().contains("took longer"), "{error}");
     }
 }

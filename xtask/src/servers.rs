@@ -65,19 +65,12 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const STARTING: Duration = Duration::from_secs(120);
 
 pub fn run(command: Command) -> Result<u8> {
-    let (Command::Up(target)
-    | Command::Down(target)
-    | Command::Start(target)
-    | Command::Stop(target)) = &command;
+    let (Command::Up(target) | Command::Down(target) | Command::Start(target) | Command::Stop(target)) = &command;
     let dir = match &target.dir {
         Some(dir) => std::path::absolute(dir).context("read --dir")?,
         None => paths::cache_dir()?.join("servers/default"),
     };
-    let kinds = if target.kinds.is_empty() {
-        &Kind::ALL[..]
-    } else {
-        &target.kinds
-    };
+    let kinds = if target.kinds.is_empty() { &Kind::ALL[..] } else { &target.kinds };
     match command {
         Command::Up(_) => {
             prerequisites::ensure(&[prerequisites::SERVERS])?;
@@ -93,9 +86,7 @@ pub fn run(command: Command) -> Result<u8> {
 
 /// A folder of its own for one run.
 pub fn fresh_dir(name: &str) -> Result<PathBuf> {
-    Ok(paths::cache_dir()?
-        .join("servers")
-        .join(format!("{name}-{}", std::process::id())))
+    Ok(paths::cache_dir()?.join("servers").join(format!("{name}-{}", std::process::id())))
 }
 
 /// Starts these servers with empty data; returns the environment that points at all servers of the folder.
@@ -118,10 +109,7 @@ pub fn up(dir: &Path, kinds: &[Kind]) -> Result<Vec<(&'static str, String)>> {
     }
     start(dir, kinds)?;
     let env = environment(dir)?;
-    let text: String = env
-        .iter()
-        .map(|(name, value)| format!("{name}={value}\n"))
-        .collect();
+    let text: String = env.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     fs::write(dir.join("env"), text).context("write the env file")?;
     Ok(env)
 }
@@ -147,9 +135,7 @@ fn start(dir: &Path, kinds: &[Kind]) -> Result<()> {
         let port = read_port(&home, "port")?;
         let mut ended = false;
         let ready = process::wait_until(STARTING, || {
-            ended = child
-                .as_mut()
-                .is_some_and(|c| !matches!(c.try_wait(), Ok(None)));
+            ended = child.as_mut().is_some_and(|c| !matches!(c.try_wait(), Ok(None)));
             ended
                 || match kind {
                     Kind::Mariadb => mariadb::answers(port),
@@ -157,11 +143,7 @@ fn start(dir: &Path, kinds: &[Kind]) -> Result<()> {
                 }
         });
         if ended || !ready {
-            let problem = if ended {
-                "ended while starting"
-            } else {
-                "does not answer"
-            };
+            let problem = if ended { "ended while starting" } else { "does not answer" };
             let log = process::tail(&home.join("log"), 30);
             stop(dir, kinds)?;
             bail!("{} {problem}; the end of its log:\n{log}", kind.name());
@@ -210,8 +192,7 @@ fn spawn_held(home: &Path, pid: &str, command: &mut Process) -> Result<Option<Ch
 fn choose_port(home: &Path, name: &str) -> Result<()> {
     let seed = RandomState::new().build_hasher().finish();
     for i in 0..1000 {
-        let port =
-            u16::try_from(10_000 + (seed % 10_000 + i * 7) % 10_000).context("choose a port")?;
+        let port = u16::try_from(10_000 + (seed % 10_000 + i * 7) % 10_000).context("choose a port")?;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return fs::write(home.join(name), port.to_string()).context("write the port");
         }
@@ -221,28 +202,16 @@ fn choose_port(home: &Path, name: &str) -> Result<()> {
 
 fn read_port(home: &Path, name: &str) -> Result<u16> {
     let path = home.join(name);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("read {} (was it made by `servers up`?)", path.display()))?;
-    text.trim()
-        .parse()
-        .with_context(|| format!("read {}", path.display()))
+    let text = fs::read_to_string(&path).with_context(|| format!("read {} (was it made by `servers up`?)", path.display()))?;
+    text.trim().parse().with_context(|| format!("read {}", path.display()))
 }
 
 /// As root the servers run as users of their own: everyone must be able to walk to their data.
 fn must_be_walkable(dir: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     for folder in dir.ancestors().filter(|_| paths::is_root()) {
-        if fs::metadata(folder)
-            .with_context(|| format!("look at {}", folder.display()))?
-            .permissions()
-            .mode()
-            & 0o001
-            == 0
-        {
-            bail!(
-                "the servers' users cannot walk through {}: choose another --dir",
-                folder.display()
-            );
+        if fs::metadata(folder).with_context(|| format!("look at {}", folder.display()))?.permissions().mode() & 0o001 == 0 {
+            bail!("the servers' users cannot walk through {}: choose another --dir", folder.display());
         }
     }
     Ok(())
@@ -251,16 +220,7 @@ fn must_be_walkable(dir: &Path) -> Result<()> {
 /// User and group id of a system user.
 fn user_ids(name: &str) -> Result<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").context("read /etc/passwd")?;
-    let line = passwd
-        .lines()
-        .find(|line| line.split(':').next() == Some(name))
-        .with_context(|| format!("no user {name}"))?;
-    let mut ids = line
-        .split(':')
-        .skip(2)
-        .map_while(|field| field.parse().ok());
-    Ok((
-        ids.next().context("no user id")?,
-        ids.next().context("no group id")?,
-    ))
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(name)).with_context(|| format!("no user {name}"))?;
+    let mut ids = line.split(':').skip(2).map_while(|field| field.parse().ok());
+    Ok((ids.next().context("no user id")?, ids.next().context("no group id")?))
 }

@@ -32,10 +32,7 @@ const TESTS: Duration = Duration::from_secs(2 * 3600);
 /// A line that says what comes now, and how long all has taken so far.
 pub fn heading(text: &str) {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
-    eprintln!(
-        "\n=== [{:>4} s] {text}",
-        BEGIN.get_or_init(Instant::now).elapsed().as_secs()
-    );
+    eprintln!("\n=== [{:>4} s] {text}", BEGIN.get_or_init(Instant::now).elapsed().as_secs());
 }
 
 /// Runs what the options ask for; the exit code of the worst part.
@@ -103,9 +100,7 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
     let mut command = cargo::cargo();
     if nextest {
         heading("cargo nextest run");
-        command
-            .args(["nextest", "run", "--workspace", "--no-fail-fast"])
-            .args(filters);
+        command.args(["nextest", "run", "--workspace", "--no-fail-fast"]).args(filters);
     } else {
         heading("cargo test");
         command.args(["test", "--workspace", "--no-fail-fast"]);
@@ -113,11 +108,7 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
             command.arg("--").args(filters);
         }
     }
-    command
-        .envs(env)
-        .env("XTASK", xtask)
-        .env("MAGNUM_BIN_DIR", paths::bin_dir("debug"))
-        .stdin(Stdio::null());
+    command.envs(env).env("XTASK", xtask).env("MAGNUM_BIN_DIR", paths::bin_dir("debug")).stdin(Stdio::null());
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
@@ -127,22 +118,15 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
 /// Passes the runner's output on and keeps its last words, to be said again at the very end.
 fn run_and_keep_summary(command: &mut Command, nextest: bool) -> Result<(u8, Vec<String>)> {
     let mut child = if nextest {
-        command
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("start cargo nextest")?
+        command.stderr(Stdio::piped()).spawn().context("start cargo nextest")?
     } else {
-        command
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start cargo test")?
+        command.stdout(Stdio::piped()).spawn().context("start cargo test")?
     };
-    let stream: Option<Box<dyn std::io::Read + Send>> =
-        match (child.stderr.take(), child.stdout.take()) {
-            (Some(stderr), _) => Some(Box::new(stderr)),
-            (None, Some(stdout)) => Some(Box::new(stdout)),
-            (None, None) => None,
-        };
+    let stream: Option<Box<dyn std::io::Read + Send>> = match (child.stderr.take(), child.stdout.take()) {
+        (Some(stderr), _) => Some(Box::new(stderr)),
+        (None, Some(stdout)) => Some(Box::new(stdout)),
+        (None, None) => None,
+    };
     let stream = stream.context("the runner's output is piped")?;
     let reader = thread::spawn(move || {
         let mut kept = Vec::new();
@@ -150,11 +134,7 @@ fn run_and_keep_summary(command: &mut Command, nextest: bool) -> Result<(u8, Vec
             let line = String::from_utf8_lossy(&line).into_owned();
             eprintln!("{line}");
             // nextest: everything from "Summary [" on; cargo test: one line for each binary.
-            let wanted = if nextest {
-                !kept.is_empty() || line.contains("Summary")
-            } else {
-                line.starts_with("test result:")
-            };
+            let wanted = if nextest { !kept.is_empty() || line.contains("Summary") } else { line.starts_with("test result:") };
             if wanted && kept.len() < 100 {
                 kept.push(line);
             }
@@ -162,9 +142,7 @@ fn run_and_keep_summary(command: &mut Command, nextest: bool) -> Result<(u8, Vec
         kept
     });
     let status = process::wait(&mut child, "the test run", TESTS);
-    let kept = reader
-        .join()
-        .map_err(|_| anyhow::anyhow!("the reader of the test output panicked"))?;
+    let kept = reader.join().map_err(|_| anyhow::anyhow!("the reader of the test output panicked"))?;
     Ok((process::exit_code(status?), kept))
 }
 
@@ -172,11 +150,7 @@ fn run_lab() -> Result<u8> {
     let _lock = lab::lock()?;
     let was_up = lab::is_up()?;
     // An empty folder of servers: this keeper is there for the lab alone.
-    let keeper = if was_up {
-        None
-    } else {
-        Some(Keeper::start(&servers::fresh_dir("lab")?, true)?)
-    };
+    let keeper = if was_up { None } else { Some(Keeper::start(&servers::fresh_dir("lab")?, true)?) };
     heading(if was_up { "the lab is up" } else { "lab up" });
     let outcome = lab::up().and_then(|()| {
         heading("our services on the real OpenStack");

@@ -30,18 +30,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(
-        path: impl Into<String>,
-        line: impl Into<Option<usize>>,
-        rule: &'static str,
-        what: impl Into<String>,
-    ) -> Self {
-        Self {
-            path: path.into(),
-            line: line.into(),
-            rule,
-            what: what.into(),
-        }
+    fn new(path: impl Into<String>, line: impl Into<Option<usize>>, rule: &'static str, what: impl Into<String>) -> Self {
+        Self { path: path.into(), line: line.into(), rule, what: what.into() }
     }
 }
 
@@ -67,13 +57,7 @@ pub fn run() -> Result<u8> {
 }
 
 fn check(sources: &[Source]) -> Vec<Finding> {
-    let rules = [
-        layers::check,
-        fences::check,
-        migrations::check,
-        sizes::check,
-        words::check,
-    ];
+    let rules = [layers::check, fences::check, migrations::check, sizes::check, words::check];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(sources)).collect();
     findings.sort();
     findings
@@ -81,23 +65,11 @@ fn check(sources: &[Source]) -> Vec<Finding> {
 
 /// Every text file that is tracked or about to be. Without git: every file but what is built or hidden.
 fn read(root: &Path) -> Result<Vec<Source>> {
-    let listed = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
-        .current_dir(root)
-        .output();
+    let listed = Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output();
     let paths = match listed {
-        Ok(output) if output.status.success() => output
-            .stdout
-            .split(|b| *b == 0)
-            .filter(|p| !p.is_empty())
-            .map(|p| PathBuf::from(String::from_utf8_lossy(p).as_ref()))
-            .collect(),
+        Ok(output) if output.status.success() => {
+            output.stdout.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| PathBuf::from(String::from_utf8_lossy(p).as_ref())).collect()
+        }
         _ => {
             let mut found = Vec::new();
             walk(root, Path::new(""), &mut found)?;
@@ -108,19 +80,14 @@ fn read(root: &Path) -> Result<Vec<Source>> {
     for path in paths {
         // A tracked file may be deleted in the working tree; a binary file has no text to check.
         if let Ok(text) = fs::read_to_string(root.join(&path)) {
-            sources.push(Source {
-                path: path.to_string_lossy().into_owned(),
-                text,
-            });
+            sources.push(Source { path: path.to_string_lossy().into_owned(), text });
         }
     }
     Ok(sources)
 }
 
 fn walk(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in
-        fs::read_dir(root.join(below)).with_context(|| format!("list {}", below.display()))?
-    {
+    for entry in fs::read_dir(root.join(below)).with_context(|| format!("list {}", below.display()))? {
         let entry = entry.with_context(|| format!("list {}", below.display()))?;
         let name = entry.file_name();
         let path = below.join(&name);
@@ -139,12 +106,7 @@ fn walk(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 /// a file that holds tests only.
 fn code(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     let tests_only = is_test_file(&source.path);
-    source
-        .text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| (i + 1, line))
-        .take_while(move |(_, line)| !tests_only && line.trim() != "#[cfg(test)]")
+    source.text.lines().enumerate().map(|(i, line)| (i + 1, line)).take_while(move |(_, line)| !tests_only && line.trim() != "#[cfg(test)]")
 }
 
 fn is_rust(source: &Source) -> bool {
@@ -157,13 +119,7 @@ fn is_test_file(path: &str) -> bool {
 
 #[cfg(test)]
 fn tree(files: &[(&str, &str)]) -> Vec<Source> {
-    files
-        .iter()
-        .map(|(path, text)| Source {
-            path: (*path).into(),
-            text: (*text).into(),
-        })
-        .collect()
+    files.iter().map(|(path, text)| Source { path: (*path).into(), text: (*text).into() }).collect()
 }
 
 #[cfg(test)]
@@ -174,23 +130,13 @@ mod tests {
     fn this_checkout_can_be_read_and_a_finding_names_file_line_and_rule() {
         let sources = read(paths::root()).expect("read");
         assert!(sources.iter().any(|s| s.path == "xtask/src/tidy.rs"));
-        assert_eq!(
-            Finding::new("a.rs", 3, "fence", "names diesel").to_string(),
-            "a.rs:3: fence: names diesel"
-        );
+        assert_eq!(Finding::new("a.rs", 3, "fence", "names diesel").to_string(), "a.rs:3: fence: names diesel");
     }
 
     #[test]
     fn test_code_is_not_code() {
-        let sources = tree(&[
-            ("crates/a/src/b.rs", "one\n#[cfg(test)]\ntwo\n"),
-            ("crates/a/src/b/tests.rs", "three\n"),
-        ]);
-        let seen: Vec<&str> = sources
-            .iter()
-            .flat_map(code)
-            .map(|(_, line)| line)
-            .collect();
+        let sources = tree(&[("crates/a/src/b.rs", "one\n#[cfg(test)]\ntwo\n"), ("crates/a/src/b/tests.rs", "three\n")]);
+        let seen: Vec<&str> = sources.iter().flat_map(code).map(|(_, line)| line).collect();
         assert_eq!(seen, ["one"]);
     }
 }

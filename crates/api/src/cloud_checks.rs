@@ -38,9 +38,7 @@ pub async fn look_up(cx: &Context, wanted: &Wanted<'_>) -> Result<Found, ApiErro
 }
 
 async fn ask(session: &Session, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
-    let flavors = async {
-        if wanted.flavors.is_empty() { Ok(Vec::new()) } else { session.nova().flavors().await.map_err(failed) }
-    };
+    let flavors = async { if wanted.flavors.is_empty() { Ok(Vec::new()) } else { session.nova().flavors().await.map_err(failed) } };
     let image = async {
         match wanted.image {
             Some(name) => session.glance().find_images(name).await.map_err(|e| match e.status() {
@@ -144,6 +142,8 @@ fn one(what: &str, wanted: Option<&str>, found: usize) -> Result<(), ApiError> {
     match (wanted, found) {
         (None, _) | (Some(_), 1) => Ok(()),
         (Some(name), 0) => Err(ApiError::Invalid(format!("Unable to find {what} {name}."))),
-        (Some(name), _) => Err(ApiError::Conflict(format!("Multiple {what}s exist with same name {name}. Please use the {what} id instead."))),
+        (Some(name), _) => {
+            Err(ApiError::Conflict(format!("Multiple {what}s exist with same name {name}. Please use the {what} id instead.")))
+        }
     }
 }

@@ -78,11 +78,7 @@ impl Context {
 
     /// A check against the owner of something that was found.
     pub fn allow_on(&self, act: Act, project: Option<&str>, user: Option<&str>) -> Result<Allowed, ApiError> {
-        let target = Target {
-            project_id: project,
-            user_id: user,
-            trustee_domain_id: self.shared.settings.trustee_domain_id.as_deref(),
-        };
+        let target = Target { project_id: project, user_id: user, trustee_domain_id: self.shared.settings.trustee_domain_id.as_deref() };
         self.shared.policy.allow(&self.caller, act, &target)
     }
 

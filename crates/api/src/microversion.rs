@@ -61,7 +61,7 @@ pub fn parse(header: Option<&str>) -> Result<Microversion, Refused> {
         );
         return Err(Refused::OutOfRange { requested, description });
     }
-    if minor < MIN.0 || minor > MAX.0 {
+    if !(MIN.0..=MAX.0).contains(&minor) {
         let description = format!(
             "Version {requested} was requested but the minor version is not supported by this service. \
              The supported version range is: {range}."
@@ -94,16 +94,20 @@ mod tests {
         ] {
             assert_eq!(parse(header), Ok(Microversion(minor)), "{header:?}");
         }
-        for header in
-            ["", "1.4", "container-infra 1.4 x", "compute 1.4", "Container-Infra 1.4", "container-infra 1", "container-infra 1.2.3", "container-infra abc"]
-        {
+        for header in [
+            "",
+            "1.4",
+            "container-infra 1.4 x",
+            "compute 1.4",
+            "Container-Infra 1.4",
+            "container-infra 1",
+            "container-infra 1.2.3",
+            "container-infra abc",
+        ] {
             assert!(matches!(parse(Some(header)), Err(Refused::Malformed(_))), "{header}");
         }
         for (header, requested) in [("container-infra 1.0", "1.0"), ("container-infra 1.15", "1.15"), ("container-infra 9.9", "9.9")] {
-            assert!(
-                matches!(parse(Some(header)), Err(Refused::OutOfRange { requested: r, .. }) if r == requested),
-                "{header}"
-            );
+            assert!(matches!(parse(Some(header)), Err(Refused::OutOfRange { requested: r, .. }) if r == requested), "{header}");
         }
     }
 }

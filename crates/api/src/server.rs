@@ -245,7 +245,8 @@ async fn body(mut payload: web::Payload) -> Result<web::Bytes, ApiError> {
 
 /// Scheme and host of links; what proxies say counts only when the operator believes them.
 fn base_url(request: &HttpRequest, believe_proxies: bool) -> String {
-    let forwarded = |name| if believe_proxies { header(request, name).map(|v| v.split(',').next().unwrap_or_default().trim()) } else { None };
+    let forwarded =
+        |name| if believe_proxies { header(request, name).map(|v| v.split(',').next().unwrap_or_default().trim()) } else { None };
     let scheme = forwarded("x-forwarded-proto").filter(|s| matches!(*s, "http" | "https")).unwrap_or("http");
     let host = forwarded("x-forwarded-host").or_else(|| header(request, "host")).unwrap_or("localhost");
     let prefix = forwarded("x-forwarded-prefix").unwrap_or_default().trim_end_matches('/');

@@ -41,9 +41,10 @@ pub fn visible(cx: &Context, scope: Scope) -> Visible {
 pub fn boot_volume_size(cx: &Context, labels: &Labels) -> Result<i64, ApiError> {
     match labels.0.get("boot_volume_size") {
         None => Ok(cx.shared.settings.default_boot_volume_size),
-        Some(text) => text.trim().parse().map_err(|_| {
-            schema::invalid("labels[boot_volume_size]", &Value::String(text.clone()), "It must be an integer number of GB")
-        }),
+        Some(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| schema::invalid("labels[boot_volume_size]", &Value::String(text.clone()), "It must be an integer number of GB")),
     }
 }
 
@@ -117,8 +118,8 @@ pub fn check_root_disks(cx: &Context, row: &ClusterTemplate, found: &Found) -> R
 }
 
 const LETTERS: [&str; 24] = [
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "omicron", "pi", "rho",
-    "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega",
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "omicron", "pi",
+    "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega",
 ];
 
 /// A name for what came without one: `zeta-22-cluster`.

@@ -17,88 +17,23 @@ struct Entry {
 }
 
 const ENTRIES: [Entry; 10] = [
-    Entry {
-        service: Service::Keystone,
-        kind: "identity",
-        name: "keystone",
-        path: "",
-        per_project: false,
-    },
-    Entry {
-        service: Service::Heat,
-        kind: "orchestration",
-        name: "heat",
-        path: "/v1",
-        per_project: true,
-    },
-    Entry {
-        service: Service::Nova,
-        kind: "compute",
-        name: "nova",
-        path: "/v2.1",
-        per_project: false,
-    },
-    Entry {
-        service: Service::Neutron,
-        kind: "network",
-        name: "neutron",
-        path: "",
-        per_project: false,
-    },
-    Entry {
-        service: Service::Glance,
-        kind: "image",
-        name: "glance",
-        path: "",
-        per_project: false,
-    },
-    Entry {
-        service: Service::Octavia,
-        kind: "load-balancer",
-        name: "octavia",
-        path: "",
-        per_project: false,
-    },
-    Entry {
-        service: Service::Cinder,
-        kind: "volumev3",
-        name: "cinderv3",
-        path: "/v3",
-        per_project: true,
-    },
-    Entry {
-        service: Service::Cinder,
-        kind: "block-storage",
-        name: "cinder",
-        path: "/v3",
-        per_project: false,
-    },
-    Entry {
-        service: Service::Barbican,
-        kind: "key-manager",
-        name: "barbican",
-        path: "",
-        per_project: false,
-    },
+    Entry { service: Service::Keystone, kind: "identity", name: "keystone", path: "", per_project: false },
+    Entry { service: Service::Heat, kind: "orchestration", name: "heat", path: "/v1", per_project: true },
+    Entry { service: Service::Nova, kind: "compute", name: "nova", path: "/v2.1", per_project: false },
+    Entry { service: Service::Neutron, kind: "network", name: "neutron", path: "", per_project: false },
+    Entry { service: Service::Glance, kind: "image", name: "glance", path: "", per_project: false },
+    Entry { service: Service::Octavia, kind: "load-balancer", name: "octavia", path: "", per_project: false },
+    Entry { service: Service::Cinder, kind: "volumev3", name: "cinderv3", path: "/v3", per_project: true },
+    Entry { service: Service::Cinder, kind: "block-storage", name: "cinder", path: "/v3", per_project: false },
+    Entry { service: Service::Barbican, kind: "key-manager", name: "barbican", path: "", per_project: false },
     // The last one's address is not ours; see `endpoints`.
-    Entry {
-        service: Service::Keystone,
-        kind: "container-infra",
-        name: "magnum",
-        path: "",
-        per_project: false,
-    },
+    Entry { service: Service::Keystone, kind: "container-infra", name: "magnum", path: "", per_project: false },
 ];
 
 const REGION: &str = "RegionOne";
 
 /// The address a catalogue entry shows, if it shows one to this project.
-fn address(
-    entry: &Entry,
-    base: &str,
-    container_infra: Option<&str>,
-    project: Option<&str>,
-) -> Option<String> {
+fn address(entry: &Entry, base: &str, container_infra: Option<&str>, project: Option<&str>) -> Option<String> {
     if entry.kind == "container-infra" {
         return container_infra.map(str::to_owned);
     }
@@ -143,16 +78,11 @@ pub(crate) fn endpoints(base: &str, container_infra: Option<&str>, call: &Call) 
         };
         for interface in ["public", "internal", "admin"] {
             let service = service_id(entry.kind);
-            let wanted =
-                |key: &str, value: &str| call.query(key).is_none_or(|wanted| wanted == value);
+            let wanted = |key: &str, value: &str| call.query(key).is_none_or(|wanted| wanted == value);
             if wanted("service_id", &service) && wanted("interface", interface) {
-                let id = seeded("endpoint", &format!("{}/{interface}", entry.kind))
-                    .simple()
-                    .to_string();
-                endpoints.push(
-                    json!({"id": id, "interface": interface, "region": REGION, "region_id": REGION,
-                    "service_id": service, "url": url, "enabled": true, "links": {}}),
-                );
+                let id = seeded("endpoint", &format!("{}/{interface}", entry.kind)).simple().to_string();
+                endpoints.push(json!({"id": id, "interface": interface, "region": REGION, "region_id": REGION,
+                    "service_id": service, "url": url, "enabled": true, "links": {}}));
             }
         }
     }
@@ -165,15 +95,8 @@ fn service_id(kind: &str) -> String {
 
 /// `GET /`: where the services are, for people.
 pub(crate) fn root(base: &str) -> Answer {
-    let services: Vec<String> = Service::ALL
-        .iter()
-        .map(|service| format!("{base}/{}", service.prefix()))
-        .collect();
-    Answer {
-        status: 200,
-        headers: Vec::new(),
-        body: Some(json!({"services": services})),
-    }
+    let services: Vec<String> = Service::ALL.iter().map(|service| format!("{base}/{}", service.prefix())).collect();
+    Answer { status: 200, headers: Vec::new(), body: Some(json!({"services": services})) }
 }
 
 /// The version document of the called service: a list at its root, one version below.
@@ -203,11 +126,7 @@ pub(crate) fn version(_: &mut World, call: &Call) -> Outcome {
     if let Some((min, max)) = microversions {
         version["min_version"] = json!(min);
         // Barbican says max_version, the others version.
-        version[if service == Service::Barbican {
-            "max_version"
-        } else {
-            "version"
-        }] = json!(max);
+        version[if service == Service::Barbican { "max_version" } else { "version" }] = json!(max);
     }
     if !call.path.is_empty() {
         return Answer::ok(json!({"version": version}));

@@ -16,19 +16,11 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
     match (method, path) {
         ("GET", [] | ["v3"]) => Route::open("cinder.version_show", catalog::version),
         ("GET", ["v3", "types"] | ["v3", _, "types"]) => Route::new("cinder.type_list", types),
-        (
-            "GET",
-            ["v3", "volumes"]
-            | ["v3", "volumes", "detail"]
-            | ["v3", _, "volumes"]
-            | ["v3", _, "volumes", "detail"],
-        ) => Route::new("cinder.volume_list", list),
-        ("GET", ["v3", "types", _] | ["v3", _, "types", _]) => {
-            Route::new("cinder.type_show", show_type)
+        ("GET", ["v3", "volumes"] | ["v3", "volumes", "detail"] | ["v3", _, "volumes"] | ["v3", _, "volumes", "detail"]) => {
+            Route::new("cinder.volume_list", list)
         }
-        ("GET", ["v3", "volumes", _] | ["v3", _, "volumes", _]) => {
-            Route::new("cinder.volume_show", show)
-        }
+        ("GET", ["v3", "types", _] | ["v3", _, "types", _]) => Route::new("cinder.type_show", show_type),
+        ("GET", ["v3", "volumes", _] | ["v3", _, "volumes", _]) => Route::new("cinder.volume_show", show),
         _ => None,
     }
 }
@@ -43,9 +35,7 @@ fn show_type(_: &mut World, call: &Call) -> Outcome {
     if only["id"] == asked {
         return Answer::ok(json!({"volume_type": only}));
     }
-    Err(Refusal::not_found(format!(
-        "Volume type {asked} could not be found."
-    )))
+    Err(Refusal::not_found(format!("Volume type {asked} could not be found.")))
 }
 
 fn list(world: &mut World, call: &Call) -> Outcome {
@@ -56,20 +46,14 @@ fn list(world: &mut World, call: &Call) -> Outcome {
         .map(|(stack, resource)| view(stack, resource))
         .filter(|volume| call.query("name").is_none_or(|name| volume["name"] == name))
         .collect();
-    Answer::ok(
-        json!({"volumes": page(call, volumes, |volume| volume["id"].as_str().unwrap_or_default())}),
-    )
+    Answer::ok(json!({"volumes": page(call, volumes, |volume| volume["id"].as_str().unwrap_or_default())}))
 }
 
 fn show(world: &mut World, call: &Call) -> Outcome {
     let id = call.path.last().map_or("", String::as_str);
     let project = call.project()?;
-    let found = world
-        .heat
-        .things(Some(project), &KINDS)
-        .find(|(_, resource)| resource.physical == id);
-    let (stack, resource) =
-        found.ok_or_else(|| Refusal::not_found(format!("Volume {id} could not be found.")))?;
+    let found = world.heat.things(Some(project), &KINDS).find(|(_, resource)| resource.physical == id);
+    let (stack, resource) = found.ok_or_else(|| Refusal::not_found(format!("Volume {id} could not be found.")))?;
     Answer::ok(json!({"volume": view(stack, resource)}))
 }
 

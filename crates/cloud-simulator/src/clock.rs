@@ -32,7 +32,5 @@ pub(crate) fn whole(moment: Moment) -> String {
 
 /// Reads a time as clients write it; `None` when it is no time.
 pub(crate) fn parse(text: &str) -> Option<Moment> {
-    DateTime::parse_from_rfc3339(text)
-        .ok()
-        .map(|moment| moment.to_utc())
+    DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.to_utc())
 }

@@ -46,18 +46,8 @@ pub struct StackView {
 impl fmt::Debug for StackView {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Parameters carry passwords and keys.
-        let Self {
-            id,
-            name,
-            project,
-            status,
-            status_reason,
-            parameters: _,
-        } = self;
-        write!(
-            formatter,
-            "stack {name} ({id}) of {project}: {status} ({status_reason})"
-        )
+        let Self { id, name, project, status, status_reason, parameters: _ } = self;
+        write!(formatter, "stack {name} ({id}) of {project}: {status} ({status_reason})")
     }
 }
 
@@ -97,11 +87,7 @@ impl Cloud {
     /// The stacks that are not deleted.
     pub fn stacks(&self) -> Vec<StackView> {
         let world = self.world();
-        let live = world
-            .heat
-            .stacks
-            .values()
-            .filter(|stack| stack.deleted.is_none());
+        let live = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
         live.map(|stack| StackView {
             id: stack.id.clone(),
             name: stack.name.clone(),
@@ -145,46 +131,18 @@ impl Cloud {
         let world = self.world();
         let is_asked = |project: &str| project_id.is_none_or(|asked| asked == project);
         let mut lines = Vec::new();
-        for stack in world
-            .heat
-            .stacks
-            .values()
-            .filter(|stack| stack.deleted.is_none() && is_asked(&stack.project))
-        {
-            lines.push(format!(
-                "stack {} ({}) {}",
-                stack.name,
-                stack.id,
-                status_name(stack.action, stack.phase)
-            ));
+        for stack in world.heat.stacks.values().filter(|stack| stack.deleted.is_none() && is_asked(&stack.project)) {
+            lines.push(format!("stack {} ({}) {}", stack.name, stack.id, status_name(stack.action, stack.phase)));
         }
         let kinds: Vec<&str> = THINGS.iter().map(|(kind, _)| *kind).collect();
         for (_, resource) in world.heat.things(project_id, &kinds) {
-            lines.push(format!(
-                "{} {} ({})",
-                thing(resource),
-                resource.label,
-                resource.physical
-            ));
+            lines.push(format!("{} {} ({})", thing(resource), resource.label, resource.physical));
         }
-        for (id, other) in world
-            .octavia
-            .others
-            .iter()
-            .filter(|(_, other)| is_asked(&other.project))
-        {
+        for (id, other) in world.octavia.others.iter().filter(|(_, other)| is_asked(&other.project)) {
             lines.push(format!("load balancer {} ({id})", other.name));
         }
-        for trust in world
-            .keystone
-            .trusts
-            .values()
-            .filter(|trust| trust.project.as_deref().is_none_or(is_asked))
-        {
-            lines.push(format!(
-                "trust {} from {} to {}",
-                trust.id, trust.trustor, trust.trustee
-            ));
+        for trust in world.keystone.trusts.values().filter(|trust| trust.project.as_deref().is_none_or(is_asked)) {
+            lines.push(format!("trust {} from {} to {}", trust.id, trust.trustor, trust.trustee));
         }
         for user in world.keystone.users.values().filter(|user| !user.seeded) {
             // A trustee belongs to no project; its name says which one it works for.
@@ -219,14 +177,8 @@ impl Cloud {
     pub fn token_for(&self, user: &str, project: &str) -> String {
         let mut world = self.world();
         let keystone = &mut world.keystone;
-        let user_id = keystone
-            .users
-            .values()
-            .find(|known| known.name == user)
-            .map(|known| known.id.clone());
-        let project_id = keystone
-            .project_named(project, "default")
-            .map(|known| known.id.clone());
+        let user_id = keystone.users.values().find(|known| known.name == user).map(|known| known.id.clone());
+        let project_id = keystone.project_named(project, "default").map(|known| known.id.clone());
         user_id
             .zip(project_id)
             .and_then(|(user, project)| keystone.mint(&user, &project, clock::now()))
@@ -240,10 +192,7 @@ impl Cloud {
     pub fn project_id(&self, name: &str) -> String {
         let world = self.world();
         let project = world.keystone.project_named(name, "default");
-        project
-            .unwrap_or_else(|| panic!("there is no project {name}"))
-            .id
-            .clone()
+        project.unwrap_or_else(|| panic!("there is no project {name}")).id.clone()
     }
 
     /// How long tokens live that are issued from now on.
@@ -264,8 +213,5 @@ impl Cloud {
 }
 
 fn thing(resource: &Resource) -> &'static str {
-    THINGS
-        .iter()
-        .find(|(kind, _)| *kind == resource.acts_as)
-        .map_or("thing", |(_, name)| name)
+    THINGS.iter().find(|(kind, _)| *kind == resource.acts_as).map_or("thing", |(_, name)| name)
 }

@@ -56,11 +56,7 @@ impl Faults {
 
     /// How often the calls named by `at` were made.
     pub(crate) fn calls(&self, at: &str) -> usize {
-        self.calls
-            .iter()
-            .filter(|(operation, _)| names(at, operation))
-            .map(|(_, count)| count)
-            .sum()
+        self.calls.iter().filter(|(operation, _)| names(at, operation)).map(|(_, count)| count).sum()
     }
 
     /// Counts a call and says what goes wrong with it: the oldest fault that is due. Every fault that names the call counts it.
@@ -78,8 +74,7 @@ impl Faults {
             }
         }
         let how = due?;
-        self.waiting
-            .retain(|waiting| waiting.fault.nth == 0 || waiting.seen < waiting.fault.nth);
+        self.waiting.retain(|waiting| waiting.fault.nth == 0 || waiting.seen < waiting.fault.nth);
         Some(how)
     }
 }
@@ -97,20 +92,14 @@ mod tests {
     use super::{Fault, Faults, How};
 
     fn fault(at: &str, nth: u32) -> Fault {
-        Fault {
-            at: at.to_owned(),
-            nth,
-            how: How::Refuse,
-        }
+        Fault { at: at.to_owned(), nth, how: How::Refuse }
     }
 
     #[test]
     fn a_fault_meets_only_its_nth_call() {
         let mut faults = Faults::default();
         faults.inject(fault("heat.stack_create", 2));
-        let met: Vec<bool> = (0..4)
-            .map(|_| faults.meet("heat.stack_create").is_some())
-            .collect();
+        let met: Vec<bool> = (0..4).map(|_| faults.meet("heat.stack_create").is_some()).collect();
         assert_eq!(met, [false, true, false, false]);
         assert_eq!(faults.calls("heat.any"), 4);
     }

@@ -23,12 +23,7 @@ impl Store {
             ("twin", "twin-1", Some("fedora-coreos")),
             ("twin", "twin-2", Some("fedora-coreos")),
         ];
-        Self {
-            images: images
-                .into_iter()
-                .map(|(name, key, distro)| image(name, key, distro))
-                .collect(),
-        }
+        Self { images: images.into_iter().map(|(name, key, distro)| image(name, key, distro)).collect() }
     }
 }
 
@@ -46,17 +41,9 @@ fn list(world: &mut World, call: &Call) -> Outcome {
     let images = world.glance.images.iter().filter(|image| {
         ["name", "id", "status", "visibility", "os_distro"]
             .iter()
-            .all(|key| {
-                call.query(key).is_none_or(|asked| {
-                    asked
-                        .split(',')
-                        .any(|asked| image[*key] == asked.trim_start_matches("in:"))
-                })
-            })
+            .all(|key| call.query(key).is_none_or(|asked| asked.split(',').any(|asked| image[*key] == asked.trim_start_matches("in:"))))
     });
-    let images = page(call, images.cloned().collect(), |image| {
-        image["id"].as_str().unwrap_or_default()
-    });
+    let images = page(call, images.cloned().collect(), |image| image["id"].as_str().unwrap_or_default());
     Answer::ok(json!({"images": images, "first": "/v2/images", "schema": "/v2/schemas/images"}))
 }
 

@@ -49,17 +49,13 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
         (_, ["v1", _project, "stacks", rest @ ..]) => match (method, rest) {
             ("POST", []) => Route::new("heat.stack_create", acts::create),
             ("GET", []) => Route::new("heat.stack_list", reads::list),
-            (_, [_]) | (_, [_, "resources" | "events" | "outputs" | "template"]) => {
-                Route::new("heat.stack_lookup", reads::lookup)
-            }
+            (_, [_]) | (_, [_, "resources" | "events" | "outputs" | "template"]) => Route::new("heat.stack_lookup", reads::lookup),
             ("GET", [_, _]) => Route::new("heat.stack_show", reads::show),
             ("PUT" | "PATCH", [_, _]) => Route::new("heat.stack_update", acts::update),
             ("DELETE", [_, _]) => Route::new("heat.stack_delete", acts::delete),
             ("GET", [_, _, "resources"]) => Route::new("heat.resource_list", reads::resources),
             ("GET", [_, _, "resources", _]) => Route::new("heat.resource_show", reads::resource),
-            ("POST", [_, _, "resources", _, "signal"]) => {
-                Route::new("heat.resource_signal", acts::signal)
-            }
+            ("POST", [_, _, "resources", _, "signal"]) => Route::new("heat.resource_signal", acts::signal),
             ("GET", [_, _, "events"]) => Route::new("heat.event_list", reads::events),
             ("GET", [_, _, "outputs"]) => Route::new("heat.output_list", reads::outputs),
             ("GET", [_, _, "outputs", _]) => Route::new("heat.output_show", reads::output),
@@ -92,11 +88,7 @@ impl Store {
 
     /// The trusts Heat made for stacks that are deleted, once each.
     pub(crate) fn released(&mut self) -> Vec<String> {
-        self.stacks
-            .values_mut()
-            .filter(|stack| stack.deleted.is_some())
-            .filter_map(|stack| stack.trust.take())
-            .collect()
+        self.stacks.values_mut().filter(|stack| stack.deleted.is_some()).filter_map(|stack| stack.trust.take()).collect()
     }
 
     /// A stack that is not deleted, by name or id, in one project or any.
@@ -115,33 +107,17 @@ impl Store {
     }
 
     /// The things of some resource types that exist now, with the stack they belong to.
-    pub(crate) fn things<'a>(
-        &'a self,
-        project: Option<&'a str>,
-        kinds: &'a [&'a str],
-    ) -> impl Iterator<Item = (&'a Stack, &'a Resource)> {
+    pub(crate) fn things<'a>(&'a self, project: Option<&'a str>, kinds: &'a [&'a str]) -> impl Iterator<Item = (&'a Stack, &'a Resource)> {
         self.stacks
             .values()
-            .filter(move |stack| {
-                stack.deleted.is_none() && project.is_none_or(|project| project == stack.project)
-            })
-            .flat_map(|stack| {
-                stack
-                    .resources
-                    .iter()
-                    .map(move |resource| (stack, resource))
-            })
-            .filter(move |(_, resource)| {
-                resource.exists() && kinds.contains(&resource.acts_as.as_str())
-            })
+            .filter(move |stack| stack.deleted.is_none() && project.is_none_or(|project| project == stack.project))
+            .flat_map(|stack| stack.resources.iter().map(move |resource| (stack, resource)))
+            .filter(move |(_, resource)| resource.exists() && kinds.contains(&resource.acts_as.as_str()))
     }
 
     fn keep(&mut self, stack: Stack) {
         if self.stacks.len() >= MOST_STACKS
-            && let Some(oldest) = self
-                .stacks
-                .values()
-                .position(|stack| stack.deleted.is_some())
+            && let Some(oldest) = self.stacks.values().position(|stack| stack.deleted.is_some())
         {
             self.stacks.shift_remove_index(oldest);
         }
@@ -153,31 +129,20 @@ impl Store {
 fn enter(call: &Call, changes: bool) -> Result<&Token, Refusal> {
     let token = call.token()?;
     let role = if changes { "member" } else { "reader" };
-    if token.project_id() != Some(call.at(1))
-        || !token.has_role(role)
-        || token.has_role("heat_stack_user")
-    {
-        return Err(Refusal::forbidden(
-            "You are not authorized to use this action.",
-        ));
+    if token.project_id() != Some(call.at(1)) || !token.has_role(role) || token.has_role("heat_stack_user") {
+        return Err(Refusal::forbidden("You are not authorized to use this action."));
     }
     Ok(token)
 }
 
 fn no_stack(name: &str) -> Refusal {
-    Refusal::new(
-        404,
-        "EntityNotFound",
-        format!("The Stack ({name}) could not be found."),
-    )
+    Refusal::new(404, "EntityNotFound", format!("The Stack ({name}) could not be found."))
 }
 
 /// Heat's own form of an error.
 pub(crate) fn error_body(status: u16, title: &str, kind: &str, message: &str) -> Value {
     let explanation = match status {
-        400 => {
-            "The server could not comply with the request since it is either malformed or otherwise incorrect."
-        }
+        400 => "The server could not comply with the request since it is either malformed or otherwise incorrect.",
         403 => "Access was denied to this resource.",
         404 => "The resource could not be found.",
         409 => "There was a conflict when trying to complete your request.",

@@ -69,27 +69,13 @@ pub(crate) struct Route {
 
 impl Route {
     /// A call that needs a token.
-    pub(crate) fn new(
-        operation: &'static str,
-        handler: fn(&mut World, &Call) -> Outcome,
-    ) -> Option<Self> {
-        Some(Self {
-            operation,
-            handler,
-            open: false,
-        })
+    pub(crate) fn new(operation: &'static str, handler: fn(&mut World, &Call) -> Outcome) -> Option<Self> {
+        Some(Self { operation, handler, open: false })
     }
 
     /// A call that anybody may make.
-    pub(crate) fn open(
-        operation: &'static str,
-        handler: fn(&mut World, &Call) -> Outcome,
-    ) -> Option<Self> {
-        Some(Self {
-            operation,
-            handler,
-            open: true,
-        })
+    pub(crate) fn open(operation: &'static str, handler: fn(&mut World, &Call) -> Outcome) -> Option<Self> {
+        Some(Self { operation, handler, open: true })
     }
 }
 
@@ -99,29 +85,17 @@ impl Answer {
     }
 
     pub(crate) fn with(status: u16, body: Value) -> Outcome {
-        Ok(Self {
-            status,
-            headers: Vec::new(),
-            body: Some(body),
-        })
+        Ok(Self { status, headers: Vec::new(), body: Some(body) })
     }
 
     pub(crate) fn empty(status: u16) -> Outcome {
-        Ok(Self {
-            status,
-            headers: Vec::new(),
-            body: None,
-        })
+        Ok(Self { status, headers: Vec::new(), body: None })
     }
 }
 
 impl Refusal {
     pub(crate) fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            kind,
-            message: message.into(),
-        }
+        Self { status, kind, message: message.into() }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -129,11 +103,7 @@ impl Refusal {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        Self::new(
-            401,
-            "Unauthorized",
-            "The request you have made requires authentication.",
-        )
+        Self::new(401, "Unauthorized", "The request you have made requires authentication.")
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
@@ -153,26 +123,17 @@ impl Call {
 
     /// The first value of a query key.
     pub(crate) fn query(&self, key: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Whether a query key says yes in one of the ways clients say it.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
-        self.query(key).map(|value| {
-            matches!(
-                value.to_ascii_lowercase().as_str(),
-                "true" | "1" | "yes" | "on" | ""
-            )
-        })
+        self.query(key).map(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on" | ""))
     }
 
     /// The body as JSON.
     pub(crate) fn json(&self) -> Result<Value, Refusal> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| Refusal::bad_request(format!("Malformed request body: {error}")))
+        serde_json::from_slice(&self.body).map_err(|error| Refusal::bad_request(format!("Malformed request body: {error}")))
     }
 
     /// The caller's token. Routes that are not open have one; asking in an open route is answered 401.
@@ -182,18 +143,12 @@ impl Call {
 
     /// The project the caller's token is for.
     pub(crate) fn project(&self) -> Result<&str, Refusal> {
-        self.token()?
-            .project_id()
-            .ok_or_else(|| Refusal::forbidden("A project-scoped token is needed."))
+        self.token()?.project_id().ok_or_else(|| Refusal::forbidden("A project-scoped token is needed."))
     }
 }
 
 /// Answers one request.
-pub(crate) async fn answer(
-    shared: Data<Shared>,
-    request: HttpRequest,
-    body: Bytes,
-) -> HttpResponse {
+pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Bytes) -> HttpResponse {
     let segments: Vec<String> = request
         .path()
         .split('/')
@@ -201,20 +156,13 @@ pub(crate) async fn answer(
         .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
         .collect();
     let Some((prefix, rest)) = segments.split_first() else {
-        return render(
-            catalog::root(&shared.base),
-            request.method() == Method::HEAD,
-        );
+        return render(catalog::root(&shared.base), request.method() == Method::HEAD);
     };
     let Some(service) = Service::of_prefix(prefix) else {
         return HttpResponse::NotFound().finish();
     };
     let path: Vec<&str> = rest.iter().map(String::as_str).collect();
-    let method = if request.method() == Method::HEAD {
-        &Method::GET
-    } else {
-        request.method()
-    };
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     let Some(route) = service.route(method, &path) else {
         let refusal = Refusal::not_found("The resource could not be found.");
         return render(service.refuse(&refusal), request.method() == Method::HEAD);
@@ -229,19 +177,14 @@ pub(crate) async fn answer(
         Some(How::Slow(duration)) => tokio::time::sleep(duration).await,
         Some(How::AcceptThenLose) => lose = true,
         Some(How::Status(status, message)) => {
-            return render(
-                service.refuse(&Refusal::new(status, "InjectedFault", message)),
-                false,
-            );
+            return render(service.refuse(&Refusal::new(status, "InjectedFault", message)), false);
         }
         Some(How::Unauthorized) => return render(service.refuse(&Refusal::unauthorized()), false),
     }
 
     let call = Call {
         service,
-        query: Query::<Vec<(String, String)>>::from_query(request.query_string())
-            .map(Query::into_inner)
-            .unwrap_or_default(),
+        query: Query::<Vec<(String, String)>>::from_query(request.query_string()).map(Query::into_inner).unwrap_or_default(),
         is_patch: method == Method::PATCH,
         body,
         caller: None,
@@ -250,12 +193,7 @@ pub(crate) async fn answer(
         now: clock::now(),
         path: rest.to_vec(),
     };
-    let outcome = act(
-        &mut shared.lock(),
-        &route,
-        call,
-        header_of(&request, "X-Auth-Token"),
-    );
+    let outcome = act(&mut shared.lock(), &route, call, header_of(&request, "X-Auth-Token"));
     if lose {
         return lost();
     }
@@ -273,12 +211,7 @@ fn act(world: &mut World, route: &Route, mut call: Call, token: Option<String>) 
 }
 
 fn header_of(request: &HttpRequest, name: &str) -> Option<String> {
-    request
-        .headers()
-        .get(name)?
-        .to_str()
-        .ok()
-        .map(str::to_owned)
+    request.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
 fn render(answer: Answer, head: bool) -> HttpResponse {
@@ -287,14 +220,9 @@ fn render(answer: Answer, head: bool) -> HttpResponse {
     for (name, value) in answer.headers {
         response.insert_header((name, value));
     }
-    response.insert_header((
-        "x-openstack-request-id",
-        format!("req-{}", uuid::Uuid::new_v4()),
-    ));
+    response.insert_header(("x-openstack-request-id", format!("req-{}", uuid::Uuid::new_v4())));
     match answer.body {
-        Some(body) if !head => response
-            .insert_header((header::CONTENT_TYPE, "application/json"))
-            .body(body.to_string()),
+        Some(body) if !head => response.insert_header((header::CONTENT_TYPE, "application/json")).body(body.to_string()),
         _ => response.finish(),
     }
 }
@@ -314,10 +242,7 @@ impl MessageBody for Lost {
         BodySize::Stream
     }
 
-    fn poll_next(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         Poll::Ready(Some(Err(io::Error::other("connection lost on purpose"))))
     }
 }

@@ -105,9 +105,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("GET", ["auth", "tokens"]) => Route::new("keystone.token_validate", auth::validate),
             ("DELETE", ["auth", "tokens"]) => Route::new("keystone.token_revoke", auth::revoke),
             ("GET", ["auth", "catalog"]) => Route::new("keystone.catalog_show", auth::show_catalog),
-            ("GET", ["auth", "projects"]) => {
-                Route::new("keystone.project_list", assignment::own_projects)
-            }
+            ("GET", ["auth", "projects"]) => Route::new("keystone.project_list", assignment::own_projects),
             ("POST", ["users"]) => Route::new("keystone.user_create", user::create),
             ("GET", ["users"]) => Route::new("keystone.user_list", user::list),
             ("GET", ["users", _]) => Route::new("keystone.user_show", user::show),
@@ -122,9 +120,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("POST", ["OS-TRUST", "trusts"]) => Route::new("keystone.trust_create", trust::create),
             ("GET", ["OS-TRUST", "trusts"]) => Route::new("keystone.trust_list", trust::list),
             ("GET", ["OS-TRUST", "trusts", _]) => Route::new("keystone.trust_show", trust::show),
-            ("DELETE", ["OS-TRUST", "trusts", _]) => {
-                Route::new("keystone.trust_delete", trust::delete)
-            }
+            ("DELETE", ["OS-TRUST", "trusts", _]) => Route::new("keystone.trust_delete", trust::delete),
             ("GET", ["services"]) => Route::new("keystone.service_list", list_services),
             ("GET", ["services", _]) => Route::new("keystone.service_show", show_service),
             ("GET", ["endpoints"]) => Route::new("keystone.endpoint_list", list_endpoints),
@@ -150,16 +146,12 @@ impl Store {
 
     /// A user by name in a domain.
     pub(crate) fn user_named(&self, name: &str, domain: &str) -> Option<&User> {
-        self.users
-            .values()
-            .find(|user| user.name == name && user.domain == domain)
+        self.users.values().find(|user| user.name == name && user.domain == domain)
     }
 
     /// A project by name in a domain.
     pub(crate) fn project_named(&self, name: &str, domain: &str) -> Option<&Project> {
-        self.projects
-            .values()
-            .find(|project| project.name == name && project.domain == domain)
+        self.projects.values().find(|project| project.name == name && project.domain == domain)
     }
 
     /// The ids of the roles a user holds on a project or domain, with the roles these imply.
@@ -184,11 +176,7 @@ impl Store {
                 Some("member") => &["reader"],
                 _ => &[],
             };
-            for role in self
-                .roles
-                .values()
-                .filter(|role| implied.contains(&role.name.as_str()))
-            {
+            for role in self.roles.values().filter(|role| implied.contains(&role.name.as_str())) {
                 if !held.contains(&role.id) {
                     held.push(role.id.clone());
                 }
@@ -203,12 +191,8 @@ impl Store {
             return;
         }
         self.tokens.retain(|_, token| token.trust_id() != Some(id));
-        let handed_on: Vec<String> = self
-            .trusts
-            .values()
-            .filter(|trust| trust.redelegated_from.as_deref() == Some(id))
-            .map(|trust| trust.id.clone())
-            .collect();
+        let handed_on: Vec<String> =
+            self.trusts.values().filter(|trust| trust.redelegated_from.as_deref() == Some(id)).map(|trust| trust.id.clone()).collect();
         for trust in handed_on {
             self.delete_trust(&trust);
         }
@@ -221,16 +205,14 @@ impl Store {
     }
 
     pub(crate) fn project_view_in_token(&self, id: &str) -> Value {
-        self.projects.get(id).map_or(Value::Null, |project| {
-            json!({"domain": self.domain_view_in_token(&project.domain), "id": project.id, "name": project.name})
-        })
+        self.projects.get(id).map_or(
+            Value::Null,
+            |project| json!({"domain": self.domain_view_in_token(&project.domain), "id": project.id, "name": project.name}),
+        )
     }
 
     pub(crate) fn domain_view_in_token(&self, id: &str) -> Value {
-        self.domains.get(id).map_or(
-            Value::Null,
-            |domain| json!({"id": domain.id, "name": domain.name}),
-        )
+        self.domains.get(id).map_or(Value::Null, |domain| json!({"id": domain.id, "name": domain.name}))
     }
 }
 
@@ -245,9 +227,7 @@ fn require_admin(token: &Token, domain: Option<&str>, action: &str) -> Result<()
 }
 
 fn denied(action: &str) -> Refusal {
-    Refusal::forbidden(format!(
-        "You are not authorized to perform the requested action: {action}."
-    ))
+    Refusal::forbidden(format!("You are not authorized to perform the requested action: {action}."))
 }
 
 fn missing(what: &str, id: &str) -> Refusal {
@@ -273,9 +253,5 @@ fn show_service(_: &mut World, call: &Call) -> Outcome {
 
 fn list_endpoints(world: &mut World, call: &Call) -> Outcome {
     require_admin(call.token()?, None, "identity:list_endpoints")?;
-    Answer::ok(catalog::endpoints(
-        &call.base,
-        world.container_infra_url.as_deref(),
-        call,
-    ))
+    Answer::ok(catalog::endpoints(&call.base, world.container_infra_url.as_deref(), call))
 }

@@ -19,11 +19,7 @@ const COLLECTIONS: [(&str, &str, [&str; 1]); 6] = [
     ("routers", "router", ["OS::Neutron::Router"]),
     ("ports", "port", ["OS::Neutron::Port"]),
     ("floatingips", "floatingip", ["OS::Neutron::FloatingIP"]),
-    (
-        "security-groups",
-        "security_group",
-        ["OS::Neutron::SecurityGroup"],
-    ),
+    ("security-groups", "security_group", ["OS::Neutron::SecurityGroup"]),
 ];
 
 /// What there is besides the stacks' things.
@@ -35,16 +31,11 @@ pub(crate) struct Store {
 impl Store {
     /// The external network, and a private one for each demo project.
     pub(crate) fn seeded(keystone: &keystone::Store) -> Self {
-        let mut store = Self {
-            networks: Vec::new(),
-            subnets: Vec::new(),
-        };
+        let mut store = Self { networks: Vec::new(), subnets: Vec::new() };
         for project in keystone.projects.values() {
             match project.name.as_str() {
                 "admin" => store.add("public", "public", &project.id, "172.24.4.0/22", true),
-                "demo" | "demo2" => {
-                    store.add("private", &project.id, &project.id, "10.0.0.0/24", false)
-                }
+                "demo" | "demo2" => store.add("private", &project.id, &project.id, "10.0.0.0/24", false),
                 _ => {}
             }
         }
@@ -55,13 +46,7 @@ impl Store {
         let network_id = seeded("network", key).to_string();
         let subnet_id = seeded("subnet", key).to_string();
         let gateway = cidr.rsplit_once('.').map(|(net, _)| format!("{net}.1"));
-        self.networks.push(network(
-            &network_id,
-            name,
-            project,
-            is_external,
-            std::slice::from_ref(&subnet_id),
-        ));
+        self.networks.push(network(&network_id, name, project, is_external, std::slice::from_ref(&subnet_id)));
         self.subnets.push(json!({
             "id": subnet_id, "name": format!("{name}-subnet"), "project_id": project, "tenant_id": project,
             "network_id": network_id, "cidr": cidr, "ip_version": 4, "enable_dhcp": !is_external, "gateway_ip": gateway,
@@ -74,9 +59,7 @@ impl Store {
 pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
     match (method, path) {
         ("GET", [] | ["v2.0"]) => Route::open("neutron.version_show", catalog::version),
-        ("GET", ["v2.0", "extensions"]) => Route::new("neutron.extension_list", |_, _| {
-            Answer::ok(json!({"extensions": []}))
-        }),
+        ("GET", ["v2.0", "extensions"]) => Route::new("neutron.extension_list", |_, _| Answer::ok(json!({"extensions": []}))),
         ("GET", ["v2.0", collection]) => Route::new(
             match *collection {
                 "networks" => "neutron.network_list",
@@ -108,20 +91,14 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
 
 fn list(world: &mut World, call: &Call) -> Outcome {
     let collection = call.at(1);
-    let items: Vec<Value> = seen(world, call)?
-        .into_iter()
-        .filter(|item| is_asked_for(call, item))
-        .collect();
+    let items: Vec<Value> = seen(world, call)?.into_iter().filter(|item| is_asked_for(call, item)).collect();
     let items = page(call, items, |item| item["id"].as_str().unwrap_or_default());
     Answer::ok(json!({collection.replace('-', "_"): items}))
 }
 
 fn show(world: &mut World, call: &Call) -> Outcome {
     let (collection, id) = (call.at(1), call.at(2));
-    let singular = COLLECTIONS
-        .iter()
-        .find(|(name, ..)| *name == collection)
-        .map_or("item", |(_, singular, _)| singular);
+    let singular = COLLECTIONS.iter().find(|(name, ..)| *name == collection).map_or("item", |(_, singular, _)| singular);
     let item = seen(world, call)?.into_iter().find(|item| item["id"] == id);
     let item = item.ok_or_else(|| missing(singular, id))?;
     Answer::ok(json!({singular: item}))
@@ -132,12 +109,7 @@ fn delete(world: &mut World, call: &Call) -> Outcome {
     if !seen(world, call)?.iter().any(|item| item["id"] == id) {
         return Err(missing("floatingip", id));
     }
-    for resource in world
-        .heat
-        .stacks
-        .values_mut()
-        .flat_map(|stack| &mut stack.resources)
-    {
+    for resource in world.heat.stacks.values_mut().flat_map(|stack| &mut stack.resources) {
         if resource.physical == id {
             resource.gone = true;
         }
@@ -181,40 +153,23 @@ fn is_asked_for(call: &Call, item: &Value) -> bool {
 /// Everything of the called collection that the caller may see.
 fn seen(world: &World, call: &Call) -> Result<Vec<Value>, Refusal> {
     let token = call.token()?;
-    let project = if token.has_role("admin") {
-        None
-    } else {
-        Some(call.project()?)
-    };
+    let project = if token.has_role("admin") { None } else { Some(call.project()?) };
     let collection = call.at(1);
     let mut items: Vec<Value> = match collection {
         "networks" => world.neutron.networks.clone(),
         "subnets" => world.neutron.subnets.clone(),
         _ => Vec::new(),
     };
-    items.retain(|item| {
-        project
-            .is_none_or(|project| item["project_id"] == project || item["router:external"] == true)
-    });
+    items.retain(|item| project.is_none_or(|project| item["project_id"] == project || item["router:external"] == true));
     if let Some((_, _, kinds)) = COLLECTIONS.iter().find(|(name, ..)| *name == collection) {
-        items.extend(
-            world
-                .heat
-                .things(project, kinds)
-                .map(|(stack, resource)| view(collection, stack, resource)),
-        );
+        items.extend(world.heat.things(project, kinds).map(|(stack, resource)| view(collection, stack, resource)));
     }
     if collection == "ports" {
-        items.extend(
-            world
-                .heat
-                .things(project, &octavia::KINDS)
-                .map(|(stack, resource)| {
-                    let id = seeded("vip", &resource.physical).to_string();
-                    let name = format!("octavia-lb-{}", resource.physical);
-                    port(&id, &name, stack, resource, "Octavia")
-                }),
-        );
+        items.extend(world.heat.things(project, &octavia::KINDS).map(|(stack, resource)| {
+            let id = seeded("vip", &resource.physical).to_string();
+            let name = format!("octavia-lb-{}", resource.physical);
+            port(&id, &name, stack, resource, "Octavia")
+        }));
     }
     Ok(items)
 }
@@ -247,14 +202,7 @@ fn view(collection: &str, stack: &Stack, resource: &Resource) -> Value {
         ("id", json!(id)),
         ("project_id", json!(stack.project)),
         ("tenant_id", json!(stack.project)),
-        (
-            "description",
-            json!(
-                resource.properties["description"]
-                    .as_str()
-                    .unwrap_or_default()
-            ),
-        ),
+        ("description", json!(resource.properties["description"].as_str().unwrap_or_default())),
         ("tags", json!([])),
     ] {
         item.insert(key.to_owned(), value);

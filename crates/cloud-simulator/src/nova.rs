@@ -22,22 +22,12 @@ pub(crate) struct Store {
 impl Store {
     /// The seeded flavours and keypairs.
     pub(crate) fn seeded() -> Self {
-        let flavors = [
-            ("1", "m1.tiny", 512, 1, 1),
-            ("2", "m1.small", 2048, 1, 20),
-            ("3", "m1.medium", 4096, 2, 40),
-            ("4", "m1.nodisk", 2048, 1, 0),
-        ];
+        let flavors =
+            [("1", "m1.tiny", 512, 1, 1), ("2", "m1.small", 2048, 1, 20), ("3", "m1.medium", 4096, 2, 40), ("4", "m1.nodisk", 2048, 1, 0)];
         let owners = ["demo", "demo2", "admin", "member2"];
         Self {
-            flavors: flavors
-                .into_iter()
-                .map(|(id, name, ram, vcpus, disk)| flavor(id, name, ram, vcpus, disk))
-                .collect(),
-            keypairs: owners
-                .iter()
-                .map(|user| (seeded("user", user).simple().to_string(), "key"))
-                .collect(),
+            flavors: flavors.into_iter().map(|(id, name, ram, vcpus, disk)| flavor(id, name, ram, vcpus, disk)).collect(),
+            keypairs: owners.iter().map(|user| (seeded("user", user).simple().to_string(), "key")).collect(),
         }
     }
 }
@@ -49,9 +39,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
         ("GET", ["v2.1", rest @ ..]) => match rest {
             ["flavors"] | ["flavors", "detail"] => Route::new("nova.flavor_list", flavors),
             ["flavors", _] => Route::new("nova.flavor_show", show_flavor),
-            ["flavors", _, "os-extra_specs"] => Route::new("nova.flavor_extra_specs", |_, _| {
-                Answer::ok(json!({"extra_specs": {}}))
-            }),
+            ["flavors", _, "os-extra_specs"] => Route::new("nova.flavor_extra_specs", |_, _| Answer::ok(json!({"extra_specs": {}}))),
             ["os-keypairs"] => Route::new("nova.keypair_list", keypairs),
             ["os-keypairs", _] => Route::new("nova.keypair_show", show_keypair),
             ["servers"] | ["servers", "detail"] => Route::new("nova.server_list", servers),
@@ -64,75 +52,48 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
 }
 
 fn flavors(world: &mut World, call: &Call) -> Outcome {
-    let flavors = page(call, world.nova.flavors.clone(), |flavor| {
-        flavor["id"].as_str().unwrap_or_default()
-    });
+    let flavors = page(call, world.nova.flavors.clone(), |flavor| flavor["id"].as_str().unwrap_or_default());
     Answer::ok(json!({"flavors": flavors}))
 }
 
 fn show_flavor(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(2);
     let flavor = world.nova.flavors.iter().find(|flavor| flavor["id"] == id);
-    let flavor =
-        flavor.ok_or_else(|| Refusal::not_found(format!("Flavor {id} could not be found.")))?;
+    let flavor = flavor.ok_or_else(|| Refusal::not_found(format!("Flavor {id} could not be found.")))?;
     Answer::ok(json!({"flavor": flavor}))
 }
 
 fn keypairs(world: &mut World, call: &Call) -> Outcome {
     let user = &call.token()?.user;
-    let own = world
-        .nova
-        .keypairs
-        .iter()
-        .filter(|(owner, _)| owner == user);
-    Answer::ok(
-        json!({"keypairs": own.map(|(_, name)| json!({"keypair": keypair(name, user)})).collect::<Vec<_>>()}),
-    )
+    let own = world.nova.keypairs.iter().filter(|(owner, _)| owner == user);
+    Answer::ok(json!({"keypairs": own.map(|(_, name)| json!({"keypair": keypair(name, user)})).collect::<Vec<_>>()}))
 }
 
 fn show_keypair(world: &mut World, call: &Call) -> Outcome {
     let asked = call.at(2);
     let user = &call.token()?.user;
-    let own = world
-        .nova
-        .keypairs
-        .iter()
-        .find(|(owner, name)| owner == user && *name == asked);
-    let (_, name) = own
-        .ok_or_else(|| Refusal::not_found(format!("Keypair {asked} not found for user {user}")))?;
+    let own = world.nova.keypairs.iter().find(|(owner, name)| owner == user && *name == asked);
+    let (_, name) = own.ok_or_else(|| Refusal::not_found(format!("Keypair {asked} not found for user {user}")))?;
     Answer::ok(json!({"keypair": keypair(name, user)}))
 }
 
 fn servers(world: &mut World, call: &Call) -> Outcome {
     let token = call.token()?;
     let everyone = call.flag("all_tenants") == Some(true) && token.has_role("admin");
-    let project = if everyone {
-        None
-    } else {
-        Some(call.project()?)
-    };
+    let project = if everyone { None } else { Some(call.project()?) };
     let found: Vec<Value> = world
         .heat
         .things(project, &SERVERS)
-        .filter(|(_, resource)| {
-            call.query("name")
-                .is_none_or(|name| resource.label.contains(name))
-        })
+        .filter(|(_, resource)| call.query("name").is_none_or(|name| resource.label.contains(name)))
         .map(|(stack, resource)| server(stack, resource))
         .collect();
-    Answer::ok(
-        json!({"servers": page(call, found, |server| server["id"].as_str().unwrap_or_default())}),
-    )
+    Answer::ok(json!({"servers": page(call, found, |server| server["id"].as_str().unwrap_or_default())}))
 }
 
 fn show_server(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(2);
-    let found = world
-        .heat
-        .things(Some(call.project()?), &SERVERS)
-        .find(|(_, resource)| resource.physical == id);
-    let (stack, resource) =
-        found.ok_or_else(|| Refusal::not_found(format!("Instance {id} could not be found.")))?;
+    let found = world.heat.things(Some(call.project()?), &SERVERS).find(|(_, resource)| resource.physical == id);
+    let (stack, resource) = found.ok_or_else(|| Refusal::not_found(format!("Instance {id} could not be found.")))?;
     Answer::ok(json!({"server": server(stack, resource)}))
 }
 
@@ -161,11 +122,7 @@ fn keypair(name: &str, user: &str) -> Value {
 }
 
 fn server(stack: &Stack, resource: &Resource) -> Value {
-    let status = if resource.is_ready() {
-        "ACTIVE"
-    } else {
-        "BUILD"
-    };
+    let status = if resource.is_ready() { "ACTIVE" } else { "BUILD" };
     json!({
         "id": resource.physical,
         "name": resource.label,

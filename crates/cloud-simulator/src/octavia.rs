@@ -57,49 +57,30 @@ fn list(world: &mut World, call: &Call) -> Outcome {
     let balancers: Vec<Value> = seen(world, token)
         .into_iter()
         .filter(|balancer| {
-            [
-                "name",
-                "id",
-                "description",
-                "project_id",
-                "vip_address",
-                "provisioning_status",
-            ]
-            .iter()
-            .all(|key| call.query(key).is_none_or(|asked| balancer[*key] == asked))
+            ["name", "id", "description", "project_id", "vip_address", "provisioning_status"]
+                .iter()
+                .all(|key| call.query(key).is_none_or(|asked| balancer[*key] == asked))
         })
         .collect();
-    let balancers = page(call, balancers, |balancer| {
-        balancer["id"].as_str().unwrap_or_default()
-    });
+    let balancers = page(call, balancers, |balancer| balancer["id"].as_str().unwrap_or_default());
     Answer::ok(json!({"loadbalancers": balancers, "loadbalancers_links": []}))
 }
 
 fn show(world: &mut World, call: &Call) -> Outcome {
     let token = enter(call)?;
     let id = call.at(3);
-    let found = seen(world, token)
-        .into_iter()
-        .find(|balancer| balancer["id"] == id);
+    let found = seen(world, token).into_iter().find(|balancer| balancer["id"] == id);
     Answer::ok(json!({"loadbalancer": found.ok_or_else(|| missing(id))?}))
 }
 
 fn delete(world: &mut World, call: &Call) -> Outcome {
     let token = enter(call)?;
     let id = call.at(3);
-    if !seen(world, token)
-        .iter()
-        .any(|balancer| balancer["id"] == id)
-    {
+    if !seen(world, token).iter().any(|balancer| balancer["id"] == id) {
         return Err(missing(id));
     }
     if world.octavia.others.shift_remove(id).is_none() {
-        for resource in world
-            .heat
-            .stacks
-            .values_mut()
-            .flat_map(|stack| &mut stack.resources)
-        {
+        for resource in world.heat.stacks.values_mut().flat_map(|stack| &mut stack.resources) {
             if resource.physical == id {
                 resource.gone = true;
             }
@@ -113,9 +94,7 @@ fn enter(call: &Call) -> Result<&Token, Refusal> {
     if token.has_role("load-balancer_member") || token.has_role("admin") {
         return Ok(token);
     }
-    Err(Refusal::forbidden(
-        "Policy does not allow this request to be performed.",
-    ))
+    Err(Refusal::forbidden("Policy does not allow this request to be performed."))
 }
 
 fn missing(id: &str) -> Refusal {
@@ -124,64 +103,25 @@ fn missing(id: &str) -> Refusal {
 
 fn seen(world: &World, token: &Token) -> Vec<Value> {
     // An administrator sees those of every project.
-    let project = if token.has_role("admin") {
-        None
-    } else {
-        token.project_id()
-    };
-    let of_stacks = world
-        .heat
-        .things(project, &KINDS)
-        .map(|(stack, resource)| of_stack(stack, resource));
+    let project = if token.has_role("admin") { None } else { token.project_id() };
+    let of_stacks = world.heat.things(project, &KINDS).map(|(stack, resource)| of_stack(stack, resource));
     let others = world
         .octavia
         .others
         .iter()
         .filter(|(_, other)| project.is_none_or(|project| project == other.project))
-        .map(|(id, other)| {
-            view(
-                id,
-                &other.name,
-                &other.description,
-                &other.project,
-                "172.24.7.1",
-                "ACTIVE",
-                other.created,
-            )
-        });
+        .map(|(id, other)| view(id, &other.name, &other.description, &other.project, "172.24.7.1", "ACTIVE", other.created));
     of_stacks.chain(others).collect()
 }
 
 fn of_stack(stack: &Stack, resource: &Resource) -> Value {
-    let status = if resource.is_ready() {
-        "ACTIVE"
-    } else {
-        "PENDING_CREATE"
-    };
+    let status = if resource.is_ready() { "ACTIVE" } else { "PENDING_CREATE" };
     let address = heat::address(stack.serial, 2 + resource.number, true);
-    let description = resource.properties["description"]
-        .as_str()
-        .unwrap_or_default();
-    view(
-        &resource.physical,
-        &resource.label,
-        description,
-        &stack.project,
-        &address,
-        status,
-        stack.created,
-    )
+    let description = resource.properties["description"].as_str().unwrap_or_default();
+    view(&resource.physical, &resource.label, description, &stack.project, &address, status, stack.created)
 }
 
-fn view(
-    id: &str,
-    name: &str,
-    description: &str,
-    project: &str,
-    address: &str,
-    status: &str,
-    created: Moment,
-) -> Value {
+fn view(id: &str, name: &str, description: &str, project: &str, address: &str, status: &str, created: Moment) -> Value {
     json!({
         "id": id,
         "name": name,

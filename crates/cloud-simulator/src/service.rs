@@ -24,22 +24,12 @@ pub(crate) enum Service {
 
 impl Service {
     /// Every service, in the order of the catalogue.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Keystone,
-        Self::Heat,
-        Self::Nova,
-        Self::Neutron,
-        Self::Glance,
-        Self::Octavia,
-        Self::Cinder,
-        Self::Barbican,
-    ];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Keystone, Self::Heat, Self::Nova, Self::Neutron, Self::Glance, Self::Octavia, Self::Cinder, Self::Barbican];
 
     /// The service behind a path's first segment.
     pub(crate) fn of_prefix(prefix: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|service| service.prefix() == prefix)
+        Self::ALL.into_iter().find(|service| service.prefix() == prefix)
     }
 
     /// The first segment of its paths.
@@ -73,15 +63,8 @@ impl Service {
 
     /// A refusal in the form of this service.
     pub(crate) fn refuse(self, refusal: &Refusal) -> Answer {
-        let Refusal {
-            status,
-            kind,
-            message,
-        } = refusal;
-        let title = StatusCode::from_u16(*status)
-            .ok()
-            .and_then(|status| status.canonical_reason())
-            .unwrap_or("Error");
+        let Refusal { status, kind, message } = refusal;
+        let title = StatusCode::from_u16(*status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Error");
         // Every service but Keystone has the same middleware in front, and this is how that one says it.
         let body = if *status == 401 {
             json!({"error": {"code": 401, "title": title, "message": message}})
@@ -116,10 +99,6 @@ impl Service {
         if *status == 401 {
             headers.push(("WWW-Authenticate", "Keystone uri=\"/identity\"".to_owned()));
         }
-        Answer {
-            status: *status,
-            headers,
-            body: Some(body),
-        }
+        Answer { status: *status, headers, body: Some(body) }
     }
 }

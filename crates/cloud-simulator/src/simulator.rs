@@ -67,21 +67,13 @@ impl Simulator {
         if address.ip().is_unspecified() {
             address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         }
-        let world = World::new(
-            options.stack_duration,
-            options.delete_duration,
-            options.container_infra_url,
-        );
+        let world = World::new(options.stack_duration, options.delete_duration, options.container_infra_url);
         let shared = Arc::new(Shared::new(format!("http://{address}"), world));
 
         let (started, starting) = tokio::sync::oneshot::channel();
         let data = Data::from(Arc::clone(&shared));
-        thread::Builder::new()
-            .name("cloud-simulator".to_owned())
-            .spawn(move || serve(listener, data, started))?;
-        let server = starting
-            .await
-            .map_err(|_| io::Error::other("the simulator's thread ended before it started"))??;
+        thread::Builder::new().name("cloud-simulator".to_owned()).spawn(move || serve(listener, data, started))?;
+        let server = starting.await.map_err(|_| io::Error::other("the simulator's thread ended before it started"))??;
         Ok(Self { shared, server })
     }
 
@@ -108,15 +100,8 @@ impl Drop for Simulator {
     }
 }
 
-fn serve(
-    listener: TcpListener,
-    data: Data<Shared>,
-    started: tokio::sync::oneshot::Sender<io::Result<ServerHandle>>,
-) {
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+fn serve(listener: TcpListener, data: Data<Shared>, started: tokio::sync::oneshot::Sender<io::Result<ServerHandle>>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             // Nobody waits any more when the receiver is gone.
@@ -126,10 +111,7 @@ fn serve(
     };
     runtime.block_on(async move {
         let server = HttpServer::new(move || {
-            App::new()
-                .app_data(data.clone())
-                .app_data(PayloadConfig::new(LARGEST_BODY))
-                .default_service(web::to(http::answer))
+            App::new().app_data(data.clone()).app_data(PayloadConfig::new(LARGEST_BODY)).default_service(web::to(http::answer))
         })
         .workers(1)
         .keep_alive(Duration::from_secs(75))

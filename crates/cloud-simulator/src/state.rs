@@ -9,9 +9,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{
-    clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia,
-};
+use crate::{clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia};
 
 /// What the HTTP side and the test side share.
 pub(crate) struct Shared {
@@ -34,10 +32,7 @@ pub(crate) struct World {
 
 impl Shared {
     pub(crate) fn new(base: String, world: World) -> Self {
-        Self {
-            base,
-            world: Mutex::new(world),
-        }
+        Self { base, world: Mutex::new(world) }
     }
 
     /// The cloud. A handler that panicked is a failed test already; the others may go on.
@@ -47,11 +42,7 @@ impl Shared {
 }
 
 impl World {
-    pub(crate) fn new(
-        stack_duration: Duration,
-        delete_duration: Duration,
-        container_infra_url: Option<String>,
-    ) -> Self {
+    pub(crate) fn new(stack_duration: Duration, delete_duration: Duration, container_infra_url: Option<String>) -> Self {
         let keystone = keystone::Store::seeded();
         let neutron = neutron::Store::seeded(&keystone);
         Self {
@@ -100,13 +91,7 @@ pub(crate) fn seeded(kind: &str, name: &str) -> Uuid {
 
 /// `limit` and `marker`, as every list takes them.
 pub(crate) fn page<T>(call: &Call, items: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
-    let after = call
-        .query("marker")
-        .and_then(|marker| items.iter().position(|item| id(item) == marker))
-        .map_or(0, |at| at + 1);
-    let limit = call
-        .query("limit")
-        .and_then(|limit| limit.parse().ok())
-        .unwrap_or(usize::MAX);
+    let after = call.query("marker").and_then(|marker| items.iter().position(|item| id(item) == marker)).map_or(0, |at| at + 1);
+    let limit = call.query("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
     items.into_iter().skip(after).take(limit).collect()
 }

@@ -72,14 +72,8 @@ impl Token {
         view.insert("methods".to_owned(), json!(self.methods));
         view.insert("user".to_owned(), store.user_view_in_token(&self.user));
         view.insert("audit_ids".to_owned(), json!(self.audit_ids));
-        view.insert(
-            "expires_at".to_owned(),
-            json!(clock::precise(self.expires_at)),
-        );
-        view.insert(
-            "issued_at".to_owned(),
-            json!(clock::precise(self.issued_at)),
-        );
+        view.insert("expires_at".to_owned(), json!(clock::precise(self.expires_at)));
+        view.insert("issued_at".to_owned(), json!(clock::precise(self.issued_at)));
         if let Some(project) = self.project_id() {
             view.insert("project".to_owned(), store.project_view_in_token(project));
             view.insert("is_domain".to_owned(), json!(false));
@@ -88,18 +82,10 @@ impl Token {
             view.insert("domain".to_owned(), store.domain_view_in_token(domain));
         }
         if self.scope != Scope::Unscoped {
-            let roles: Vec<Value> = self
-                .roles
-                .iter()
-                .zip(&self.role_names)
-                .map(|(id, name)| json!({"id": id, "name": name}))
-                .collect();
+            let roles: Vec<Value> = self.roles.iter().zip(&self.role_names).map(|(id, name)| json!({"id": id, "name": name})).collect();
             view.insert("roles".to_owned(), json!(roles));
             if let Some((base, container_infra)) = with_catalog {
-                view.insert(
-                    "catalog".to_owned(),
-                    catalog::catalog(base, container_infra, self.project_id()),
-                );
+                view.insert("catalog".to_owned(), catalog::catalog(base, container_infra, self.project_id()));
             }
         }
         if let Some(trust) = self.trust_id().and_then(|id| store.trusts.get(id)) {

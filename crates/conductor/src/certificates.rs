@@ -78,11 +78,8 @@ pub(crate) struct Pair {
 /// Opens the authorities of a cluster.
 pub(crate) async fn material(cx: &Context, cluster: &Cluster) -> Result<Material, Failure> {
     let fetch = async |reference: &Option<String>| load(cx, &KeypairId::new(reference.clone().unwrap_or_default())).await;
-    let stored = [
-        fetch(&cluster.ca_cert_ref).await?,
-        fetch(&cluster.etcd_ca_cert_ref).await?,
-        fetch(&cluster.front_proxy_ca_cert_ref).await?,
-    ];
+    let stored =
+        [fetch(&cluster.ca_cert_ref).await?, fetch(&cluster.etcd_ca_cert_ref).await?, fetch(&cluster.front_proxy_ca_cert_ref).await?];
     tokio::task::spawn_blocking(move || open(&stored))
         .await
         .map_err(|e| Failure::Retry { reason: format!("the opening of certificates broke off: {e}") })?
@@ -90,9 +87,8 @@ pub(crate) async fn material(cx: &Context, cluster: &Cluster) -> Result<Material
 }
 
 fn open(stored: &[StoredKeypair; 3]) -> Result<Material, CertificateError> {
-    let pair = |s: &StoredKeypair| -> Result<Pair, CertificateError> {
-        Ok(Pair { certificate: s.pem().to_owned(), key: s.open()?.key_pem()? })
-    };
+    let pair =
+        |s: &StoredKeypair| -> Result<Pair, CertificateError> { Ok(Pair { certificate: s.pem().to_owned(), key: s.open()?.key_pem()? }) };
     let (kubernetes, etcd, front_proxy) = (pair(&stored[0])?, pair(&stored[1])?, pair(&stored[2])?);
     let (service_account_key, service_account_public_key) = service_account(2048)?;
     let ca_public_key_hash = stored[0].open()?.public_key_hash()?;
@@ -128,12 +124,7 @@ impl Missing {
     }
 }
 
-fn make(
-    missing: &Missing,
-    name: &str,
-    terms: Terms,
-    signer: Option<&StoredKeypair>,
-) -> Result<Vec<(Role, NewKeypair)>, CertificateError> {
+fn make(missing: &Missing, name: &str, terms: Terms, signer: Option<&StoredKeypair>) -> Result<Vec<(Role, NewKeypair)>, CertificateError> {
     let mut made = Vec::new();
     let mut issuer = signer.map(StoredKeypair::open).transpose()?;
     for (wanted, authority) in

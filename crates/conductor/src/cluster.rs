@@ -55,11 +55,7 @@ pub(crate) async fn show_progress(
     if cluster.status_reason.as_deref() == Some(text.as_str()) && cluster.stack_id.as_deref() == Some(seen.stack_id.as_str()) {
         return Ok(());
     }
-    let change = ClusterChange {
-        status_reason: Some(Some(text)),
-        stack_id: Some(Some(seen.stack_id.clone())),
-        ..ClusterChange::default()
-    };
+    let change = ClusterChange { status_reason: Some(Some(text)), stack_id: Some(Some(seen.stack_id.clone())), ..ClusterChange::default() };
     let id = cluster.cluster_id();
     let (id, change, progress) = (&id, &change, &progress);
     cx.store

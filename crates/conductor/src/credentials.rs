@@ -75,9 +75,8 @@ async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), 
     let name = trustee_name(cluster);
     let progress = Progress { step: "trust", waiting_for: Some("a Keystone trust".into()), ..Progress::default() };
     announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
-    let caller = caller(cx, work)?.ok_or_else(|| {
-        Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again")
-    })?;
+    let caller = caller(cx, work)?
+        .ok_or_else(|| Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again"))?;
     let info = caller.info().await.map_err(expired)?;
     let Some(project) = info.project_id.clone().filter(|p| *p == cluster.project().0) else {
         return Err(Failure::fail(OutcomeCode::Credentials, "the request's token is not scoped to the cluster's project"));

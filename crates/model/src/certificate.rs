@@ -8,7 +8,7 @@ pub mod signing;
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
-use openssl::asn1::{Asn1Time, Asn1Integer};
+use openssl::asn1::{Asn1Integer, Asn1Time};
 use openssl::bn::BigNum;
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, PKeyRef, Private};

@@ -52,9 +52,11 @@ impl Store {
     }
 
     /// Lends a connection for reading. A connection that turns out to be lost is replaced once.
+    #[expect(clippy::manual_async_fn, reason = "an async fn could not promise that its future is Send")]
     pub fn read<'a, T, F>(&'a self, query: F) -> impl Future<Output = Result<T, StoreError>> + Send + 'a
     where
-        for<'c> F: AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
+        for<'c> F:
+            AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
         T: Send + 'a,
     {
         async move {
@@ -79,9 +81,11 @@ impl Store {
     /// # Errors
     /// What `change` returned (nothing was stored), [`StoreError::Busy`] when the database made it give way each time, or
     /// [`StoreError::Unavailable`]; after a lost connection during commit it is not known whether the change was stored.
+    #[expect(clippy::manual_async_fn, reason = "an async fn could not promise that its future is Send")]
     pub fn write<'a, T, F>(&'a self, change: F) -> impl Future<Output = Result<T, StoreError>> + Send + 'a
     where
-        for<'c> F: AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
+        for<'c> F:
+            AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
         T: Send + 'a,
     {
         async move {

@@ -33,9 +33,6 @@ impl Session {
 impl Cinder {
     /// The volume types the project may use.
     pub async fn volume_types(&self) -> Result<Vec<VolumeType>, CloudError> {
-        page::all(&self.0, "volume_types", || {
-            Request::get(Service::BlockStorage, "volume_type_list", ["types"])
-        })
-        .await
+        page::all(&self.0, "volume_types", || Request::get(Service::BlockStorage, "volume_type_list", ["types"])).await
     }
 }

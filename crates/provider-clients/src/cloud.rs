@@ -64,21 +64,13 @@ impl Cloud {
     /// Checks the options and makes the client. Connects to nothing yet.
     pub fn new(options: CloudOptions) -> Result<Self, CloudError> {
         let invalid = |message: &str| CloudError::invalid(Service::Identity, "setup", message);
-        let auth_url = Url::parse(&options.auth_url)
-            .map_err(|error| invalid(&format!("auth_url: {error}")))?;
+        let auth_url = Url::parse(&options.auth_url).map_err(|error| invalid(&format!("auth_url: {error}")))?;
         if !matches!(auth_url.scheme(), "http" | "https") {
             return Err(invalid("auth_url: neither http nor https"));
         }
         let client = client(&options).map_err(|error| invalid(&error))?;
-        let transport = Transport {
-            client,
-            timeout: options.timeout,
-        };
-        Ok(Self(Arc::new(Place {
-            keystone: Service::Identity.normalise(auth_url),
-            options,
-            transport,
-        })))
+        let transport = Transport { client, timeout: options.timeout };
+        Ok(Self(Arc::new(Place { keystone: Service::Identity.normalise(auth_url), options, transport })))
     }
 
     /// A session that proves itself with the credential. Nothing is sent yet.
@@ -92,18 +84,10 @@ impl Cloud {
     }
 
     /// What Keystone says about a token, asked as `service`; `None` when it is unknown, expired or revoked.
-    pub async fn validate(
-        &self,
-        service: &Session,
-        token: &SecretString,
-    ) -> Result<Option<TokenInfo>, CloudError> {
-        let mut request =
-            Request::get(Service::Identity, "token_validate", ["auth", "tokens"]).hide(token);
+    pub async fn validate(&self, service: &Session, token: &SecretString) -> Result<Option<TokenInfo>, CloudError> {
+        let mut request = Request::get(Service::Identity, "token_validate", ["auth", "tokens"]).hide(token);
         request.subject = Some(token.clone());
-        Ok(service
-            .find::<TokenAnswer>(request)
-            .await?
-            .map(TokenInfo::from))
+        Ok(service.find::<TokenAnswer>(request).await?.map(TokenInfo::from))
     }
 }
 
@@ -121,19 +105,12 @@ fn client(options: &CloudOptions) -> Result<reqwest::Client, String> {
             .tls_danger_accept_invalid_certs(options.insecure)
     };
     if let Some(pem) = &options.ca_file {
-        let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|_| "ca_file: no PEM certificates")?;
+        let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|_| "ca_file: no PEM certificates")?;
         if certificates.is_empty() {
             return Err("ca_file: no PEM certificates".to_owned());
         }
-        return builder()
-            .tls_certs_only(certificates)
-            .build()
-            .map_err(|_| "ca_file: a certificate cannot be used".to_owned());
+        return builder().tls_certs_only(certificates).build().map_err(|_| "ca_file: a certificate cannot be used".to_owned());
     }
     // A machine without any CA bundle can still reach plain http; https then trusts nobody.
-    builder()
-        .build()
-        .or_else(|_| builder().tls_certs_only([]).build())
-        .map_err(|error| format!("HTTP client: {error}"))
+    builder().build().or_else(|_| builder().tls_certs_only([]).build()).map_err(|error| format!("HTTP client: {error}"))
 }

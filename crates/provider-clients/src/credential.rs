@@ -7,11 +7,7 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug)]
 pub enum Credential {
     /// Logs in, and again when the token ends.
-    Password {
-        user: UserRef,
-        password: SecretString,
-        scope: Scope,
-    },
+    Password { user: UserRef, password: SecretString, scope: Scope },
     /// A token somebody else got, used as it is and never renewed.
     Token(SecretString),
 }
@@ -29,19 +25,9 @@ pub struct UserRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Unscoped,
-    Project {
-        id: Option<String>,
-        name: Option<String>,
-        domain_id: Option<String>,
-        domain_name: Option<String>,
-    },
-    Domain {
-        id: Option<String>,
-        name: Option<String>,
-    },
-    Trust {
-        id: String,
-    },
+    Project { id: Option<String>, name: Option<String>, domain_id: Option<String>, domain_name: Option<String> },
+    Domain { id: Option<String>, name: Option<String> },
+    Trust { id: String },
 }
 
 /// The body of a login with a password.
@@ -50,12 +36,7 @@ pub(crate) fn login(user: &UserRef, password: &SecretString, scope: &Scope) -> V
     who.insert("password".into(), password.expose_secret().into());
     let scope = match scope {
         Scope::Unscoped => json!("unscoped"),
-        Scope::Project {
-            id,
-            name,
-            domain_id,
-            domain_name,
-        } => json!({"project": named(id, name, domain_id, domain_name)}),
+        Scope::Project { id, name, domain_id, domain_name } => json!({"project": named(id, name, domain_id, domain_name)}),
         Scope::Domain { id, name } => json!({"domain": named(id, name, &None, &None)}),
         Scope::Trust { id } => json!({"OS-TRUST:trust": {"id": id}}),
     };
@@ -63,12 +44,7 @@ pub(crate) fn login(user: &UserRef, password: &SecretString, scope: &Scope) -> V
 }
 
 /// `{id}` when there is an id, else `{name, domain}`.
-fn named(
-    id: &Option<String>,
-    name: &Option<String>,
-    domain_id: &Option<String>,
-    domain_name: &Option<String>,
-) -> Map<String, Value> {
+fn named(id: &Option<String>, name: &Option<String>, domain_id: &Option<String>, domain_name: &Option<String>) -> Map<String, Value> {
     let mut map = Map::new();
     if let Some(id) = id {
         map.insert("id".into(), id.as_str().into());
@@ -90,59 +66,29 @@ mod tests {
     use super::*;
 
     fn user() -> UserRef {
-        UserRef {
-            name: Some("magnum".into()),
-            domain_name: Some("Default".into()),
-            ..UserRef::default()
-        }
+        UserRef { name: Some("magnum".into()), domain_name: Some("Default".into()), ..UserRef::default() }
     }
 
     #[test]
     fn a_login_says_user_and_scope() {
-        let project = Scope::Project {
-            id: None,
-            name: Some("service".into()),
-            domain_id: Some("default".into()),
-            domain_name: None,
-        };
+        let project = Scope::Project { id: None, name: Some("service".into()), domain_id: Some("default".into()), domain_name: None };
         let body = login(&user(), &"pw".into(), &project);
         assert_eq!(
             body["auth"]["identity"]["password"]["user"],
             json!({"name": "magnum", "domain": {"name": "Default"}, "password": "pw"})
         );
-        assert_eq!(
-            body["auth"]["scope"],
-            json!({"project": {"name": "service", "domain": {"id": "default"}}})
-        );
-        let by_id = UserRef {
-            id: Some("u".into()),
-            ..user()
-        };
+        assert_eq!(body["auth"]["scope"], json!({"project": {"name": "service", "domain": {"id": "default"}}}));
+        let by_id = UserRef { id: Some("u".into()), ..user() };
         let body = login(&by_id, &"pw".into(), &Scope::Trust { id: "t".into() });
-        assert_eq!(
-            body["auth"]["identity"]["password"]["user"],
-            json!({"id": "u", "password": "pw"})
-        );
-        assert_eq!(
-            body["auth"]["scope"],
-            json!({"OS-TRUST:trust": {"id": "t"}})
-        );
-        assert_eq!(
-            login(&user(), &"pw".into(), &Scope::Unscoped)["auth"]["scope"],
-            json!("unscoped")
-        );
+        assert_eq!(body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "pw"}));
+        assert_eq!(body["auth"]["scope"], json!({"OS-TRUST:trust": {"id": "t"}}));
+        assert_eq!(login(&user(), &"pw".into(), &Scope::Unscoped)["auth"]["scope"], json!("unscoped"));
     }
 
     #[test]
     fn a_credential_does_not_print_its_secret() {
-        let login = Credential::Password {
-            user: user(),
-            password: "hunter2".into(),
-            scope: Scope::Unscoped,
-        };
-        assert!(
-            !format!("{login:?} {:?}", Credential::Token("gAAAA-token".into())).contains("hunter2")
-        );
+        let login = Credential::Password { user: user(), password: "hunter2".into(), scope: Scope::Unscoped };
+        assert!(!format!("{login:?} {:?}", Credential::Token("gAAAA-token".into())).contains("hunter2"));
         assert!(!format!("{:?}", Credential::Token("gAAAA-token".into())).contains("gAAAA"));
     }
 }

@@ -107,12 +107,7 @@ impl CloudError {
         self.0.outcome_is_unknown
     }
 
-    pub(crate) fn unreachable(
-        service: Service,
-        operation: &'static str,
-        sent: Sent,
-        message: &str,
-    ) -> Self {
+    pub(crate) fn unreachable(service: Service, operation: &'static str, sent: Sent, message: &str) -> Self {
         Self(Box::new(Details {
             retry_may_help: true,
             outcome_is_unknown: sent == Sent::Perhaps,
@@ -120,13 +115,7 @@ impl CloudError {
         }))
     }
 
-    pub(crate) fn refused(
-        service: Service,
-        operation: &'static str,
-        status: u16,
-        request_id: Option<String>,
-        message: &str,
-    ) -> Self {
+    pub(crate) fn refused(service: Service, operation: &'static str, status: u16, request_id: Option<String>, message: &str) -> Self {
         Self(Box::new(Details {
             status: Some(status),
             request_id,
@@ -136,13 +125,7 @@ impl CloudError {
         }))
     }
 
-    pub(crate) fn malformed(
-        service: Service,
-        operation: &'static str,
-        status: u16,
-        request_id: Option<String>,
-        message: &str,
-    ) -> Self {
+    pub(crate) fn malformed(service: Service, operation: &'static str, status: u16, request_id: Option<String>, message: &str) -> Self {
         Self(Box::new(Details {
             status: Some(status),
             request_id,
@@ -151,32 +134,14 @@ impl CloudError {
         }))
     }
 
-    pub(crate) fn no_endpoint(
-        service: Service,
-        operation: &'static str,
-        region: Option<&str>,
-        interface: Interface,
-    ) -> Self {
+    pub(crate) fn no_endpoint(service: Service, operation: &'static str, region: Option<&str>, interface: Interface) -> Self {
         let place = region.map_or_else(String::new, |region| format!(" in region {region}"));
-        let message = format!(
-            "the catalogue has no {interface} endpoint of type {}{place}",
-            service.types()[0]
-        );
-        Self(Box::new(Details::new(
-            ErrorKind::NoEndpoint,
-            service,
-            operation,
-            &message,
-        )))
+        let message = format!("the catalogue has no {interface} endpoint of type {}{place}", service.types()[0]);
+        Self(Box::new(Details::new(ErrorKind::NoEndpoint, service, operation, &message)))
     }
 
     pub(crate) fn invalid(service: Service, operation: &'static str, message: &str) -> Self {
-        Self(Box::new(Details::new(
-            ErrorKind::Invalid,
-            service,
-            operation,
-            message,
-        )))
+        Self(Box::new(Details::new(ErrorKind::Invalid, service, operation, message)))
     }
 
     /// Marks a refusal as one of the credential: Keystone's 4xx at login.
@@ -188,21 +153,11 @@ impl CloudError {
     }
 
     fn text(&self) -> String {
-        let Details {
-            service,
-            operation,
-            status,
-            request_id,
-            message,
-            ..
-        } = &*self.0;
+        let Details { service, operation, status, request_id, message, .. } = &*self.0;
         let mut text = format!("{service} {operation}: ");
         if let Some(status) = status {
             text.push_str(&status.to_string());
-            if let Some(reason) = reqwest::StatusCode::from_u16(*status)
-                .ok()
-                .and_then(|s| s.canonical_reason())
-            {
+            if let Some(reason) = reqwest::StatusCode::from_u16(*status).ok().and_then(|s| s.canonical_reason()) {
                 text.push(' ');
                 text.push_str(reason);
             }
@@ -221,16 +176,7 @@ impl CloudError {
 impl Details {
     fn new(kind: ErrorKind, service: Service, operation: &'static str, message: &str) -> Self {
         let message = crate::message::cut(message);
-        Self {
-            kind,
-            service,
-            operation,
-            status: None,
-            request_id: None,
-            message,
-            retry_may_help: false,
-            outcome_is_unknown: false,
-        }
+        Self { kind, service, operation, status: None, request_id: None, message, retry_may_help: false, outcome_is_unknown: false }
     }
 }
 

@@ -54,8 +54,7 @@ impl Glance {
             let request = Request::get(Service::Image, "image_show", ["images", name_or_id]);
             found.extend(self.0.find::<Image>(request).await?);
         }
-        let request =
-            || Request::get(Service::Image, "image_list", ["images"]).query("name", name_or_id);
+        let request = || Request::get(Service::Image, "image_list", ["images"]).query("name", name_or_id);
         let named: Vec<Image> = page::all(&self.0, "images", request).await?;
         // `name` also understands operators (`in:a,b`), so what comes back is checked.
         let named = named.into_iter().filter(|image| image.name == name_or_id);

@@ -58,12 +58,7 @@ impl Heat {
         if !new.tags.is_empty() {
             body.insert("tags".into(), new.tags.join(",").into());
         }
-        let request = Request::post(
-            Service::Orchestration,
-            "stack_create",
-            ["stacks"],
-            Value::Object(body),
-        );
+        let request = Request::post(Service::Orchestration, "stack_create", ["stacks"], Value::Object(body));
         Ok(self.0.fetch::<CreateAnswer>(request).await?.stack.id)
     }
 
@@ -85,31 +80,16 @@ impl Heat {
     }
 
     /// The stack, deleted or not; `None` once Heat has forgotten it.
-    pub async fn stack(
-        &self,
-        name: &str,
-        id: &str,
-        outputs: Outputs,
-    ) -> Result<Option<Stack>, CloudError> {
+    pub async fn stack(&self, name: &str, id: &str, outputs: Outputs) -> Result<Option<Stack>, CloudError> {
         let resolve = (outputs == Outputs::Skip).then_some("False");
         let request = get("stack_show", ["stacks", name, id]).query_if("resolve_outputs", resolve);
-        Ok(self
-            .0
-            .find::<StackAnswer>(request)
-            .await?
-            .map(|answer| answer.stack))
+        Ok(self.0.find::<StackAnswer>(request).await?.map(|answer| answer.stack))
     }
 
     /// The stack's resources, those of nested stacks included down to the given depth (0: none of them).
-    pub async fn resources(
-        &self,
-        name: &str,
-        id: &str,
-        nested_depth: u32,
-    ) -> Result<Vec<StackResource>, CloudError> {
+    pub async fn resources(&self, name: &str, id: &str, nested_depth: u32) -> Result<Vec<StackResource>, CloudError> {
         let depth = (nested_depth > 0).then(|| nested_depth.to_string());
-        let request =
-            get("resource_list", ["stacks", name, id, "resources"]).query_if("nested_depth", depth);
+        let request = get("resource_list", ["stacks", name, id, "resources"]).query_if("nested_depth", depth);
         Ok(self.0.fetch::<ResourcesAnswer>(request).await?.resources)
     }
 
@@ -126,17 +106,9 @@ impl Heat {
     }
 
     /// Changes what is named and keeps the rest: template, files and parameters that are not given stay.
-    pub async fn update_stack(
-        &self,
-        name: &str,
-        id: &str,
-        update: &StackUpdate,
-    ) -> Result<(), CloudError> {
+    pub async fn update_stack(&self, name: &str, id: &str, update: &StackUpdate) -> Result<(), CloudError> {
         let mut body = Map::new();
-        body.insert(
-            "parameters".into(),
-            Value::Object(update.parameters.clone()),
-        );
+        body.insert("parameters".into(), Value::Object(update.parameters.clone()));
         if let Some(template) = &update.template {
             body.insert("template".into(), template.as_str().into());
         }
@@ -149,24 +121,13 @@ impl Heat {
         if let Some(disable) = update.disable_rollback {
             body.insert("disable_rollback".into(), disable.into());
         }
-        let request = Request::patch(
-            Service::Orchestration,
-            "stack_update",
-            ["stacks", name, id],
-            Value::Object(body),
-        );
+        let request = Request::patch(Service::Orchestration, "stack_update", ["stacks", name, id], Value::Object(body));
         self.0.answer(&request).await.map(drop)
     }
 
     /// Begins to delete the stack; false when there was none.
     pub async fn delete_stack(&self, name: &str, id: &str) -> Result<bool, CloudError> {
-        self.0
-            .remove(Request::delete(
-                Service::Orchestration,
-                "stack_delete",
-                ["stacks", name, id],
-            ))
-            .await
+        self.0.remove(Request::delete(Service::Orchestration, "stack_delete", ["stacks", name, id])).await
     }
 }
 

@@ -106,12 +106,7 @@ impl Session {
 
 impl Keystone {
     /// Makes an enabled user.
-    pub async fn create_user(
-        &self,
-        name: &str,
-        domain_id: &str,
-        password: &SecretString,
-    ) -> Result<User, CloudError> {
+    pub async fn create_user(&self, name: &str, domain_id: &str, password: &SecretString) -> Result<User, CloudError> {
         let user = json!({"name": name, "domain_id": domain_id, "password": password.expose_secret(), "enabled": true});
         let request = post("user_create", ["users"], json!({"user": user})).hide(password);
         Ok(self.0.fetch::<UserAnswer>(request).await?.user)
@@ -119,46 +114,26 @@ impl Keystone {
 
     /// The user of that name in that domain.
     pub async fn find_user(&self, name: &str, domain_id: &str) -> Result<Option<User>, CloudError> {
-        let request = get("user_list", ["users"])
-            .query("name", name)
-            .query("domain_id", domain_id);
+        let request = get("user_list", ["users"]).query("name", name).query("domain_id", domain_id);
         let answer: UsersAnswer = self.0.fetch(request).await?;
-        Ok(answer
-            .users
-            .into_iter()
-            .find(|user| user.name == name && user.domain_id == domain_id))
+        Ok(answer.users.into_iter().find(|user| user.name == name && user.domain_id == domain_id))
     }
 
     /// Gives the user another password, as an administrator of its domain.
-    pub async fn set_password(
-        &self,
-        user_id: &str,
-        password: &SecretString,
-    ) -> Result<(), CloudError> {
+    pub async fn set_password(&self, user_id: &str, password: &SecretString) -> Result<(), CloudError> {
         let body = json!({"user": {"password": password.expose_secret()}});
-        let request = Request::patch(Service::Identity, "user_update", ["users", user_id], body)
-            .hide(password);
+        let request = Request::patch(Service::Identity, "user_update", ["users", user_id], body).hide(password);
         self.0.answer(&request).await.map(drop)
     }
 
     /// Deletes the user; false when there was none.
     pub async fn delete_user(&self, id: &str) -> Result<bool, CloudError> {
-        self.0
-            .remove(Request::delete(
-                Service::Identity,
-                "user_delete",
-                ["users", id],
-            ))
-            .await
+        self.0.remove(Request::delete(Service::Identity, "user_delete", ["users", id])).await
     }
 
     /// Makes a trust; the session must be the trustor's.
     pub async fn create_trust(&self, trust: &NewTrust) -> Result<Trust, CloudError> {
-        let roles: Vec<_> = trust
-            .roles
-            .iter()
-            .map(|name| json!({"name": name}))
-            .collect();
+        let roles: Vec<_> = trust.roles.iter().map(|name| json!({"name": name})).collect();
         let body = json!({"trust": {
             "trustor_user_id": trust.trustor_user_id,
             "trustee_user_id": trust.trustee_user_id,
@@ -167,66 +142,36 @@ impl Keystone {
             "allow_redelegation": trust.allow_redelegation,
             "roles": roles,
         }});
-        Ok(self
-            .0
-            .fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body))
-            .await?
-            .trust)
+        Ok(self.0.fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body)).await?.trust)
     }
 
     /// The trust between the two. Keystone looks at one of the two filters only (the trustor's, when given), so the rest is done here.
-    pub async fn find_trust(
-        &self,
-        trustor_user_id: &str,
-        trustee_user_id: &str,
-    ) -> Result<Option<Trust>, CloudError> {
-        let request = get("trust_list", ["OS-TRUST", "trusts"])
-            .query("trustor_user_id", trustor_user_id)
-            .query("trustee_user_id", trustee_user_id);
+    pub async fn find_trust(&self, trustor_user_id: &str, trustee_user_id: &str) -> Result<Option<Trust>, CloudError> {
+        let request =
+            get("trust_list", ["OS-TRUST", "trusts"]).query("trustor_user_id", trustor_user_id).query("trustee_user_id", trustee_user_id);
         let answer: TrustsAnswer = self.0.fetch(request).await?;
-        Ok(answer
-            .trusts
-            .into_iter()
-            .find(|t| t.trustor_user_id == trustor_user_id && t.trustee_user_id == trustee_user_id))
+        Ok(answer.trusts.into_iter().find(|t| t.trustor_user_id == trustor_user_id && t.trustee_user_id == trustee_user_id))
     }
 
     /// Deletes the trust; false when there was none.
     pub async fn delete_trust(&self, id: &str) -> Result<bool, CloudError> {
-        self.0
-            .remove(Request::delete(
-                Service::Identity,
-                "trust_delete",
-                ["OS-TRUST", "trusts", id],
-            ))
-            .await
+        self.0.remove(Request::delete(Service::Identity, "trust_delete", ["OS-TRUST", "trusts", id])).await
     }
 
     /// The project, if there is one of that id.
     pub async fn project(&self, id: &str) -> Result<Option<Project>, CloudError> {
-        Ok(self
-            .0
-            .find::<ProjectAnswer>(get("project_show", ["projects", id]))
-            .await?
-            .map(|answer| answer.project))
+        Ok(self.0.find::<ProjectAnswer>(get("project_show", ["projects", id])).await?.map(|answer| answer.project))
     }
 
     /// The domain of that name.
     pub async fn domain_by_name(&self, name: &str) -> Result<Option<Domain>, CloudError> {
-        let answer: DomainsAnswer = self
-            .0
-            .fetch(get("domain_list", ["domains"]).query("name", name))
-            .await?;
-        Ok(answer
-            .domains
-            .into_iter()
-            .find(|domain| domain.name == name))
+        let answer: DomainsAnswer = self.0.fetch(get("domain_list", ["domains"]).query("name", name)).await?;
+        Ok(answer.domains.into_iter().find(|domain| domain.name == name))
     }
 
     /// Keystone as the outside sees it, with `/v3`: what nodes are given as `auth_url`.
     pub async fn public_endpoint(&self) -> Result<Url, CloudError> {
-        self.0
-            .endpoint_on(Service::Identity, Interface::Public, None)
-            .await
+        self.0.endpoint_on(Service::Identity, Interface::Public, None).await
     }
 }
 
@@ -234,10 +179,6 @@ fn get<const N: usize>(operation: &'static str, path: [&str; N]) -> Request {
     Request::new(Service::Identity, operation, Method::GET, path)
 }
 
-fn post<const N: usize>(
-    operation: &'static str,
-    path: [&str; N],
-    body: serde_json::Value,
-) -> Request {
+fn post<const N: usize>(operation: &'static str, path: [&str; N], body: serde_json::Value) -> Request {
     Request::post(Service::Identity, operation, path, body)
 }

@@ -31,13 +31,9 @@ pub use crate::cloud::{Cloud, CloudOptions};
 pub use crate::credential::{Credential, Scope, UserRef};
 pub use crate::error::{CloudError, ErrorKind};
 pub use crate::glance::{Glance, Image};
-pub use crate::heat::{
-    Heat, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate,
-};
+pub use crate::heat::{Heat, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
 pub use crate::keystone::{Domain, Keystone, NewTrust, Project, Trust, User};
-pub use crate::neutron::{
-    FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet,
-};
+pub use crate::neutron::{FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};
 pub use crate::nova::{Flavor, Keypair, Nova, Server};
 pub use crate::octavia::{LoadBalancer, LoadBalancerFilter, Octavia};
 pub use crate::service::{Interface, Service};

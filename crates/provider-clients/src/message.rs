@@ -32,35 +32,21 @@ fn of_json(value: &Value) -> Option<String> {
     }
     // Heat, Keystone, and what stands in front of every service: {"error": {"message": …}}.
     // Neutron: {"NeutronError": {"type": …, "message": …}}. Nova, Cinder: {"badRequest": {"message": …}}.
-    let wrapped = ["error", "NeutronError"]
-        .iter()
-        .filter_map(|key| object.get(*key))
-        .chain(object.values());
+    let wrapped = ["error", "NeutronError"].iter().filter_map(|key| object.get(*key)).chain(object.values());
     for inner in wrapped {
-        if let Some(text) = inner
-            .get("message")
-            .and_then(Value::as_str)
-            .filter(|t| !t.is_empty())
-        {
+        if let Some(text) = inner.get("message").and_then(Value::as_str).filter(|t| !t.is_empty()) {
             return Some(text.to_owned());
         }
     }
     // Plain forms: Glance {"message": …}, Heat's explanation, older Neutron {"NeutronError": "…"}.
     for key in ["message", "explanation", "NeutronError", "error", "title"] {
-        if let Some(text) = object
-            .get(key)
-            .and_then(Value::as_str)
-            .filter(|t| !t.is_empty())
-        {
+        if let Some(text) = object.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()) {
             return Some(text.to_owned());
         }
     }
     // {"errors": [{"detail": …}]}.
     let first = object.get("errors")?.as_array()?.first()?;
-    ["detail", "title", "message"]
-        .iter()
-        .find_map(|key| first.get(*key)?.as_str())
-        .map(str::to_owned)
+    ["detail", "title", "message"].iter().find_map(|key| first.get(*key)?.as_str()).map(str::to_owned)
 }
 
 /// Without HTML tags (and without what stands in `<head>`), white space folded.
@@ -106,10 +92,7 @@ mod tests {
                 r#"{"explanation":"There was a conflict","code":409,"error":{"message":"The Stack (x) already exists.","traceback":null,"type":"StackExists"},"title":"Conflict"}"#,
                 "The Stack (x) already exists.",
             ),
-            (
-                r#"{"itemNotFound":{"code":404,"message":"Keypair k not found for user u"}}"#,
-                "Keypair k not found for user u",
-            ),
+            (r#"{"itemNotFound":{"code":404,"message":"Keypair k not found for user u"}}"#, "Keypair k not found for user u"),
             (
                 r#"{"NeutronError":{"type":"NetworkNotFound","message":"Network n could not be found.","detail":""}}"#,
                 "Network n could not be found.",
@@ -118,14 +101,8 @@ mod tests {
                 r#"{"faultcode":"Client","faultstring":"Load Balancer l is immutable and cannot be updated.","debuginfo":null}"#,
                 "Load Balancer l is immutable and cannot be updated.",
             ),
-            (
-                r#"{"message":"You are not allowed.<br /><br />\n\n\n","code":"403 Forbidden","title":"Forbidden"}"#,
-                "You are not allowed.",
-            ),
-            (
-                r#"{"errors":[{"status":409,"title":"Conflict","detail":"quota"}]}"#,
-                "quota",
-            ),
+            (r#"{"message":"You are not allowed.<br /><br />\n\n\n","code":"403 Forbidden","title":"Forbidden"}"#, "You are not allowed."),
+            (r#"{"errors":[{"status":409,"title":"Conflict","detail":"quota"}]}"#, "quota"),
             (
                 "<html>\n <head>\n  <title>403 Forbidden</title>\n </head>\n <body>\n  <h1>403 Forbidden</h1>\n  Not yours.<br /><br />\n </body></html>",
                 "403 Forbidden Not yours.",
@@ -145,11 +122,6 @@ mod tests {
     fn a_long_message_is_cut_at_a_character() {
         let long = "ü".repeat(5000);
         assert_eq!(cut(&long).chars().count(), LONGEST);
-        assert!(
-            of_body(format!(r#"{{"error":{{"message":"{long}"}}}}"#).as_bytes())
-                .chars()
-                .count()
-                <= LONGEST
-        );
+        assert!(of_body(format!(r#"{{"error":{{"message":"{long}"}}}}"#).as_bytes()).chars().count() <= LONGEST);
     }
 }

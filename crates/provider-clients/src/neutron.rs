@@ -131,17 +131,11 @@ impl Session {
 
 impl Neutron {
     /// The networks that have this id or this name; one with the id comes first.
-    pub async fn find_networks(
-        &self,
-        name_or_id: &str,
-        external: Option<bool>,
-    ) -> Result<Vec<Network>, CloudError> {
+    pub async fn find_networks(&self, name_or_id: &str, external: Option<bool>) -> Result<Vec<Network>, CloudError> {
         let external = external.map(|external| if external { "True" } else { "False" });
         let request = || get("network_list", "networks").query_if("router:external", external);
-        let mut found: Vec<Network> =
-            page::all(&self.0, "networks", || request().query("id", name_or_id)).await?;
-        let named: Vec<Network> =
-            page::all(&self.0, "networks", || request().query("name", name_or_id)).await?;
+        let mut found: Vec<Network> = page::all(&self.0, "networks", || request().query("id", name_or_id)).await?;
+        let named: Vec<Network> = page::all(&self.0, "networks", || request().query("name", name_or_id)).await?;
         found.extend(named.into_iter().filter(|network| network.id != name_or_id));
         Ok(found)
     }
@@ -149,20 +143,14 @@ impl Neutron {
     /// The network of that id.
     pub async fn network(&self, id: &str) -> Result<Option<Network>, CloudError> {
         let request = Request::get(Service::Network, "network_show", ["networks", id]);
-        Ok(self
-            .0
-            .find::<NetworkAnswer>(request)
-            .await?
-            .map(|answer| answer.network))
+        Ok(self.0.find::<NetworkAnswer>(request).await?.map(|answer| answer.network))
     }
 
     /// The subnets that have this id or this name; one with the id comes first.
     pub async fn find_subnets(&self, name_or_id: &str) -> Result<Vec<Subnet>, CloudError> {
         let request = || get("subnet_list", "subnets");
-        let mut found: Vec<Subnet> =
-            page::all(&self.0, "subnets", || request().query("id", name_or_id)).await?;
-        let named: Vec<Subnet> =
-            page::all(&self.0, "subnets", || request().query("name", name_or_id)).await?;
+        let mut found: Vec<Subnet> = page::all(&self.0, "subnets", || request().query("id", name_or_id)).await?;
+        let named: Vec<Subnet> = page::all(&self.0, "subnets", || request().query("name", name_or_id)).await?;
         found.extend(named.into_iter().filter(|subnet| subnet.id != name_or_id));
         Ok(found)
     }
@@ -173,31 +161,18 @@ impl Neutron {
     }
 
     /// The floating IPs that match.
-    pub async fn floating_ips(
-        &self,
-        filter: &NeutronFilter,
-    ) -> Result<Vec<FloatingIp>, CloudError> {
+    pub async fn floating_ips(&self, filter: &NeutronFilter) -> Result<Vec<FloatingIp>, CloudError> {
         self.list("floatingip_list", "floatingips", filter).await
     }
 
     /// The security groups that match.
-    pub async fn security_groups(
-        &self,
-        filter: &NeutronFilter,
-    ) -> Result<Vec<SecurityGroup>, CloudError> {
-        self.list("security_group_list", "security-groups", filter)
-            .await
+    pub async fn security_groups(&self, filter: &NeutronFilter) -> Result<Vec<SecurityGroup>, CloudError> {
+        self.list("security_group_list", "security-groups", filter).await
     }
 
     /// Deletes the floating IP; false when there was none.
     pub async fn delete_floating_ip(&self, id: &str) -> Result<bool, CloudError> {
-        self.0
-            .remove(Request::delete(
-                Service::Network,
-                "floatingip_delete",
-                ["floatingips", id],
-            ))
-            .await
+        self.0.remove(Request::delete(Service::Network, "floatingip_delete", ["floatingips", id])).await
     }
 
     async fn list<T: DeserializeOwned>(
@@ -207,11 +182,7 @@ impl Neutron {
         filter: &NeutronFilter,
     ) -> Result<Vec<T>, CloudError> {
         // The path has a dash where the body's key has an underscore.
-        let key = if path == "security-groups" {
-            "security_groups"
-        } else {
-            path
-        };
+        let key = if path == "security-groups" { "security_groups" } else { path };
         page::all(&self.0, key, || {
             get(operation, path)
                 .tags(&filter.tags)

@@ -66,29 +66,19 @@ impl Session {
 impl Nova {
     /// Every flavour the project may use.
     pub async fn flavors(&self) -> Result<Vec<Flavor>, CloudError> {
-        page::all(&self.0, "flavors", || {
-            Request::get(Service::Compute, "flavor_list", ["flavors", "detail"])
-        })
-        .await
+        page::all(&self.0, "flavors", || Request::get(Service::Compute, "flavor_list", ["flavors", "detail"])).await
     }
 
     /// The caller's keypair of that name.
     pub async fn keypair(&self, name: &str) -> Result<Option<Keypair>, CloudError> {
         let request = Request::get(Service::Compute, "keypair_show", ["os-keypairs", name]);
-        Ok(self
-            .0
-            .find::<KeypairAnswer>(request)
-            .await?
-            .map(|answer| answer.keypair))
+        Ok(self.0.find::<KeypairAnswer>(request).await?.map(|answer| answer.keypair))
     }
 
     /// The project's servers whose names begin so.
     pub async fn servers(&self, name_prefix: &str) -> Result<Vec<Server>, CloudError> {
         let pattern = format!("^{}", literally(name_prefix));
-        let request = || {
-            Request::get(Service::Compute, "server_list", ["servers", "detail"])
-                .query("name", pattern.as_str())
-        };
+        let request = || Request::get(Service::Compute, "server_list", ["servers", "detail"]).query("name", pattern.as_str());
         let mut servers: Vec<Server> = page::all(&self.0, "servers", request).await?;
         servers.retain(|server| server.name.starts_with(name_prefix));
         Ok(servers)

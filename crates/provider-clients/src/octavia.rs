@@ -56,20 +56,13 @@ impl Session {
 
 impl Octavia {
     /// The load balancers that match.
-    pub async fn load_balancers(
-        &self,
-        filter: &LoadBalancerFilter,
-    ) -> Result<Vec<LoadBalancer>, CloudError> {
+    pub async fn load_balancers(&self, filter: &LoadBalancerFilter) -> Result<Vec<LoadBalancer>, CloudError> {
         page::all(&self.0, "loadbalancers", || {
-            Request::get(
-                Service::LoadBalancer,
-                "load_balancer_list",
-                ["lbaas", "loadbalancers"],
-            )
-            .query_if("name", filter.name.clone())
-            .query_if("description", filter.description.clone())
-            .query_if("project_id", filter.project_id.clone())
-            .tags(&filter.tags)
+            Request::get(Service::LoadBalancer, "load_balancer_list", ["lbaas", "loadbalancers"])
+                .query_if("name", filter.name.clone())
+                .query_if("description", filter.description.clone())
+                .query_if("project_id", filter.project_id.clone())
+                .tags(&filter.tags)
         })
         .await
     }
@@ -77,12 +70,8 @@ impl Octavia {
     /// Begins to delete the load balancer, with all that hangs on it if `cascade`; false when there was none.
     /// One that is being changed answers 409.
     pub async fn delete_load_balancer(&self, id: &str, cascade: bool) -> Result<bool, CloudError> {
-        let request = Request::delete(
-            Service::LoadBalancer,
-            "load_balancer_delete",
-            ["lbaas", "loadbalancers", id],
-        )
-        .query_if("cascade", cascade.then_some("true"));
+        let request = Request::delete(Service::LoadBalancer, "load_balancer_delete", ["lbaas", "loadbalancers", id])
+            .query_if("cascade", cascade.then_some("true"));
         self.0.remove(request).await
     }
 }

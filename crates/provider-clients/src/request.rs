@@ -25,64 +25,25 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new<const N: usize>(
-        service: Service,
-        operation: &'static str,
-        method: Method,
-        segments: [&str; N],
-    ) -> Self {
+    pub(crate) fn new<const N: usize>(service: Service, operation: &'static str, method: Method, segments: [&str; N]) -> Self {
         let repeatable = method == Method::GET || method == Method::HEAD;
         let segments = segments.map(str::to_owned).into();
-        Self {
-            service,
-            operation,
-            method,
-            segments,
-            query: vec![],
-            body: None,
-            subject: None,
-            repeatable,
-            secrets: vec![],
-        }
+        Self { service, operation, method, segments, query: vec![], body: None, subject: None, repeatable, secrets: vec![] }
     }
 
-    pub(crate) fn get<const N: usize>(
-        service: Service,
-        operation: &'static str,
-        segments: [&str; N],
-    ) -> Self {
+    pub(crate) fn get<const N: usize>(service: Service, operation: &'static str, segments: [&str; N]) -> Self {
         Self::new(service, operation, Method::GET, segments)
     }
 
-    pub(crate) fn post<const N: usize>(
-        service: Service,
-        operation: &'static str,
-        segments: [&str; N],
-        body: Value,
-    ) -> Self {
-        Self {
-            body: Some(body),
-            ..Self::new(service, operation, Method::POST, segments)
-        }
+    pub(crate) fn post<const N: usize>(service: Service, operation: &'static str, segments: [&str; N], body: Value) -> Self {
+        Self { body: Some(body), ..Self::new(service, operation, Method::POST, segments) }
     }
 
-    pub(crate) fn patch<const N: usize>(
-        service: Service,
-        operation: &'static str,
-        segments: [&str; N],
-        body: Value,
-    ) -> Self {
-        Self {
-            body: Some(body),
-            ..Self::new(service, operation, Method::PATCH, segments)
-        }
+    pub(crate) fn patch<const N: usize>(service: Service, operation: &'static str, segments: [&str; N], body: Value) -> Self {
+        Self { body: Some(body), ..Self::new(service, operation, Method::PATCH, segments) }
     }
 
-    pub(crate) fn delete<const N: usize>(
-        service: Service,
-        operation: &'static str,
-        segments: [&str; N],
-    ) -> Self {
+    pub(crate) fn delete<const N: usize>(service: Service, operation: &'static str, segments: [&str; N]) -> Self {
         Self::new(service, operation, Method::DELETE, segments)
     }
 
@@ -112,18 +73,11 @@ impl Request {
     /// The URL below an endpoint. A name or id that would change the path's shape (empty, `.`, `..`) is refused:
     /// `DELETE /users/` with an empty id must never be sent.
     pub(crate) fn url(&self, endpoint: &Url) -> Result<Url, CloudError> {
-        if self
-            .segments
-            .iter()
-            .any(|segment| matches!(segment.as_str(), "" | "." | ".."))
-        {
+        if self.segments.iter().any(|segment| matches!(segment.as_str(), "" | "." | "..")) {
             return Err(self.invalid("a name or id is empty or made of dots only"));
         }
         let mut url = endpoint.clone();
-        url.path_segments_mut()
-            .map_err(|()| self.invalid("the endpoint cannot take a path"))?
-            .pop_if_empty()
-            .extend(&self.segments);
+        url.path_segments_mut().map_err(|()| self.invalid("the endpoint cannot take a path"))?.pop_if_empty().extend(&self.segments);
         if !self.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&self.query);
         }
@@ -142,12 +96,8 @@ mod tests {
     #[test]
     fn names_cannot_leave_their_place_in_the_path() {
         let endpoint = Url::parse("http://h/v3").expect("a URL");
-        let get =
-            |name| Request::get(Service::Identity, "user_show", ["users", name]).url(&endpoint);
-        assert_eq!(
-            get("a/../b c?d").expect("usable").as_str(),
-            "http://h/v3/users/a%2F..%2Fb%20c%3Fd"
-        );
+        let get = |name| Request::get(Service::Identity, "user_show", ["users", name]).url(&endpoint);
+        assert_eq!(get("a/../b c?d").expect("usable").as_str(), "http://h/v3/users/a%2F..%2Fb%20c%3Fd");
         for name in ["", ".", ".."] {
             assert!(get(name).is_err(), "{name:?}");
         }

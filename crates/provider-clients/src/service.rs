@@ -47,11 +47,7 @@ impl Service {
             Self::LoadBalancer => &["load-balancer"],
             Self::BlockStorage => &["block-storage", "volumev3", "volume"],
             Self::KeyManager => &["key-manager"],
-            Self::ContainerInfra => &[
-                "container-infra",
-                "container-infrastructure-management",
-                "container-infrastructure",
-            ],
+            Self::ContainerInfra => &["container-infra", "container-infrastructure-management", "container-infrastructure"],
         }
     }
 
@@ -59,13 +55,8 @@ impl Service {
     pub(crate) fn normalise(self, mut endpoint: Url) -> Url {
         endpoint.set_query(None);
         endpoint.set_fragment(None);
-        let mut segments: Vec<String> = endpoint
-            .path_segments()
-            .into_iter()
-            .flatten()
-            .filter(|s| !s.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let mut segments: Vec<String> =
+            endpoint.path_segments().into_iter().flatten().filter(|s| !s.is_empty()).map(str::to_owned).collect();
         let versioned = segments.iter().any(|s| is_version(s));
         let ends_with_version = segments.last().is_some_and(|s| is_version(s));
         let wanted = match self {
@@ -135,19 +126,16 @@ impl FromStr for Interface {
             "public" => Ok(Self::Public),
             "internal" => Ok(Self::Internal),
             "admin" => Ok(Self::Admin),
-            _ => Err(format!(
-                "{text:?} is no interface: one of public, internal, admin"
-            )),
+            _ => Err(format!("{text:?} is no interface: one of public, internal, admin")),
         }
     }
 }
 
 /// `v3`, `v2.0`, `v2.1`: a version as a path segment.
 fn is_version(segment: &str) -> bool {
-    segment.strip_prefix('v').is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_digit())
-            && rest.chars().all(|c| c.is_ascii_digit() || c == '.')
-    })
+    segment
+        .strip_prefix('v')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 #[cfg(test)]
@@ -158,46 +146,18 @@ mod tests {
     fn endpoints_get_the_version_their_client_speaks() {
         let table = [
             (Service::Identity, "http://h:5000", "http://h:5000/v3"),
-            (
-                Service::Identity,
-                "http://h/identity/v2.0/",
-                "http://h/identity/v3",
-            ),
-            (
-                Service::Identity,
-                "http://h/identity/v3",
-                "http://h/identity/v3",
-            ),
+            (Service::Identity, "http://h/identity/v2.0/", "http://h/identity/v3"),
+            (Service::Identity, "http://h/identity/v3", "http://h/identity/v3"),
             (Service::Network, "http://h:9696/", "http://h:9696/v2.0"),
-            (
-                Service::Network,
-                "http://h:9696/v2.0/",
-                "http://h:9696/v2.0",
-            ),
+            (Service::Network, "http://h:9696/v2.0/", "http://h:9696/v2.0"),
             (Service::Image, "http://h/image", "http://h/image/v2"),
             (Service::Image, "http://h/image/v2/", "http://h/image/v2"),
             (Service::LoadBalancer, "http://h:9876", "http://h:9876/v2.0"),
-            (
-                Service::LoadBalancer,
-                "http://h:9876/v2",
-                "http://h:9876/v2.0",
-            ),
-            (
-                Service::Compute,
-                "http://h:8774/v2.1/abc",
-                "http://h:8774/v2.1/abc",
-            ),
+            (Service::LoadBalancer, "http://h:9876/v2", "http://h:9876/v2.0"),
+            (Service::Compute, "http://h:8774/v2.1/abc", "http://h:8774/v2.1/abc"),
             (Service::Compute, "http://h:8774", "http://h:8774/v2.1"),
-            (
-                Service::BlockStorage,
-                "http://h:8776/v3/abc",
-                "http://h:8776/v3/abc",
-            ),
-            (
-                Service::Orchestration,
-                "http://h:8004/v1/abc",
-                "http://h:8004/v1/abc",
-            ),
+            (Service::BlockStorage, "http://h:8776/v3/abc", "http://h:8776/v3/abc"),
+            (Service::Orchestration, "http://h:8004/v1/abc", "http://h:8004/v1/abc"),
             (Service::ContainerInfra, "http://h:9511", "http://h:9511/v1"),
             (Service::KeyManager, "http://h:9311", "http://h:9311/"),
         ];
@@ -209,11 +169,7 @@ mod tests {
 
     #[test]
     fn interfaces_are_read_in_both_spellings() {
-        for (text, wanted) in [
-            ("public", Interface::Public),
-            ("internalURL", Interface::Internal),
-            ("admin", Interface::Admin),
-        ] {
+        for (text, wanted) in [("public", Interface::Public), ("internalURL", Interface::Internal), ("admin", Interface::Admin)] {
             assert_eq!(text.parse(), Ok(wanted));
         }
         assert!("private".parse::<Interface>().is_err());

@@ -53,40 +53,19 @@ struct Issued {
 
 impl Session {
     /// Nothing is sent yet. `known` are the facts of a token that was handed to us, if somebody has them.
-    pub(crate) fn start(
-        cloud: Cloud,
-        credential: Credential,
-        known: Option<Arc<TokenInfo>>,
-    ) -> Self {
+    pub(crate) fn start(cloud: Cloud, credential: Credential, known: Option<Arc<TokenInfo>>) -> Self {
         let issued = match (&credential, known) {
-            (Credential::Token(token), Some(info)) => Some(Arc::new(Issued {
-                token: token.clone(),
-                info,
-            })),
+            (Credential::Token(token), Some(info)) => Some(Arc::new(Issued { token: token.clone(), info })),
             _ => None,
         };
-        let login = Mutex::new(Login {
-            issued,
-            failure: None,
-        });
-        let inner = Inner {
-            cloud,
-            credential,
-            login,
-            logins: AtomicU64::new(0),
-        };
-        Self {
-            inner: Arc::new(inner),
-            request_id: None,
-        }
+        let login = Mutex::new(Login { issued, failure: None });
+        let inner = Inner { cloud, credential, login, logins: AtomicU64::new(0) };
+        Self { inner: Arc::new(inner), request_id: None }
     }
 
     /// The same session, whose calls carry this request id (`X-OpenStack-Request-ID`).
     pub fn with_request_id(&self, id: String) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            request_id: Some(id.into()),
-        }
+        Self { inner: self.inner.clone(), request_id: Some(id.into()) }
     }
 
     /// A token that is good for the next minute at least (a token handed to us: as it is).
@@ -109,23 +88,14 @@ impl Session {
     }
 
     /// The service's endpoint on a certain interface; region as given, or as configured.
-    pub async fn endpoint_on(
-        &self,
-        service: Service,
-        interface: Interface,
-        region: Option<&str>,
-    ) -> Result<Url, CloudError> {
+    pub async fn endpoint_on(&self, service: Service, interface: Interface, region: Option<&str>) -> Result<Url, CloudError> {
         let region = region.or(self.inner.cloud.0.options.region.as_deref());
         self.info().await?.endpoint(service, interface, region)
     }
 
     fn endpoint_in(&self, info: &TokenInfo, service: Service) -> Result<Url, CloudError> {
         let options = &self.inner.cloud.0.options;
-        let interface = options
-            .interfaces
-            .get(&service)
-            .copied()
-            .unwrap_or(options.interface);
+        let interface = options.interfaces.get(&service).copied().unwrap_or(options.interface);
         info.endpoint(service, interface, options.region.as_deref())
     }
 
@@ -145,18 +115,12 @@ impl Session {
     }
 
     /// A body of JSON.
-    pub(crate) async fn fetch<T: DeserializeOwned>(
-        &self,
-        request: Request,
-    ) -> Result<T, CloudError> {
+    pub(crate) async fn fetch<T: DeserializeOwned>(&self, request: Request) -> Result<T, CloudError> {
         self.answer(&request).await?.json()
     }
 
     /// A body of JSON, or nothing when the service says 404.
-    pub(crate) async fn find<T: DeserializeOwned>(
-        &self,
-        request: Request,
-    ) -> Result<Option<T>, CloudError> {
+    pub(crate) async fn find<T: DeserializeOwned>(&self, request: Request) -> Result<Option<T>, CloudError> {
         match self.answer(&request).await {
             Ok(answer) => answer.json().map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -180,15 +144,7 @@ impl Session {
             Service::Identity => place.keystone.clone(),
             service => self.endpoint_in(&issued.info, service)?,
         };
-        place
-            .transport
-            .send(
-                request,
-                &endpoint,
-                Some(&issued.token),
-                self.request_id.as_deref(),
-            )
-            .await
+        place.transport.send(request, &endpoint, Some(&issued.token), self.request_id.as_deref()).await
     }
 
     /// The present token, or a new one when there is none, it ends soon, or it is `rejected`.
@@ -197,14 +153,9 @@ impl Session {
         let seen = inner.logins.load(Ordering::Acquire);
         // The one at work is bound by the transport's timeout; the second more is for its pauses and ours.
         let patience = inner.cloud.0.options.timeout + Duration::from_secs(1);
-        let mut login = timeout(patience, inner.login.lock()).await.map_err(|_| {
-            CloudError::unreachable(
-                Service::Identity,
-                "token_issue",
-                Sent::No,
-                "no token in time",
-            )
-        })?;
+        let mut login = timeout(patience, inner.login.lock())
+            .await
+            .map_err(|_| CloudError::unreachable(Service::Identity, "token_issue", Sent::No, "no token in time"))?;
         if let Some(issued) = &login.issued
             && !rejected.is_some_and(|rejected| Arc::ptr_eq(rejected, issued))
             && self.is_fresh(issued)
@@ -221,10 +172,7 @@ impl Session {
         match outcome {
             Ok(issued) => {
                 let issued = Arc::new(issued);
-                *login = Login {
-                    issued: Some(issued.clone()),
-                    failure: None,
-                };
+                *login = Login { issued: Some(issued.clone()), failure: None };
                 Ok(issued)
             }
             Err(error) => {
@@ -249,42 +197,27 @@ impl Session {
                 request.subject = Some(token.clone());
                 (request, Some(token))
             }
-            Credential::Password {
-                user,
-                password,
-                scope,
-            } => {
+            Credential::Password { user, password, scope } => {
                 let body = credential::login(user, password, scope);
-                let mut request =
-                    Request::post(Service::Identity, "token_issue", ["auth", "tokens"], body)
-                        .hide(password);
+                let mut request = Request::post(Service::Identity, "token_issue", ["auth", "tokens"], body).hide(password);
                 // A second token harms nobody.
                 request.repeatable = true;
                 (request, None)
             }
         };
-        let answer = place
-            .transport
-            .send(&request, &place.keystone, known, self.request_id.as_deref())
-            .await?;
+        let answer = place.transport.send(&request, &place.keystone, known, self.request_id.as_deref()).await?;
         let token = match (known, answer.header("x-subject-token")) {
             (Some(token), _) => token.clone(),
             (None, Some(token)) => SecretString::from(token),
             (None, None) => return Err(answer.malformed("the answer has no X-Subject-Token")),
         };
         let info: TokenInfo = answer.json::<TokenAnswer>()?.into();
-        Ok(Issued {
-            token,
-            info: Arc::new(info),
-        })
+        Ok(Issued { token, info: Arc::new(info) })
     }
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("credential", &self.inner.credential)
-            .field("request_id", &self.request_id)
-            .finish()
+        f.debug_struct("Session").field("credential", &self.inner.credential).field("request_id", &self.request_id).finish()
     }
 }

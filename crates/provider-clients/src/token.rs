@@ -61,44 +61,27 @@ pub struct CatalogEndpoint {
 
 impl TokenInfo {
     /// The service's endpoint with its API version, for one interface and, if given, one region.
-    pub fn endpoint(
-        &self,
-        service: Service,
-        interface: Interface,
-        region: Option<&str>,
-    ) -> Result<Url, CloudError> {
+    pub fn endpoint(&self, service: Service, interface: Interface, region: Option<&str>) -> Result<Url, CloudError> {
         service
             .types()
             .iter()
-            .flat_map(|name| {
-                self.catalog
-                    .iter()
-                    .filter(move |entry| entry.service_type == *name)
-            })
+            .flat_map(|name| self.catalog.iter().filter(move |entry| entry.service_type == *name))
             .flat_map(|entry| &entry.endpoints)
             .filter(|endpoint| endpoint.interface == interface.as_str() && endpoint.is_in(region))
-            .find_map(|endpoint| {
-                Url::parse(&endpoint.url)
-                    .ok()
-                    .filter(|url| url.has_host() && !url.cannot_be_a_base())
-            })
+            .find_map(|endpoint| Url::parse(&endpoint.url).ok().filter(|url| url.has_host() && !url.cannot_be_a_base()))
             .map(|url| service.normalise(url))
             .ok_or_else(|| CloudError::no_endpoint(service, "endpoint", region, interface))
     }
 
     /// Whether the catalogue lists the service at all.
     pub fn has_service(&self, service: Service) -> bool {
-        self.catalog
-            .iter()
-            .any(|entry| service.types().contains(&entry.service_type.as_str()))
+        self.catalog.iter().any(|entry| service.types().contains(&entry.service_type.as_str()))
     }
 }
 
 impl CatalogEndpoint {
     fn is_in(&self, region: Option<&str>) -> bool {
-        region.is_none_or(|wanted| {
-            self.region_id.as_deref() == Some(wanted) || self.region.as_deref() == Some(wanted)
-        })
+        region.is_none_or(|wanted| self.region_id.as_deref() == Some(wanted) || self.region.as_deref() == Some(wanted))
     }
 }
 
@@ -151,17 +134,12 @@ struct Ref {
 
 impl From<TokenAnswer> for TokenInfo {
     fn from(TokenAnswer { token }: TokenAnswer) -> Self {
-        let (user_domain_id, user_domain_name) = token
-            .user
-            .domain
-            .map(|d| (d.id, d.name))
-            .unwrap_or_default();
+        let (user_domain_id, user_domain_name) = token.user.domain.map(|d| (d.id, d.name)).unwrap_or_default();
         let (project_id, project_name, project_domain) = match token.project {
             Some(project) => (Some(project.id), Some(project.name), project.domain),
             None => (None, None, None),
         };
-        let (project_domain_id, project_domain_name) =
-            project_domain.map(|d| (d.id, d.name)).unzip();
+        let (project_domain_id, project_domain_name) = project_domain.map(|d| (d.id, d.name)).unzip();
         let (domain_id, domain_name) = token.domain.map(|d| (d.id, d.name)).unzip();
         Self {
             user_id: token.user.id,

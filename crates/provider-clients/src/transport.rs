@@ -51,15 +51,11 @@ impl Transport {
         let deadline = Instant::now() + self.timeout;
         let mut pauses = PAUSES.iter();
         loop {
-            let outcome = self
-                .send_once(request, &url, &headers, token, request_id, deadline)
-                .await;
+            let outcome = self.send_once(request, &url, &headers, token, request_id, deadline).await;
             let Err(error) = &outcome else { return outcome };
             let again = request.repeatable && worth_another_try(error);
             match pauses.next() {
-                Some(pause) if again && Instant::now() + *pause < deadline => {
-                    tokio::time::sleep(*pause).await
-                }
+                Some(pause) if again && Instant::now() + *pause < deadline => tokio::time::sleep(*pause).await,
                 _ => return outcome,
             }
         }
@@ -75,33 +71,12 @@ impl Transport {
         deadline: Instant,
     ) -> Result<Answer, CloudError> {
         let started = Instant::now();
-        let outcome = self
-            .exchange(
-                request,
-                url,
-                headers,
-                deadline.saturating_duration_since(started),
-            )
-            .await;
+        let outcome = self.exchange(request, url, headers, deadline.saturating_duration_since(started)).await;
         let outcome = match outcome {
-            Ok(answer) if answer.status.is_success() || answer.status.is_redirection() => {
-                Ok(answer)
-            }
+            Ok(answer) if answer.status.is_success() || answer.status.is_redirection() => Ok(answer),
             Ok(answer) => {
-                let words = without(
-                    &message::of_body(&answer.body),
-                    token
-                        .into_iter()
-                        .chain(&request.subject)
-                        .chain(&request.secrets),
-                );
-                Err(CloudError::refused(
-                    request.service,
-                    request.operation,
-                    answer.status.as_u16(),
-                    answer.request_id,
-                    &words,
-                ))
+                let words = without(&message::of_body(&answer.body), token.into_iter().chain(&request.subject).chain(&request.secrets));
+                Err(CloudError::refused(request.service, request.operation, answer.status.as_u16(), answer.request_id, &words))
             }
             Err(error) => Err(error),
         };
@@ -117,68 +92,30 @@ impl Transport {
             request.id = request_id,
             cloud.request.id = cloud_id,
             "cloud call {}",
-            if outcome.is_ok() {
-                "answered"
-            } else {
-                "failed"
-            },
+            if outcome.is_ok() { "answered" } else { "failed" },
         );
         outcome
     }
 
-    async fn exchange(
-        &self,
-        request: &Request,
-        url: &Url,
-        headers: &HeaderMap,
-        time_left: Duration,
-    ) -> Result<Answer, CloudError> {
-        let mut builder = self
-            .client
-            .request(request.method.clone(), url.clone())
-            .headers(headers.clone())
-            .timeout(time_left);
+    async fn exchange(&self, request: &Request, url: &Url, headers: &HeaderMap, time_left: Duration) -> Result<Answer, CloudError> {
+        let mut builder = self.client.request(request.method.clone(), url.clone()).headers(headers.clone()).timeout(time_left);
         if let Some(body) = &request.body {
-            builder = builder
-                .header(CONTENT_TYPE, "application/json")
-                .body(body.to_string());
+            builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
         }
-        let mut response = builder
-            .send()
-            .await
-            .map_err(|error| unreachable(request, &error))?;
+        let mut response = builder.send().await.map_err(|error| unreachable(request, &error))?;
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
-        let request_id = ["x-openstack-request-id", "x-compute-request-id"]
-            .iter()
-            .find_map(|name| headers.get(*name)?.to_str().ok())
-            .map(str::to_owned);
+        let request_id =
+            ["x-openstack-request-id", "x-compute-request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned);
         let mut body = Vec::new();
-        while let Some(part) = response
-            .chunk()
-            .await
-            .map_err(|error| unreachable(request, &error))?
-        {
+        while let Some(part) = response.chunk().await.map_err(|error| unreachable(request, &error))? {
             if body.len() + part.len() > LONGEST_ANSWER {
                 let (service, operation) = (request.service, request.operation);
-                return Err(CloudError::malformed(
-                    service,
-                    operation,
-                    status.as_u16(),
-                    request_id,
-                    "the answer is too long",
-                ));
+                return Err(CloudError::malformed(service, operation, status.as_u16(), request_id, "the answer is too long"));
             }
             body.extend_from_slice(&part);
         }
-        Ok(Answer {
-            service: request.service,
-            operation: request.operation,
-            status,
-            headers,
-            request_id,
-            body,
-        })
+        Ok(Answer { service: request.service, operation: request.operation, status, headers, request_id, body })
     }
 }
 
@@ -187,9 +124,7 @@ impl Answer {
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, CloudError> {
         serde_json::from_slice(&self.body).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            self.malformed(&format!(
-                "the answer is not as expected at line {line}, column {column}"
-            ))
+            self.malformed(&format!("the answer is not as expected at line {line}, column {column}"))
         })
     }
 
@@ -202,28 +137,17 @@ impl Answer {
     }
 
     pub(crate) fn malformed(&self, message: &str) -> CloudError {
-        CloudError::malformed(
-            self.service,
-            self.operation,
-            self.status.as_u16(),
-            self.request_id.clone(),
-            message,
-        )
+        CloudError::malformed(self.service, self.operation, self.status.as_u16(), self.request_id.clone(), message)
     }
 }
 
 fn headers(request: &Request, token: Option<&SecretString>, request_id: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let secrets = [
-        ("x-auth-token", token),
-        ("x-subject-token", request.subject.as_ref()),
-    ];
+    let secrets = [("x-auth-token", token), ("x-subject-token", request.subject.as_ref())];
     for (name, secret) in secrets {
         // A token that is no header value reaches nobody: the service answers 401, which is the truth.
-        if let Some(Ok(mut value)) =
-            secret.map(|secret| HeaderValue::from_str(secret.expose_secret()))
-        {
+        if let Some(Ok(mut value)) = secret.map(|secret| HeaderValue::from_str(secret.expose_secret())) {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -243,11 +167,7 @@ fn worth_another_try(error: &CloudError) -> bool {
 
 /// reqwest's own text would name the URL; ours says what happened. The innermost source is the system's word.
 fn unreachable(request: &Request, error: &reqwest::Error) -> CloudError {
-    let sent = if error.is_connect() || error.is_builder() {
-        Sent::No
-    } else {
-        Sent::Perhaps
-    };
+    let sent = if error.is_connect() || error.is_builder() { Sent::No } else { Sent::Perhaps };
     let what = match (error.is_connect(), error.is_timeout()) {
         (true, true) => "no connection in time",
         (true, false) => "no connection",
@@ -260,11 +180,7 @@ fn unreachable(request: &Request, error: &reqwest::Error) -> CloudError {
         words = inner.to_string();
         cause = inner.source();
     }
-    let message = if words.is_empty() || error.is_timeout() {
-        what.to_owned()
-    } else {
-        format!("{what}: {words}")
-    };
+    let message = if words.is_empty() || error.is_timeout() { what.to_owned() } else { format!("{what}: {words}") };
     CloudError::unreachable(request.service, request.operation, sent, &message)
 }
 
@@ -272,7 +188,5 @@ fn unreachable(request: &Request, error: &reqwest::Error) -> CloudError {
 fn without<'a>(text: &str, secrets: impl Iterator<Item = &'a SecretString>) -> String {
     secrets
         .filter(|secret| secret.expose_secret().len() >= 4)
-        .fold(text.to_owned(), |text, secret| {
-            text.replace(secret.expose_secret(), "***")
-        })
+        .fold(text.to_owned(), |text, secret| text.replace(secret.expose_secret(), "***"))
 }

@@ -19,12 +19,7 @@ fn stack(status: &str) -> Value {
 }
 
 fn new_stack() -> NewStack {
-    NewStack {
-        name: "s".into(),
-        template: "heat_template_version: queens".into(),
-        timeout_mins: 60,
-        ..NewStack::default()
-    }
+    NewStack { name: "s".into(), template: "heat_template_version: queens".into(), timeout_mins: 60, ..NewStack::default() }
 }
 
 fn not_found() -> Reply {

@@ -27,10 +27,7 @@ mod transport;
 mod value;
 
 pub use cloud::{Authtoken, Client, Credentials, Interface};
-pub use cluster::{
-    CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes,
-    Quotas, Trust, X509,
-};
+pub use cluster::{CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes, Quotas, Trust, X509};
 pub use database::{Database, DatabaseUrl, MysqlUrl};
 pub use error::{ConfigError, OptionAt};
 pub use messaging::{Middleware, Policy, Rabbit};
@@ -149,12 +146,7 @@ impl Config {
     pub fn load(cli: &Cli, program: &str) -> anyhow::Result<Self> {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
         let variables = std::env::vars_os().filter_map(utf8_pair);
-        Ok(Self::load_from(
-            cli,
-            program,
-            home.as_deref().map(Path::new),
-            variables,
-        )?)
+        Ok(Self::load_from(cli, program, home.as_deref().map(Path::new), variables)?)
     }
 
     /// `load` with the outside world as arguments.
@@ -167,11 +159,7 @@ impl Config {
         let sources = Sources::load(cli, program, home)?.with_environment(variables);
         let mut config = Self::read(&sources)?;
         config.directories.extend(cli.config_dir.iter().cloned());
-        let parents = cli
-            .config_file
-            .iter()
-            .rev()
-            .filter_map(|file| file.parent());
+        let parents = cli.config_file.iter().rev().filter_map(|file| file.parent());
         config.directories.extend(parents.map(Path::to_owned));
         config.directories.extend(source::default_directories(home));
         Ok(config)
@@ -196,24 +184,16 @@ impl Config {
         self.keystone_auth = self.keystone_auth.or(&self.keystone_authtoken_login);
         self.service.host = self.service.host.or_else(host::fully_qualified_name);
         if self.api.enabled_ssl {
-            for (key, file) in [
-                ("ssl_cert_file", &self.api.ssl_cert_file),
-                ("ssl_key_file", &self.api.ssl_key_file),
-            ] {
+            for (key, file) in [("ssl_cert_file", &self.api.ssl_cert_file), ("ssl_key_file", &self.api.ssl_key_file)] {
                 if file.is_none() {
                     let need = "enabled_ssl needs it";
-                    return Err(ConfigError::Missing {
-                        section: "api",
-                        key,
-                        need,
-                    });
+                    return Err(ConfigError::Missing { section: "api", key, need });
                 }
             }
         }
         let is_read = |section: &str, key: &str| {
             let is_login = login_sections.iter().any(|login| login == section);
-            options::is_honoured(section, key)
-                || (is_login && options::is_honoured("keystone_auth", key))
+            options::is_honoured(section, key) || (is_login && options::is_honoured("keystone_auth", key))
         };
         self.unknown = sources
             .keys()
@@ -223,11 +203,7 @@ impl Config {
                 section: section.to_owned(),
                 key: key.to_owned(),
                 place,
-                reason: if known::is_known(section, key) {
-                    Reason::NoEffect
-                } else {
-                    Reason::Unknown
-                },
+                reason: if known::is_known(section, key) { Reason::NoEffect } else { Reason::Unknown },
             })
             .collect();
         Ok(self)
@@ -235,14 +211,11 @@ impl Config {
 
     /// The database's address, or an error that names the missing key.
     pub fn database_url(&self) -> Result<&DatabaseUrl, ConfigError> {
-        self.database
-            .connection
-            .as_ref()
-            .ok_or(ConfigError::Missing {
-                section: "database",
-                key: "connection",
-                need: "the service keeps everything in a database",
-            })
+        self.database.connection.as_ref().ok_or(ConfigError::Missing {
+            section: "database",
+            key: "connection",
+            need: "the service keeps everything in a database",
+        })
     }
 
     /// A file beside the configuration, such as the policy file: absolute names as they are, others searched where
@@ -251,10 +224,7 @@ impl Config {
         if name.is_absolute() {
             return name.exists().then(|| name.to_owned());
         }
-        self.directories
-            .iter()
-            .map(|directory| directory.join(name))
-            .find(|path| path.exists())
+        self.directories.iter().map(|directory| directory.join(name)).find(|path| path.exists())
     }
 
     /// Logs once which keys have no effect. Call it when logging works.

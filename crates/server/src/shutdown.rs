@@ -39,11 +39,7 @@ pub struct GraceOver(pub Duration);
 impl Shutdown {
     /// A shutdown that has not begun and that will give this much time once it has.
     pub fn new(grace: Duration) -> Self {
-        Self {
-            token: CancellationToken::new(),
-            grace,
-            deadline: Arc::new(OnceLock::new()),
-        }
+        Self { token: CancellationToken::new(), grace, deadline: Arc::new(OnceLock::new()) }
     }
 
     /// Begins the shutdown; only the first call counts.
@@ -109,10 +105,7 @@ mod tests {
         let mut waiting = pin!(signalled());
         assert!(futures::poll!(&mut waiting).is_pending());
         for signal in ["-HUP", "-TERM"] {
-            let sent = Command::new("kill")
-                .args([signal, &std::process::id().to_string()])
-                .status()
-                .expect("run kill");
+            let sent = Command::new("kill").args([signal, &std::process::id().to_string()]).status().expect("run kill");
             assert!(sent.success());
         }
         let seen = tokio::time::timeout(Duration::from_secs(10), waiting).await;

@@ -41,11 +41,7 @@ pub async fn simulated_cloud(plan: &Plan) -> anyhow::Result<(Option<Simulator>, 
     if let Some(url) = &plan.cloud {
         return Ok((None, url.clone()));
     }
-    let options = Options {
-        stack_duration: plan.stack_duration,
-        delete_duration: plan.stack_duration / 3,
-        ..Options::default()
-    };
+    let options = Options { stack_duration: plan.stack_duration, delete_duration: plan.stack_duration / 3, ..Options::default() };
     let simulator = Simulator::start(options).await.context("start the simulated cloud")?;
     let auth_url = simulator.auth_url();
     Ok((Some(simulator), auth_url))
@@ -81,15 +77,11 @@ pub async fn run(plan: &Plan, config: &Config, simulator: Option<&Simulator>, sh
     let listener = TcpListener::bind(plan.listen).with_context(|| format!("listen on {}", plan.listen))?;
     let api_url = format!("http://{}", listener.local_addr()?);
     if let Some(simulator) = simulator {
-        simulator.cloud().set_container_infra_url(&format!("{api_url}/v1"));
+        simulator.cloud().set_container_infra_url(format!("{api_url}/v1"));
     }
     let auth_url = config.keystone_auth.auth_url.clone().unwrap_or_default();
     announce(plan, &Ready { api_url, auth_url })?;
-    let api = wire::api(
-        config,
-        ApiRole { store: store.clone(), doorbell: Some(doorbell.clone()), listener: Some(listener) },
-        shutdown,
-    );
+    let api = wire::api(config, ApiRole { store: store.clone(), doorbell: Some(doorbell.clone()), listener: Some(listener) }, shutdown);
     let conductor = wire::conductor(config, ConductorRole { store, doorbell: Some((doorbell, Listener::Memory(ears))) }, shutdown);
     // One role that fails ends the other: half a service helps nobody.
     let stop_both = async |role: anyhow::Result<()>| {

@@ -26,7 +26,8 @@ use crate::config::Service;
 pub const FILTER_VARIABLE: &str = "MAGNUM_LOG";
 
 /// Libraries that are told to be quiet, as oslo.log does for those of Python.
-const QUIET: &str = "h2=info,hyper=info,hyper_util=info,reqwest=info,rustls=info,mio=info,mysql_async=info,lapin=info,actix_server=info,actix_http=info";
+const QUIET: &str =
+    "h2=info,hyper=info,hyper_util=info,reqwest=info,rustls=info,mio=info,mysql_async=info,lapin=info,actix_server=info,actix_http=info";
 
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 8192;
@@ -36,9 +37,7 @@ pub fn init(service: &Service, program: &str) -> anyhow::Result<Writer> {
     let mut sinks = Vec::new();
     let file = log_path(service, program);
     if let Some(path) = &file {
-        sinks.push(
-            Sink::append_to(path).with_context(|| format!("open log file {}", path.display()))?,
-        );
+        sinks.push(Sink::append_to(path).with_context(|| format!("open log file {}", path.display()))?);
     }
     if service.use_stderr || file.is_none() {
         sinks.push(Sink::stderr());
@@ -57,9 +56,7 @@ pub fn init(service: &Service, program: &str) -> anyhow::Result<Writer> {
 fn filter(wanted: Option<&str>, debug: bool) -> anyhow::Result<EnvFilter> {
     match wanted.filter(|text| !text.trim().is_empty()) {
         Some(text) => EnvFilter::try_new(text).with_context(|| format!("read {FILTER_VARIABLE}")),
-        None if debug => {
-            EnvFilter::try_new(format!("debug,{QUIET}")).context("read the built-in filter")
-        }
+        None if debug => EnvFilter::try_new(format!("debug,{QUIET}")).context("read the built-in filter"),
         None => EnvFilter::try_new("info").context("read the built-in filter"),
     }
 }

@@ -58,10 +58,7 @@ async fn main() -> ExitCode {
             eprintln!("\ndemo: {error:#}");
             if let Ok(log) = fs::read_to_string(folder.path().join("standalone.log")) {
                 let lines: Vec<&str> = log.lines().collect();
-                eprintln!(
-                    "The end of the log:\n{}",
-                    lines[lines.len().saturating_sub(20)..].join("\n")
-                );
+                eprintln!("The end of the log:\n{}", lines[lines.len().saturating_sub(20)..].join("\n"));
             }
             ExitCode::FAILURE
         }
@@ -77,26 +74,17 @@ async fn demo(arguments: &Arguments, folder: &Path) -> Result<()> {
         &arguments.stack_seconds.to_string(),
     ]);
     let (mut system, output) = Process::start_with_output("standalone", &mut command, folder)?;
-    let ready = wait::until(
-        "the system to be ready",
-        Duration::from_secs(30),
-        async || {
-            if let Some(status) = system.ended() {
-                anyhow::bail!("magnum-standalone ended while starting: {status}");
-            }
-            let line = fs::read_to_string(&output).unwrap_or_default();
-            let ready = line
-                .split_once('\n')
-                .and_then(|(line, _)| serde_json::from_str::<Value>(line).ok());
-            Ok(Seen::from_option(ready, "nothing"))
-        },
-    )
+    let ready = wait::until("the system to be ready", Duration::from_secs(30), async || {
+        if let Some(status) = system.ended() {
+            anyhow::bail!("magnum-standalone ended while starting: {status}");
+        }
+        let line = fs::read_to_string(&output).unwrap_or_default();
+        let ready = line.split_once('\n').and_then(|(line, _)| serde_json::from_str::<Value>(line).ok());
+        Ok(Seen::from_option(ready, "nothing"))
+    })
     .await?;
     let (api, auth) = (text(&ready, "api_url"), text(&ready, "auth_url"));
-    say(
-        "API",
-        &format!("{api} (conductor, SQLite and a simulated OpenStack in the same process)"),
-    );
+    say("API", &format!("{api} (conductor, SQLite and a simulated OpenStack in the same process)"));
 
     let http = client::http()?;
     let token = log_in(&http, &auth, "demo", "demo", "demo").await?;
@@ -106,51 +94,31 @@ async fn demo(arguments: &Arguments, folder: &Path) -> Result<()> {
     let template = user.create_template("small").await?;
     say("Template", &format!("small ({template})"));
     let cluster = user.create_cluster("blue", &template).await?;
-    say(
-        "Cluster",
-        &format!("blue ({cluster}), 1 master and 2 workers\n"),
-    );
+    say("Cluster", &format!("blue ({cluster}), 1 master and 2 workers\n"));
 
-    let complete = follow(&user, &cluster)
-        .await?
-        .context("the cluster is gone")?;
-    ensure!(
-        complete["status"] == "CREATE_COMPLETE",
-        "the cluster ended as {}: {}",
-        complete["status"],
-        complete["status_reason"]
-    );
+    let complete = follow(&user, &cluster).await?.context("the cluster is gone")?;
+    ensure!(complete["status"] == "CREATE_COMPLETE", "the cluster ended as {}: {}", complete["status"], complete["status_reason"]);
     println!();
     say("Kubernetes API", &text(&complete, "api_address"));
     say("Masters", &addresses(&complete["master_addresses"]));
     say("Workers", &addresses(&complete["node_addresses"]));
 
     let access = kubeconfig::access(&user, &cluster).await?;
-    println!(
-        "\nkubeconfig, signed by the cluster's CA (as from `openstack coe cluster config blue`):\n"
-    );
+    println!("\nkubeconfig, signed by the cluster's CA (as from `openstack coe cluster config blue`):\n");
     for line in access.kubeconfig(Some(32)).lines() {
         println!("    {line}");
     }
     if let Some(path) = &arguments.kubeconfig {
-        fs::write(path, access.kubeconfig(None))
-            .with_context(|| format!("write {}", path.display()))?;
+        fs::write(path, access.kubeconfig(None)).with_context(|| format!("write {}", path.display()))?;
         println!("\nWritten to {}.", path.display());
     }
 
     println!("\nClusters:\n");
     let list = user.get("/v1/clusters").await?.expect(200)?.body;
     let clusters = list["clusters"].as_array().context("a list of clusters")?;
-    println!(
-        "    {:<36}  {:<8}  {:<7}  {:<7}  status",
-        "uuid", "name", "masters", "workers"
-    );
+    println!("    {:<36}  {:<8}  {:<7}  {:<7}  status", "uuid", "name", "masters", "workers");
     for shown in clusters {
-        let field = |key: &str| {
-            shown[key]
-                .as_str()
-                .map_or_else(|| shown[key].to_string(), str::to_owned)
-        };
+        let field = |key: &str| shown[key].as_str().map_or_else(|| shown[key].to_string(), str::to_owned);
         println!(
             "    {:<36}  {:<8}  {:<7}  {:<7}  {}",
             field("uuid"),
@@ -164,15 +132,9 @@ async fn demo(arguments: &Arguments, folder: &Path) -> Result<()> {
     println!("\nDeleting it:\n");
     user.delete_cluster(&cluster).await?;
     if let Some(left) = follow(&user, &cluster).await? {
-        anyhow::bail!(
-            "the cluster is still there as {}: {}",
-            left["status"],
-            left["status_reason"]
-        );
+        anyhow::bail!("the cluster is still there as {}: {}", left["status"], left["status_reason"]);
     }
-    user.delete(&format!("/v1/clustertemplates/{template}"))
-        .await?
-        .expect(204)?;
+    user.delete(&format!("/v1/clustertemplates/{template}")).await?.expect(204)?;
     let status = system.terminate(Duration::from_secs(20))?;
     ensure!(status.success(), "magnum-standalone ended with {status}");
     Ok(())
@@ -198,11 +160,7 @@ async fn follow(user: &Client, cluster: &str) -> Result<Option<Value>> {
             next = start.elapsed() + BREATH;
             printed = now.clone();
         }
-        Ok(if now.0.ends_with("_IN_PROGRESS") {
-            Seen::Instead(now.0)
-        } else {
-            Seen::Yes(Some(body))
-        })
+        Ok(if now.0.ends_with("_IN_PROGRESS") { Seen::Instead(now.0) } else { Seen::Yes(Some(body)) })
     })
     .await
 }
@@ -217,12 +175,7 @@ fn short(reason: &str) -> String {
 }
 
 fn addresses(list: &Value) -> String {
-    let texts: Vec<&str> = list
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let texts: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     texts.join(", ")
 }
 

@@ -57,10 +57,7 @@ mod tests {
     fn a_stat_line_is_read_whatever_the_name_of_the_program() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 120 30 0 0 20 0 3 0 100 1 2";
         assert_eq!(cpu(stat), Some(Duration::from_millis(1500)));
-        assert_eq!(
-            kibibytes("VmHWM:\t  25600 kB\nVmRSS:\t 1 kB\n", "VmHWM:"),
-            Some(25_600)
-        );
+        assert_eq!(kibibytes("VmHWM:\t  25600 kB\nVmRSS:\t 1 kB\n", "VmHWM:"), Some(25_600));
     }
 
     #[test]

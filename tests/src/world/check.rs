@@ -28,10 +28,7 @@ impl World {
         if let Some(database) = &self.database {
             let counts = database.counts().await?;
             for table in OF_CLUSTERS {
-                ensure!(
-                    counts.get(table) == Some(&0),
-                    "rows left in {table}: {counts:?}"
-                );
+                ensure!(counts.get(table) == Some(&0), "rows left in {table}: {counts:?}");
             }
         }
         self.nobody_died()?;
@@ -47,9 +44,7 @@ impl World {
     /// Operations that have not ended.
     pub(super) async fn unfinished(&self) -> Result<i64> {
         let store = self.store.as_ref().context("the world has started")?;
-        let ids = store
-            .read(async |conn: &mut Conn| operation::due(conn, i64::MAX, 1000).await)
-            .await?;
+        let ids = store.read(async |conn: &mut Conn| operation::due(conn, i64::MAX, 1000).await).await?;
         Ok(i64::try_from(ids.len())?)
     }
 
@@ -59,17 +54,11 @@ impl World {
         let clusters = body["clusters"].as_array().context("a list")?;
         for cluster in clusters {
             let status = text(cluster, "status");
-            ensure!(
-                !status.ends_with("_IN_PROGRESS"),
-                "left at the end of the test: {cluster}"
-            );
+            ensure!(!status.ends_with("_IN_PROGRESS"), "left at the end of the test: {cluster}");
         }
         for cluster in clusters {
-            let owner = ["demo", "demo2"]
-                .into_iter()
-                .find(|name| cluster["project_id"] == self.cloud.project_id(name));
-            let owner =
-                owner.with_context(|| format!("a cluster of no known project: {cluster}"))?;
+            let owner = ["demo", "demo2"].into_iter().find(|name| cluster["project_id"] == self.cloud.project_id(name));
+            let owner = owner.with_context(|| format!("a cluster of no known project: {cluster}"))?;
             let client = self.user(owner, owner);
             let uuid = text(cluster, "uuid");
             client.delete_cluster(&uuid).await?;
@@ -82,11 +71,7 @@ impl World {
         for process in &mut self.processes {
             if process.ended().is_none() {
                 let status = process.terminate(Duration::from_secs(20))?;
-                ensure!(
-                    status.success(),
-                    "{} ended with {status} when asked to stop",
-                    process.name()
-                );
+                ensure!(status.success(), "{} ended with {status} when asked to stop", process.name());
             }
         }
         Ok(())
@@ -98,12 +83,7 @@ impl World {
             let log = process.log();
             for (secret, what) in secrets.iter() {
                 let line = log.lines().find(|line| line.contains(secret.as_str()));
-                ensure!(
-                    line.is_none(),
-                    "the log of {} has {what} in it: {}",
-                    process.name(),
-                    line.unwrap_or_default()
-                );
+                ensure!(line.is_none(), "the log of {} has {what} in it: {}", process.name(), line.unwrap_or_default());
             }
         }
         Ok(())

@@ -24,21 +24,13 @@ impl World {
     pub(super) async fn start_embedded(&mut self) -> Result<()> {
         let data = self.folder.path().join("data");
         let mut command = Command::new(program("magnum-standalone")?);
-        command.arg("--data-dir").arg(&data).args([
-            "--listen",
-            "127.0.0.1:0",
-            "--cloud",
-            &self.auth_url,
-        ]);
-        let (process, output) =
-            Process::start_with_output("standalone", &mut command, self.folder.path())?;
+        command.arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0", "--cloud", &self.auth_url]);
+        let (process, output) = Process::start_with_output("standalone", &mut command, self.folder.path())?;
         self.processes.push(process);
         let ready = wait::until("magnum-standalone to be ready", PATIENCE, async || {
             self.nobody_died()?;
             let text = fs::read_to_string(&output).unwrap_or_default();
-            let line = text
-                .split_once('\n')
-                .and_then(|(line, _)| serde_json::from_str::<Value>(line).ok());
+            let line = text.split_once('\n').and_then(|(line, _)| serde_json::from_str::<Value>(line).ok());
             Ok(Seen::from_option(line, &text))
         })
         .await?;
@@ -49,14 +41,8 @@ impl World {
     }
 
     pub(super) async fn start_distributed(&mut self, options: &Options) -> Result<()> {
-        let mysql = options
-            .mysql
-            .clone()
-            .map_or_else(|| needed("MAGNUM_TEST_MYSQL_URL"), Ok)?;
-        let amqp = options
-            .amqp
-            .clone()
-            .map_or_else(|| needed("MAGNUM_TEST_AMQP_URL"), Ok)?;
+        let mysql = options.mysql.clone().map_or_else(|| needed("MAGNUM_TEST_MYSQL_URL"), Ok)?;
+        let amqp = options.amqp.clone().map_or_else(|| needed("MAGNUM_TEST_AMQP_URL"), Ok)?;
         let database = Database::create(&mysql).await?;
         let settings = Settings {
             database: database.connection(),
@@ -73,11 +59,7 @@ impl World {
             .arg("upgrade")
             .output()
             .context("run magnum-db-manage")?;
-        ensure!(
-            upgrade.status.success(),
-            "magnum-db-manage upgrade: {}",
-            String::from_utf8_lossy(&upgrade.stderr)
-        );
+        ensure!(upgrade.status.success(), "magnum-db-manage upgrade: {}", String::from_utf8_lossy(&upgrade.stderr));
         for number in 1..=options.apis {
             self.start_api(number).await?;
         }
@@ -101,11 +83,7 @@ impl World {
             }
             // Somebody else took the port in between; another one then.
             let process = self.processes.pop().context("the process just started")?;
-            ensure!(
-                process.log().contains("in use"),
-                "{name} ended while starting:\n{}",
-                process.tail()
-            );
+            ensure!(process.log().contains("in use"), "{name} ended while starting:\n{}", process.tail());
         }
         bail!("no free port for {name}")
     }
@@ -127,11 +105,7 @@ impl World {
 
     pub(super) fn start_service(&self, binary: &str, name: &str, own: PathBuf) -> Result<Process> {
         let mut command = Command::new(program(binary)?);
-        command
-            .arg("--config-file")
-            .arg(self.folder.path().join("magnum.conf"))
-            .arg("--config-file")
-            .arg(own);
+        command.arg("--config-file").arg(self.folder.path().join("magnum.conf")).arg("--config-file").arg(own);
         Process::start(name, &mut command, self.folder.path())
     }
 
@@ -143,10 +117,7 @@ impl World {
 }
 
 fn open_store(url: DatabaseUrl) -> Result<Store> {
-    let options = StoreOptions {
-        max_connections: 1,
-        ..StoreOptions::new(url)
-    };
+    let options = StoreOptions { max_connections: 1, ..StoreOptions::new(url) };
     Store::open(options).context("open the world's store")
 }
 

@@ -30,29 +30,18 @@ pub fn create(home: &Path) -> Result<()> {
         .iter()
         .map(|host| format!("CREATE USER IF NOT EXISTS '{USER}'@'{host}' IDENTIFIED BY '{USER}'; GRANT ALL ON *.* TO '{USER}'@'{host}';\n"))
         .collect();
-    fs::write(home.join("users.sql"), users.replace("; GRANT", ";\nGRANT"))
-        .context("write users.sql")?;
+    fs::write(home.join("users.sql"), users.replace("; GRANT", ";\nGRANT")).context("write users.sql")?;
     let mut command = Command::new("mariadb-install-db");
-    command
-        .arg("--no-defaults")
-        .arg(option("--datadir", &data))
-        .arg("--skip-test-db");
+    command.arg("--no-defaults").arg(option("--datadir", &data)).arg("--skip-test-db");
     if paths::is_root() {
         let (uid, gid) = user_ids("mysql")?;
-        std::os::unix::fs::chown(&data, Some(uid), Some(gid))
-            .context("give the data folder to mysql")?;
+        std::os::unix::fs::chown(&data, Some(uid), Some(gid)).context("give the data folder to mysql")?;
         command.arg("--user=mysql");
     }
     let log = fs::File::create(home.join("install-log")).context("open install-log")?;
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().context("share the log")?)
-        .stderr(log);
+    command.stdin(Stdio::null()).stdout(log.try_clone().context("share the log")?).stderr(log);
     if !process::run(&mut command, Duration::from_secs(120))?.success() {
-        bail!(
-            "mariadb-install-db failed:\n{}",
-            process::tail(&home.join("install-log"), 30)
-        );
+        bail!("mariadb-install-db failed:\n{}", process::tail(&home.join("install-log"), 30));
     }
     Ok(())
 }
@@ -69,12 +58,7 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
     command
         .arg(option("--datadir", &data))
         // Relative to the data folder: the path of a socket may have 107 characters only.
-        .args([
-            "--socket=s.sock",
-            "--pid-file=m.pid",
-            "--bind-address=127.0.0.1",
-            "--skip-name-resolve",
-        ])
+        .args(["--socket=s.sock", "--pid-file=m.pid", "--bind-address=127.0.0.1", "--skip-name-resolve"])
         .arg(format!("--port={}", read_port(home, "port")?))
         .arg(option("--init-file", &home.join("users.sql")))
         .args([
@@ -83,28 +67,18 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
             "--innodb-log-file-size=64M",
             "--innodb-flush-log-at-trx-commit=1",
         ])
-        .args([
-            "--character-set-server=utf8mb4",
-            "--default-time-zone=+00:00",
-        ]);
+        .args(["--character-set-server=utf8mb4", "--default-time-zone=+00:00"]);
     spawn_held(home, "pid", &mut command)
 }
 
 /// Whether it greets.
 pub fn answers(port: u16) -> bool {
-    let Ok(mut stream) = TcpStream::connect_timeout(
-        &SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        Duration::from_secs(1),
-    ) else {
+    let Ok(mut stream) = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Duration::from_secs(1)) else {
         return false;
     };
     // The greeting: three bytes of length, a number, then protocol version 10. An error packet has 255 there.
     let mut greeting = [0; 5];
-    stream
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .is_ok()
-        && stream.read_exact(&mut greeting).is_ok()
-        && greeting[4] == 10
+    stream.set_read_timeout(Some(Duration::from_secs(2))).is_ok() && stream.read_exact(&mut greeting).is_ok() && greeting[4] == 10
 }
 
 fn option(name: &str, path: &Path) -> std::ffi::OsString {

@@ -38,8 +38,7 @@ pub fn create(home: &Path) -> Result<()> {
     fs::write(home.join("plugins"), "[].\n").context("write plugins")?;
     if paths::is_root() {
         let (uid, gid) = user_ids("rabbitmq")?;
-        std::os::unix::fs::chown(&data, Some(uid), Some(gid))
-            .context("give the data folder to rabbitmq")?;
+        std::os::unix::fs::chown(&data, Some(uid), Some(gid)).context("give the data folder to rabbitmq")?;
     }
     Ok(())
 }
@@ -48,11 +47,7 @@ pub fn create(home: &Path) -> Result<()> {
 pub fn spawn(home: &Path) -> Result<Option<Child>> {
     let epmd_port = read_port(home, "epmd-port")?.to_string();
     // In the foreground and held by us: an epmd that the node starts would become a daemon and outlive it.
-    spawn_held(
-        home,
-        "epmd-pid",
-        as_user(Command::new("epmd").args(["-address", "127.0.0.1", "-port", &epmd_port]))?,
-    )?;
+    spawn_held(home, "epmd-pid", as_user(Command::new("epmd").args(["-address", "127.0.0.1", "-port", &epmd_port]))?)?;
     let data = home.join("data");
     let port = read_port(home, "port")?;
     let mut command = Command::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
@@ -60,10 +55,7 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
         .current_dir(&data)
         .env("HOME", &data)
         .env("RABBITMQ_NODENAME", format!("magnum-{port}@localhost"))
-        .env(
-            "RABBITMQ_DIST_PORT",
-            read_port(home, "dist-port")?.to_string(),
-        )
+        .env("RABBITMQ_DIST_PORT", read_port(home, "dist-port")?.to_string())
         .env("ERL_EPMD_PORT", epmd_port)
         .env("ERL_EPMD_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_MNESIA_BASE", data.join("mnesia"))
@@ -71,10 +63,7 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
         .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq"))
         .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("plugins"))
         .env("RABBITMQ_CONF_ENV_FILE", "/dev/null")
-        .env(
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-            "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
-        );
+        .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}");
     spawn_held(home, "pid", as_user(&mut command)?)
 }
 
@@ -85,16 +74,11 @@ pub fn stop(home: &Path) -> Result<()> {
 
 /// Whether it speaks AMQP 0-9-1: it listens only once the node has booted.
 pub fn answers(port: u16) -> bool {
-    let Ok(mut stream) = TcpStream::connect_timeout(
-        &SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        Duration::from_secs(1),
-    ) else {
+    let Ok(mut stream) = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Duration::from_secs(1)) else {
         return false;
     };
     let mut first = [0; 1];
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .is_ok()
+    stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()
         && stream.write_all(b"AMQP\x00\x00\x09\x01").is_ok()
         && stream.read_exact(&mut first).is_ok()
         && first[0] == 1

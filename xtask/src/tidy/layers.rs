@@ -33,38 +33,21 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
             continue;
         };
         let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == package) else {
-            findings.push(Finding::new(
-                &source.path,
-                None,
-                RULE,
-                "this crate is not in the table of layers (xtask/src/tidy/layers.rs)",
-            ));
+            findings.push(Finding::new(&source.path, None, RULE, "this crate is not in the table of layers (xtask/src/tidy/layers.rs)"));
             continue;
         };
         for (line, name, dev) in dependencies(&source.text) {
-            let ours = TABLE
-                .iter()
-                .any(|(path, _)| path.rsplit('/').next() == Some(name));
+            let ours = TABLE.iter().any(|(path, _)| path.rsplit('/').next() == Some(name));
             // A test of a client or a conductor may speak to the simulator: it knows none of them.
             let to_simulator = dev && name == "cloud-simulator" && package != "xtask";
             if ours && !to_simulator && allowed.is_some_and(|allowed| !allowed.contains(&name)) {
-                findings.push(Finding::new(
-                    &source.path,
-                    line,
-                    RULE,
-                    format!("{package} must not depend on {name}"),
-                ));
+                findings.push(Finding::new(&source.path, line, RULE, format!("{package} must not depend on {name}")));
             }
             if let Some((_, homes)) = HOMES.iter().find(|(crate_name, _)| *crate_name == name)
                 && !dev
                 && !homes.contains(&package)
             {
-                findings.push(Finding::new(
-                    &source.path,
-                    line,
-                    RULE,
-                    format!("{name} belongs to {} only", homes.join(", ")),
-                ));
+                findings.push(Finding::new(&source.path, line, RULE, format!("{name} belongs to {} only", homes.join(", "))));
             }
         }
     }
@@ -80,10 +63,7 @@ fn dependencies(text: &str) -> Vec<(usize, &str, bool)> {
         if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             section = header;
             // [dependencies.name]
-            if let Some((kind, name)) = header
-                .rsplit_once('.')
-                .filter(|(kind, _)| kind.ends_with("dependencies"))
-            {
+            if let Some((kind, name)) = header.rsplit_once('.').filter(|(kind, _)| kind.ends_with("dependencies")) {
                 found.push((i + 1, name, kind.ends_with("dev-dependencies")));
             }
         } else if section.ends_with("dependencies")
@@ -105,18 +85,9 @@ mod tests {
     #[test]
     fn a_dependency_against_the_direction_is_found() {
         let findings = check(&tree(&[
-            (
-                "crates/api/Cargo.toml",
-                "[dependencies]\nmodel.workspace = true\nconductor.workspace = true\n",
-            ),
-            (
-                "crates/model/Cargo.toml",
-                "[dependencies.provider-clients]\nworkspace = true\n",
-            ),
-            (
-                "crates/server/Cargo.toml",
-                "[dependencies]\napi.workspace = true\nconductor = { path = \"../conductor\" }\n",
-            ),
+            ("crates/api/Cargo.toml", "[dependencies]\nmodel.workspace = true\nconductor.workspace = true\n"),
+            ("crates/model/Cargo.toml", "[dependencies.provider-clients]\nworkspace = true\n"),
+            ("crates/server/Cargo.toml", "[dependencies]\napi.workspace = true\nconductor = { path = \"../conductor\" }\n"),
         ]));
         let all: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -131,14 +102,8 @@ mod tests {
     #[test]
     fn an_outside_crate_stays_in_its_home_but_tests_may_use_it() {
         let findings = check(&tree(&[
-            (
-                "crates/api/Cargo.toml",
-                "[dependencies]\ndiesel.workspace = true\n[dev-dependencies]\nreqwest.workspace = true\n",
-            ),
-            (
-                "crates/conductor/Cargo.toml",
-                "[dev-dependencies]\ncloud-simulator.workspace = true\n",
-            ),
+            ("crates/api/Cargo.toml", "[dependencies]\ndiesel.workspace = true\n[dev-dependencies]\nreqwest.workspace = true\n"),
+            ("crates/conductor/Cargo.toml", "[dev-dependencies]\ncloud-simulator.workspace = true\n"),
         ]));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].line, Some(2));
@@ -146,17 +111,7 @@ mod tests {
 
     #[test]
     fn a_crate_that_the_table_does_not_know_is_found() {
-        assert_eq!(
-            check(&tree(&[("crates/new/Cargo.toml", "[package]\n")])).len(),
-            1
-        );
-        assert_eq!(
-            check(&tree(&[(
-                "Cargo.toml",
-                "[workspace.dependencies]\napi = { path = \"crates/api\" }\n"
-            )]))
-            .len(),
-            0
-        );
+        assert_eq!(check(&tree(&[("crates/new/Cargo.toml", "[package]\n")])).len(), 1);
+        assert_eq!(check(&tree(&[("Cargo.toml", "[workspace.dependencies]\napi = { path = \"crates/api\" }\n")])).len(), 0);
     }
 }

@@ -9,40 +9,22 @@ const SIDES: [&str; 2] = ["migrations/mysql", "migrations/sqlite"];
 
 pub fn check(sources: &[Source]) -> Vec<Finding> {
     let below = |side: &str| -> BTreeSet<&str> {
-        sources
-            .iter()
-            .filter_map(|s| s.path.strip_prefix(side)?.strip_prefix('/'))
-            .filter(|rest| !rest.starts_with('.'))
-            .collect()
+        sources.iter().filter_map(|s| s.path.strip_prefix(side)?.strip_prefix('/')).filter(|rest| !rest.starts_with('.')).collect()
     };
     let files = SIDES.map(below);
-    let steps: BTreeSet<&str> = files
-        .iter()
-        .flatten()
-        .filter_map(|path| path.split_once('/').map(|(step, _)| step))
-        .collect();
+    let steps: BTreeSet<&str> = files.iter().flatten().filter_map(|path| path.split_once('/').map(|(step, _)| step)).collect();
     let mut findings = Vec::new();
     for (side, files) in SIDES.iter().zip(&files) {
         for step in &steps {
             for file in ["up.sql", "down.sql"] {
                 let path = format!("{step}/{file}");
                 if !files.contains(path.as_str()) {
-                    findings.push(Finding::new(
-                        format!("{side}/{path}"),
-                        None,
-                        RULE,
-                        "is missing",
-                    ));
+                    findings.push(Finding::new(format!("{side}/{path}"), None, RULE, "is missing"));
                 }
             }
         }
         for path in files.iter().filter(|path| !path.contains('/')) {
-            findings.push(Finding::new(
-                format!("{side}/{path}"),
-                None,
-                RULE,
-                "is not in a folder of a step",
-            ));
+            findings.push(Finding::new(format!("{side}/{path}"), None, RULE, "is not in a folder of a step"));
         }
     }
     findings
@@ -65,11 +47,7 @@ mod tests {
         let paths: Vec<&str> = findings.iter().map(|f| f.path.as_str()).collect();
         assert_eq!(
             paths,
-            [
-                "migrations/sqlite/1_first/down.sql",
-                "migrations/sqlite/2_second/up.sql",
-                "migrations/sqlite/2_second/down.sql"
-            ]
+            ["migrations/sqlite/1_first/down.sql", "migrations/sqlite/2_second/up.sql", "migrations/sqlite/2_second/down.sql"]
         );
     }
 }

@@ -10,22 +10,12 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources.iter().filter(|s| is_rust(s)) {
         if source.path.ends_with("/mod.rs") {
-            findings.push(Finding::new(
-                &source.path,
-                None,
-                "no mod.rs",
-                "foo.rs stands beside foo/",
-            ));
+            findings.push(Finding::new(&source.path, None, "no mod.rs", "foo.rs stands beside foo/"));
         }
         let all = source.text.lines().count();
         let code = code(source).count();
         if code > CODE && !is_test_file(&source.path) {
-            findings.push(Finding::new(
-                &source.path,
-                None,
-                RULE,
-                format!("{code} lines of code; more than {CODE} ask to be two files"),
-            ));
+            findings.push(Finding::new(&source.path, None, RULE, format!("{code} lines of code; more than {CODE} ask to be two files")));
         } else if all > WITH_TESTS {
             findings.push(Finding::new(
                 &source.path,
@@ -56,13 +46,6 @@ mod tests {
             ("docs/long.md", &long),
         ]));
         let paths: Vec<&str> = findings.iter().map(|f| f.path.as_str()).collect();
-        assert_eq!(
-            paths,
-            [
-                "crates/a/src/long.rs",
-                "crates/a/src/b/mod.rs",
-                "tests/src/huge.rs"
-            ]
-        );
+        assert_eq!(paths, ["crates/a/src/long.rs", "crates/a/src/b/mod.rs", "tests/src/huge.rs"]);
     }
 }

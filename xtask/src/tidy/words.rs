@@ -18,12 +18,7 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
     for source in sources {
         for (i, line) in source.text.lines().enumerate() {
             if let Some(word) = WORDS.iter().find(|word| line.contains(**word)) {
-                findings.push(Finding::new(
-                    &source.path,
-                    i + 1,
-                    RULE,
-                    format!("names {word}"),
-                ));
+                findings.push(Finding::new(&source.path, i + 1, RULE, format!("names {word}")));
             }
         }
     }
@@ -38,10 +33,7 @@ mod tests {
     #[test]
     fn a_path_of_a_workplace_is_found() {
         let bad = format!("see\n{}notes\n", WORDS[0]);
-        let findings = check(&tree(&[
-            ("README.md", &bad),
-            ("docs/a.md", "network and /workers/\n"),
-        ]));
+        let findings = check(&tree(&[("README.md", &bad), ("docs/a.md", "network and /workers/\n")]));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].line, Some(2));
     }

@@ -120,7 +120,9 @@ impl Asked {
         }
         let template = match body.has("cluster_template_id") {
             true => body.text("cluster_template_id", 0, 255)?,
-            false => return Err(ApiError::Invalid("Invalid input for field/attribute cluster_template_id. Mandatory field missing.".into())),
+            false => {
+                return Err(ApiError::Invalid("Invalid input for field/attribute cluster_template_id. Mandatory field missing.".into()));
+            }
         };
         for key in ["uuid", "status", "status_reason", "health_status", "discovery_url"] {
             body.text(key, 0, 65_535)?;

@@ -15,9 +15,15 @@ pub enum Check {
     /// The caller holds a role.
     Role(String),
     /// An attribute of the caller has a value, which may name attributes of the target.
-    Attribute { name: String, value: String },
+    Attribute {
+        name: String,
+        value: String,
+    },
     /// A fixed text has a value.
-    Literal { text: String, value: String },
+    Literal {
+        text: String,
+        value: String,
+    },
 }
 
 /// Reads a rule; the error says what is wrong with it.

@@ -34,8 +34,7 @@ fn default_rules_let_in_whom_the_contract_says() {
         (Act::CertificateCreate, colleague, [true, false, false, false]),
         (Act::ServiceGetAll, own, [true, false, false, false]),
     ];
-    let callers =
-        [with(&policy, &["Admin"]), with(&policy, &["member", "reader"]), with(&policy, &["reader"]), with(&policy, &["other"])];
+    let callers = [with(&policy, &["Admin"]), with(&policy, &["member", "reader"]), with(&policy, &["reader"]), with(&policy, &["other"])];
     for (act, target, expected) in table {
         let found: Vec<bool> = callers.iter().map(|c| policy.allow(c, *act, target).is_ok()).collect();
         assert_eq!(found, expected, "{} on {target:?}", act.as_str());

@@ -17,8 +17,7 @@ pub struct Variant {
 }
 
 /// The plain list.
-pub const LIST: Variant =
-    Variant { act: Act::TemplateGetAll, everywhere: Act::TemplateGetAllEverywhere, collection: "clustertemplates" };
+pub const LIST: Variant = Variant { act: Act::TemplateGetAll, everywhere: Act::TemplateGetAllEverywhere, collection: "clustertemplates" };
 /// The detail list.
 pub const DETAIL: Variant =
     Variant { act: Act::TemplateDetail, everywhere: Act::TemplateDetailEverywhere, collection: "clustertemplates/detail" };

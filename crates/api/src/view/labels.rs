@@ -16,9 +16,9 @@ impl<'a> StoredMap<'a> {
     pub fn read(column: Option<&'a str>) -> Self {
         match column {
             None | Some("" | "{}" | "null") => Self::default(),
-            Some(text) => serde_json::from_str::<Pairs<'a>>(text).map(|p| Self(p.0)).unwrap_or_else(|_| {
-                Self(Labels::read(Some(text)).0.into_iter().map(|(k, v)| (Cow::Owned(k), Cow::Owned(v))).collect())
-            }),
+            Some(text) => serde_json::from_str::<Pairs<'a>>(text)
+                .map(|p| Self(p.0))
+                .unwrap_or_else(|_| Self(Labels::read(Some(text)).0.into_iter().map(|(k, v)| (Cow::Owned(k), Cow::Owned(v))).collect())),
         }
     }
 

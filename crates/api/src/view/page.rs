@@ -107,15 +107,9 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_named() {
-        for pair in [
-            ("limit", "0"),
-            ("limit", "-1"),
-            ("limit", "x"),
-            ("limit", ""),
-            ("marker", "5"),
-            ("sort_dir", "ASC"),
-            ("all_tenants", "1"),
-        ] {
+        for pair in
+            [("limit", "0"), ("limit", "-1"), ("limit", "x"), ("limit", ""), ("marker", "5"), ("sort_dir", "ASC"), ("all_tenants", "1")]
+        {
             assert!(matches!(parse(&query(&[pair]), 1000), Err(ApiError::Invalid(_))), "{pair:?}");
         }
         assert!(parse(&query(&[("limit", "1"), ("limit", "2")]), 1000).is_err());

@@ -153,7 +153,8 @@ pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
     }
     let mut labels = Labels::default();
     for (name, item) in map {
-        let text_of = scalar_text(item).ok_or_else(|| invalid(&format!("{key}[{name}]"), item, "It must be a string, number or boolean"))?;
+        let text_of =
+            scalar_text(item).ok_or_else(|| invalid(&format!("{key}[{name}]"), item, "It must be a string, number or boolean"))?;
         for part in [name, &text_of] {
             text(&format!("{key}[{name}]"), &Value::String(part.clone()), 0, 16_384)?;
         }

@@ -111,8 +111,7 @@ pub fn assign(row: &mut ClusterTemplate, field: &str, value: &Value) -> Result<(
         (Slot::Flag(place, _), value) => *place = Some(schema::boolean(field, value)?),
         // Patches carry maps as text.
         (Slot::Labels(place), Value::String(text)) => {
-            let read = literal::parse(text)
-                .ok_or_else(|| schema::invalid(field, value, "It must be an object, or text that holds one"))?;
+            let read = literal::parse(text).ok_or_else(|| schema::invalid(field, value, "It must be an object, or text that holds one"))?;
             let labels = if read.is_null() { Labels::default() } else { schema::labels(field, &read)? };
             *place = Some(labels.column());
         }

@@ -21,21 +21,10 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let project = call.at(1).to_owned();
     let body = call.json()?;
     let name = checked_name(&body)?;
-    if world
-        .heat
-        .live(Some(&project), &name)
-        .is_some_and(|stack| stack.name == name)
-    {
-        return Err(Refusal::new(
-            409,
-            "StackExists",
-            format!("The Stack ({name}) already exists."),
-        ));
+    if world.heat.live(Some(&project), &name).is_some_and(|stack| stack.name == name) {
+        return Err(Refusal::new(409, "StackExists", format!("The Stack ({name}) already exists.")));
     }
-    let named = StackName {
-        name,
-        id: dashed_id(),
-    };
+    let named = StackName { name, id: dashed_id() };
     let blueprint = Blueprint::read(&body, None)?;
     let parameters = blueprint.parameters(&named.name, &named.id, &project)?;
     let resources = expand::expand(&blueprint, named.clone(), &parameters)?;
@@ -46,12 +35,7 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let new = NewStack {
         named,
         project,
-        owner: world
-            .keystone
-            .users
-            .get(&token.user)
-            .map(|user| user.name.clone())
-            .unwrap_or_default(),
+        owner: world.keystone.users.get(&token.user).map(|user| user.name.clone()).unwrap_or_default(),
         blueprint,
         parameters,
         tags: tags(&body["tags"]),
@@ -65,11 +49,7 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let href = view::stack_href(&call.base, &stack);
     let answer = json!({"stack": {"id": stack.id, "links": [{"href": href, "rel": "self"}]}});
     world.heat.keep(stack);
-    Ok(Answer {
-        status: 201,
-        headers: vec![("Location", href)],
-        body: Some(answer),
-    })
+    Ok(Answer { status: 201, headers: vec![("Location", href)], body: Some(answer) })
 }
 
 pub(crate) fn update(world: &mut World, call: &Call) -> Outcome {
@@ -80,10 +60,7 @@ pub(crate) fn update(world: &mut World, call: &Call) -> Outcome {
     not_busy(stack)?;
     let blueprint = Blueprint::read(&body, call.is_patch.then_some(&stack.blueprint))?;
     let parameters = blueprint.parameters(&stack.name, &stack.id, &stack.project)?;
-    let named = StackName {
-        name: stack.name.clone(),
-        id: stack.id.clone(),
-    };
+    let named = StackName { name: stack.name.clone(), id: stack.id.clone() };
     let wanted = expand::expand(&blueprint, named, &parameters)?;
     if let Some(minutes) = timeout(&body)? {
         stack.timeout_mins = Some(minutes);
@@ -112,10 +89,7 @@ pub(crate) fn signal(world: &mut World, call: &Call) -> Outcome {
     let resource = call.at(6).to_owned();
     let stack = named(world, call)?;
     if !stack.resources.iter().any(|own| own.name == resource) {
-        let message = format!(
-            "The Resource ({resource}) could not be found in Stack {}.",
-            stack.name
-        );
+        let message = format!("The Resource ({resource}) could not be found in Stack {}.", stack.name);
         return Err(Refusal::new(404, "ResourceNotFound", message));
     }
     Answer::empty(200)
@@ -125,20 +99,14 @@ pub(crate) fn signal(world: &mut World, call: &Call) -> Outcome {
 fn named<'a>(world: &'a mut World, call: &Call) -> Result<&'a mut Stack, Refusal> {
     let (project, name, id) = (call.at(1), call.at(3), call.at(4));
     let stack = world.heat.stacks.get_mut(id);
-    stack
-        .filter(|stack| stack.project == project && stack.name == name && stack.deleted.is_none())
-        .ok_or_else(|| no_stack(name))
+    stack.filter(|stack| stack.project == project && stack.name == name && stack.deleted.is_none()).ok_or_else(|| no_stack(name))
 }
 
 fn not_busy(stack: &Stack) -> Result<(), Refusal> {
     if stack.phase != Phase::InProgress {
         return Ok(());
     }
-    let message = format!(
-        "Stack {} already has an action ({}) in progress.",
-        stack.name,
-        stack.action.name()
-    );
+    let message = format!("Stack {} already has an action ({}) in progress.", stack.name, stack.action.name());
     Err(Refusal::new(409, "ActionInProgress", message))
 }
 
@@ -156,20 +124,15 @@ fn own_trust(world: &mut World, token: &Token, call: &Call) -> Result<String, Re
         redelegation_count: None,
     };
     let trust = world.keystone.make_trust(token, wanted, call.now);
-    trust
-        .map(|trust| trust.id)
-        .map_err(|refusal| Refusal::new(refusal.status, "Forbidden", refusal.message))
+    trust.map(|trust| trust.id).map_err(|refusal| Refusal::new(refusal.status, "Forbidden", refusal.message))
 }
 
 fn checked_name(body: &Value) -> Result<String, Refusal> {
     let name = body["stack_name"].as_str();
-    let name =
-        name.ok_or_else(|| Refusal::new(400, "HTTPBadRequest", "No stack name specified"))?;
+    let name = name.ok_or_else(|| Refusal::new(400, "HTTPBadRequest", "No stack name specified"))?;
     let is_good = name.len() <= 255
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
     if is_good {
         return Ok(name.to_owned());
     }
@@ -187,25 +150,13 @@ fn timeout(body: &Value) -> Result<Option<u64>, Refusal> {
     if given.is_null() {
         return Ok(None);
     }
-    let minutes = given
-        .as_u64()
-        .or_else(|| given.as_str().and_then(|text| text.parse().ok()));
-    minutes.map(Some).ok_or_else(|| {
-        Refusal::new(
-            400,
-            "ValueError",
-            "Only integer is allowed for timeout_mins",
-        )
-    })
+    let minutes = given.as_u64().or_else(|| given.as_str().and_then(|text| text.parse().ok()));
+    minutes.map(Some).ok_or_else(|| Refusal::new(400, "ValueError", "Only integer is allowed for timeout_mins"))
 }
 
 fn tags(given: &Value) -> Vec<String> {
     match given {
         Value::Array(tags) => tags.iter().map(as_text).collect(),
-        other => as_text(other)
-            .split(',')
-            .filter(|tag| !tag.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        other => as_text(other).split(',').filter(|tag| !tag.is_empty()).map(str::to_owned).collect(),
     }
 }

@@ -27,25 +27,10 @@ struct Place<'a> {
 }
 
 /// All resources of a stack.
-pub(crate) fn expand(
-    blueprint: &Blueprint,
-    stack: StackName,
-    parameters: &Map<String, Value>,
-) -> Result<Vec<Resource>, Refusal> {
+pub(crate) fn expand(blueprint: &Blueprint, stack: StackName, parameters: &Map<String, Value>) -> Result<Vec<Resource>, Refusal> {
     let mut resources = Vec::new();
-    let place = Place {
-        stack,
-        path: "",
-        parent: None,
-        depth: 0,
-    };
-    template(
-        blueprint,
-        &blueprint.template,
-        parameters,
-        &place,
-        &mut resources,
-    )?;
+    let place = Place { stack, path: "", parent: None, depth: 0 };
+    template(blueprint, &blueprint.template, parameters, &place, &mut resources)?;
     Ok(resources)
 }
 
@@ -57,25 +42,13 @@ fn template(
     out: &mut Vec<Resource>,
 ) -> Result<(), Refusal> {
     check_references(template)?;
-    let scope = Scope {
-        parameters,
-        conditions: &template["conditions"],
-        files: &blueprint.files,
-    };
+    let scope = Scope { parameters, conditions: &template["conditions"], files: &blueprint.files };
     for (name, definition) in template["resources"].as_object().into_iter().flatten() {
-        if definition
-            .get("condition")
-            .and_then(|condition| scope.holds(condition))
-            == Some(false)
-        {
+        if definition.get("condition").and_then(|condition| scope.holds(condition)) == Some(false) {
             continue;
         }
-        let kind = definition["type"]
-            .as_str()
-            .ok_or_else(|| invalid(format!("resources.{name}: a type is required")))?;
-        let properties = scope
-            .resolve(definition.get("properties").unwrap_or(&Value::Null))
-            .unwrap_or_default();
+        let kind = definition["type"].as_str().ok_or_else(|| invalid(format!("resources.{name}: a type is required")))?;
+        let properties = scope.resolve(definition.get("properties").unwrap_or(&Value::Null)).unwrap_or_default();
         resource(blueprint, name, kind, properties, place, out)?;
     }
     Ok(())
@@ -90,31 +63,15 @@ fn resource(
     out: &mut Vec<Resource>,
 ) -> Result<(), Refusal> {
     if out.len() >= MOST_RESOURCES || place.depth > DEEPEST {
-        return Err(Refusal::new(
-            403,
-            "StackResourceLimitExceeded",
-            "Maximum resources per stack exceeded.",
-        ));
+        return Err(Refusal::new(403, "StackResourceLimitExceeded", "Maximum resources per stack exceeded."));
     }
-    let path = if place.path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{}/{name}", place.path)
-    };
+    let path = if place.path.is_empty() { name.to_owned() } else { format!("{}/{name}", place.path) };
     let mapped = blueprint.mapped(kind);
     // The same place in the tree keeps its nested stack over updates.
     let inner = seeded(&place.stack.id, name);
     let suffix = &inner.simple().to_string()[..12];
-    let stack = StackName {
-        name: format!("{}-{name}-{suffix}", place.stack.name),
-        id: inner.to_string(),
-    };
-    let inside = Place {
-        stack: stack.clone(),
-        path: &path,
-        parent: Some(name),
-        depth: place.depth + 1,
-    };
+    let stack = StackName { name: format!("{}-{name}-{suffix}", place.stack.name), id: inner.to_string() };
+    let inside = Place { stack: stack.clone(), path: &path, parent: Some(name), depth: place.depth + 1 };
 
     let mut nested = None;
     if mapped == "OS::Heat::ResourceGroup" {
@@ -125,62 +82,35 @@ fn resource(
             _ => 0,
         };
         let definition = &properties["resource_def"];
-        let member = definition["type"]
-            .as_str()
-            .ok_or_else(|| invalid(format!("resources.{name}: resource_def needs a type")))?;
+        let member = definition["type"].as_str().ok_or_else(|| invalid(format!("resources.{name}: resource_def needs a type")))?;
         let mark = properties["index_var"].as_str().unwrap_or("%index%");
         for index in 0..count {
             let index = index.to_string();
-            resource(
-                blueprint,
-                &index,
-                member,
-                with_index(definition["properties"].clone(), mark, &index),
-                &inside,
-                out,
-            )?;
+            resource(blueprint, &index, member, with_index(definition["properties"].clone(), mark, &index), &inside, out)?;
         }
         nested = Some(stack);
     } else if let Some(document) = blueprint.nested(mapped)? {
         let given = properties.as_object().cloned().unwrap_or_default();
         let declared = &document["parameters"];
-        if let Some(unknown) = given
-            .keys()
-            .find(|key| declared.get(key.as_str()).is_none())
-        {
-            return Err(invalid(format!(
-                "Property error: resources.{path}.properties: Unknown Property {unknown}"
-            )));
+        if let Some(unknown) = given.keys().find(|key| declared.get(key.as_str()).is_none()) {
+            return Err(invalid(format!("Property error: resources.{path}.properties: Unknown Property {unknown}")));
         }
-        let mut parameters = effective(declared, &given).map_err(|refusal| {
-            invalid(format!(
-                "Property error: resources.{path}.properties: {}",
-                refusal.message
-            ))
-        })?;
+        let mut parameters = effective(declared, &given)
+            .map_err(|refusal| invalid(format!("Property error: resources.{path}.properties: {}", refusal.message)))?;
         parameters.insert("OS::stack_name".to_owned(), json!(stack.name));
         parameters.insert("OS::stack_id".to_owned(), json!(stack.id));
         template(blueprint, &document, &parameters, &inside, out)?;
         nested = Some(stack);
     }
 
-    let physical = nested
-        .as_ref()
-        .map_or_else(dashed_id, |stack| stack.id.clone());
-    let label = properties["name"]
-        .as_str()
-        .filter(|label| !label.is_empty())
-        .map(str::to_owned);
+    let physical = nested.as_ref().map_or_else(dashed_id, |stack| stack.id.clone());
+    let label = properties["name"].as_str().filter(|label| !label.is_empty()).map(str::to_owned);
     out.push(Resource {
         label: label.unwrap_or_else(|| format!("{}-{name}-{suffix}", place.stack.name)),
         path,
         name: name.to_owned(),
         // Heat shows the type the template asked for, and does nothing for one that is mapped to None.
-        kind: if mapped == "OS::Heat::None" {
-            mapped.to_owned()
-        } else {
-            kind.to_owned()
-        },
+        kind: if mapped == "OS::Heat::None" { mapped.to_owned() } else { kind.to_owned() },
         acts_as: mapped.to_owned(),
         parent: place.parent.map(str::to_owned),
         depth: place.depth,
@@ -205,11 +135,7 @@ fn without_user_data(mut properties: Value) -> Value {
 
 /// Every reference inside a template must name something of it.
 fn check_references(template: &Value) -> Result<(), Refusal> {
-    let sections = [
-        &template["resources"],
-        &template["outputs"],
-        &template["conditions"],
-    ];
+    let sections = [&template["resources"], &template["outputs"], &template["conditions"]];
     for section in sections {
         references(template, section)?;
     }
@@ -220,9 +146,7 @@ fn references(template: &Value, value: &Value) -> Result<(), Refusal> {
     match value {
         Value::Array(items) => items.iter().try_for_each(|item| references(template, item)),
         Value::Object(map) => map.iter().try_for_each(|(key, argument)| {
-            let first = argument
-                .as_str()
-                .or_else(|| argument.get(0).and_then(Value::as_str));
+            let first = argument.as_str().or_else(|| argument.get(0).and_then(Value::as_str));
             let section = match key.as_str() {
                 "get_param" if map.len() == 1 => "parameters",
                 "get_resource" | "get_attr" if map.len() == 1 => "resources",
@@ -230,19 +154,11 @@ fn references(template: &Value, value: &Value) -> Result<(), Refusal> {
                 _ => return references(template, argument),
             };
             match first {
-                Some(name)
-                    if !name.starts_with("OS::") && template[section].get(name).is_none() =>
-                {
+                Some(name) if !name.starts_with("OS::") && template[section].get(name).is_none() => {
                     let (kind, message) = if section == "parameters" {
-                        (
-                            "UserParameterMissing",
-                            format!("The Parameter ({name}) was not defined in template."),
-                        )
+                        ("UserParameterMissing", format!("The Parameter ({name}) was not defined in template."))
                     } else {
-                        (
-                            "InvalidTemplateReference",
-                            format!("The specified reference \"{name}\" is incorrect."),
-                        )
+                        ("InvalidTemplateReference", format!("The specified reference \"{name}\" is incorrect."))
                     };
                     Err(Refusal::new(400, kind, message))
                 }

@@ -13,8 +13,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
     let project = enter(call, false)?.project_id();
     let wanted = |key: &str, value: &str| {
         let mut asked = call.query.iter().filter(|(name, _)| name == key).peekable();
-        asked.peek().is_none()
-            || asked.any(|(_, asked)| asked.split(',').any(|asked| asked == value))
+        asked.peek().is_none() || asked.any(|(_, asked)| asked.split(',').any(|asked| asked == value))
     };
     let show_deleted = call.flag("show_deleted") == Some(true);
     let mut stacks: Vec<&Stack> = world
@@ -29,52 +28,31 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
                 && wanted("id", &stack.id)
                 && wanted("action", stack.action.name())
                 && (wanted("status", &status) || wanted("status", stack.phase.name()))
-                && call.query("tags").is_none_or(|tags| {
-                    tags.split(',')
-                        .all(|tag| stack.tags.iter().any(|own| own == tag))
-                })
-                && call.query("tags-any").is_none_or(|tags| {
-                    tags.split(',')
-                        .any(|tag| stack.tags.iter().any(|own| own == tag))
-                })
+                && call.query("tags").is_none_or(|tags| tags.split(',').all(|tag| stack.tags.iter().any(|own| own == tag)))
+                && call.query("tags-any").is_none_or(|tags| tags.split(',').any(|tag| stack.tags.iter().any(|own| own == tag)))
         })
         .collect();
     // Newest first, as Heat sorts.
     stacks.reverse();
     let stacks = page(call, stacks, |stack| &stack.id);
-    Answer::ok(
-        json!({"stacks": stacks.into_iter().map(|stack| view::stack_in_list(&call.base, stack)).collect::<Vec<_>>()}),
-    )
+    Answer::ok(json!({"stacks": stacks.into_iter().map(|stack| view::stack_in_list(&call.base, stack)).collect::<Vec<_>>()}))
 }
 
 /// `/stacks/{name or id}` and one level below it leads to `/stacks/{name}/{id}`; a deleted stack is found by its id only.
 pub(crate) fn lookup(world: &mut World, call: &Call) -> Outcome {
     enter(call, false)?;
     let (project, asked) = (call.at(1), call.at(3));
-    let stack = world
-        .heat
-        .live(Some(project), asked)
-        .or_else(|| world.heat.stacks.get(asked));
-    let stack = stack
-        .filter(|stack| stack.project == project)
-        .ok_or_else(|| no_stack(asked))?;
+    let stack = world.heat.live(Some(project), asked).or_else(|| world.heat.stacks.get(asked));
+    let stack = stack.filter(|stack| stack.project == project).ok_or_else(|| no_stack(asked))?;
     let mut location = view::stack_href(&call.base, stack);
     if !call.at(4).is_empty() {
         location = format!("{location}/{}", call.at(4));
     }
-    let query: Vec<String> = call
-        .query
-        .iter()
-        .map(|(key, value)| format!("{}={}", encoded(key), encoded(value)))
-        .collect();
+    let query: Vec<String> = call.query.iter().map(|(key, value)| format!("{}={}", encoded(key), encoded(value))).collect();
     if !query.is_empty() {
         location = format!("{location}?{}", query.join("&"));
     }
-    Ok(Answer {
-        status: 302,
-        headers: vec![("Location", location)],
-        body: None,
-    })
+    Ok(Answer { status: 302, headers: vec![("Location", location)], body: None })
 }
 
 fn encoded(text: &str) -> PercentEncode<'_> {
@@ -83,17 +61,12 @@ fn encoded(text: &str) -> PercentEncode<'_> {
 
 pub(crate) fn show(world: &mut World, call: &Call) -> Outcome {
     let stack = named(&world.heat, call)?;
-    Answer::ok(
-        json!({"stack": view::stack(&call.base, stack, call.flag("resolve_outputs") != Some(false))}),
-    )
+    Answer::ok(json!({"stack": view::stack(&call.base, stack, call.flag("resolve_outputs") != Some(false))}))
 }
 
 pub(crate) fn resources(world: &mut World, call: &Call) -> Outcome {
     let stack = named(&world.heat, call)?;
-    let depth: usize = call
-        .query("nested_depth")
-        .and_then(|depth| depth.parse().ok())
-        .unwrap_or(0);
+    let depth: usize = call.query("nested_depth").and_then(|depth| depth.parse().ok()).unwrap_or(0);
     let wanted = |key: &str, value: &str| {
         let mut asked = call.query.iter().filter(|(name, _)| name == key).peekable();
         asked.peek().is_none() || asked.any(|(_, asked)| asked == value)
@@ -102,34 +75,18 @@ pub(crate) fn resources(world: &mut World, call: &Call) -> Outcome {
         resource.depth <= depth
             && wanted("type", &resource.kind)
             && wanted("name", &resource.name)
-            && wanted(
-                "status",
-                resource
-                    .status
-                    .map_or("COMPLETE", |(_, phase)| phase.name()),
-            )
-            && wanted(
-                "action",
-                resource.status.map_or("INIT", |(action, _)| action.name()),
-            )
+            && wanted("status", resource.status.map_or("COMPLETE", |(_, phase)| phase.name()))
+            && wanted("action", resource.status.map_or("INIT", |(action, _)| action.name()))
     });
-    Answer::ok(
-        json!({"resources": resources.map(|resource| view::resource(&call.base, stack, resource)).collect::<Vec<_>>()}),
-    )
+    Answer::ok(json!({"resources": resources.map(|resource| view::resource(&call.base, stack, resource)).collect::<Vec<_>>()}))
 }
 
 pub(crate) fn resource(world: &mut World, call: &Call) -> Outcome {
     let stack = named(&world.heat, call)?;
     let name = call.at(6);
-    let resource = stack
-        .resources
-        .iter()
-        .find(|resource| resource.depth == 0 && resource.name == name);
+    let resource = stack.resources.iter().find(|resource| resource.depth == 0 && resource.name == name);
     let resource = resource.ok_or_else(|| {
-        let message = format!(
-            "The Resource ({name}) could not be found in Stack {}.",
-            stack.name
-        );
+        let message = format!("The Resource ({name}) could not be found in Stack {}.", stack.name);
         Refusal::new(404, "ResourceNotFound", message)
     })?;
     let mut view = view::resource(&call.base, stack, resource);
@@ -141,9 +98,7 @@ pub(crate) fn resource(world: &mut World, call: &Call) -> Outcome {
 pub(crate) fn events(world: &mut World, call: &Call) -> Outcome {
     let stack = named(&world.heat, call)?;
     let events = page(call, stack.events.iter().collect(), |event| &event.id);
-    Answer::ok(
-        json!({"events": events.into_iter().map(|event| view::event(&call.base, stack, event)).collect::<Vec<_>>()}),
-    )
+    Answer::ok(json!({"events": events.into_iter().map(|event| view::event(&call.base, stack, event)).collect::<Vec<_>>()}))
 }
 
 pub(crate) fn outputs(world: &mut World, call: &Call) -> Outcome {
@@ -158,16 +113,8 @@ pub(crate) fn outputs(world: &mut World, call: &Call) -> Outcome {
 pub(crate) fn output(world: &mut World, call: &Call) -> Outcome {
     let stack = named(&world.heat, call)?;
     let key = call.at(6);
-    let output = view::outputs(stack)
-        .into_iter()
-        .find(|output| output["output_key"] == key);
-    let output = output.ok_or_else(|| {
-        Refusal::new(
-            404,
-            "NotFound",
-            format!("Specified output key {key} not found."),
-        )
-    })?;
+    let output = view::outputs(stack).into_iter().find(|output| output["output_key"] == key);
+    let output = output.ok_or_else(|| Refusal::new(404, "NotFound", format!("Specified output key {key} not found.")))?;
     Answer::ok(json!({"output": output}))
 }
 
@@ -180,9 +127,6 @@ pub(crate) fn template(world: &mut World, call: &Call) -> Outcome {
 fn named<'a>(store: &'a Store, call: &Call) -> Result<&'a Stack, Refusal> {
     enter(call, false)?;
     let (project, name, id) = (call.at(1), call.at(3), call.at(4));
-    let stack = store
-        .stacks
-        .get(id)
-        .filter(|stack| stack.project == project && stack.name == name);
+    let stack = store.stacks.get(id).filter(|stack| stack.project == project && stack.name == name);
     stack.ok_or_else(|| no_stack(name))
 }

@@ -103,10 +103,7 @@ pub(crate) fn status_name(action: Action, phase: Phase) -> String {
 
 impl Resource {
     pub(crate) fn status_name(&self) -> String {
-        self.status.map_or_else(
-            || "INIT_COMPLETE".to_owned(),
-            |(action, phase)| status_name(action, phase),
-        )
+        self.status.map_or_else(|| "INIT_COMPLETE".to_owned(), |(action, phase)| status_name(action, phase))
     }
 
     /// Whether the thing is there in its own service.
@@ -116,10 +113,6 @@ impl Resource {
 
     /// Whether the thing is ready in its own service.
     pub(crate) fn is_ready(&self) -> bool {
-        self.exists()
-            && !matches!(
-                self.status,
-                Some((Action::Create, Phase::InProgress | Phase::Failed))
-            )
+        self.exists() && !matches!(self.status, Some((Action::Create, Phase::InProgress | Phase::Failed)))
     }
 }

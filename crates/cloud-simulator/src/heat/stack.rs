@@ -97,26 +97,14 @@ impl Stack {
 
     /// Begins an update: what is in both stays as it is, what is new is made, what is no longer wanted goes at once.
     pub(crate) fn begin_update(&mut self, wanted: Vec<Resource>, now: Moment, duration: TimeDelta) {
-        let mut next = self
-            .resources
-            .iter()
-            .map(|resource| resource.number)
-            .max()
-            .map_or(0, |number| number + 1);
+        let mut next = self.resources.iter().map(|resource| resource.number).max().map_or(0, |number| number + 1);
         let mut pending = Vec::new();
         let mut resources = Vec::new();
         for mut resource in wanted {
-            match self
-                .resources
-                .iter()
-                .find(|old| old.path == resource.path && old.kind == resource.kind)
-            {
+            match self.resources.iter().find(|old| old.path == resource.path && old.kind == resource.kind) {
                 Some(old) => {
                     let properties = std::mem::take(&mut resource.properties);
-                    resource = Resource {
-                        properties,
-                        ..old.clone()
-                    };
+                    resource = Resource { properties, ..old.clone() };
                 }
                 None => {
                     resource.number = next;
@@ -139,9 +127,7 @@ impl Stack {
         if self.action == Action::Delete && self.phase == Phase::InProgress {
             return;
         }
-        self.pending = (0..self.resources.len())
-            .filter(|&index| self.resources[index].exists())
-            .collect();
+        self.pending = (0..self.resources.len()).filter(|&index| self.resources[index].exists()).collect();
         self.enter(Action::Delete, now, duration);
     }
 
@@ -169,23 +155,13 @@ impl Stack {
             self.complete(now);
             return;
         }
-        let limit = self.timeout_mins.map(|minutes| {
-            TimeDelta::minutes(i64::try_from(minutes).unwrap_or(i64::from(i32::MAX)))
-        });
+        let limit = self.timeout_mins.map(|minutes| TimeDelta::minutes(i64::try_from(minutes).unwrap_or(i64::from(i32::MAX))));
         if limit.is_some_and(|limit| elapsed >= limit) {
-            self.settle(
-                Phase::Failed,
-                format!("{} timed out", self.action.title()),
-                now,
-            );
+            self.settle(Phase::Failed, format!("{} timed out", self.action.title()), now);
             return;
         }
         let total = self.pending.len();
-        let share = if is_due {
-            1.0
-        } else {
-            as_seconds(elapsed) / as_seconds(self.duration).max(0.001)
-        };
+        let share = if is_due { 1.0 } else { as_seconds(elapsed) / as_seconds(self.duration).max(0.001) };
 
         let reached = (share.clamp(0.0, 1.0) * total as f64) as usize;
         self.reach(reached.min(total.saturating_sub(1)), now);
@@ -195,11 +171,7 @@ impl Stack {
     pub(crate) fn complete(&mut self, now: Moment) {
         self.reach(self.pending.len(), now);
         let now = now.min(self.started + self.duration);
-        self.settle(
-            Phase::Complete,
-            format!("Stack {} completed successfully", self.action.name()),
-            now,
-        );
+        self.settle(Phase::Complete, format!("Stack {} completed successfully", self.action.name()), now);
         if self.action == Action::Delete {
             self.deleted = Some(now);
         } else {
@@ -212,11 +184,7 @@ impl Stack {
         if let Some(&index) = self.pending.get(self.done) {
             self.set(index, Phase::Failed, reason, now);
         }
-        self.settle(
-            Phase::Failed,
-            format!("Resource {} failed: {reason}", self.action.name()),
-            now,
-        );
+        self.settle(Phase::Failed, format!("Resource {} failed: {reason}", self.action.name()), now);
     }
 
     fn settle(&mut self, phase: Phase, reason: String, now: Moment) {
@@ -253,13 +221,8 @@ impl Stack {
         for position in self.done..self.pending.len() {
             let index = self.pending[position];
             let own = &self.resources[index].path;
-            let is_on_the_way = *own == path
-                || path
-                    .strip_prefix(own.as_str())
-                    .is_some_and(|rest| rest.starts_with('/'));
-            if is_on_the_way
-                && self.resources[index].status != Some((self.action, Phase::InProgress))
-            {
+            let is_on_the_way = *own == path || path.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with('/'));
+            if is_on_the_way && self.resources[index].status != Some((self.action, Phase::InProgress)) {
                 self.set(index, Phase::InProgress, "state changed", now);
             }
         }
@@ -267,11 +230,7 @@ impl Stack {
 
     fn set(&mut self, index: usize, phase: Phase, reason: &str, now: Moment) {
         // A resource that an update makes is created, as Heat says it.
-        let action = if self.action == Action::Delete {
-            Action::Delete
-        } else {
-            Action::Create
-        };
+        let action = if self.action == Action::Delete { Action::Delete } else { Action::Create };
         let resource = &mut self.resources[index];
         if resource.status == Some((action, phase)) {
             return;

@@ -28,45 +28,27 @@ impl Blueprint {
             }
             (given, _) => document(given, "template")?,
         };
-        if template.get("heat_template_version").is_none()
-            && template.get("HeatTemplateFormatVersion").is_none()
-        {
+        if template.get("heat_template_version").is_none() && template.get("HeatTemplateFormatVersion").is_none() {
             return Err(Refusal::new(
                 400,
                 "InvalidTemplateVersion",
                 "The template version is invalid: \"heat_template_version\" is missing",
             ));
         }
-        let mut files = before
-            .map(|before| before.files.clone())
-            .unwrap_or_default();
+        let mut files = before.map(|before| before.files.clone()).unwrap_or_default();
         for (name, content) in body["files"].as_object().into_iter().flatten() {
             files.insert(name.clone(), content.clone());
         }
         let mut blueprint = Self {
             template,
-            registry: before
-                .map(|before| before.registry.clone())
-                .unwrap_or_default(),
-            given: before
-                .map(|before| before.given.clone())
-                .unwrap_or_default(),
+            registry: before.map(|before| before.registry.clone()).unwrap_or_default(),
+            given: before.map(|before| before.given.clone()).unwrap_or_default(),
             files,
         };
-        for name in body["environment_files"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-        {
+        for name in body["environment_files"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             let file = blueprint.files.get(name).cloned();
-            let file = file.ok_or_else(|| {
-                Refusal::new(
-                    400,
-                    "StackValidationFailed",
-                    format!("Environment file {name} is not in files"),
-                )
-            })?;
+            let file =
+                file.ok_or_else(|| Refusal::new(400, "StackValidationFailed", format!("Environment file {name} is not in files")))?;
             blueprint.environment(&document(&file, name)?);
         }
         if !body["environment"].is_null() && body["environment"] != "" {
@@ -75,23 +57,14 @@ impl Blueprint {
         for (name, value) in body["parameters"].as_object().into_iter().flatten() {
             blueprint.given.insert(name.clone(), value.clone());
         }
-        for name in body["clear_parameters"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-        {
+        for name in body["clear_parameters"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             blueprint.given.shift_remove(name);
         }
         Ok(blueprint)
     }
 
     fn environment(&mut self, environment: &Value) {
-        for (kind, stand_in) in environment["resource_registry"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
+        for (kind, stand_in) in environment["resource_registry"].as_object().into_iter().flatten() {
             if let Some(stand_in) = stand_in.as_str() {
                 self.registry.insert(kind.clone(), stand_in.to_owned());
             }
@@ -107,23 +80,10 @@ impl Blueprint {
     }
 
     /// The parameters of the top template with defaults and types, refused as Heat refuses them.
-    pub(crate) fn parameters(
-        &self,
-        stack_name: &str,
-        stack_id: &str,
-        project: &str,
-    ) -> Result<Map<String, Value>, Refusal> {
+    pub(crate) fn parameters(&self, stack_name: &str, stack_id: &str, project: &str) -> Result<Map<String, Value>, Refusal> {
         let declared = &self.template["parameters"];
-        if let Some(name) = self
-            .given
-            .keys()
-            .find(|name| declared.get(name.as_str()).is_none())
-        {
-            return Err(Refusal::new(
-                400,
-                "UnknownUserParameter",
-                format!("The Parameter ({name}) was not defined in template."),
-            ));
+        if let Some(name) = self.given.keys().find(|name| declared.get(name.as_str()).is_none()) {
+            return Err(Refusal::new(400, "UnknownUserParameter", format!("The Parameter ({name}) was not defined in template.")));
         }
         let mut parameters = effective(declared, &self.given)?;
         parameters.insert("OS::stack_name".to_owned(), json!(stack_name));
@@ -134,17 +94,12 @@ impl Blueprint {
 
     /// The template that stands for a resource type, if one does.
     pub(crate) fn nested(&self, kind: &str) -> Result<Option<Value>, Refusal> {
-        let is_file = kind.ends_with(".yaml")
-            || kind.ends_with(".yml")
-            || kind.ends_with(".template")
-            || kind.ends_with(".json");
+        let is_file = kind.ends_with(".yaml") || kind.ends_with(".yml") || kind.ends_with(".template") || kind.ends_with(".json");
         match self.files.get(kind) {
             Some(file) if is_file => document(file, kind).map(Some),
-            None if is_file => Err(Refusal::new(
-                400,
-                "StackValidationFailed",
-                format!("Could not fetch remote template \"{kind}\": it is not in files"),
-            )),
+            None if is_file => {
+                Err(Refusal::new(400, "StackValidationFailed", format!("Could not fetch remote template \"{kind}\": it is not in files")))
+            }
             _ => Ok(None),
         }
     }
@@ -157,36 +112,23 @@ impl Blueprint {
 }
 
 /// Declared parameters with their given or default values, as their types want them.
-pub(crate) fn effective(
-    declared: &Value,
-    given: &Map<String, Value>,
-) -> Result<Map<String, Value>, Refusal> {
+pub(crate) fn effective(declared: &Value, given: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     let mut parameters = Map::new();
     for (name, schema) in declared.as_object().into_iter().flatten() {
         let value = match given.get(name).or_else(|| schema.get("default")) {
             Some(value) => value,
             None => {
-                return Err(Refusal::new(
-                    400,
-                    "UserParameterMissing",
-                    format!("The Parameter ({name}) was not provided."),
-                ));
+                return Err(Refusal::new(400, "UserParameterMissing", format!("The Parameter ({name}) was not provided.")));
             }
         };
-        parameters.insert(
-            name.clone(),
-            typed(name, schema["type"].as_str().unwrap_or("string"), value)?,
-        );
+        parameters.insert(name.clone(), typed(name, schema["type"].as_str().unwrap_or("string"), value)?);
     }
     Ok(parameters)
 }
 
 fn typed(name: &str, kind: &str, value: &Value) -> Result<Value, Refusal> {
     let wrong = |what: &str| {
-        let message = format!(
-            "Parameter '{name}' is invalid: Value '{}' {what}",
-            as_text(value)
-        );
+        let message = format!("Parameter '{name}' is invalid: Value '{}' {what}", as_text(value));
         Refusal::new(400, "StackValidationFailed", message)
     };
     // What is not known before the resources exist arrives here as null, from a nested template's properties.
@@ -199,9 +141,7 @@ fn typed(name: &str, kind: &str, value: &Value) -> Result<Value, Refusal> {
             other => {
                 let text = as_text(other);
                 let whole = text.parse::<i64>().map(Value::from);
-                whole
-                    .or_else(|_| text.parse::<f64>().map(Value::from))
-                    .map_err(|_| wrong("is not a number"))?
+                whole.or_else(|_| text.parse::<f64>().map(Value::from)).map_err(|_| wrong("is not a number"))?
             }
         },
         "boolean" => match as_text(value).to_ascii_lowercase().as_str() {
@@ -211,17 +151,11 @@ fn typed(name: &str, kind: &str, value: &Value) -> Result<Value, Refusal> {
         },
         "comma_delimited_list" => match value {
             Value::Array(_) => value.clone(),
-            other => as_text(other)
-                .split(',')
-                .filter(|part| !part.is_empty())
-                .map(|part| json!(part.trim()))
-                .collect(),
+            other => as_text(other).split(',').filter(|part| !part.is_empty()).map(|part| json!(part.trim())).collect(),
         },
         "json" => match value {
             Value::String(text) if text.is_empty() => json!({}),
-            Value::String(text) => {
-                serde_json::from_str(text).map_err(|_| wrong("is not valid JSON"))?
-            }
+            Value::String(text) => serde_json::from_str(text).map_err(|_| wrong("is not valid JSON"))?,
             other => other.clone(),
         },
         _ => json!(as_text(value)),
@@ -232,22 +166,14 @@ fn typed(name: &str, kind: &str, value: &Value) -> Result<Value, Refusal> {
 fn document(given: &Value, what: &str) -> Result<Value, Refusal> {
     let parsed = match given {
         Value::Object(_) => given.clone(),
-        Value::String(text) => serde_saphyr::from_str(text).map_err(|error| {
-            Refusal::new(
-                400,
-                "HTTPBadRequest",
-                format!("Error parsing {what}: {error}"),
-            )
-        })?,
+        Value::String(text) => {
+            serde_saphyr::from_str(text).map_err(|error| Refusal::new(400, "HTTPBadRequest", format!("Error parsing {what}: {error}")))?
+        }
         _ => Value::Null,
     };
     if parsed.is_object() {
         Ok(parsed)
     } else {
-        Err(Refusal::new(
-            400,
-            "HTTPBadRequest",
-            format!("The {what} is not a JSON object or YAML mapping."),
-        ))
+        Err(Refusal::new(400, "HTTPBadRequest", format!("The {what} is not a JSON object or YAML mapping.")))
     }
 }

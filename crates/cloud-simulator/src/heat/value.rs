@@ -41,39 +41,21 @@ impl Scope<'_> {
                 }
             }
             Value::Object(map) => Some(self.each(map, depth)),
-            Value::Array(items) => Some(
-                items
-                    .iter()
-                    .map(|item| self.resolve_at(item, depth).unwrap_or_default())
-                    .collect(),
-            ),
+            Value::Array(items) => Some(items.iter().map(|item| self.resolve_at(item, depth).unwrap_or_default()).collect()),
             plain => Some(plain.clone()),
         }
     }
 
     fn each(&self, map: &Map<String, Value>, depth: usize) -> Value {
-        map.iter()
-            .map(|(key, value)| {
-                (
-                    key.clone(),
-                    self.resolve_at(value, depth).unwrap_or_default(),
-                )
-            })
-            .collect::<Map<_, _>>()
-            .into()
+        map.iter().map(|(key, value)| (key.clone(), self.resolve_at(value, depth).unwrap_or_default())).collect::<Map<_, _>>().into()
     }
 
     /// `None` when the name is no function; `Some(None)` when its value cannot be known.
     fn function(&self, name: &str, argument: &Value, depth: usize) -> Option<Option<Value>> {
         Some(match name {
             "get_param" => self.parameter(argument),
-            "get_file" => argument
-                .as_str()
-                .and_then(|name| self.files.get(name))
-                .cloned(),
-            "str_replace" | "str_replace_strict" | "str_replace_vivid" => {
-                self.replace(argument, depth)
-            }
+            "get_file" => argument.as_str().and_then(|name| self.files.get(name)).cloned(),
+            "str_replace" | "str_replace_strict" | "str_replace_vivid" => self.replace(argument, depth),
             "list_join" => self.join(argument, depth),
             "if" => {
                 let parts = argument.as_array()?;
@@ -83,9 +65,8 @@ impl Scope<'_> {
                 })
             }
             "equals" | "not" | "and" | "or" => self.logic(name, argument, depth).map(Value::Bool),
-            "get_attr" | "get_resource" | "yaql" | "repeat" | "digest" | "str_split"
-            | "map_merge" | "map_replace" | "resource_facade" | "contains" | "filter"
-            | "list_concat" | "list_concat_unique" | "make_url" => None,
+            "get_attr" | "get_resource" | "yaql" | "repeat" | "digest" | "str_split" | "map_merge" | "map_replace" | "resource_facade"
+            | "contains" | "filter" | "list_concat" | "list_concat_unique" | "make_url" => None,
             _ => return None,
         })
     }
@@ -98,9 +79,7 @@ impl Scope<'_> {
                 for step in &path[1..] {
                     value = match step {
                         Value::String(key) => value.get(key)?,
-                        Value::Number(index) => {
-                            value.get(usize::try_from(index.as_u64()?).ok()?)?
-                        }
+                        Value::Number(index) => value.get(usize::try_from(index.as_u64()?).ok()?)?,
                         _ => return None,
                     };
                 }
@@ -113,10 +92,7 @@ impl Scope<'_> {
     fn replace(&self, argument: &Value, depth: usize) -> Option<Value> {
         let mut text = as_text(&self.resolve_at(argument.get("template")?, depth)?);
         for (name, value) in argument.get("params")?.as_object()? {
-            let value = self
-                .resolve_at(value, depth)
-                .map(|value| as_text(&value))
-                .unwrap_or_default();
+            let value = self.resolve_at(value, depth).map(|value| as_text(&value)).unwrap_or_default();
             text = text.replace(name, &value);
         }
         Some(text.into())
@@ -155,19 +131,11 @@ impl Scope<'_> {
                 Some(one == other)
             }
             "and" => {
-                let all: Option<Vec<bool>> = argument
-                    .as_array()?
-                    .iter()
-                    .map(|part| self.holds_at(part, depth))
-                    .collect();
+                let all: Option<Vec<bool>> = argument.as_array()?.iter().map(|part| self.holds_at(part, depth)).collect();
                 Some(all?.into_iter().all(|holds| holds))
             }
             _ => {
-                let all: Option<Vec<bool>> = argument
-                    .as_array()?
-                    .iter()
-                    .map(|part| self.holds_at(part, depth))
-                    .collect();
+                let all: Option<Vec<bool>> = argument.as_array()?.iter().map(|part| self.holds_at(part, depth)).collect();
                 Some(all?.into_iter().any(|holds| holds))
             }
         }
@@ -187,15 +155,8 @@ pub(crate) fn as_text(value: &Value) -> String {
 pub(crate) fn with_index(value: Value, mark: &str, index: &str) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace(mark, index)),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| with_index(item, mark, index))
-            .collect(),
-        Value::Object(map) => map
-            .into_iter()
-            .map(|(key, value)| (key, with_index(value, mark, index)))
-            .collect::<Map<_, _>>()
-            .into(),
+        Value::Array(items) => items.into_iter().map(|item| with_index(item, mark, index)).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, with_index(value, mark, index))).collect::<Map<_, _>>().into(),
         other => other,
     }
 }

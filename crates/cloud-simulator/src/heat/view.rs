@@ -72,35 +72,18 @@ pub(crate) fn stack(base: &str, stack: &Stack, with_outputs: bool) -> Value {
 fn parameters(stack: &Stack) -> Value {
     let declared = &stack.blueprint.template["parameters"];
     let shown = stack.parameters.iter().map(|(name, value)| {
-        let is_hidden = matches!(&declared[name]["hidden"], Value::Bool(true))
-            || declared[name]["hidden"] == "true";
-        (
-            name.clone(),
-            if is_hidden {
-                json!("******")
-            } else {
-                json!(as_text(value))
-            },
-        )
+        let is_hidden = matches!(&declared[name]["hidden"], Value::Bool(true)) || declared[name]["hidden"] == "true";
+        (name.clone(), if is_hidden { json!("******") } else { json!(as_text(value)) })
     });
     shown.collect::<Map<_, _>>().into()
 }
 
 pub(crate) fn resource(base: &str, stack: &Stack, resource: &Resource) -> Value {
-    let own = href(
-        base,
-        &stack.project,
-        &resource.stack.name,
-        &resource.stack.id,
-    );
-    let mut links = vec![
-        json!({"href": format!("{own}/resources/{}", resource.name), "rel": "self"}),
-        json!({"href": own, "rel": "stack"}),
-    ];
+    let own = href(base, &stack.project, &resource.stack.name, &resource.stack.id);
+    let mut links =
+        vec![json!({"href": format!("{own}/resources/{}", resource.name), "rel": "self"}), json!({"href": own, "rel": "stack"})];
     if let Some(nested) = &resource.nested {
-        links.push(
-            json!({"href": href(base, &stack.project, &nested.name, &nested.id), "rel": "nested"}),
-        );
+        links.push(json!({"href": href(base, &stack.project, &nested.name, &nested.id), "rel": "nested"}));
     }
     let mut view = json!({
         "resource_name": resource.name,
@@ -141,29 +124,14 @@ pub(crate) fn event(base: &str, stack: &Stack, event: &Event) -> Value {
 /// The declared outputs. They are known by their names, since nothing runs that could give them their real values.
 pub(crate) fn outputs(stack: &Stack) -> Vec<Value> {
     let declared = stack.blueprint.template["outputs"].as_object();
-    let scope = Scope {
-        parameters: &stack.parameters,
-        conditions: &stack.blueprint.template["conditions"],
-        files: &stack.blueprint.files,
-    };
+    let scope = Scope { parameters: &stack.parameters, conditions: &stack.blueprint.template["conditions"], files: &stack.blueprint.files };
     declared
         .into_iter()
         .flatten()
-        .filter(|(_, output)| {
-            output
-                .get("condition")
-                .and_then(|condition| scope.holds(condition))
-                != Some(false)
-        })
+        .filter(|(_, output)| output.get("condition").and_then(|condition| scope.holds(condition)) != Some(false))
         .map(|(name, output)| {
-            let value = if stack.has_outputs {
-                output_value(stack, &scope, name, &output["value"])
-            } else {
-                Value::Null
-            };
-            let description = output["description"]
-                .as_str()
-                .unwrap_or("No description given");
+            let value = if stack.has_outputs { output_value(stack, &scope, name, &output["value"]) } else { Value::Null };
+            let description = output["description"].as_str().unwrap_or("No description given");
             json!({"output_key": name, "output_value": value, "description": description})
         })
         .collect()
@@ -172,19 +140,9 @@ pub(crate) fn outputs(stack: &Stack) -> Vec<Value> {
 fn output_value(stack: &Stack, scope: &Scope, name: &str, value: &Value) -> Value {
     let is_private = name.contains("private");
     if name.contains("refs_map") {
-        let group = if name.contains("master") {
-            "kube_masters"
-        } else {
-            "kube_minions"
-        };
-        let members = stack
-            .resources
-            .iter()
-            .filter(|resource| resource.depth == 1 && resource.parent.as_deref() == Some(group));
-        return members
-            .map(|member| (member.name.clone(), json!(member.physical)))
-            .collect::<Map<_, _>>()
-            .into();
+        let group = if name.contains("master") { "kube_masters" } else { "kube_minions" };
+        let members = stack.resources.iter().filter(|resource| resource.depth == 1 && resource.parent.as_deref() == Some(group));
+        return members.map(|member| (member.name.clone(), json!(member.physical))).collect::<Map<_, _>>().into();
     }
     if name.starts_with("kube_masters") {
         return addresses(stack, "number_of_masters", 10, is_private);
@@ -195,22 +153,12 @@ fn output_value(stack: &Stack, scope: &Scope, name: &str, value: &Value) -> Valu
     if name.contains("address") {
         return json!(address(stack.serial, 5, is_private));
     }
-    scope
-        .resolve(value)
-        .filter(|value| !value.is_null())
-        .unwrap_or_else(|| json!(""))
+    scope.resolve(value).filter(|value| !value.is_null()).unwrap_or_else(|| json!(""))
 }
 
 fn addresses(stack: &Stack, parameter: &str, first: u32, is_private: bool) -> Value {
-    let count: u32 = stack
-        .parameters
-        .get(parameter)
-        .map(as_text)
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0);
-    (0..count.min(5_000))
-        .map(|index| json!(address(stack.serial, first + index, is_private)))
-        .collect()
+    let count: u32 = stack.parameters.get(parameter).map(as_text).and_then(|count| count.parse().ok()).unwrap_or(0);
+    (0..count.min(5_000)).map(|index| json!(address(stack.serial, first + index, is_private))).collect()
 }
 
 /// An address that looks as if it came from the stack's network or from the public one.
@@ -221,15 +169,9 @@ pub(crate) fn address(serial: u32, host: u32, is_private: bool) -> String {
 }
 
 fn description(stack: &Stack) -> &str {
-    stack.blueprint.template["description"]
-        .as_str()
-        .unwrap_or("No description")
+    stack.blueprint.template["description"].as_str().unwrap_or("No description")
 }
 
 fn tags(stack: &Stack) -> Value {
-    if stack.tags.is_empty() {
-        Value::Null
-    } else {
-        json!(stack.tags)
-    }
+    if stack.tags.is_empty() { Value::Null } else { json!(stack.tags) }
 }

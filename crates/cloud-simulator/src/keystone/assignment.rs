@@ -11,27 +11,17 @@ use crate::{
 pub(crate) fn projects(world: &mut World, call: &Call) -> Outcome {
     require_admin(call.token()?, None, "identity:list_projects")?;
     let projects = world.keystone.projects.values().filter(|project| {
-        call.query("name").is_none_or(|name| name == project.name)
-            && call
-                .query("domain_id")
-                .is_none_or(|domain| domain == project.domain)
+        call.query("name").is_none_or(|name| name == project.name) && call.query("domain_id").is_none_or(|domain| domain == project.domain)
     });
-    Answer::ok(
-        json!({"projects": projects.map(project_view).collect::<Vec<_>>(), "links": no_links()}),
-    )
+    Answer::ok(json!({"projects": projects.map(project_view).collect::<Vec<_>>(), "links": no_links()}))
 }
 
 /// The projects the caller has a role on.
 pub(crate) fn own_projects(world: &mut World, call: &Call) -> Outcome {
     let user = &call.token()?.user;
     let store = &world.keystone;
-    let projects = store
-        .projects
-        .values()
-        .filter(|project| !store.roles_of(user, &project.id).is_empty());
-    Answer::ok(
-        json!({"projects": projects.map(project_view).collect::<Vec<_>>(), "links": no_links()}),
-    )
+    let projects = store.projects.values().filter(|project| !store.roles_of(user, &project.id).is_empty());
+    Answer::ok(json!({"projects": projects.map(project_view).collect::<Vec<_>>(), "links": no_links()}))
 }
 
 pub(crate) fn project(world: &mut World, call: &Call) -> Outcome {
@@ -41,66 +31,32 @@ pub(crate) fn project(world: &mut World, call: &Call) -> Outcome {
     if token.project_id() != Some(id) {
         require_admin(token, None, "identity:get_project")?;
     }
-    let project = world
-        .keystone
-        .projects
-        .get(id)
-        .ok_or_else(|| missing("project", id))?;
+    let project = world.keystone.projects.get(id).ok_or_else(|| missing("project", id))?;
     Answer::ok(json!({"project": project_view(project)}))
 }
 
 pub(crate) fn domains(world: &mut World, call: &Call) -> Outcome {
-    require_admin(
-        call.token()?,
-        call.token()?.domain_id(),
-        "identity:list_domains",
-    )?;
-    let domains = world
-        .keystone
-        .domains
-        .values()
-        .filter(|domain| call.query("name").is_none_or(|name| name == domain.name));
-    Answer::ok(
-        json!({"domains": domains.map(domain_view).collect::<Vec<_>>(), "links": no_links()}),
-    )
+    require_admin(call.token()?, call.token()?.domain_id(), "identity:list_domains")?;
+    let domains = world.keystone.domains.values().filter(|domain| call.query("name").is_none_or(|name| name == domain.name));
+    Answer::ok(json!({"domains": domains.map(domain_view).collect::<Vec<_>>(), "links": no_links()}))
 }
 
 pub(crate) fn domain(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(2);
     require_admin(call.token()?, Some(id), "identity:get_domain")?;
-    let domain = world
-        .keystone
-        .domains
-        .get(id)
-        .ok_or_else(|| missing("domain", id))?;
+    let domain = world.keystone.domains.get(id).ok_or_else(|| missing("domain", id))?;
     Answer::ok(json!({"domain": domain_view(domain)}))
 }
 
 pub(crate) fn roles(world: &mut World, call: &Call) -> Outcome {
-    require_admin(
-        call.token()?,
-        call.token()?.domain_id(),
-        "identity:list_roles",
-    )?;
-    let roles = world
-        .keystone
-        .roles
-        .values()
-        .filter(|role| call.query("name").is_none_or(|name| name == role.name));
+    require_admin(call.token()?, call.token()?.domain_id(), "identity:list_roles")?;
+    let roles = world.keystone.roles.values().filter(|role| call.query("name").is_none_or(|name| name == role.name));
     Answer::ok(json!({"roles": roles.map(role_view).collect::<Vec<_>>(), "links": no_links()}))
 }
 
 pub(crate) fn role(world: &mut World, call: &Call) -> Outcome {
-    require_admin(
-        call.token()?,
-        call.token()?.domain_id(),
-        "identity:get_role",
-    )?;
-    let role = world
-        .keystone
-        .roles
-        .get(call.at(2))
-        .ok_or_else(|| missing("role", call.at(2)))?;
+    require_admin(call.token()?, call.token()?.domain_id(), "identity:get_role")?;
+    let role = world.keystone.roles.get(call.at(2)).ok_or_else(|| missing("role", call.at(2)))?;
     Answer::ok(json!({"role": role_view(role)}))
 }
 
@@ -112,10 +68,7 @@ impl Store {
         }
         let name = named["name"].as_str()?;
         // Domain names know no case, as in the MariaDB under a real Keystone.
-        self.domains
-            .values()
-            .find(|domain| domain.name.eq_ignore_ascii_case(name))
-            .map(|domain| domain.id.clone())
+        self.domains.values().find(|domain| domain.name.eq_ignore_ascii_case(name)).map(|domain| domain.id.clone())
     }
 }
 

@@ -24,36 +24,21 @@ pub(crate) fn issue(world: &mut World, call: &Call) -> Outcome {
     let body = call.json()?;
     let auth = &body["auth"];
     if !auth["identity"].is_object() {
-        return Err(Refusal::bad_request(
-            "Expecting to find identity in auth. The server could not comply with the request.",
-        ));
+        return Err(Refusal::bad_request("Expecting to find identity in auth. The server could not comply with the request."));
     }
     let identity = identify(&world.keystone, &auth["identity"], call.now)?;
     let token = world.keystone.issue(identity, &auth["scope"], call.now)?;
     let infra = world.container_infra_url.clone();
-    let with_catalog = call
-        .query("nocatalog")
-        .is_none()
-        .then_some((call.base.as_str(), infra.as_deref()));
+    let with_catalog = call.query("nocatalog").is_none().then_some((call.base.as_str(), infra.as_deref()));
     let view = token.view(&world.keystone, with_catalog);
-    let headers = vec![
-        ("X-Subject-Token", token.id.clone()),
-        ("Vary", "X-Auth-Token".to_owned()),
-    ];
+    let headers = vec![("X-Subject-Token", token.id.clone()), ("Vary", "X-Auth-Token".to_owned())];
     world.keystone.keep_token(token, call.now);
-    Ok(Answer {
-        status: 201,
-        headers,
-        body: Some(view),
-    })
+    Ok(Answer { status: 201, headers, body: Some(view) })
 }
 
 pub(crate) fn validate(world: &mut World, call: &Call) -> Outcome {
     let store = &world.keystone;
-    let subject = call
-        .subject
-        .as_deref()
-        .ok_or_else(|| missing("token", ""))?;
+    let subject = call.subject.as_deref().ok_or_else(|| missing("token", ""))?;
     let caller = call.token()?;
     let token = store.tokens.get(subject);
     let is_own = token.is_some_and(|token| token.user == caller.user);
@@ -65,27 +50,14 @@ pub(crate) fn validate(world: &mut World, call: &Call) -> Outcome {
         .filter(|token| allow_expired || token.is_valid(call.now))
         .ok_or_else(|| Refusal::not_found("This is not a recognized Fernet token."))?;
     let infra = world.container_infra_url.as_deref();
-    let with_catalog = call
-        .query("nocatalog")
-        .is_none()
-        .then_some((call.base.as_str(), infra));
-    let headers = vec![
-        ("X-Subject-Token", token.id.clone()),
-        ("Vary", "X-Auth-Token".to_owned()),
-    ];
-    Ok(Answer {
-        status: 200,
-        headers,
-        body: Some(token.view(store, with_catalog)),
-    })
+    let with_catalog = call.query("nocatalog").is_none().then_some((call.base.as_str(), infra));
+    let headers = vec![("X-Subject-Token", token.id.clone()), ("Vary", "X-Auth-Token".to_owned())];
+    Ok(Answer { status: 200, headers, body: Some(token.view(store, with_catalog)) })
 }
 
 pub(crate) fn revoke(world: &mut World, call: &Call) -> Outcome {
     let subject = call.subject.as_deref().unwrap_or_default();
-    let token = world
-        .keystone
-        .valid_token(subject, call.now)
-        .ok_or_else(|| missing("token", subject))?;
+    let token = world.keystone.valid_token(subject, call.now).ok_or_else(|| missing("token", subject))?;
     let caller = call.token()?;
     if token.user != caller.user && !caller.has_role("admin") {
         return Err(denied("identity:revoke_token"));
@@ -95,62 +67,32 @@ pub(crate) fn revoke(world: &mut World, call: &Call) -> Outcome {
 }
 
 pub(crate) fn show_catalog(world: &mut World, call: &Call) -> Outcome {
-    let catalog = catalog::catalog(
-        &call.base,
-        world.container_infra_url.as_deref(),
-        call.token()?.project_id(),
-    );
+    let catalog = catalog::catalog(&call.base, world.container_infra_url.as_deref(), call.token()?.project_id());
     Answer::ok(json!({"catalog": catalog, "links": {}}))
 }
 
 fn identify(store: &Store, identity: &Value, now: Moment) -> Result<Identity, Refusal> {
-    let methods: Vec<&str> = identity["methods"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let methods: Vec<&str> = identity["methods"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if methods.contains(&"password") {
         let given = &identity["password"]["user"];
         let user = match (given["id"].as_str(), given["name"].as_str()) {
             (Some(id), _) => store.users.get(id),
-            (None, Some(name)) => store
-                .domain_of(&given["domain"])
-                .and_then(|domain| store.user_named(name, &domain)),
+            (None, Some(name)) => store.domain_of(&given["domain"]).and_then(|domain| store.user_named(name, &domain)),
             (None, None) => None,
         };
-        let user = user
-            .filter(|user| user.enabled && given["password"].as_str() == Some(&user.password))
-            .ok_or_else(Refusal::unauthorized)?;
-        return Ok(Identity {
-            user: user.id.clone(),
-            methods: vec!["password".to_owned()],
-            parent: None,
-        });
+        let user =
+            user.filter(|user| user.enabled && given["password"].as_str() == Some(&user.password)).ok_or_else(Refusal::unauthorized)?;
+        return Ok(Identity { user: user.id.clone(), methods: vec!["password".to_owned()], parent: None });
     }
     if methods.contains(&"token") {
         let id = identity["token"]["id"].as_str().unwrap_or_default();
-        let parent = store
-            .valid_token(id, now)
-            .ok_or_else(Refusal::unauthorized)?;
+        let parent = store.valid_token(id, now).ok_or_else(Refusal::unauthorized)?;
         if parent.trust_id().is_some() {
-            return Err(Refusal::forbidden(
-                "Using trust-scoped token to create another token. Create a new trust-scoped token instead.",
-            ));
+            return Err(Refusal::forbidden("Using trust-scoped token to create another token. Create a new trust-scoped token instead."));
         }
         let mut methods = vec!["token".to_owned()];
-        methods.extend(
-            parent
-                .methods
-                .iter()
-                .filter(|method| *method != "token")
-                .cloned(),
-        );
-        return Ok(Identity {
-            user: parent.user.clone(),
-            methods,
-            parent: Some(parent.clone()),
-        });
+        methods.extend(parent.methods.iter().filter(|method| *method != "token").cloned());
+        return Ok(Identity { user: parent.user.clone(), methods, parent: Some(parent.clone()) });
     }
     Err(Refusal::unauthorized())
 }
@@ -158,14 +100,8 @@ fn identify(store: &Store, identity: &Value, now: Moment) -> Result<Identity, Re
 impl Store {
     /// Makes a token for a user and a scope that both exist, without asking for a password.
     pub(crate) fn mint(&mut self, user: &str, project: &str, now: Moment) -> Option<String> {
-        let identity = Identity {
-            user: user.to_owned(),
-            methods: vec!["password".to_owned()],
-            parent: None,
-        };
-        let token = self
-            .issue(identity, &json!({"project": {"id": project}}), now)
-            .ok()?;
+        let identity = Identity { user: user.to_owned(), methods: vec!["password".to_owned()], parent: None };
+        let token = self.issue(identity, &json!({"project": {"id": project}}), now).ok()?;
         let id = token.id.clone();
         self.keep_token(token, now);
         Some(id)
@@ -180,15 +116,11 @@ impl Store {
             roles = held;
             scope
         } else if scope["project"].is_object() {
-            let project = self
-                .project_of(&scope["project"])
-                .ok_or_else(Refusal::unauthorized)?;
+            let project = self.project_of(&scope["project"]).ok_or_else(Refusal::unauthorized)?;
             roles = self.roles_of(&user, &project);
             Scope::Project(project)
         } else if scope["domain"].is_object() {
-            let domain = self
-                .domain_of(&scope["domain"])
-                .ok_or_else(Refusal::unauthorized)?;
+            let domain = self.domain_of(&scope["domain"]).ok_or_else(Refusal::unauthorized)?;
             roles = self.roles_of(&user, &domain);
             Scope::Domain(domain)
         } else if let Some(project) = self.default_project(&user, scope) {
@@ -200,18 +132,9 @@ impl Store {
         if scope != Scope::Unscoped && roles.is_empty() {
             return Err(Refusal::unauthorized());
         }
-        let role_names = roles
-            .iter()
-            .filter_map(|id| self.roles.get(id))
-            .map(|role| role.name.clone())
-            .collect();
+        let role_names = roles.iter().filter_map(|id| self.roles.get(id)).map(|role| role.name.clone()).collect();
         let mut audit_ids = vec![hex_id()[..22].to_owned()];
-        audit_ids.extend(
-            identity
-                .parent
-                .as_ref()
-                .and_then(|parent| parent.audit_ids.last().cloned()),
-        );
+        audit_ids.extend(identity.parent.as_ref().and_then(|parent| parent.audit_ids.last().cloned()));
         Ok(Token {
             id: format!("gAAAAAB{}{}", hex_id(), hex_id()),
             user,
@@ -222,30 +145,17 @@ impl Store {
             audit_ids,
             issued_at: now,
             // A token made from a token dies with it.
-            expires_at: identity
-                .parent
-                .map_or_else(|| now + self.token_lifetime, |parent| parent.expires_at),
+            expires_at: identity.parent.map_or_else(|| now + self.token_lifetime, |parent| parent.expires_at),
         })
     }
 
     /// Whom a trust makes of its trustee, on what, and with which roles.
-    fn trust_scope(
-        &self,
-        user: &str,
-        trust: &str,
-        now: Moment,
-    ) -> Result<(String, Scope, Vec<String>), Refusal> {
-        let found = self
-            .live_trust(trust, now)
-            .ok_or_else(|| missing("trust", trust))?;
+    fn trust_scope(&self, user: &str, trust: &str, now: Moment) -> Result<(String, Scope, Vec<String>), Refusal> {
+        let found = self.live_trust(trust, now).ok_or_else(|| missing("trust", trust))?;
         if found.trustee != user {
             return Err(Refusal::forbidden("User is not a trustee."));
         }
-        if !self
-            .users
-            .get(&found.trustor)
-            .is_some_and(|trustor| trustor.enabled)
-        {
+        if !self.users.get(&found.trustor).is_some_and(|trustor| trustor.enabled) {
             return Err(Refusal::forbidden("Trustor is disabled."));
         }
         let project = found.project.clone().ok_or_else(Refusal::unauthorized)?;
@@ -255,19 +165,8 @@ impl Store {
         }
         let mut roles = found.roles.clone();
         self.add_implied(&mut roles);
-        let acting = if found.impersonation {
-            &found.trustor
-        } else {
-            &found.trustee
-        };
-        Ok((
-            acting.clone(),
-            Scope::Trust {
-                trust: found.id.clone(),
-                project,
-            },
-            roles,
-        ))
+        let acting = if found.impersonation { &found.trustor } else { &found.trustee };
+        Ok((acting.clone(), Scope::Trust { trust: found.id.clone(), project }, roles))
     }
 
     fn project_of(&self, named: &Value) -> Option<String> {
@@ -275,11 +174,7 @@ impl Store {
             return self.projects.contains_key(id).then(|| id.to_owned());
         }
         let domain = self.domain_of(&named["domain"])?;
-        Some(
-            self.project_named(named["name"].as_str()?, &domain)?
-                .id
-                .clone(),
-        )
+        Some(self.project_named(named["name"].as_str()?, &domain)?.id.clone())
     }
 
     /// The default project is taken only when the request says nothing of a scope; `"unscoped"` says something.
@@ -296,11 +191,7 @@ impl Store {
 pub(crate) fn optional_time(value: &Value) -> Result<Option<Moment>, Refusal> {
     match value {
         Value::Null => Ok(None),
-        Value::String(text) => clock::parse(text)
-            .map(Some)
-            .ok_or_else(|| Refusal::bad_request("Invalid input for field 'expires_at'.")),
-        _ => Err(Refusal::bad_request(
-            "Invalid input for field 'expires_at'.",
-        )),
+        Value::String(text) => clock::parse(text).map(Some).ok_or_else(|| Refusal::bad_request("Invalid input for field 'expires_at'.")),
+        _ => Err(Refusal::bad_request("Invalid input for field 'expires_at'.")),
     }
 }

@@ -12,73 +12,22 @@ use crate::{
 
 const DOMAINS: [&str; 2] = ["Default", "magnum"];
 const PROJECTS: [&str; 4] = ["admin", "service", "demo", "demo2"];
-const ROLES: [&str; 8] = [
-    "admin",
-    "manager",
-    "member",
-    "reader",
-    "service",
-    "load-balancer_member",
-    "creator",
-    "heat_stack_user",
-];
+const ROLES: [&str; 8] = ["admin", "manager", "member", "reader", "service", "load-balancer_member", "creator", "heat_stack_user"];
 
 /// Name, password, domain, and the roles by target; a target that is no project is a domain.
-type Seed = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-);
+type Seed = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str]);
 
 const USERS: [Seed; 9] = [
     ("admin", "admin", "Default", "admin", &["admin"]),
-    (
-        "magnum",
-        "service",
-        "Default",
-        "service",
-        &["admin", "service"],
-    ),
+    ("magnum", "service", "Default", "service", &["admin", "service"]),
     // Whom Heat acts through later; nobody logs in as this user.
-    (
-        "heat",
-        "service",
-        "Default",
-        "service",
-        &["admin", "service"],
-    ),
-    (
-        "demo",
-        "demo",
-        "Default",
-        "demo",
-        &["member", "load-balancer_member", "creator"],
-    ),
-    (
-        "demo2",
-        "demo2",
-        "Default",
-        "demo2",
-        &["member", "load-balancer_member", "creator"],
-    ),
+    ("heat", "service", "Default", "service", &["admin", "service"]),
+    ("demo", "demo", "Default", "demo", &["member", "load-balancer_member", "creator"]),
+    ("demo2", "demo2", "Default", "demo2", &["member", "load-balancer_member", "creator"]),
     ("reader", "reader", "Default", "demo", &["reader"]),
-    (
-        "member2",
-        "member2",
-        "Default",
-        "demo",
-        &["member", "load-balancer_member", "creator"],
-    ),
+    ("member2", "member2", "Default", "demo", &["member", "load-balancer_member", "creator"]),
     ("nobody", "nobody", "Default", "demo", &["heat_stack_user"]),
-    (
-        "magnum_domain_admin",
-        "service",
-        "magnum",
-        "magnum",
-        &["admin"],
-    ),
+    ("magnum_domain_admin", "service", "magnum", "magnum", &["admin"]),
 ];
 
 impl Store {
@@ -86,38 +35,21 @@ impl Store {
     pub(crate) fn seeded() -> Self {
         let domains: IndexMap<_, _> = DOMAINS
             .iter()
-            .map(|name| Domain {
-                id: domain_id(name),
-                name: (*name).to_owned(),
-            })
+            .map(|name| Domain { id: domain_id(name), name: (*name).to_owned() })
             .map(|domain| (domain.id.clone(), domain))
             .collect();
         let projects: IndexMap<_, _> = PROJECTS
             .iter()
-            .map(|name| Project {
-                id: id("project", name),
-                name: (*name).to_owned(),
-                domain: "default".to_owned(),
-            })
+            .map(|name| Project { id: id("project", name), name: (*name).to_owned(), domain: "default".to_owned() })
             .map(|project| (project.id.clone(), project))
             .collect();
-        let roles: IndexMap<_, _> = ROLES
-            .iter()
-            .map(|name| Role {
-                id: id("role", name),
-                name: (*name).to_owned(),
-            })
-            .map(|role| (role.id.clone(), role))
-            .collect();
+        let roles: IndexMap<_, _> =
+            ROLES.iter().map(|name| Role { id: id("role", name), name: (*name).to_owned() }).map(|role| (role.id.clone(), role)).collect();
         let mut users = IndexMap::new();
         let mut assignments = Vec::new();
         for (name, password, domain, target, held) in USERS {
             let is_project = PROJECTS.contains(&target);
-            let target = if is_project {
-                id("project", target)
-            } else {
-                domain_id(target)
-            };
+            let target = if is_project { id("project", target) } else { domain_id(target) };
             let user = User {
                 id: id("user", name),
                 name: name.to_owned(),
@@ -129,11 +61,7 @@ impl Store {
                 seeded: true,
             };
             for role in held {
-                assignments.push(Assignment {
-                    user: user.id.clone(),
-                    target: target.clone(),
-                    role: id("role", role),
-                });
+                assignments.push(Assignment { user: user.id.clone(), target: target.clone(), role: id("role", role) });
             }
             users.insert(user.id.clone(), user);
         }
@@ -155,9 +83,5 @@ fn id(kind: &str, name: &str) -> String {
 }
 
 fn domain_id(name: &str) -> String {
-    if name == "Default" {
-        "default".to_owned()
-    } else {
-        id("domain", name)
-    }
+    if name == "Default" { "default".to_owned() } else { id("domain", name) }
 }

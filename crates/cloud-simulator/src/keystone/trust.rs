@@ -33,16 +33,12 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let body = call.json()?;
     let given = &body["trust"];
     let text = |key: &str| given[key].as_str().map(str::to_owned);
-    let required = |key: &str| {
-        text(key).ok_or_else(|| Refusal::bad_request(format!("'{key}' is a required property")))
-    };
+    let required = |key: &str| text(key).ok_or_else(|| Refusal::bad_request(format!("'{key}' is a required property")));
     let wanted = NewTrust {
         trustor: required("trustor_user_id")?,
         trustee: required("trustee_user_id")?,
         project: text("project_id"),
-        impersonation: given["impersonation"]
-            .as_bool()
-            .ok_or_else(|| Refusal::bad_request("'impersonation' is a required property"))?,
+        impersonation: given["impersonation"].as_bool().ok_or_else(|| Refusal::bad_request("'impersonation' is a required property"))?,
         roles: world.keystone.named_roles(&given["roles"])?,
         expires_at: optional_time(&given["expires_at"])?,
         allow_redelegation: given["allow_redelegation"].as_bool().unwrap_or(false),
@@ -63,10 +59,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
     let trusts: Vec<Value> = store
         .trusts
         .values()
-        .filter(|trust| {
-            trustor.is_none_or(|user| user == trust.trustor)
-                && trustee.is_none_or(|user| user == trust.trustee)
-        })
+        .filter(|trust| trustor.is_none_or(|user| user == trust.trustor) && trustee.is_none_or(|user| user == trust.trustee))
         .map(|trust| store.trust_view(trust))
         .collect();
     Answer::ok(json!({"trusts": trusts, "links": no_links()}))
@@ -75,10 +68,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
 pub(crate) fn show(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(3);
     let token = call.token()?;
-    let trust = world
-        .keystone
-        .live_trust(id, call.now)
-        .ok_or_else(|| missing("trust", id))?;
+    let trust = world.keystone.live_trust(id, call.now).ok_or_else(|| missing("trust", id))?;
     if token.user != trust.trustor && token.user != trust.trustee && !token.has_role("admin") {
         return Err(denied("identity:get_trust"));
     }
@@ -87,11 +77,7 @@ pub(crate) fn show(world: &mut World, call: &Call) -> Outcome {
 
 pub(crate) fn delete(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(3);
-    let trust = world
-        .keystone
-        .trusts
-        .get(id)
-        .ok_or_else(|| missing("trust", id))?;
+    let trust = world.keystone.trusts.get(id).ok_or_else(|| missing("trust", id))?;
     if call.token()?.user != trust.trustor {
         return Err(denied("identity:delete_trust"));
     }
@@ -102,18 +88,11 @@ pub(crate) fn delete(world: &mut World, call: &Call) -> Outcome {
 impl Store {
     /// A trust that exists and has not expired.
     pub(crate) fn live_trust(&self, id: &str, now: Moment) -> Option<&Trust> {
-        self.trusts
-            .get(id)
-            .filter(|trust| trust.expires_at.is_none_or(|end| end > now))
+        self.trusts.get(id).filter(|trust| trust.expires_at.is_none_or(|end| end > now))
     }
 
     /// Makes a trust for whoever holds this token, by the rules.
-    pub(crate) fn make_trust(
-        &mut self,
-        token: &Token,
-        wanted: NewTrust,
-        now: Moment,
-    ) -> Result<Trust, Refusal> {
+    pub(crate) fn make_trust(&mut self, token: &Token, wanted: NewTrust, now: Moment) -> Result<Trust, Refusal> {
         if token.user != wanted.trustor {
             return Err(denied("identity:create_trust"));
         }
@@ -133,10 +112,7 @@ impl Store {
             }
         }
         let parent = match token.trust_id() {
-            Some(id) => Some(
-                self.live_trust(id, now)
-                    .ok_or_else(|| missing("trust", id))?,
-            ),
+            Some(id) => Some(self.live_trust(id, now).ok_or_else(|| missing("trust", id))?),
             None => None,
         };
         let asked = wanted.redelegation_count.unwrap_or(MOST_REDELEGATIONS);
@@ -148,11 +124,7 @@ impl Store {
         }
         if let Some(parent) = parent {
             check_handing_on(self, parent, &wanted)?;
-            count = if wanted.allow_redelegation {
-                count.min(parent.redelegation_count - 1)
-            } else {
-                0
-            };
+            count = if wanted.allow_redelegation { count.min(parent.redelegation_count - 1) } else { 0 };
         }
         let trust = Trust {
             id: hex_id(),
@@ -161,9 +133,7 @@ impl Store {
             project: wanted.project,
             impersonation: wanted.impersonation,
             roles: wanted.roles,
-            expires_at: wanted
-                .expires_at
-                .or(parent.and_then(|parent| parent.expires_at)),
+            expires_at: wanted.expires_at.or(parent.and_then(|parent| parent.expires_at)),
             redelegation_count: count,
             redelegated_from: parent.map(|parent| parent.id.clone()),
         };
@@ -174,14 +144,11 @@ impl Store {
     fn named_roles(&self, given: &Value) -> Result<Vec<String>, Refusal> {
         let mut roles = Vec::new();
         for named in given.as_array().into_iter().flatten() {
-            let asked = named["id"]
-                .as_str()
-                .or(named["name"].as_str())
-                .unwrap_or_default();
-            let role = self.roles.values().find(|role| {
-                Some(role.id.as_str()) == named["id"].as_str()
-                    || Some(role.name.as_str()) == named["name"].as_str()
-            });
+            let asked = named["id"].as_str().or(named["name"].as_str()).unwrap_or_default();
+            let role = self
+                .roles
+                .values()
+                .find(|role| Some(role.id.as_str()) == named["id"].as_str() || Some(role.name.as_str()) == named["name"].as_str());
             roles.push(role.ok_or_else(|| missing("role", asked))?.id.clone());
         }
         Ok(roles)
@@ -214,28 +181,20 @@ impl Store {
 
 fn check_handing_on(store: &Store, parent: &Trust, wanted: &NewTrust) -> Result<(), Refusal> {
     if parent.redelegation_count == 0 {
-        return Err(Refusal::forbidden(format!(
-            "Remaining redelegation depth of 0 out of allowed range of [0..{MOST_REDELEGATIONS}]."
-        )));
+        return Err(Refusal::forbidden(format!("Remaining redelegation depth of 0 out of allowed range of [0..{MOST_REDELEGATIONS}].")));
     }
     if wanted.impersonation && !parent.impersonation {
-        return Err(Refusal::forbidden(
-            "Impersonation is not allowed because redelegated trust does not specify impersonation.",
-        ));
+        return Err(Refusal::forbidden("Impersonation is not allowed because redelegated trust does not specify impersonation."));
     }
     let mut delegated = parent.roles.clone();
     store.add_implied(&mut delegated);
     if !wanted.roles.iter().all(|role| delegated.contains(role)) {
-        return Err(Refusal::forbidden(
-            "Some of requested roles are not in redelegated trust.",
-        ));
+        return Err(Refusal::forbidden("Some of requested roles are not in redelegated trust."));
     }
     if let (Some(asked), Some(end)) = (wanted.expires_at, parent.expires_at)
         && asked > end
     {
-        return Err(Refusal::forbidden(
-            "Requested expiration time is more than redelegated trust can provide.",
-        ));
+        return Err(Refusal::forbidden("Requested expiration time is more than redelegated trust can provide."));
     }
     Ok(())
 }

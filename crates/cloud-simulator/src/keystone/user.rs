@@ -11,14 +11,8 @@ use crate::{
 pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let body = call.json()?;
     let given = &body["user"];
-    let name = given["name"]
-        .as_str()
-        .filter(|name| !name.is_empty() && name.len() <= 255);
-    let name = name.ok_or_else(|| {
-        Refusal::bad_request(
-            "Invalid input for field 'name': a name of 1 to 255 characters is required.",
-        )
-    })?;
+    let name = given["name"].as_str().filter(|name| !name.is_empty() && name.len() <= 255);
+    let name = name.ok_or_else(|| Refusal::bad_request("Invalid input for field 'name': a name of 1 to 255 characters is required."))?;
     let token = call.token()?;
     let store = &mut world.keystone;
     let domain = match given["domain_id"].as_str() {
@@ -33,9 +27,7 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
         return Err(Refusal::new(
             409,
             "Conflict",
-            format!(
-                "Conflict occurred attempting to store user - Duplicate entry found with name {name} at domain ID {domain}."
-            ),
+            format!("Conflict occurred attempting to store user - Duplicate entry found with name {name} at domain ID {domain}."),
         ));
     }
     let user = User {
@@ -58,10 +50,11 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
     // A domain administrator sees the own domain, asked for or not.
     let domain = call.query("domain_id").or(token.domain_id());
     require_admin(token, domain, "identity:list_users")?;
-    let users = world.keystone.users.values().filter(|user| {
-        domain.is_none_or(|domain| domain == user.domain)
-            && call.query("name").is_none_or(|name| name == user.name)
-    });
+    let users = world
+        .keystone
+        .users
+        .values()
+        .filter(|user| domain.is_none_or(|domain| domain == user.domain) && call.query("name").is_none_or(|name| name == user.name));
     Answer::ok(json!({"users": users.map(view).collect::<Vec<_>>(), "links": no_links()}))
 }
 
@@ -70,11 +63,7 @@ pub(crate) fn show(world: &mut World, call: &Call) -> Outcome {
     let token = call.token()?;
     let user = world.keystone.users.get(id);
     if token.user != id {
-        require_admin(
-            token,
-            user.map(|user| user.domain.as_str()).or(token.domain_id()),
-            "identity:get_user",
-        )?;
+        require_admin(token, user.map(|user| user.domain.as_str()).or(token.domain_id()), "identity:get_user")?;
     }
     Answer::ok(json!({"user": view(user.ok_or_else(|| missing("user", id))?)}))
 }
@@ -86,11 +75,7 @@ pub(crate) fn update(world: &mut World, call: &Call) -> Outcome {
     let token = call.token()?;
     let store = &mut world.keystone;
     let domain = store.users.get(id).map(|user| user.domain.clone());
-    require_admin(
-        token,
-        domain.as_deref().or(token.domain_id()),
-        "identity:update_user",
-    )?;
+    require_admin(token, domain.as_deref().or(token.domain_id()), "identity:update_user")?;
     let user = store.users.get_mut(id).ok_or_else(|| missing("user", id))?;
     if let Some(password) = given["password"].as_str() {
         user.password = password.to_owned();
@@ -117,23 +102,12 @@ pub(crate) fn delete(world: &mut World, call: &Call) -> Outcome {
     let token = call.token()?;
     let store = &mut world.keystone;
     let domain = store.users.get(id).map(|user| user.domain.clone());
-    require_admin(
-        token,
-        domain.as_deref().or(token.domain_id()),
-        "identity:delete_user",
-    )?;
-    store
-        .users
-        .shift_remove(id)
-        .ok_or_else(|| missing("user", id))?;
+    require_admin(token, domain.as_deref().or(token.domain_id()), "identity:delete_user")?;
+    store.users.shift_remove(id).ok_or_else(|| missing("user", id))?;
     store.assignments.retain(|assignment| assignment.user != id);
     store.tokens.retain(|_, token| token.user != id);
-    let trusts: Vec<String> = store
-        .trusts
-        .values()
-        .filter(|trust| trust.trustor == id || trust.trustee == id)
-        .map(|trust| trust.id.clone())
-        .collect();
+    let trusts: Vec<String> =
+        store.trusts.values().filter(|trust| trust.trustor == id || trust.trustee == id).map(|trust| trust.id.clone()).collect();
     for trust in trusts {
         store.delete_trust(&trust);
     }

@@ -10,48 +10,26 @@ async fn flavours_images_networks_and_types_are_found_by_name_and_id() {
     let world = World::quick().await;
     let demo = world.cloud.token_for("demo", "demo");
     let (_, flavors) = world.get("/compute/v2.1/flavors/detail", &demo).await;
-    let names: Vec<&str> = flavors["flavors"]
-        .as_array()
-        .expect("flavors")
-        .iter()
-        .filter_map(|flavor| flavor["name"].as_str())
-        .collect();
+    let names: Vec<&str> = flavors["flavors"].as_array().expect("flavors").iter().filter_map(|flavor| flavor["name"].as_str()).collect();
     assert_eq!(names, ["m1.tiny", "m1.small", "m1.medium", "m1.nodisk"]);
     assert_eq!(world.get("/compute/v2.1/flavors/none", &demo).await.0, 404);
 
     let (_, twins) = world.get("/image/v2/images?name=twin", &demo).await;
     assert_eq!(twins["images"].as_array().map(Vec::len), Some(2));
-    let (_, found) = world
-        .get("/image/v2/images?name=fedora-coreos", &demo)
-        .await;
+    let (_, found) = world.get("/image/v2/images?name=fedora-coreos", &demo).await;
     let image = format!("/image/v2/images/{}", text(&found["images"][0]["id"]));
-    assert_eq!(
-        world.get(&image, &demo).await.1["os_distro"],
-        "fedora-coreos"
-    );
+    assert_eq!(world.get(&image, &demo).await.1["os_distro"], "fedora-coreos");
 
-    let (_, external) = world
-        .get("/network/v2.0/networks?router:external=True", &demo)
-        .await;
+    let (_, external) = world.get("/network/v2.0/networks?router:external=True", &demo).await;
     assert_eq!(external["networks"].as_array().map(Vec::len), Some(1));
-    let (_, private) = world
-        .get("/network/v2.0/subnets?name=private-subnet", &demo)
-        .await;
+    let (_, private) = world.get("/network/v2.0/subnets?name=private-subnet", &demo).await;
     assert_eq!(private["subnets"][0]["cidr"], "10.0.0.0/24");
-    assert_eq!(
-        world.get("/network/v2.0/networks/none", &demo).await.1["NeutronError"]["type"],
-        "NetworkNotFound"
-    );
+    assert_eq!(world.get("/network/v2.0/networks/none", &demo).await.1["NeutronError"]["type"], "NetworkNotFound");
 
     let project = world.cloud.project_id("demo");
-    let (_, types) = world
-        .get(&format!("/volume/v3/{project}/types"), &demo)
-        .await;
+    let (_, types) = world.get(&format!("/volume/v3/{project}/types"), &demo).await;
     assert_eq!(types["volume_types"][0]["name"], "fake");
-    assert_eq!(
-        world.get("/key-manager/v1/containers", &demo).await.1["containers"],
-        json!([])
-    );
+    assert_eq!(world.get("/key-manager/v1/containers", &demo).await.1["containers"], json!([]));
 }
 
 #[tokio::test]
@@ -59,18 +37,9 @@ async fn a_keypair_belongs_to_its_user() {
     let world = World::quick().await;
     let demo = world.cloud.token_for("demo", "demo");
     let reader = world.cloud.token_for("reader", "demo");
-    assert_eq!(
-        world.get("/compute/v2.1/os-keypairs/key", &demo).await.0,
-        200
-    );
-    assert_eq!(
-        world.get("/compute/v2.1/os-keypairs/key", &reader).await.0,
-        404
-    );
-    assert_eq!(
-        world.get("/compute/v2.1/os-keypairs/other", &demo).await.0,
-        404
-    );
+    assert_eq!(world.get("/compute/v2.1/os-keypairs/key", &demo).await.0, 200);
+    assert_eq!(world.get("/compute/v2.1/os-keypairs/key", &reader).await.0, 404);
+    assert_eq!(world.get("/compute/v2.1/os-keypairs/other", &demo).await.0, 404);
 }
 
 #[tokio::test]
@@ -78,28 +47,13 @@ async fn a_load_balancer_beside_the_stack_is_left_over_until_it_is_deleted() {
     let world = World::quick().await;
     let demo = world.cloud.token_for("demo", "demo");
     let project = world.cloud.project_id("demo");
-    let id = world.cloud.add_load_balancer(
-        &project,
-        "kube_service",
-        "Kubernetes external service from cluster c0ffee",
-    );
+    let id = world.cloud.add_load_balancer(&project, "kube_service", "Kubernetes external service from cluster c0ffee");
     let path = "/load-balancer/v2.0/lbaas/loadbalancers";
-    assert_eq!(
-        world.get(path, &demo).await.1["loadbalancers"][0]["id"],
-        id.as_str()
-    );
+    assert_eq!(world.get(path, &demo).await.1["loadbalancers"][0]["id"], id.as_str());
     assert_eq!(world.cloud.leftovers(Some(&project)).len(), 1);
     let reader = world.cloud.token_for("reader", "demo");
     assert_eq!(world.get(path, &reader).await.0, 403);
-    let answer = world
-        .send(
-            Method::DELETE,
-            &format!("{path}/{id}?cascade=true"),
-            &demo,
-            None,
-        )
-        .await
-        .expect("an answer");
+    let answer = world.send(Method::DELETE, &format!("{path}/{id}?cascade=true"), &demo, None).await.expect("an answer");
     assert_eq!(answer.status(), 204);
     assert!(world.cloud.leftovers(None).is_empty());
 }

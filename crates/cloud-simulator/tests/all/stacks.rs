@@ -19,14 +19,9 @@ async fn a_stack_progresses_resource_by_resource_and_completes() {
     let start = Instant::now();
     let mut seen = Vec::new();
     loop {
-        let (_, body) = world
-            .get(&format!("{path}/resources?nested_depth=2"), &demo)
-            .await;
+        let (_, body) = world.get(&format!("{path}/resources?nested_depth=2"), &demo).await;
         let resources = body["resources"].as_array().expect("resources");
-        let done = resources
-            .iter()
-            .filter(|resource| resource["resource_status"] == "CREATE_COMPLETE")
-            .count();
+        let done = resources.iter().filter(|resource| resource["resource_status"] == "CREATE_COMPLETE").count();
         if seen.last() != Some(&done) {
             seen.push(done);
         }
@@ -39,32 +34,17 @@ async fn a_stack_progresses_resource_by_resource_and_completes() {
     assert!(seen.is_sorted() && seen.len() > 3, "{seen:?}");
 
     let stack = world.until_status(&path, &demo, "CREATE_COMPLETE").await;
-    assert_eq!(
-        stack["stack_status_reason"],
-        "Stack CREATE completed successfully"
-    );
+    assert_eq!(stack["stack_status_reason"], "Stack CREATE completed successfully");
     assert_eq!(stack["parameters"]["password"], "******");
     let output = |key: &str| -> Value {
         let outputs = stack["outputs"].as_array().expect("outputs");
-        outputs
-            .iter()
-            .find(|output| output["output_key"] == key)
-            .expect("the output")["output_value"]
-            .clone()
+        outputs.iter().find(|output| output["output_key"] == key).expect("the output")["output_value"].clone()
     };
     assert!(output("api_address").is_string());
     assert_eq!(output("kube_masters").as_array().map(Vec::len), Some(1));
-    assert_eq!(
-        output("kube_minions_private").as_array().map(Vec::len),
-        Some(2)
-    );
-    assert_eq!(
-        output("refs_map").as_object().map(serde_json::Map::len),
-        Some(2)
-    );
-    let (_, plain) = world
-        .get(&format!("{path}?resolve_outputs=false"), &demo)
-        .await;
+    assert_eq!(output("kube_minions_private").as_array().map(Vec::len), Some(2));
+    assert_eq!(output("refs_map").as_object().map(serde_json::Map::len), Some(2));
+    let (_, plain) = world.get(&format!("{path}?resolve_outputs=false"), &demo).await;
     assert!(plain["stack"].get("outputs").is_none());
 }
 
@@ -76,9 +56,7 @@ async fn what_a_stack_makes_is_in_the_services_and_goes_with_it() {
     let stacks = world.stacks_path();
     let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
     let id = text(&made["stack"]["id"]);
-    world
-        .until_status(&format!("{stacks}/one"), &demo, "CREATE_COMPLETE")
-        .await;
+    world.until_status(&format!("{stacks}/one"), &demo, "CREATE_COMPLETE").await;
 
     let lists = [
         ("/compute/v2.1/servers/detail", "servers", 3),
@@ -88,54 +66,27 @@ async fn what_a_stack_makes_is_in_the_services_and_goes_with_it() {
         ("/network/v2.0/networks", "networks", 3),
         ("/network/v2.0/security-groups", "security_groups", 1),
         ("/network/v2.0/floatingips", "floatingips", 0),
-        (
-            "/load-balancer/v2.0/lbaas/loadbalancers",
-            "loadbalancers",
-            1,
-        ),
+        ("/load-balancer/v2.0/lbaas/loadbalancers", "loadbalancers", 1),
     ];
     for (path, key, count) in lists {
-        assert_eq!(
-            world.get(path, &demo).await.1[key].as_array().map(Vec::len),
-            Some(count),
-            "{path}"
-        );
+        assert_eq!(world.get(path, &demo).await.1[key].as_array().map(Vec::len), Some(count), "{path}");
     }
-    assert_eq!(
-        world.get("/compute/v2.1/servers", &other).await.1["servers"],
-        json!([])
-    );
+    assert_eq!(world.get("/compute/v2.1/servers", &other).await.1["servers"], json!([]));
     let (_, servers) = world.get("/compute/v2.1/servers", &demo).await;
     assert_eq!(servers["servers"][0]["name"], "one-master-0");
     let left = world.cloud.leftovers(None);
     // Stack, network, security group, load balancer, three ports, three servers, Heat's own trust.
     assert_eq!(left.len(), 11, "{left:#?}");
-    assert_eq!(
-        world
-            .cloud
-            .leftovers(Some(&world.cloud.project_id("demo2"))),
-        Vec::<String>::new()
-    );
+    assert_eq!(world.cloud.leftovers(Some(&world.cloud.project_id("demo2"))), Vec::<String>::new());
 
     assert_eq!(world.delete(&format!("{stacks}/one"), &demo).await.0, 204);
     assert_eq!(world.get(&format!("{stacks}/one"), &demo).await.0, 404);
-    assert_eq!(
-        world.get(&format!("{stacks}/{id}"), &demo).await.1["stack"]["stack_status"],
-        "DELETE_COMPLETE"
-    );
-    assert_eq!(
-        world.delete(&format!("{stacks}/one/{id}"), &demo).await.0,
-        404
-    );
-    assert_eq!(
-        world.get("/compute/v2.1/servers", &demo).await.1["servers"],
-        json!([])
-    );
+    assert_eq!(world.get(&format!("{stacks}/{id}"), &demo).await.1["stack"]["stack_status"], "DELETE_COMPLETE");
+    assert_eq!(world.delete(&format!("{stacks}/one/{id}"), &demo).await.0, 404);
+    assert_eq!(world.get("/compute/v2.1/servers", &demo).await.1["servers"], json!([]));
     assert_eq!(world.cloud.leftovers(None), Vec::<String>::new());
     assert_eq!(world.get(&stacks, &demo).await.1["stacks"], json!([]));
-    let (_, all) = world
-        .get(&format!("{stacks}?show_deleted=true"), &demo)
-        .await;
+    let (_, all) = world.get(&format!("{stacks}?show_deleted=true"), &demo).await;
     assert_eq!(all["stacks"].as_array().map(Vec::len), Some(1));
 }
 
@@ -147,41 +98,19 @@ async fn a_held_stack_waits_for_the_test() {
     let stacks = world.stacks_path();
     world.post(&stacks, &demo, cluster("one")).await;
     world.post(&stacks, &demo, cluster("two")).await;
-    assert!(
-        world
-            .cloud
-            .stacks()
-            .iter()
-            .all(|stack| stack.status == "CREATE_IN_PROGRESS")
-    );
+    assert!(world.cloud.stacks().iter().all(|stack| stack.status == "CREATE_IN_PROGRESS"));
     assert!(world.cloud.complete_stack("one"));
-    assert!(
-        world
-            .cloud
-            .fail_stack("two", "ResourceInError: no valid host")
-    );
+    assert!(world.cloud.fail_stack("two", "ResourceInError: no valid host"));
     let (_, one) = world.get(&format!("{stacks}/one"), &demo).await;
     assert_eq!(one["stack"]["stack_status"], "CREATE_COMPLETE");
     let (_, two) = world.get(&format!("{stacks}/two"), &demo).await;
     assert_eq!(two["stack"]["stack_status"], "CREATE_FAILED");
-    assert_eq!(
-        two["stack"]["stack_status_reason"],
-        "Resource CREATE failed: ResourceInError: no valid host"
-    );
+    assert_eq!(two["stack"]["stack_status_reason"], "Resource CREATE failed: ResourceInError: no valid host");
     let (_, events) = world.get(&format!("{stacks}/two/events"), &demo).await;
-    assert_eq!(
-        events["events"]
-            .as_array()
-            .and_then(|events| events.last())
-            .expect("an event")["resource_status"],
-        "CREATE_FAILED"
-    );
+    assert_eq!(events["events"].as_array().and_then(|events| events.last()).expect("an event")["resource_status"], "CREATE_FAILED");
 
     world.delete(&format!("{stacks}/two"), &demo).await;
-    assert_eq!(
-        world.get(&format!("{stacks}/two"), &demo).await.1["stack"]["stack_status"],
-        "DELETE_IN_PROGRESS"
-    );
+    assert_eq!(world.get(&format!("{stacks}/two"), &demo).await.1["stack"]["stack_status"], "DELETE_IN_PROGRESS");
     assert!(world.cloud.complete_stack("two"));
     assert_eq!(world.get(&format!("{stacks}/two"), &demo).await.0, 404);
 }
@@ -200,51 +129,25 @@ async fn a_bad_stack_is_refused_as_heat_refuses_it() {
         *place = value;
         body
     };
-    let unknown_property =
-        "heat_template_version: queens\nparameters: {name: {type: string}}\nresources: {}\n";
+    let unknown_property = "heat_template_version: queens\nparameters: {name: {type: string}}\nresources: {}\n";
     let cases = [
-        (
-            with(&["parameters", "surprise"], json!(1)),
-            "UnknownUserParameter",
-        ),
+        (with(&["parameters", "surprise"], json!(1)), "UnknownUserParameter"),
         (with(&["parameters"], json!({})), "UserParameterMissing"),
-        (
-            with(&["parameters", "number_of_minions"], json!("many")),
-            "StackValidationFailed",
-        ),
-        (
-            with(&["stack_name"], json!("1 bad")),
-            "StackValidationFailed",
-        ),
+        (with(&["parameters", "number_of_minions"], json!("many")), "StackValidationFailed"),
+        (with(&["stack_name"], json!("1 bad")), "StackValidationFailed"),
         (with(&["template"], json!("a: [")), "HTTPBadRequest"),
-        (
-            with(&["template"], json!("resources: {}")),
-            "InvalidTemplateVersion",
-        ),
-        (
-            with(&["files", "node.yaml"], json!(unknown_property)),
-            "StackValidationFailed",
-        ),
+        (with(&["template"], json!("resources: {}")), "InvalidTemplateVersion"),
+        (with(&["files", "node.yaml"], json!(unknown_property)), "StackValidationFailed"),
         (with(&["files"], json!({})), "StackValidationFailed"),
     ];
     for (body, kind) in cases {
         let (status, answer) = world.post(&stacks, &demo, body).await;
-        assert_eq!(
-            (status.as_u16(), &answer["error"]["type"]),
-            (400, &json!(kind)),
-            "{answer}"
-        );
+        assert_eq!((status.as_u16(), &answer["error"]["type"]), (400, &json!(kind)), "{answer}");
     }
     assert_eq!(world.post(&stacks, &demo, cluster("one")).await.0, 201);
     let (status, answer) = world.post(&stacks, &demo, cluster("one")).await;
-    assert_eq!(
-        (status.as_u16(), &answer["title"]),
-        (409, &json!("Conflict"))
-    );
-    assert_eq!(
-        answer["error"]["message"],
-        "The Stack (one) already exists."
-    );
+    assert_eq!((status.as_u16(), &answer["title"]), (409, &json!("Conflict")));
+    assert_eq!(answer["error"]["message"], "The Stack (one) already exists.");
 
     let reader = world.cloud.token_for("reader", "demo");
     assert_eq!(world.get(&stacks, &reader).await.0, 200);
@@ -259,16 +162,8 @@ async fn a_name_leads_to_the_stack_by_a_redirect() {
     let demo = world.cloud.token_for("demo", "demo");
     let stacks = world.stacks_path();
     world.post(&stacks, &demo, cluster("one")).await;
-    let client = reqwest::Client::builder()
-        .redirect(Policy::none())
-        .build()
-        .expect("a client");
-    let response = client
-        .get(world.url(&format!("{stacks}/one")))
-        .header("X-Auth-Token", &demo)
-        .send()
-        .await
-        .expect("an answer");
+    let client = reqwest::Client::builder().redirect(Policy::none()).build().expect("a client");
+    let response = client.get(world.url(&format!("{stacks}/one"))).header("X-Auth-Token", &demo).send().await.expect("an answer");
     assert_eq!(response.status(), 302);
     let location = response.headers()["Location"].to_str().expect("text");
     assert!(location.contains(&format!("{stacks}/one/")), "{location}");
@@ -281,20 +176,11 @@ async fn an_update_keeps_what_is_there_and_makes_what_is_new() {
     let stacks = world.stacks_path();
     let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
     let path = format!("{stacks}/one/{}", text(&made["stack"]["id"]));
-    let names = |body: &Value| -> Vec<String> {
-        body["servers"]
-            .as_array()
-            .expect("servers")
-            .iter()
-            .map(|server| text(&server["id"]))
-            .collect()
-    };
+    let names =
+        |body: &Value| -> Vec<String> { body["servers"].as_array().expect("servers").iter().map(|server| text(&server["id"])).collect() };
     let before = names(&world.get("/compute/v2.1/servers", &demo).await.1);
     let change = json!({"parameters": {"number_of_minions": 4}});
-    let answer = world
-        .send(Method::PATCH, &path, &demo, Some(change))
-        .await
-        .expect("an answer");
+    let answer = world.send(Method::PATCH, &path, &demo, Some(change)).await.expect("an answer");
     assert_eq!(answer.status(), 202);
     world.until_status(&path, &demo, "UPDATE_COMPLETE").await;
     let after = names(&world.get("/compute/v2.1/servers", &demo).await.1);
@@ -303,22 +189,8 @@ async fn an_update_keeps_what_is_there_and_makes_what_is_new() {
 
     world.cloud.hold_stacks(true);
     let change = json!({"parameters": {"number_of_minions": 0}});
-    assert_eq!(
-        world
-            .send(Method::PATCH, &path, &demo, Some(change.clone()))
-            .await
-            .expect("an answer")
-            .status(),
-        202
-    );
-    assert_eq!(
-        world
-            .send(Method::PATCH, &path, &demo, Some(change))
-            .await
-            .expect("an answer")
-            .status(),
-        409
-    );
+    assert_eq!(world.send(Method::PATCH, &path, &demo, Some(change.clone())).await.expect("an answer").status(), 202);
+    assert_eq!(world.send(Method::PATCH, &path, &demo, Some(change)).await.expect("an answer").status(), 409);
 }
 
 #[tokio::test]
@@ -330,44 +202,18 @@ async fn stacks_are_found_by_tag_name_and_status_and_signalled() {
     body["tags"] = json!("magnum,c0ffee");
     world.post(&stacks, &demo, body).await;
     world.post(&stacks, &demo, cluster("two")).await;
-    for (query, count) in [
-        ("tags=c0ffee", 1),
-        ("tags=c0ffee,other", 0),
-        ("name=two", 1),
-        ("status=CREATE_COMPLETE", 2),
-        ("status=FAILED", 0),
-        ("limit=1", 1),
-    ] {
+    for (query, count) in
+        [("tags=c0ffee", 1), ("tags=c0ffee,other", 0), ("name=two", 1), ("status=CREATE_COMPLETE", 2), ("status=FAILED", 0), ("limit=1", 1)]
+    {
         let (_, found) = world.get(&format!("{stacks}?{query}"), &demo).await;
-        assert_eq!(
-            found["stacks"].as_array().map(Vec::len),
-            Some(count),
-            "{query}"
-        );
+        assert_eq!(found["stacks"].as_array().map(Vec::len), Some(count), "{query}");
     }
     // The redirect from a name keeps the query, whatever is in it.
-    let (status, _) = world
-        .get(
-            &format!("{stacks}/one/resources?nested_depth=2&name=a%20b%0A"),
-            &demo,
-        )
-        .await;
+    let (status, _) = world.get(&format!("{stacks}/one/resources?nested_depth=2&name=a%20b%0A"), &demo).await;
     assert_eq!(status, 200);
-    let id = world
-        .cloud
-        .stacks()
-        .into_iter()
-        .find(|stack| stack.name == "one")
-        .expect("the stack")
-        .id;
+    let id = world.cloud.stacks().into_iter().find(|stack| stack.name == "one").expect("the stack").id;
     let signal = format!("{stacks}/one/{id}/resources/network/signal");
-    assert_eq!(
-        world
-            .post(&signal, &demo, json!({"status": "SUCCESS"}))
-            .await
-            .0,
-        200
-    );
+    assert_eq!(world.post(&signal, &demo, json!({"status": "SUCCESS"})).await.0, 200);
     let signal = format!("{stacks}/one/{id}/resources/none/signal");
     assert_eq!(world.post(&signal, &demo, json!({})).await.0, 404);
 }
@@ -379,23 +225,10 @@ async fn a_type_that_the_environment_maps_is_what_it_stands_for() {
     let template = json!({"heat_template_version": "queens", "resources": {
         "network": {"type": "Ours::Net"}, "volume": {"type": "Ours::Volume"},
     }});
-    let registry =
-        "resource_registry: {'Ours::Net': 'OS::Neutron::Net', 'Ours::Volume': 'OS::Heat::None'}";
+    let registry = "resource_registry: {'Ours::Net': 'OS::Neutron::Net', 'Ours::Volume': 'OS::Heat::None'}";
     let body = json!({"stack_name": "one", "template": template, "files": {"e.yaml": registry}, "environment_files": ["e.yaml"]});
     assert_eq!(world.post(&world.stacks_path(), &demo, body).await.0, 201);
     let left = world.cloud.leftovers(None);
-    assert_eq!(
-        left.iter()
-            .filter(|line| line.starts_with("network "))
-            .count(),
-        1,
-        "{left:?}"
-    );
-    assert_eq!(
-        left.iter()
-            .filter(|line| line.starts_with("volume "))
-            .count(),
-        0,
-        "{left:?}"
-    );
+    assert_eq!(left.iter().filter(|line| line.starts_with("network ")).count(), 1, "{left:?}");
+    assert_eq!(left.iter().filter(|line| line.starts_with("volume ")).count(), 0, "{left:?}");
 }

@@ -4,13 +4,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, cluster, text};
 
-async fn trust(
-    world: &World,
-    token: &str,
-    trustor: &str,
-    trustee: &str,
-    more: Value,
-) -> (reqwest::StatusCode, Value) {
+async fn trust(world: &World, token: &str, trustor: &str, trustee: &str, more: Value) -> (reqwest::StatusCode, Value) {
     let mut trust = json!({
         "trustor_user_id": trustor,
         "trustee_user_id": trustee,
@@ -21,13 +15,7 @@ async fn trust(
     for (key, value) in more.as_object().expect("an object") {
         trust[key] = value.clone();
     }
-    world
-        .post(
-            "/identity/v3/OS-TRUST/trusts",
-            token,
-            json!({"trust": trust}),
-        )
-        .await
+    world.post("/identity/v3/OS-TRUST/trusts", token, json!({"trust": trust})).await
 }
 
 async fn user_id(world: &World, token: &str) -> String {
@@ -47,32 +35,13 @@ async fn a_trustee_acts_as_the_trustor_until_the_trust_is_deleted() {
     let (status, token, body) = world.as_trustee(&trustee, "pw", &id).await;
     assert_eq!(status, 201, "{body}");
     assert_eq!(body["token"]["user"]["id"], demo_id.as_str());
-    assert_eq!(
-        body["token"]["OS-TRUST:trust"]["trustee_user"]["id"],
-        trustee.as_str()
-    );
-    assert!(
-        body["token"]["roles"]
-            .as_array()
-            .is_some_and(|roles| roles.iter().any(|role| role["name"] == "reader"))
-    );
+    assert_eq!(body["token"]["OS-TRUST:trust"]["trustee_user"]["id"], trustee.as_str());
+    assert!(body["token"]["roles"].as_array().is_some_and(|roles| roles.iter().any(|role| role["name"] == "reader")));
 
-    let path =
-        format!("/identity/v3/OS-TRUST/trusts?trustee_user_id={trustee}&trustor_user_id={demo_id}");
-    assert_eq!(
-        world.get(&path, &demo).await.1["trusts"]
-            .as_array()
-            .map(Vec::len),
-        Some(1)
-    );
+    let path = format!("/identity/v3/OS-TRUST/trusts?trustee_user_id={trustee}&trustor_user_id={demo_id}");
+    assert_eq!(world.get(&path, &demo).await.1["trusts"].as_array().map(Vec::len), Some(1));
     // The trustee's token acts as the trustor, so it may delete the trust, and dies with it.
-    assert_eq!(
-        world
-            .delete(&format!("/identity/v3/OS-TRUST/trusts/{id}"), &token)
-            .await
-            .0,
-        204
-    );
+    assert_eq!(world.delete(&format!("/identity/v3/OS-TRUST/trusts/{id}"), &token).await.0, 204);
     assert_eq!(world.get("/network/v2.0/networks", &token).await.0, 401);
     assert_eq!(world.as_trustee(&trustee, "pw", &id).await.0, 404);
 }
@@ -84,27 +53,10 @@ async fn nobody_but_the_trustor_makes_or_deletes_a_trust() {
     let demo_id = user_id(&world, &demo).await;
     let other = world.cloud.token_for("member2", "demo");
     let trustee = world.trustee("trustee", "pw").await;
-    assert_eq!(
-        trust(&world, &other, &demo_id, &trustee, json!({})).await.0,
-        403
-    );
-    assert_eq!(
-        trust(
-            &world,
-            &demo,
-            &demo_id,
-            &trustee,
-            json!({"roles": [{"name": "admin"}]})
-        )
-        .await
-        .0,
-        404
-    );
+    assert_eq!(trust(&world, &other, &demo_id, &trustee, json!({})).await.0, 403);
+    assert_eq!(trust(&world, &demo, &demo_id, &trustee, json!({"roles": [{"name": "admin"}]})).await.0, 404);
     let (_, made) = trust(&world, &demo, &demo_id, &trustee, json!({})).await;
-    let path = format!(
-        "/identity/v3/OS-TRUST/trusts/{}",
-        text(&made["trust"]["id"])
-    );
+    let path = format!("/identity/v3/OS-TRUST/trusts/{}", text(&made["trust"]["id"]));
     assert_eq!(world.delete(&path, &other).await.0, 403);
     assert_eq!(world.delete(&path, &demo).await.0, 204);
     assert_eq!(world.delete(&path, &demo).await.0, 404);
@@ -118,17 +70,8 @@ async fn deleting_the_trustee_deletes_its_trusts() {
     let trustee = world.trustee("trustee", "pw").await;
     let (_, made) = trust(&world, &demo, &demo_id, &trustee, json!({})).await;
     let admin = world.domain_admin().await;
-    assert_eq!(
-        world
-            .delete(&format!("/identity/v3/users/{trustee}"), &admin)
-            .await
-            .0,
-        204
-    );
-    let path = format!(
-        "/identity/v3/OS-TRUST/trusts/{}",
-        text(&made["trust"]["id"])
-    );
+    assert_eq!(world.delete(&format!("/identity/v3/users/{trustee}"), &admin).await.0, 204);
+    let path = format!("/identity/v3/OS-TRUST/trusts/{}", text(&made["trust"]["id"]));
     assert_eq!(world.get(&path, &demo).await.0, 404);
     assert_eq!(world.cloud.leftovers(None), Vec::<String>::new());
 }
@@ -140,33 +83,10 @@ async fn heat_takes_a_trust_scoped_token_only_when_the_trust_may_be_handed_on() 
     let demo_id = user_id(&world, &demo).await;
     let trustee = world.trustee("trustee", "pw").await;
     let (_, closed) = trust(&world, &demo, &demo_id, &trustee, json!({})).await;
-    let (_, token, _) = world
-        .as_trustee(&trustee, "pw", &text(&closed["trust"]["id"]))
-        .await;
-    assert_eq!(
-        world
-            .post(&world.stacks_path(), &token, cluster("a"))
-            .await
-            .0,
-        403
-    );
+    let (_, token, _) = world.as_trustee(&trustee, "pw", &text(&closed["trust"]["id"])).await;
+    assert_eq!(world.post(&world.stacks_path(), &token, cluster("a")).await.0, 403);
 
-    let (_, open) = trust(
-        &world,
-        &demo,
-        &demo_id,
-        &trustee,
-        json!({"allow_redelegation": true}),
-    )
-    .await;
-    let (_, token, _) = world
-        .as_trustee(&trustee, "pw", &text(&open["trust"]["id"]))
-        .await;
-    assert_eq!(
-        world
-            .post(&world.stacks_path(), &token, cluster("a"))
-            .await
-            .0,
-        201
-    );
+    let (_, open) = trust(&world, &demo, &demo_id, &trustee, json!({"allow_redelegation": true})).await;
+    let (_, token, _) = world.as_trustee(&trustee, "pw", &text(&open["trust"]["id"])).await;
+    assert_eq!(world.post(&world.stacks_path(), &token, cluster("a")).await.0, 201);
 }

@@ -25,25 +25,11 @@ impl World {
     pub async fn new(stack_duration: Duration) -> Self {
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let options = Options {
-            stack_duration,
-            delete_duration: stack_duration,
-            ..Options::default()
-        };
-        let simulator = Simulator::start(options)
-            .await
-            .expect("a free port on loopback");
+        let options = Options { stack_duration, delete_duration: stack_duration, ..Options::default() };
+        let simulator = Simulator::start(options).await.expect("a free port on loopback");
         let base = simulator.auth_url().replace("/identity/v3", "");
-        let client = Client::builder()
-            .timeout(DEADLINE)
-            .build()
-            .expect("a client");
-        Self {
-            cloud: simulator.cloud(),
-            simulator,
-            client,
-            base,
-        }
+        let client = Client::builder().timeout(DEADLINE).build().expect("a client");
+        Self { cloud: simulator.cloud(), simulator, client, base }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -54,17 +40,8 @@ impl World {
         format!("/orchestration/v1/{}/stacks", self.cloud.project_id("demo"))
     }
 
-    pub async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        token: &str,
-        body: Option<Value>,
-    ) -> reqwest::Result<Response> {
-        let mut request = self
-            .client
-            .request(method, self.url(path))
-            .header("X-Auth-Token", token);
+    pub async fn send(&self, method: Method, path: &str, token: &str, body: Option<Value>) -> reqwest::Result<Response> {
+        let mut request = self.client.request(method, self.url(path)).header("X-Auth-Token", token);
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -72,39 +49,18 @@ impl World {
     }
 
     pub async fn get(&self, path: &str, token: &str) -> (StatusCode, Value) {
-        read(
-            self.send(Method::GET, path, token, None)
-                .await
-                .expect("an answer"),
-        )
-        .await
+        read(self.send(Method::GET, path, token, None).await.expect("an answer")).await
     }
 
     pub async fn post(&self, path: &str, token: &str, body: Value) -> (StatusCode, Value) {
-        read(
-            self.send(Method::POST, path, token, Some(body))
-                .await
-                .expect("an answer"),
-        )
-        .await
+        read(self.send(Method::POST, path, token, Some(body)).await.expect("an answer")).await
     }
 
     pub async fn delete(&self, path: &str, token: &str) -> (StatusCode, Value) {
-        read(
-            self.send(Method::DELETE, path, token, None)
-                .await
-                .expect("an answer"),
-        )
-        .await
+        read(self.send(Method::DELETE, path, token, None).await.expect("an answer")).await
     }
 
-    pub async fn log_in(
-        &self,
-        user: &str,
-        password: &str,
-        domain: &str,
-        scope: Value,
-    ) -> (StatusCode, String, Value) {
+    pub async fn log_in(&self, user: &str, password: &str, domain: &str, scope: Value) -> (StatusCode, String, Value) {
         let user = json!({"name": user, "password": password, "domain": {"name": domain}});
         let identity = json!({"methods": ["password"], "password": {"user": user}});
         self.authenticate(identity, scope).await
@@ -112,34 +68,21 @@ impl World {
 
     pub async fn authenticate(&self, identity: Value, scope: Value) -> (StatusCode, String, Value) {
         let body = json!({"auth": {"identity": identity, "scope": scope}});
-        let response = self
-            .client
-            .post(self.url("/identity/v3/auth/tokens"))
-            .json(&body)
-            .send()
-            .await
-            .expect("an answer");
-        let token = response
-            .headers()
-            .get("X-Subject-Token")
-            .map(|token| token.to_str().expect("text").to_owned());
+        let response = self.client.post(self.url("/identity/v3/auth/tokens")).json(&body).send().await.expect("an answer");
+        let token = response.headers().get("X-Subject-Token").map(|token| token.to_str().expect("text").to_owned());
         let (status, body) = read(response).await;
         (status, token.unwrap_or_default(), body)
     }
 
     pub async fn validate(&self, service: &str, subject: &str) -> (StatusCode, Value) {
         let request = self.client.get(self.url("/identity/v3/auth/tokens"));
-        let request = request
-            .header("X-Auth-Token", service)
-            .header("X-Subject-Token", subject);
+        let request = request.header("X-Auth-Token", service).header("X-Subject-Token", subject);
         read(request.send().await.expect("an answer")).await
     }
 
     pub async fn domain_admin(&self) -> String {
         let scope = json!({"domain": {"name": "magnum"}});
-        let (status, token, _) = self
-            .log_in("magnum_domain_admin", "service", "magnum", scope)
-            .await;
+        let (status, token, _) = self.log_in("magnum_domain_admin", "service", "magnum", scope).await;
         assert_eq!(status, 201);
         token
     }
@@ -153,15 +96,9 @@ impl World {
         text(&body["user"]["id"])
     }
 
-    pub async fn as_trustee(
-        &self,
-        user: &str,
-        password: &str,
-        trust: &str,
-    ) -> (StatusCode, String, Value) {
+    pub async fn as_trustee(&self, user: &str, password: &str, trust: &str) -> (StatusCode, String, Value) {
         let identity = json!({"methods": ["password"], "password": {"user": {"id": user, "password": password}}});
-        self.authenticate(identity, json!({"OS-TRUST:trust": {"id": trust}}))
-            .await
+        self.authenticate(identity, json!({"OS-TRUST:trust": {"id": trust}})).await
     }
 
     /// Waits until a stack has this status.
@@ -172,10 +109,7 @@ impl World {
             if body["stack"]["stack_status"] == wanted {
                 return body["stack"].clone();
             }
-            assert!(
-                start.elapsed() < DEADLINE,
-                "waited for {wanted}, saw {body}"
-            );
+            assert!(start.elapsed() < DEADLINE, "waited for {wanted}, saw {body}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -184,17 +118,11 @@ impl World {
 pub async fn read(response: Response) -> (StatusCode, Value) {
     let status = response.status();
     let bytes = response.bytes().await.expect("a body");
-    (
-        status,
-        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-    )
+    (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
 pub fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .unwrap_or_else(|| panic!("a text, not {value}"))
-        .to_owned()
+    value.as_str().unwrap_or_else(|| panic!("a text, not {value}")).to_owned()
 }
 
 /// A stack as a cluster has it: a network, a load balancer, two groups of nodes.

@@ -75,8 +75,11 @@ async fn make(cx: &Context, work: &Work, target: &Target<'_>) -> Result<Turn, Fa
         })
         .await?;
     let stack_id = driver::make(target, &stack).await?;
-    let change =
-        ClusterChange { stack_id: Some(Some(stack_id.clone())), coe_version: Some(Some(stack.kube_version.clone())), ..ClusterChange::default() };
+    let change = ClusterChange {
+        stack_id: Some(Some(stack_id.clone())),
+        coe_version: Some(Some(stack.kube_version.clone())),
+        ..ClusterChange::default()
+    };
     let groups = NodegroupChange { stack_id: Some(Some(stack_id.clone())), ..NodegroupChange::default() };
     let (change, groups, stack_id) = (&change, &groups, &stack_id);
     cx.store

@@ -10,11 +10,11 @@ use model::time::now;
 
 use super::{Rows, rows, show_progress};
 use crate::context::Context;
+use crate::credentials;
 use crate::driver;
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::worker::{Work, succeed};
-use crate::credentials;
 
 /// The event that counts requests to delete the stack.
 const ASKED: &str = "stack_delete";
@@ -113,4 +113,3 @@ async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure>
     })
     .await
 }
-

@@ -22,13 +22,7 @@ impl Default for SigningRules {
         let texts = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
         Self {
             allow_ca: false,
-            allowed_extensions: texts(&[
-                "keyUsage",
-                "extendedKeyUsage",
-                "subjectAltName",
-                "basicConstraints",
-                "subjectKeyIdentifier",
-            ]),
+            allowed_extensions: texts(&["keyUsage", "extendedKeyUsage", "subjectAltName", "basicConstraints", "subjectKeyIdentifier"]),
             allowed_key_usage: texts(&["Digital Signature", "Key Encipherment", "Non Repudiation"]),
             terms: Terms::default(),
         }
@@ -131,7 +125,7 @@ fn key_usage(found: &Extension, rules: &SigningRules) -> Result<Option<X509Exten
     if let Some(refused) = asked.iter().find(|u| !allowed(u)).filter(|_| found.critical) {
         return Err(CertificateError::NotAllowed(format!("the CSR has the critical key usage {refused}, which is not allowed")));
     }
-    let kept: Vec<&str> = asked.into_iter().filter(|u| allowed(&u)).collect();
+    let kept: Vec<&str> = asked.into_iter().filter(|u| allowed(u)).collect();
     if kept.is_empty() {
         return Ok(None);
     }

@@ -83,14 +83,9 @@ fn forbidden_extensions_are_dropped_or_refused() {
     ] {
         assert!(matches!(sign(&ca, &hard, &rules), Err(CertificateError::NotAllowed(_))));
     }
-    let allowed = SigningRules {
-        allow_ca: true,
-        allowed_key_usage: vec!["Certificate Sign".into()],
-        ..SigningRules::default()
-    };
-    let both = csr(|| {
-        vec![KeyUsage::new().critical().key_cert_sign().build().unwrap(), BasicConstraints::new().critical().ca().build().unwrap()]
-    });
+    let allowed = SigningRules { allow_ca: true, allowed_key_usage: vec!["Certificate Sign".into()], ..SigningRules::default() };
+    let both =
+        csr(|| vec![KeyUsage::new().critical().key_cert_sign().build().unwrap(), BasicConstraints::new().critical().ca().build().unwrap()]);
     assert!(text(&sign(&ca, &both, &allowed).unwrap()).contains("CA:TRUE"));
 }
 

@@ -229,9 +229,7 @@ async fn consume_for_ever(options: AmqpOptions, sender: mpsc::Sender<Ring>) {
 async fn consume(options: &AmqpOptions, channel: &Channel, sender: &mpsc::Sender<Ring>) -> Result<(), String> {
     let started = tokio::time::timeout(SETUP, async {
         channel.basic_qos(options.prefetch, BasicQosOptions::default()).await?;
-        channel
-            .basic_consume(options.queue.as_str().into(), "".into(), BasicConsumeOptions::default(), FieldTable::default())
-            .await
+        channel.basic_consume(options.queue.as_str().into(), "".into(), BasicConsumeOptions::default(), FieldTable::default()).await
     });
     let mut consumer = within("consume", started).await?;
     loop {

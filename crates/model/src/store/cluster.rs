@@ -111,9 +111,35 @@ pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Clu
         let mut query = cluster::table.select(Cluster::as_select()).limit(page.limit).into_boxed();
         query = scoped!(query, scope);
         let sorted = paged!(
-            query, page, &marker, cluster, name, cluster_template_id, api_address, stack_id, project_id, user_id, status, discovery_url,
-            status_reason, create_timeout, coe_version, container_version, keypair, docker_volume_size, labels, master_flavor_id, flavor_id,
-            health_status, health_status_reason, fixed_network, fixed_subnet, floating_ip_enabled, master_lb_enabled, created_at, updated_at
+            query,
+            page,
+            &marker,
+            cluster,
+            name,
+            cluster_template_id,
+            api_address,
+            stack_id,
+            project_id,
+            user_id,
+            status,
+            discovery_url,
+            status_reason,
+            create_timeout,
+            coe_version,
+            container_version,
+            keypair,
+            docker_volume_size,
+            labels,
+            master_flavor_id,
+            flavor_id,
+            health_status,
+            health_status_reason,
+            fixed_network,
+            fixed_subnet,
+            floating_ip_enabled,
+            master_lb_enabled,
+            created_at,
+            updated_at
         );
         match sorted {
             Some(query) => query.load(&mut **c).await?,

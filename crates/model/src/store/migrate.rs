@@ -118,4 +118,3 @@ async fn revision(conn: &mut Conn) -> Result<Option<String>, StoreError> {
     }
     Ok(on_conn!(conn, |c| alembic_version::table.select(alembic_version::version_num).first::<String>(&mut **c).await.optional())?)
 }
-

@@ -180,8 +180,7 @@ pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Resu
 
 /// Wipes the caller's token: what it was kept for is done.
 pub async fn forget_token(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
-    let rows =
-        on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::sealed_token.eq(None::<String>)).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::sealed_token.eq(None::<String>)).execute(&mut **c).await)?;
     if rows == 0 { Err(STALE) } else { Ok(()) }
 }
 
@@ -222,12 +221,10 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
 /// nothing back that somebody else holds by now.
 pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
-        diesel::update(
-            operation::table.filter(operation::uuid.eq(claim.operation.as_str())).filter(operation::owner.eq(&claim.owner)),
-        )
-        .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
-        .execute(&mut **c)
-        .await
+        diesel::update(operation::table.filter(operation::uuid.eq(claim.operation.as_str())).filter(operation::owner.eq(&claim.owner)))
+            .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
+            .execute(&mut **c)
+            .await
     })?;
     Ok(())
 }
@@ -265,4 +262,3 @@ pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -
     }
     Ok(())
 }
-

@@ -3,9 +3,9 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::cluster;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::cluster;
 use crate::id::ProjectId;
 use crate::schema::quotas;
 

@@ -63,9 +63,7 @@ pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Clou
 pub async fn forget(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
         diesel::delete(
-            cloud_resource::table
-                .filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))
-                .filter(cloud_resource::kind.eq(kind.as_str())),
+            cloud_resource::table.filter(cloud_resource::cluster_uuid.eq(cluster.as_str())).filter(cloud_resource::kind.eq(kind.as_str())),
         )
         .execute(&mut **c)
         .await

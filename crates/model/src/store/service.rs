@@ -16,16 +16,14 @@ const LIST_LIMIT: i64 = 10_000;
 pub async fn beat(conn: &mut Conn, host: &str) -> Result<(), StoreError> {
     let at = whole_seconds(now());
     on_conn!(conn, |c| {
-        let rows = diesel::update(
-            magnum_service::table.filter(magnum_service::host.eq(host)).filter(magnum_service::binary.eq(CONDUCTOR)),
-        )
-        .set((
-            magnum_service::report_count.eq(magnum_service::report_count + 1),
-            magnum_service::last_seen_up.eq(Some(at)),
-            magnum_service::updated_at.eq(Some(at)),
-        ))
-        .execute(&mut **c)
-        .await?;
+        let rows = diesel::update(magnum_service::table.filter(magnum_service::host.eq(host)).filter(magnum_service::binary.eq(CONDUCTOR)))
+            .set((
+                magnum_service::report_count.eq(magnum_service::report_count + 1),
+                magnum_service::last_seen_up.eq(Some(at)),
+                magnum_service::updated_at.eq(Some(at)),
+            ))
+            .execute(&mut **c)
+            .await?;
         if rows == 0 {
             diesel::insert_into(magnum_service::table)
                 .values((

@@ -42,10 +42,8 @@ macro_rules! visible {
 /// The template with this uuid, if visible.
 pub async fn find(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Result<Option<ClusterTemplate>, StoreError> {
     Ok(on_conn!(conn, |c| {
-        let query = cluster_template::table
-            .select(ClusterTemplate::as_select())
-            .filter(cluster_template::uuid.eq(id.as_str()))
-            .into_boxed();
+        let query =
+            cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::uuid.eq(id.as_str())).into_boxed();
         visible!(query, visible).first(&mut **c).await.optional()
     })?)
 }
@@ -58,11 +56,8 @@ pub async fn fetch(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Resul
 /// The one visible template with this name.
 pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Result<ClusterTemplate, StoreError> {
     let mut rows: Vec<ClusterTemplate> = on_conn!(conn, |c| {
-        let query = cluster_template::table
-            .select(ClusterTemplate::as_select())
-            .filter(cluster_template::name.eq(name))
-            .limit(2)
-            .into_boxed();
+        let query =
+            cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::name.eq(name)).limit(2).into_boxed();
         visible!(query, visible).load(&mut **c).await
     })?;
     match (rows.pop(), rows.is_empty()) {
@@ -92,19 +87,49 @@ pub async fn list(conn: &mut Conn, visible: &Visible, page: &Page) -> Result<Vec
         let mut query = cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed();
         query = visible!(query, visible);
         let sorted = paged!(
-            query, page, &marker, cluster_template, name, flavor_id, keypair_id, image_id, external_network_id, dns_nameserver,
-            apiserver_port, project_id, user_id, docker_volume_size, fixed_network, master_flavor_id, cluster_distro, coe, http_proxy,
-            https_proxy, no_proxy, registry_enabled, network_driver, labels, tls_disabled, public, server_type, volume_driver,
-            insecure_registry, docker_storage_driver, master_lb_enabled, fixed_subnet, floating_ip_enabled, hidden, tags, driver,
-            created_at, updated_at
+            query,
+            page,
+            &marker,
+            cluster_template,
+            name,
+            flavor_id,
+            keypair_id,
+            image_id,
+            external_network_id,
+            dns_nameserver,
+            apiserver_port,
+            project_id,
+            user_id,
+            docker_volume_size,
+            fixed_network,
+            master_flavor_id,
+            cluster_distro,
+            coe,
+            http_proxy,
+            https_proxy,
+            no_proxy,
+            registry_enabled,
+            network_driver,
+            labels,
+            tls_disabled,
+            public,
+            server_type,
+            volume_driver,
+            insecure_registry,
+            docker_storage_driver,
+            master_lb_enabled,
+            fixed_subnet,
+            floating_ip_enabled,
+            hidden,
+            tags,
+            driver,
+            created_at,
+            updated_at
         );
         match sorted {
             Some(query) => query.load(&mut **c).await?,
             None if page.sort_key == "uuid" => {
-                let query = visible!(
-                    cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed(),
-                    visible
-                );
+                let query = visible!(cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed(), visible);
                 let uuid = cluster_template::uuid;
                 match (page.sort_dir, page.marker.clone()) {
                     (SortDir::Asc, Some(m)) => query.filter(uuid.gt(m)).order(uuid.asc()).load(&mut **c).await?,

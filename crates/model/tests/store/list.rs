@@ -34,7 +34,11 @@ async fn pages_join_without_gap_or_repeat_whatever_the_order(#[case] kind: Kind)
         s.keypair = (name > "b").then(|| "key".into());
         accept(&world.store, &s).await;
     }
-    let other = { let mut s = spec("foreign"); s.project = ProjectId("p2".into()); s };
+    let other = {
+        let mut s = spec("foreign");
+        s.project = ProjectId("p2".into());
+        s
+    };
     accept(&world.store, &other).await;
     assert_eq!(names(&world.store, "id", SortDir::Asc).await, ["delta", "alpha", "beta", "alpha", "gamma"]);
     assert_eq!(names(&world.store, "id", SortDir::Desc).await, ["gamma", "alpha", "beta", "alpha", "delta"]);

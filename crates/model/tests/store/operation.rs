@@ -34,7 +34,10 @@ async fn a_cluster_is_stored_with_its_groups_and_its_operation_or_not_at_all(#[c
     assert_eq!(row.labels.as_deref(), Some(r#"{"kube_tag": "v1.33.1"}"#));
     assert_eq!(row.health_status_reason.as_deref(), Some("{}"));
     let groups = world.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &good.id).await).await.unwrap();
-    assert_eq!(groups.iter().map(|g| (g.name.as_str(), g.node_count())).collect::<Vec<_>>(), [("default-master", 1), ("default-worker", 2)]);
+    assert_eq!(
+        groups.iter().map(|g| (g.name.as_str(), g.node_count())).collect::<Vec<_>>(),
+        [("default-master", 1), ("default-worker", 2)]
+    );
     assert_eq!(groups[0].node_addresses.as_deref(), Some("[]"));
     let due = world.store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), 10).await).await.unwrap();
     assert_eq!(due, [id]);

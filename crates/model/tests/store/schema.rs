@@ -21,7 +21,14 @@ async fn a_fresh_database_gets_upstreams_revision_and_upgrading_again_changes_no
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn several_upgrades_at_once_make_one_schema() {
     let world = World::empty(Kind::MariaDb).await;
-    let tasks: Vec<_> = (0..4).map(|_| tokio::spawn({ let s = world.store.clone(); async move { migrate::upgrade(&s).await } })).collect();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            tokio::spawn({
+                let s = world.store.clone();
+                async move { migrate::upgrade(&s).await }
+            })
+        })
+        .collect();
     let mut made = 0;
     for task in tasks {
         made += task.await.unwrap().unwrap().len();

@@ -62,11 +62,7 @@ pub struct Stack {
     pub name: String,
     #[serde(rename = "stack_status", default, deserialize_with = "or_default")]
     pub status: String,
-    #[serde(
-        rename = "stack_status_reason",
-        default,
-        deserialize_with = "or_default"
-    )]
+    #[serde(rename = "stack_status_reason", default, deserialize_with = "or_default")]
     pub status_reason: String,
     #[serde(default, deserialize_with = "outputs")]
     pub outputs: BTreeMap<String, Value>,
@@ -136,16 +132,8 @@ impl StackResource {
 pub(crate) fn name_and_id(url: &str) -> Option<(String, String)> {
     let base = Url::parse("http://heat.invalid/").ok()?;
     let url = base.join(url).ok()?;
-    let mut segments = url
-        .path_segments()?
-        .skip_while(|segment| *segment != "stacks")
-        .skip(1);
-    let mut next = || {
-        segments
-            .next()
-            .filter(|s| !s.is_empty())
-            .and_then(|s| Some(percent_decode_str(s).decode_utf8().ok()?.into_owned()))
-    };
+    let mut segments = url.path_segments()?.skip_while(|segment| *segment != "stacks").skip(1);
+    let mut next = || segments.next().filter(|s| !s.is_empty()).and_then(|s| Some(percent_decode_str(s).decode_utf8().ok()?.into_owned()));
     Some((next()?, next()?))
 }
 
@@ -158,10 +146,7 @@ fn outputs<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>
         output_value: Value,
     }
     let list = Option::<Vec<Output>>::deserialize(from)?.unwrap_or_default();
-    Ok(list
-        .into_iter()
-        .map(|output| (output.output_key, output.output_value))
-        .collect())
+    Ok(list.into_iter().map(|output| (output.output_key, output.output_value)).collect())
 }
 
 impl fmt::Debug for NewStack {
@@ -225,13 +210,8 @@ mod tests {
         .expect("a stack");
         assert_eq!(stack.outputs["api_address"], json!("10.0.0.1"));
         assert_eq!(stack.outputs["broken"], Value::Null);
-        assert!(
-            stack.creation_time.is_some() && stack.deletion_time.is_none() && stack.tags.is_empty()
-        );
+        assert!(stack.creation_time.is_some() && stack.deletion_time.is_none() && stack.tags.is_empty());
         let text = format!("{stack:?}");
-        assert!(
-            text.contains("trustee_password") && !text.contains("hunter2"),
-            "{text}"
-        );
+        assert!(text.contains("trustee_password") && !text.contains("hunter2"), "{text}");
     }
 }

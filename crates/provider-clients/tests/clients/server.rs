@@ -21,10 +21,7 @@ pub struct Asked {
 
 impl Asked {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     pub fn is(&self, method: &str, target: &str) -> bool {
@@ -47,11 +44,7 @@ pub enum Reply {
 
 impl Reply {
     pub fn json(status: u16, body: Value) -> Self {
-        Self::Answer {
-            status,
-            headers: vec![],
-            body: body.to_string(),
-        }
+        Self::Answer { status, headers: vec![], body: body.to_string() }
     }
 
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -71,9 +64,7 @@ pub struct Server {
 impl Server {
     /// Answers by the function, which is given the server's own address and how often this very request (method and
     /// target) came before.
-    pub async fn start(
-        answer: impl Fn(&str, &Asked, usize) -> Reply + Send + Sync + 'static,
-    ) -> Self {
+    pub async fn start(answer: impl Fn(&str, &Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let asked = Arc::new(Mutex::new(Vec::<Asked>::new()));
@@ -86,10 +77,7 @@ impl Server {
                     tokio::spawn(async move {
                         serve(stream, |request| {
                             let mut log = asked.lock().expect("not poisoned");
-                            let before = log
-                                .iter()
-                                .filter(|it| it.is(&request.method, &request.target))
-                                .count();
+                            let before = log.iter().filter(|it| it.is(&request.method, &request.target)).count();
                             log.push(request.clone());
                             answer(&url, request, before)
                         })
@@ -102,27 +90,16 @@ impl Server {
     }
 
     /// A cloud whose Keystone gives tokens `token-1`, `token-2` … and lists this server for all services; `answer` does the rest.
-    pub async fn cloud(
-        answer: impl Fn(&str, &Asked, usize) -> Reply + Send + Sync + 'static,
-    ) -> Self {
-        Self::start(
-            move |url, asked, before| match asked.is("POST", "/v3/auth/tokens") {
-                true => Reply::json(201, token(url))
-                    .with("X-Subject-Token", format!("token-{}", before + 1)),
-                false => answer(url, asked, before),
-            },
-        )
+    pub async fn cloud(answer: impl Fn(&str, &Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(move |url, asked, before| match asked.is("POST", "/v3/auth/tokens") {
+            true => Reply::json(201, token(url)).with("X-Subject-Token", format!("token-{}", before + 1)),
+            false => answer(url, asked, before),
+        })
         .await
     }
 
     pub fn asked(&self, method: &str, target: &str) -> Vec<Asked> {
-        self.asked
-            .lock()
-            .expect("not poisoned")
-            .iter()
-            .filter(|it| it.is(method, target))
-            .cloned()
-            .collect()
+        self.asked.lock().expect("not poisoned").iter().filter(|it| it.is(method, target)).cloned().collect()
     }
 
     pub fn options(&self) -> CloudOptions {
@@ -130,9 +107,7 @@ impl Server {
     }
 
     pub fn session(&self) -> Session {
-        Cloud::new(self.options())
-            .expect("good options")
-            .session(password())
+        Cloud::new(self.options()).expect("good options").session(password())
     }
 }
 
@@ -143,16 +118,8 @@ impl Drop for Server {
 }
 
 pub fn password() -> Credential {
-    let user = UserRef {
-        name: Some("magnum".into()),
-        domain_id: Some("default".into()),
-        ..UserRef::default()
-    };
-    Credential::Password {
-        user,
-        password: "hunter2-secret".into(),
-        scope: Scope::Unscoped,
-    }
+    let user = UserRef { name: Some("magnum".into()), domain_id: Some("default".into()), ..UserRef::default() };
+    Credential::Password { user, password: "hunter2-secret".into(), scope: Scope::Unscoped }
 }
 
 /// The body of a token with a catalogue.
@@ -187,15 +154,8 @@ async fn serve(mut stream: TcpStream, answer: impl FnOnce(&Asked) -> Reply) {
         Reply::Lose => {}
         // Ends when the client gives up.
         Reply::Hang => drop(stream.read(&mut [0; 1]).await),
-        Reply::Answer {
-            status,
-            headers,
-            body,
-        } => {
-            let mut text = format!(
-                "HTTP/1.1 {status} Status\r\ncontent-length: {}\r\nconnection: close\r\n",
-                body.len()
-            );
+        Reply::Answer { status, headers, body } => {
+            let mut text = format!("HTTP/1.1 {status} Status\r\ncontent-length: {}\r\nconnection: close\r\n", body.len());
             for (name, value) in headers {
                 text.push_str(&format!("{name}: {value}\r\n"));
             }
@@ -221,25 +181,14 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
     let mut lines = head.split("\r\n");
     let mut first = lines.next()?.split(' ');
     let (method, target) = (first.next()?.to_owned(), first.next()?.to_owned());
-    let headers: Vec<(String, String)> = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(k, v)| (k.to_lowercase(), v.trim().to_owned()))
-        .collect();
-    let length = headers
-        .iter()
-        .find(|(k, _)| k == "content-length")
-        .and_then(|(_, v)| v.parse().ok())
-        .unwrap_or(0);
+    let headers: Vec<(String, String)> =
+        lines.filter_map(|line| line.split_once(':')).map(|(k, v)| (k.to_lowercase(), v.trim().to_owned())).collect();
+    let length = headers.iter().find(|(k, _)| k == "content-length").and_then(|(_, v)| v.parse().ok()).unwrap_or(0);
     while bytes.len() < head_end + 4 + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
     let body = serde_json::from_slice(&bytes[head_end + 4..]).unwrap_or(Value::Null);
-    Some(Asked {
-        method,
-        target,
-        headers,
-        body,
-    })
+    Some(Asked { method, target, headers, body })
 }

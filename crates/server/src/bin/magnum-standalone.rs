@@ -59,9 +59,8 @@ fn start(plan: &Plan, data_dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let starter = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (simulator, auth_url) = starter.block_on(standalone::simulated_cloud(plan))?;
     let config = standalone::configuration(&data, &auth_url)?;
-    let code = program::serve_with(NAME, config, 2, async |config, shutdown| {
-        standalone::run(plan, &config, simulator.as_ref(), &shutdown).await
-    });
+    let code =
+        program::serve_with(NAME, config, 2, async |config, shutdown| standalone::run(plan, &config, simulator.as_ref(), &shutdown).await);
     drop(simulator);
     Ok(code)
 }

@@ -95,17 +95,8 @@ impl Credentials {
             self.insecure.or(other.insecure),
             self.timeout.or(other.timeout),
         );
-        let empty = Self {
-            cafile: None,
-            certfile: None,
-            keyfile: None,
-            ..self
-        };
-        let login = if empty.has_login() {
-            empty
-        } else {
-            other.clone()
-        };
+        let empty = Self { cafile: None, certfile: None, keyfile: None, ..self };
+        let login = if empty.has_login() { empty } else { other.clone() };
         Self {
             auth_url: login.auth_url.or_else(|| other.auth_url.clone()),
             cafile: tls.0,

@@ -19,9 +19,7 @@ impl Value for CertManager {
     fn parse(text: &str) -> Result<Self, String> {
         match text.trim() {
             "x509keypair" => Ok(Self::X509Keypair),
-            "barbican" | "local" => {
-                Err("x509keypair: this version stores certificates in the database only".to_owned())
-            }
+            "barbican" | "local" => Err("x509keypair: this version stores certificates in the database only".to_owned()),
             _ => Err("x509keypair".to_owned()),
         }
     }

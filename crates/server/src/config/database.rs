@@ -55,9 +55,7 @@ impl Value for DatabaseUrl {
     const SECRET: bool = true;
 
     fn parse(text: &str) -> Result<Self, String> {
-        let (scheme, rest) = text
-            .split_once("://")
-            .ok_or("a URL of the form mysql+pymysql://user:password@host:port/database")?;
+        let (scheme, rest) = text.split_once("://").ok_or("a URL of the form mysql+pymysql://user:password@host:port/database")?;
         let dialect = scheme.split('+').next().unwrap_or(scheme);
         match dialect {
             "mysql" | "mariadb" => mysql(rest).map(Self::Mysql),
@@ -74,17 +72,13 @@ fn sqlite(rest: &str) -> Result<DatabaseUrl, String> {
         None if rest.is_empty() => "",
         None => return Err("sqlite:///relative/path or sqlite:////absolute/path".to_owned()),
     };
-    Ok(DatabaseUrl::Sqlite {
-        path: if path.is_empty() { ":memory:" } else { path }.to_owned(),
-    })
+    Ok(DatabaseUrl::Sqlite { path: if path.is_empty() { ":memory:" } else { path }.to_owned() })
 }
 
 fn mysql(rest: &str) -> Result<MysqlUrl, String> {
     // SQLAlchemy takes the text up to the first @ as the login; a password may hold / and ?, a user name neither.
     let (login, rest) = match rest.split_once('@') {
-        Some((login, after)) if !login.split(':').next().unwrap_or_default().contains('/') => {
-            (login, after)
-        }
+        Some((login, after)) if !login.split(':').next().unwrap_or_default().contains('/') => (login, after),
         _ => ("", rest),
     };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
@@ -94,18 +88,11 @@ fn mysql(rest: &str) -> Result<MysqlUrl, String> {
         return Err("a URL in whose password @ is written %40".to_owned());
     }
     if database.is_empty() {
-        return Err(
-            "a URL that names the database: mysql+pymysql://user:password@host:port/database"
-                .to_owned(),
-        );
+        return Err("a URL that names the database: mysql+pymysql://user:password@host:port/database".to_owned());
     }
     let (host, port) = host_and_port(address)?;
     let mut url = MysqlUrl {
-        host: if host.is_empty() {
-            "localhost".to_owned()
-        } else {
-            host
-        },
+        host: if host.is_empty() { "localhost".to_owned() } else { host },
         port: port.unwrap_or(3306),
         user: decode(user)?,
         password: decode(password)?.into(),
@@ -137,35 +124,17 @@ mod tests {
     #[test]
     fn mysql_urls_are_taken_apart() {
         for (text, wanted) in [
-            (
-                "mysql://magnum:pw@db/magnum",
-                ("db", 3306, "magnum", "pw", "magnum"),
-            ),
-            (
-                "mysql+pymysql://m:p%40%2F@db:3307/x",
-                ("db", 3307, "m", "p@/", "x"),
-            ),
-            (
-                "mysql+pymysql://m:p/?:#@db/x",
-                ("db", 3306, "m", "p/?:#", "x"),
-            ),
-            (
-                "mariadb+mariadbconnector://m:p@[fd00::1]:3306/x",
-                ("fd00::1", 3306, "m", "p", "x"),
-            ),
+            ("mysql://magnum:pw@db/magnum", ("db", 3306, "magnum", "pw", "magnum")),
+            ("mysql+pymysql://m:p%40%2F@db:3307/x", ("db", 3307, "m", "p@/", "x")),
+            ("mysql+pymysql://m:p/?:#@db/x", ("db", 3306, "m", "p/?:#", "x")),
+            ("mariadb+mariadbconnector://m:p@[fd00::1]:3306/x", ("fd00::1", 3306, "m", "p", "x")),
             ("mysql://m@db/x", ("db", 3306, "m", "", "x")),
             ("mysql:///x", ("localhost", 3306, "", "", "x")),
         ] {
             let DatabaseUrl::Mysql(url) = DatabaseUrl::parse(text).expect(text) else {
                 panic!("{text} is not MySQL");
             };
-            let seen = (
-                &*url.host,
-                url.port,
-                &*url.user,
-                url.password.expose_secret(),
-                &*url.database,
-            );
+            let seen = (&*url.host, url.port, &*url.user, url.password.expose_secret(), &*url.database);
             assert_eq!(seen, wanted, "{text}");
         }
     }
@@ -185,10 +154,7 @@ mod tests {
     fn sqlite_urls_name_a_file() {
         for (text, wanted) in [
             ("sqlite:///magnum.db", "magnum.db"),
-            (
-                "sqlite:////var/lib/magnum.db?timeout=3",
-                "/var/lib/magnum.db",
-            ),
+            ("sqlite:////var/lib/magnum.db?timeout=3", "/var/lib/magnum.db"),
             ("sqlite://", ":memory:"),
             ("sqlite:///:memory:", ":memory:"),
         ] {

@@ -12,17 +12,10 @@ use super::source::Place;
 pub enum ConfigError {
     /// A file or directory cannot be read.
     #[error("read configuration {path}", path = path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A line breaks the rules of the format.
     #[error("{path}:{line}: {rule}", path = path.display())]
-    Syntax {
-        path: PathBuf,
-        line: usize,
-        rule: &'static str,
-    },
+    Syntax { path: PathBuf, line: usize, rule: &'static str },
     /// The text of an option does not fit its type.
     #[error("{option}: must be {rule}{shown}")]
     Value {
@@ -33,17 +26,10 @@ pub enum ConfigError {
     },
     /// A `$name` in the text of an option cannot be replaced.
     #[error("{option}: {reason}")]
-    Substitution {
-        option: Box<OptionAt>,
-        reason: String,
-    },
+    Substitution { option: Box<OptionAt>, reason: String },
     /// An option is needed and absent.
     #[error("[{section}] {key} is not set: {need}")]
-    Missing {
-        section: &'static str,
-        key: &'static str,
-        need: &'static str,
-    },
+    Missing { section: &'static str, key: &'static str, need: &'static str },
 }
 
 /// An option and the place of its text.

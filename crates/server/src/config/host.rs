@@ -34,14 +34,8 @@ mod tests {
 
     #[test]
     fn the_domain_comes_from_the_hosts_file() {
-        let hosts =
-            "127.0.0.1 localhost\n# 10.0.0.1 c.no c\n10.0.0.1 c.example.org c # c.no\n10.0.0.2 d\n";
-        for (name, wanted) in [
-            ("c", "c.example.org"),
-            ("c.other.org", "c.other.org"),
-            ("d", "d"),
-            ("e", "e"),
-        ] {
+        let hosts = "127.0.0.1 localhost\n# 10.0.0.1 c.no c\n10.0.0.1 c.example.org c # c.no\n10.0.0.2 d\n";
+        for (name, wanted) in [("c", "c.example.org"), ("c.other.org", "c.other.org"), ("d", "d"), ("e", "e")] {
             assert_eq!(qualify(name, hosts), wanted);
         }
     }

@@ -20,11 +20,7 @@ pub(super) struct SyntaxError {
 
 /// How oslo.config compares section names: `DEFAULT` exactly, all others in lower case.
 pub(super) fn section_name(name: &str) -> String {
-    if name == "DEFAULT" {
-        name.to_owned()
-    } else {
-        name.to_lowercase()
-    }
+    if name == "DEFAULT" { name.to_owned() } else { name.to_lowercase() }
 }
 
 /// Splits the text into assignments.
@@ -33,12 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, SyntaxError> {
     let mut section: Option<String> = None;
     // Whether the last assignment may still be continued: a blank line, a comment or a section ends it.
     let mut open = false;
-    for (index, line) in text
-        .strip_prefix('\u{feff}')
-        .unwrap_or(text)
-        .lines()
-        .enumerate()
-    {
+    for (index, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let number = index + 1;
         let fail = |rule| SyntaxError { line: number, rule };
         let line = line.trim_end();
@@ -54,9 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, SyntaxError> {
             }
         } else if let Some(rest) = line.strip_prefix('[') {
             open = false;
-            let name = rest
-                .strip_suffix(']')
-                .ok_or_else(|| fail("a section must end with ]"))?;
+            let name = rest.strip_suffix(']').ok_or_else(|| fail("a section must end with ]"))?;
             if name.is_empty() {
                 return Err(fail("a section must have a name"));
             }
@@ -64,22 +53,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, SyntaxError> {
         } else if line.starts_with(['#', ';']) {
             open = false;
         } else {
-            let (key, value) = line
-                .split_once(['=', ':'])
-                .ok_or_else(|| fail("an assignment must contain = or :"))?;
+            let (key, value) = line.split_once(['=', ':']).ok_or_else(|| fail("an assignment must contain = or :"))?;
             let key = key.trim();
             if key.is_empty() {
                 return Err(fail("an assignment must have a key"));
             }
-            let section = section
-                .clone()
-                .ok_or_else(|| fail("an assignment must stand in a section"))?;
-            assignments.push(Assignment {
-                section,
-                key: key.to_owned(),
-                value: unquote(value.trim()).to_owned(),
-                line: number,
-            });
+            let section = section.clone().ok_or_else(|| fail("an assignment must stand in a section"))?;
+            assignments.push(Assignment { section, key: key.to_owned(), value: unquote(value.trim()).to_owned(), line: number });
             open = true;
         }
     }
@@ -89,10 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, SyntaxError> {
 /// Takes one pair of equal quotes away.
 fn unquote(value: &str) -> &str {
     for quote in ['"', '\''] {
-        if let Some(inner) = value
-            .strip_prefix(quote)
-            .and_then(|rest| rest.strip_suffix(quote))
-        {
+        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
             return inner;
         }
     }
@@ -104,11 +81,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(String, String, String)> {
-        parse(text)
-            .expect("valid text")
-            .into_iter()
-            .map(|a| (a.section, a.key, a.value))
-            .collect()
+        parse(text).expect("valid text").into_iter().map(|a| (a.section, a.key, a.value)).collect()
     }
 
     #[test]
@@ -127,21 +100,14 @@ mod tests {
             ("[s]\na=", ("s", "a", "")),
             ("# c\n; d\n\n[s]\r\nA = 1\r\n", ("s", "A", "1")),
         ] {
-            let wanted = (
-                wanted.0.to_owned(),
-                wanted.1.to_owned(),
-                wanted.2.to_owned(),
-            );
+            let wanted = (wanted.0.to_owned(), wanted.1.to_owned(), wanted.2.to_owned());
             assert_eq!(read(text), [wanted], "{text:?}");
         }
     }
 
     #[test]
     fn repeated_keys_are_all_kept_in_order() {
-        let values: Vec<_> = read("[s]\nm=1\n[t]\nx=0\n[s]\nm=2")
-            .into_iter()
-            .map(|(_, _, v)| v)
-            .collect();
+        let values: Vec<_> = read("[s]\nm=1\n[t]\nx=0\n[s]\nm=2").into_iter().map(|(_, _, v)| v).collect();
         assert_eq!(values, ["1", "0", "2"]);
     }
 
@@ -151,24 +117,12 @@ mod tests {
             ("a=1", 1, "an assignment must stand in a section"),
             ("[s]\n[s", 2, "a section must end with ]"),
             ("[]", 1, "a section must have a name"),
-            (
-                "[s]\n x",
-                2,
-                "a continuation line must follow an assignment",
-            ),
-            (
-                "[s]\na=1\n# c\n x",
-                4,
-                "a continuation line must follow an assignment",
-            ),
+            ("[s]\n x", 2, "a continuation line must follow an assignment"),
+            ("[s]\na=1\n# c\n x", 4, "a continuation line must follow an assignment"),
             ("[s]\n\nfoo", 3, "an assignment must contain = or :"),
             ("[s]\n=3", 2, "an assignment must have a key"),
         ] {
-            assert_eq!(
-                parse(text).err(),
-                Some(SyntaxError { line, rule }),
-                "{text:?}"
-            );
+            assert_eq!(parse(text).err(), Some(SyntaxError { line, rule }), "{text:?}");
         }
     }
 }

@@ -25,20 +25,14 @@ const KNOWN: &[(&str, &str)] = &[
     ("bay", "temp_cache_dir"),
     ("cluster_heat", "max_attempts wait_interval"),
     ("docker_registry", "swift_region swift_registry_container"),
-    (
-        "docker",
-        "docker_remote_api_version default_timeout api_insecure ca_file cert_file key_file",
-    ),
+    ("docker", "docker_remote_api_version default_timeout api_insecure ca_file cert_file key_file"),
     ("heat_client", "api_version cert_file key_file"),
     ("glance_client", "api_version cert_file key_file"),
     ("nova_client", "api_version cert_file key_file"),
     ("neutron_client", "cert_file key_file"),
     ("cinder_client", "api_version cert_file key_file"),
     ("octavia_client", "cert_file key_file"),
-    (
-        "keystone_auth",
-        "collect_timing split_loggers trust_id domain_id domain_name",
-    ),
+    ("keystone_auth", "collect_timing split_loggers trust_id domain_id domain_name"),
     (
         "keystone_authtoken",
         "auth_version delay_auth_decision include_service_catalog memcached_servers memcache_* enforce_token_bind \
@@ -55,18 +49,12 @@ const KNOWN: &[(&str, &str)] = &[
          enable_cancel_on_failover rabbit_host rabbit_hosts rabbit_port rabbit_userid rabbit_password \
          rabbit_virtual_host rabbit_use_ssl rpc_*",
     ),
-    (
-        "oslo_messaging_notifications",
-        "driver topics retry transport_url",
-    ),
+    ("oslo_messaging_notifications", "driver topics retry transport_url"),
     ("oslo_messaging_kafka", "*"),
     ("oslo_messaging_amqp", "*"),
     ("oslo_messaging_metrics", "*"),
     ("oslo_policy", "remote_*"),
-    (
-        "oslo_middleware",
-        "secure_proxy_ssl_header http_basic_auth_user_file",
-    ),
+    ("oslo_middleware", "secure_proxy_ssl_header http_basic_auth_user_file"),
     ("oslo_concurrency", "lock_path disable_process_locking"),
     ("oslo_reports", "*"),
     ("oslo_limit", "*"),
@@ -86,14 +74,12 @@ const KNOWN: &[(&str, &str)] = &[
 
 /// Whether upstream knows an option that we do not use.
 pub(super) fn is_known(section: &str, key: &str) -> bool {
-    KNOWN
-        .iter()
-        .filter(|(name, _)| *name == section)
-        .flat_map(|(_, keys)| keys.split_whitespace())
-        .any(|known| match known.strip_suffix('*') {
+    KNOWN.iter().filter(|(name, _)| *name == section).flat_map(|(_, keys)| keys.split_whitespace()).any(|known| {
+        match known.strip_suffix('*') {
             Some(start) => key.starts_with(start),
             None => key == known,
-        })
+        }
+    })
 }
 
 #[cfg(test)]

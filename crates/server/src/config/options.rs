@@ -69,102 +69,35 @@ const ALIASES: &[(&str, &str, &str, &str)] = &[
     ("database", "connection", "DEFAULT", "sql_connection"),
     ("keystone_auth", "username", "keystone_auth", "user_name"),
     ("keystone_auth", "username", "keystone_auth", "user-name"),
-    (
-        "keystone_auth",
-        "project_name",
-        "keystone_auth",
-        "tenant_name",
-    ),
-    (
-        "keystone_auth",
-        "project_name",
-        "keystone_auth",
-        "tenant-name",
-    ),
+    ("keystone_auth", "project_name", "keystone_auth", "tenant_name"),
+    ("keystone_auth", "project_name", "keystone_auth", "tenant-name"),
     ("keystone_auth", "project_id", "keystone_auth", "tenant_id"),
-    (
-        "keystone_authtoken",
-        "username",
-        "keystone_authtoken",
-        "user_name",
-    ),
-    (
-        "keystone_authtoken",
-        "username",
-        "keystone_authtoken",
-        "user-name",
-    ),
-    (
-        "keystone_authtoken",
-        "username",
-        "keystone_authtoken",
-        "admin_user",
-    ),
-    (
-        "keystone_authtoken",
-        "password",
-        "keystone_authtoken",
-        "admin_password",
-    ),
-    (
-        "keystone_authtoken",
-        "project_name",
-        "keystone_authtoken",
-        "tenant_name",
-    ),
-    (
-        "keystone_authtoken",
-        "project_name",
-        "keystone_authtoken",
-        "tenant-name",
-    ),
-    (
-        "keystone_authtoken",
-        "project_name",
-        "keystone_authtoken",
-        "admin_tenant_name",
-    ),
-    (
-        "keystone_authtoken",
-        "project_id",
-        "keystone_authtoken",
-        "tenant_id",
-    ),
-    (
-        "keystone_authtoken",
-        "www_authenticate_uri",
-        "keystone_authtoken",
-        "auth_uri",
-    ),
+    ("keystone_authtoken", "username", "keystone_authtoken", "user_name"),
+    ("keystone_authtoken", "username", "keystone_authtoken", "user-name"),
+    ("keystone_authtoken", "username", "keystone_authtoken", "admin_user"),
+    ("keystone_authtoken", "password", "keystone_authtoken", "admin_password"),
+    ("keystone_authtoken", "project_name", "keystone_authtoken", "tenant_name"),
+    ("keystone_authtoken", "project_name", "keystone_authtoken", "tenant-name"),
+    ("keystone_authtoken", "project_name", "keystone_authtoken", "admin_tenant_name"),
+    ("keystone_authtoken", "project_id", "keystone_authtoken", "tenant_id"),
+    ("keystone_authtoken", "www_authenticate_uri", "keystone_authtoken", "auth_uri"),
 ];
 
 /// Sections that had another name once: every option of them is looked for there too.
-const OLD_SECTIONS: &[(&str, &str)] = &[
-    ("cluster", "bay"),
-    ("cluster_heat", "bay_heat"),
-    ("cluster_template", "baymodel"),
-];
+const OLD_SECTIONS: &[(&str, &str)] = &[("cluster", "bay"), ("cluster_heat", "bay_heat"), ("cluster_template", "baymodel")];
 
 /// Whether the key is one we read, under its own or an old name.
 pub(super) fn is_honoured(section: &str, key: &str) -> bool {
-    let renamed = OLD_SECTIONS
-        .iter()
-        .find(|(_, old)| *old == section)
-        .map(|(new, _)| *new);
+    let renamed = OLD_SECTIONS.iter().find(|(_, old)| *old == section).map(|(new, _)| *new);
     let dashes = section.starts_with("keystone_auth") && key.contains('-');
     declared(section, key).is_some()
-        || ALIASES
-            .iter()
-            .any(|(_, _, old_section, old_key)| *old_section == section && *old_key == key)
+        || ALIASES.iter().any(|(_, _, old_section, old_key)| *old_section == section && *old_key == key)
         || renamed.is_some_and(|section| declared(section, key).is_some())
         || (dashes && declared(section, &key.replace('-', "_")).is_some())
 }
 
 fn declared(section: &str, key: &str) -> Option<&'static OptionInfo> {
-    sections()
-        .iter()
-        .filter(|(name, _, _)| *name == section)
-        .find_map(|(_, _, options)| options.iter().find(|option| option.name == key))
+    sections().iter().filter(|(name, _, _)| *name == section).find_map(|(_, _, options)| options.iter().find(|option| option.name == key))
 }
 
 /// Gives options their values.
@@ -174,36 +107,16 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     /// The value of an option: environment, files, default, in this order.
-    pub(super) fn get<T: Value>(
-        &self,
-        section: &str,
-        option: &OptionInfo,
-    ) -> Result<T, ConfigError> {
+    pub(super) fn get<T: Value>(&self, section: &str, option: &OptionInfo) -> Result<T, ConfigError> {
         let key = option.name;
-        let at = |place| {
-            Box::new(OptionAt {
-                section: section.to_owned(),
-                key: key.to_owned(),
-                place,
-            })
-        };
+        let at = |place| Box::new(OptionAt { section: section.to_owned(), key: key.to_owned(), place });
         let mut found = self.find(section, key, T::MULTI);
-        if T::EMPTY_IS_UNSET
-            && found.as_ref().is_some_and(|found| {
-                found
-                    .texts
-                    .last()
-                    .is_some_and(|text| text.trim().is_empty())
-            })
-        {
+        if T::EMPTY_IS_UNSET && found.as_ref().is_some_and(|found| found.texts.last().is_some_and(|text| text.trim().is_empty())) {
             found = None;
         }
         let found = match (found, option.default) {
             (Some(found), _) => found,
-            (None, Some(default)) => Found {
-                texts: vec![default.to_owned()],
-                place: Place::Default,
-            },
+            (None, Some(default)) => Found { texts: vec![default.to_owned()], place: Place::Default },
             (None, None) => {
                 return T::unset().ok_or_else(|| ConfigError::Value {
                     option: at(Place::Default),
@@ -218,10 +131,7 @@ impl Reader<'_> {
             .iter()
             .map(|text| self.expand(text, section, &mut path))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|reason| ConfigError::Substitution {
-                option: at(found.place.clone()),
-                reason,
-            })?;
+            .map_err(|reason| ConfigError::Substitution { option: at(found.place.clone()), reason })?;
         T::parse_all(&texts).map_err(|rule| ConfigError::Value {
             option: at(found.place),
             rule,
@@ -252,34 +162,19 @@ impl Reader<'_> {
     }
 
     /// Replaces the names in a text that stands in `section`; `path` holds the options being expanded.
-    fn expand(
-        &self,
-        text: &str,
-        section: &str,
-        path: &mut Vec<(String, String)>,
-    ) -> Result<String, String> {
+    fn expand(&self, text: &str, section: &str, path: &mut Vec<(String, String)>) -> Result<String, String> {
         substitute(text, |name| {
-            let (section, key) = self
-                .resolve(section, name)
-                .ok_or_else(|| format!("${name} names no option (write $$ for a dollar sign)"))?;
+            let (section, key) =
+                self.resolve(section, name).ok_or_else(|| format!("${name} names no option (write $$ for a dollar sign)"))?;
             let step = (section.to_owned(), key.to_owned());
             if path.contains(&step) {
-                let names: Vec<_> = path
-                    .iter()
-                    .chain([&step])
-                    .map(|(section, key)| format!("{section}.{key}"))
-                    .collect();
-                return Err(format!(
-                    "options refer to each other in a circle: {}",
-                    names.join(" -> ")
-                ));
+                let names: Vec<_> = path.iter().chain([&step]).map(|(section, key)| format!("{section}.{key}")).collect();
+                return Err(format!("options refer to each other in a circle: {}", names.join(" -> ")));
             }
             let text = self
                 .find(section, key, false)
                 .and_then(|mut found| found.texts.pop())
-                .or_else(|| {
-                    declared(section, key).and_then(|option| option.default.map(str::to_owned))
-                })
+                .or_else(|| declared(section, key).and_then(|option| option.default.map(str::to_owned)))
                 .unwrap_or_default();
             path.push(step);
             let value = self.expand(&text, section, path)?;
@@ -291,16 +186,11 @@ impl Reader<'_> {
     /// The option a name means: `section.option`, or one of the same section, or one of `[DEFAULT]`.
     fn resolve<'n>(&self, section: &'n str, name: &'n str) -> Option<(&'n str, &'n str)> {
         let exists = |section: &str, key: &str| {
-            self.find(section, key, false).is_some()
-                || declared(section, key).is_some()
-                || known::is_known(section, key)
+            self.find(section, key, false).is_some() || declared(section, key).is_some() || known::is_known(section, key)
         };
         if let Some((section, key)) = name.split_once('.') {
             return exists(section, key).then_some((section, key));
         }
-        [section, "DEFAULT"]
-            .into_iter()
-            .find(|section| exists(section, name))
-            .map(|section| (section, name))
+        [section, "DEFAULT"].into_iter().find(|section| exists(section, name)).map(|section| (section, name))
     }
 }

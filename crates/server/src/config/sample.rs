@@ -25,9 +25,7 @@ pub fn sample() -> String {
         for option in *options {
             text.push('\n');
             comment(&mut text, option.help);
-            let value = option
-                .default
-                .map_or_else(|| "<unset>".to_owned(), |value| value.replace('$', "$$"));
+            let value = option.default.map_or_else(|| "<unset>".to_owned(), |value| value.replace('$', "$$"));
             writeln!(text, "#{} = {value}", option.name).expect("writing to a string cannot fail");
         }
     }
@@ -48,26 +46,17 @@ mod tests {
 
     #[test]
     fn the_file_in_deploy_is_the_generated_one() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../deploy/magnum.conf.sample"
-        );
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/magnum.conf.sample");
         if std::env::var_os("UPDATE_SAMPLE").is_some() {
             std::fs::write(path, sample()).expect("write the sample");
         }
         let file = std::fs::read_to_string(path).expect("read the sample");
-        assert!(
-            file == sample(),
-            "deploy/magnum.conf.sample is out of date: run this test with UPDATE_SAMPLE=1"
-        );
+        assert!(file == sample(), "deploy/magnum.conf.sample is out of date: run this test with UPDATE_SAMPLE=1");
     }
 
     #[test]
     fn the_sample_is_parsed_as_it_is_and_with_every_default_written_out() {
-        let file = include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../deploy/magnum.conf.sample"
-        ));
+        let file = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/magnum.conf.sample"));
         let plain = Config::parse_for_test(file).expect("the sample is valid");
         assert_eq!(plain.unknown, []);
 

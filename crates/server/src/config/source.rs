@@ -71,52 +71,32 @@ impl Sources {
     }
 
     /// Takes the variables named `OS_<SECTION>__<OPTION>`; they are stronger than every file.
-    pub(super) fn with_environment(
-        mut self,
-        variables: impl IntoIterator<Item = (String, String)>,
-    ) -> Self {
-        self.environment = variables
-            .into_iter()
-            .filter(|(name, _)| name.starts_with("OS_") && name.contains("__"))
-            .collect();
+    pub(super) fn with_environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.environment = variables.into_iter().filter(|(name, _)| name.starts_with("OS_") && name.contains("__")).collect();
         self
     }
 
     /// Adds the text of a file as the strongest file.
     pub(super) fn add_text(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
-        let assignments = ini::parse(text).map_err(|error| ConfigError::Syntax {
-            path: path.to_owned(),
-            line: error.line,
-            rule: error.rule,
-        })?;
+        let assignments =
+            ini::parse(text).map_err(|error| ConfigError::Syntax { path: path.to_owned(), line: error.line, rule: error.rule })?;
         let mut values: HashMap<_, (Vec<String>, usize)> = HashMap::new();
         for assignment in assignments {
-            let (texts, line) = values
-                .entry((assignment.section, assignment.key))
-                .or_default();
+            let (texts, line) = values.entry((assignment.section, assignment.key)).or_default();
             texts.push(assignment.value);
             *line = assignment.line;
         }
-        self.layers.push(Layer {
-            path: path.to_owned(),
-            values,
-        });
+        self.layers.push(Layer { path: path.to_owned(), values });
         Ok(())
     }
 
     fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         self.add_text(path, &text)
     }
 
     fn add_directory(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let read = |source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        };
+        let read = |source| ConfigError::Read { path: path.to_owned(), source };
         let mut files = std::fs::read_dir(path)
             .map_err(read)?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -124,9 +104,7 @@ impl Sources {
             .map_err(read)?;
         // As a shell's `*.conf`: hidden files are not meant.
         files.retain(|file| {
-            file.file_name()
-                .and_then(|name| name.to_str())
-                .is_some_and(|name| name.ends_with(".conf") && !name.starts_with('.'))
+            file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(".conf") && !name.starts_with('.'))
         });
         files.sort();
         for file in files {
@@ -140,28 +118,17 @@ impl Sources {
         for (section, key) in names {
             let variable = format!("OS_{section}__{key}").to_uppercase();
             if let Some(text) = self.environment.get(&variable) {
-                return Some(Found {
-                    texts: vec![text.clone()],
-                    place: Place::Environment(variable),
-                });
+                return Some(Found { texts: vec![text.clone()], place: Place::Environment(variable) });
             }
         }
         let mut found: Option<Found> = None;
         for layer in self.layers.iter().rev() {
             for (section, key) in names {
-                let Some((texts, line)) = layer
-                    .values
-                    .get(&((*section).to_owned(), (*key).to_owned()))
-                else {
+                let Some((texts, line)) = layer.values.get(&((*section).to_owned(), (*key).to_owned())) else {
                     continue;
                 };
-                let found = found.get_or_insert_with(|| Found {
-                    texts: Vec::new(),
-                    place: Place::File {
-                        path: layer.path.clone(),
-                        line: *line,
-                    },
-                });
+                let found =
+                    found.get_or_insert_with(|| Found { texts: Vec::new(), place: Place::File { path: layer.path.clone(), line: *line } });
                 found.texts.splice(0..0, texts.iter().cloned());
                 if !multi {
                     break;
@@ -211,12 +178,7 @@ fn default_paths(program: &str, home: Option<&Path>, extension: &str) -> Vec<Pat
     let directories = default_directories(home);
     ["magnum", program]
         .iter()
-        .filter_map(|name| {
-            directories
-                .iter()
-                .map(|directory| directory.join(format!("{name}.{extension}")))
-                .find(|path| path.exists())
-        })
+        .filter_map(|name| directories.iter().map(|directory| directory.join(format!("{name}.{extension}"))).find(|path| path.exists()))
         .collect()
 }
 

@@ -4,10 +4,7 @@
 //! Differs in one point: options that refer to each other in a circle are an error that names them, not a crash.
 
 /// Replaces every name in `text` by what `value_of` says.
-pub(super) fn substitute<E>(
-    text: &str,
-    mut value_of: impl FnMut(&str) -> Result<String, E>,
-) -> Result<String, E> {
+pub(super) fn substitute<E>(text: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -42,9 +39,7 @@ fn name(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic()) {
         return None;
     }
-    let end = text
-        .find(|c: char| !(c == '_' || c == '.' || c.is_ascii_alphanumeric()))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c == '_' || c == '.' || c.is_ascii_alphanumeric())).unwrap_or(text.len());
     let (name, after) = text.split_at(end);
     match braced {
         Some(_) => after.strip_prefix('}').map(|after| (name, after)),

@@ -21,18 +21,12 @@ fn error(text: &str) -> String {
 fn an_empty_file_gives_the_defaults_of_upstream() {
     let config = parse("");
     assert_eq!(config.api.host.to_string(), "127.0.0.1");
-    assert_eq!(
-        (config.api.port, config.api.max_limit),
-        (9511, Positive(1000))
-    );
+    assert_eq!((config.api.port, config.api.max_limit), (9511, Positive(1000)));
     assert_eq!(config.service.service_down_time, 180);
     assert_eq!(config.service.graceful_shutdown_timeout, 60);
     assert!(config.service.periodic_enable && !config.service.debug);
     assert!(config.service.host.is_some_and(|host| !host.is_empty()));
-    assert_eq!(
-        config.certificates.cert_manager_type,
-        CertManager::X509Keypair
-    );
+    assert_eq!(config.certificates.cert_manager_type, CertManager::X509Keypair);
     assert_eq!(config.x509.term_of_validity, Positive(1825));
     assert_eq!(config.x509.allowed_key_usage.len(), 3);
     assert_eq!(config.cluster_heat.create_timeout, Positive(60));
@@ -40,19 +34,13 @@ fn an_empty_file_gives_the_defaults_of_upstream() {
     assert_eq!(config.heat_client.endpoint_type, Interface::Public);
     assert_eq!(config.keystone_authtoken.interface, Interface::Internal);
     assert_eq!(config.keystone_authtoken.token_cache_time, 300);
-    assert_eq!(
-        config.oslo_policy.policy_dirs,
-        Repeated(vec!["policy.d".to_owned()])
-    );
+    assert_eq!(config.oslo_policy.policy_dirs, Repeated(vec!["policy.d".to_owned()]));
     assert_eq!(config.operations.lease_seconds, 10);
     assert_eq!(config.operations.max_running, Positive(256));
     assert_eq!(config.service.transport_url.hosts[0].host, "localhost");
     assert_eq!(config.unknown, []);
     assert_eq!(
-        parse("")
-            .database_url()
-            .expect_err("no database")
-            .to_string(),
+        parse("").database_url().expect_err("no database").to_string(),
         "[database] connection is not set: the service keeps everything in a database"
     );
 }
@@ -72,30 +60,17 @@ fn what_kolla_writes_is_read_but_for_the_barbican_certificate_manager() {
     let DatabaseUrl::Mysql(database) = config.database_url().expect("database") else {
         panic!("not MySQL");
     };
-    assert_eq!(
-        (&*database.host, &*database.database),
-        ("192.0.2.1", "magnum")
-    );
-    assert_eq!(
-        (config.database.max_pool_size, config.database.max_retries),
-        (1, -1)
-    );
+    assert_eq!((&*database.host, &*database.database), ("192.0.2.1", "magnum"));
+    assert_eq!((config.database.max_pool_size, config.database.max_retries), (1, -1));
     assert_eq!(config.cinder.default_docker_volume_type, None);
     assert_eq!(config.heat_client.endpoint_type, Interface::Internal);
     assert_eq!(config.heat_client.region_name.as_deref(), Some("RegionOne"));
-    assert_eq!(
-        config.keystone_auth.auth_url.as_deref(),
-        Some("http://192.0.2.1:5000")
-    );
+    assert_eq!(config.keystone_auth.auth_url.as_deref(), Some("http://192.0.2.1:5000"));
     assert_eq!(config.trust.trustee_domain_name.as_deref(), Some("magnum"));
     assert_eq!(config.drivers.disabled_drivers.len(), 4);
     assert!(config.oslo_messaging_rabbit.rabbit_quorum_queue);
     assert!(config.oslo_middleware.enable_proxy_headers_parsing);
-    let unknown: Vec<_> = config
-        .unknown
-        .iter()
-        .filter(|finding| finding.reason == Reason::Unknown)
-        .collect();
+    let unknown: Vec<_> = config.unknown.iter().filter(|finding| finding.reason == Reason::Unknown).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     assert!(!config.unknown.is_empty());
 }
@@ -112,24 +87,15 @@ fn no_secret_is_printed() {
         "[keystone_auth]\nhunter2",
     ] {
         let message = error(text);
-        assert!(
-            !message.contains("hunter2") || message.contains("$hunter2_"),
-            "{message}"
-        );
+        assert!(!message.contains("hunter2") || message.contains("$hunter2_"), "{message}");
     }
 }
 
 #[test]
 fn wrong_values_are_named_with_section_key_place_and_rule() {
     for (text, wanted) in [
-        (
-            "[api]\n\nport = http",
-            "[api] port (magnum.conf:3): must be a whole number from 0 to 65535, not \"http\"",
-        ),
-        (
-            "[api]\nhost = nowhere",
-            "[api] host (magnum.conf:2): must be an IP address, not \"nowhere\"",
-        ),
+        ("[api]\n\nport = http", "[api] port (magnum.conf:3): must be a whole number from 0 to 65535, not \"http\""),
+        ("[api]\nhost = nowhere", "[api] host (magnum.conf:2): must be an IP address, not \"nowhere\""),
         (
             "[certificates]\ncert_manager_type = local",
             "[certificates] cert_manager_type (magnum.conf:2): must be x509keypair: this version stores certificates in \
@@ -139,20 +105,14 @@ fn wrong_values_are_named_with_section_key_place_and_rule() {
             "[heat_client]\nendpoint_type = secret",
             "[heat_client] endpoint_type (magnum.conf:2): must be one of public, internal, admin, not \"secret\"",
         ),
-        (
-            "[api]\nenabled_ssl = yes",
-            "[api] ssl_cert_file is not set: enabled_ssl needs it",
-        ),
+        ("[api]\nenabled_ssl = yes", "[api] ssl_cert_file is not set: enabled_ssl needs it"),
         ("[api\n", "magnum.conf:1: a section must end with ]"),
         (
             "[DEFAULT]\nhost = $log_dir\nlog_dir = ${DEFAULT.host}",
             "[DEFAULT] host (magnum.conf:2): options refer to each other in a circle: DEFAULT.host -> DEFAULT.log_dir -> \
              DEFAULT.host",
         ),
-        (
-            "[api]\nssl_key_file = $nope/x",
-            "[api] ssl_key_file (magnum.conf:2): $nope names no option (write $$ for a dollar sign)",
-        ),
+        ("[api]\nssl_key_file = $nope/x", "[api] ssl_key_file (magnum.conf:2): $nope names no option (write $$ for a dollar sign)"),
     ] {
         assert_eq!(error(text), wanted);
     }
@@ -166,23 +126,15 @@ fn names_are_looked_for_in_their_section_and_in_default() {
          [api]\nssl_key_file = ${ssl_cert_file}.key\nssl_cert_file = a$pybasedir",
     );
     assert_eq!(config.service.log_dir, Some("/data/log".into()));
-    assert_eq!(
-        config.kubernetes.keystone_auth_default_policy,
-        Path::new("/data/9511/policy")
-    );
-    assert_eq!(
-        config.kubernetes.post_install_manifest_url.as_deref(),
-        Some("$x")
-    );
+    assert_eq!(config.kubernetes.keystone_auth_default_policy, Path::new("/data/9511/policy"));
+    assert_eq!(config.kubernetes.post_install_manifest_url.as_deref(), Some("$x"));
     assert_eq!(config.api.ssl_cert_file, Some("a".into()));
     assert_eq!(config.api.ssl_key_file, Some("a.key".into()));
 }
 
 #[test]
 fn an_empty_text_counts_as_unset_where_there_is_something_to_unset() {
-    let config = parse(
-        "[api]\nworkers =\nport = \n[cinder]\ndefault_boot_volume_type =\n[drivers]\ndisabled_drivers =",
-    );
+    let config = parse("[api]\nworkers =\nport = \n[cinder]\ndefault_boot_volume_type =\n[drivers]\ndisabled_drivers =");
     assert_eq!((config.api.workers, config.api.port), (None, 9511));
     assert_eq!(config.cinder.default_boot_volume_type, None);
     assert!(config.drivers.disabled_drivers.is_empty());
@@ -197,14 +149,8 @@ fn old_names_count_but_the_new_one_is_stronger() {
     assert_eq!(config.cluster.nodes_affinity_policy, "old");
     assert_eq!(config.service.log_dir, Some("/new".into()));
     assert_eq!(config.keystone_auth.username.as_deref(), Some("magnum"));
-    assert_eq!(
-        config.keystone_auth.user_domain_name.as_deref(),
-        Some("Default")
-    );
-    assert_eq!(
-        config.keystone_auth.project_name.as_deref(),
-        Some("service")
-    );
+    assert_eq!(config.keystone_auth.user_domain_name.as_deref(), Some("Default"));
+    assert_eq!(config.keystone_auth.project_name.as_deref(), Some("service"));
     assert_eq!(config.unknown, []);
 }
 
@@ -224,23 +170,15 @@ fn a_missing_login_is_taken_from_the_token_section_as_a_whole() {
     assert_eq!(own.auth_url.as_deref(), Some("http://k"));
     assert_eq!(own.cafile, Some("/own".into()));
 
-    let elsewhere = parse(
-        "[keystone_auth]\nauth_section = Mine\n[mine]\nusername = c\npassword = r\nusernam = x",
-    );
+    let elsewhere = parse("[keystone_auth]\nauth_section = Mine\n[mine]\nusername = c\npassword = r\nusernam = x");
     assert_eq!(elsewhere.keystone_auth.username.as_deref(), Some("c"));
     assert_eq!(elsewhere.unknown.len(), 1, "{:?}", elsewhere.unknown);
 }
 
 #[test]
 fn keys_without_effect_are_collected_with_their_place() {
-    let config = parse(
-        "[api]\napi_paste_config = x\nprot = 1\n[nova_client]\napi_version = 2\n[ap]\nport = 1",
-    );
-    let seen: Vec<_> = config
-        .unknown
-        .iter()
-        .map(|f| (&*f.section, &*f.key, f.place.to_string(), f.reason))
-        .collect();
+    let config = parse("[api]\napi_paste_config = x\nprot = 1\n[nova_client]\napi_version = 2\n[ap]\nport = 1");
+    let seen: Vec<_> = config.unknown.iter().map(|f| (&*f.section, &*f.key, f.place.to_string(), f.reason)).collect();
     let at = |line: u32| format!("magnum.conf:{line}");
     assert_eq!(
         seen,
@@ -262,60 +200,33 @@ fn later_files_and_directories_and_the_environment_win() {
         fs::write(&path, text).expect("file");
         path
     };
-    let first = write(
-        "a.conf",
-        "[api]\nport = 1\nmax_limit = 1\n[oslo_policy]\npolicy_dirs = 1\npolicy_dirs = 2",
-    );
-    let second = write(
-        "b.conf",
-        "[api]\nport = 2\nworkers = 2\n[oslo_policy]\npolicy_dirs = 3",
-    );
+    let first = write("a.conf", "[api]\nport = 1\nmax_limit = 1\n[oslo_policy]\npolicy_dirs = 1\npolicy_dirs = 2");
+    let second = write("b.conf", "[api]\nport = 2\nworkers = 2\n[oslo_policy]\npolicy_dirs = 3");
     write("d/2.conf", "[api]\nport = 4\n");
     write("d/1.conf", "[api]\nport = 3\nworkers = 3");
     write("d/x.conf.orig", "[api]\nport = 5");
     write("d/.hidden.conf", "[api]\nport = 6");
     write("d/policy.yaml", "");
-    let cli = Cli {
-        config_file: vec![first, second],
-        config_dir: vec![directory.path().join("d")],
-    };
+    let cli = Cli { config_file: vec![first, second], config_dir: vec![directory.path().join("d")] };
     let load = |variables: &[(&str, &str)]| {
-        let variables = variables
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Config::load_from(&cli, "magnum-none", None, variables)
     };
     let config = load(&[]).expect("config");
-    assert_eq!(
-        (config.api.port, config.api.workers),
-        (4, Some(Positive(3)))
-    );
+    assert_eq!((config.api.port, config.api.workers), (4, Some(Positive(3))));
     assert_eq!(config.api.max_limit, Positive(1));
     assert_eq!(config.oslo_policy.policy_dirs.0, ["1", "2", "3"]);
-    assert_eq!(
-        config.find_file(Path::new("policy.yaml")),
-        Some(directory.path().join("d/policy.yaml"))
-    );
+    assert_eq!(config.find_file(Path::new("policy.yaml")), Some(directory.path().join("d/policy.yaml")));
     assert_eq!(config.find_file(Path::new("absent.yaml")), None);
 
-    let config = load(&[
-        ("OS_API__PORT", "7"),
-        ("OS_DEFAULT__HOST", "h"),
-        ("OS_OSLO_MESSAGING_RABBIT__SSL", "on"),
-        ("OS_AUTH_URL", "x"),
-    ])
-    .expect("config");
+    let config = load(&[("OS_API__PORT", "7"), ("OS_DEFAULT__HOST", "h"), ("OS_OSLO_MESSAGING_RABBIT__SSL", "on"), ("OS_AUTH_URL", "x")])
+        .expect("config");
     assert_eq!(config.api.port, 7);
     assert_eq!(config.service.host.as_deref(), Some("h"));
     assert!(config.oslo_messaging_rabbit.ssl);
 
-    let message = load(&[("OS_API__PORT", "x")])
-        .expect_err("wrong value")
-        .to_string();
-    assert!(
-        message.starts_with("[api] port (environment variable OS_API__PORT): must be"),
-        "{message}"
-    );
+    let message = load(&[("OS_API__PORT", "x")]).expect_err("wrong value").to_string();
+    assert!(message.starts_with("[api] port (environment variable OS_API__PORT): must be"), "{message}");
 }
 
 #[test]
@@ -330,29 +241,17 @@ fn without_a_command_line_the_usual_places_are_searched() {
     write("magnum.conf", "[api]\nport = 2\n");
     write("magnum-api.conf", "[api]\nport = 3\n");
     write("magnum.conf.d/x.conf", "[api]\nworkers = 4\n");
-    let load =
-        |cli: &Cli| Config::load_from(cli, "magnum-api", Some(home.path()), []).expect("config");
+    let load = |cli: &Cli| Config::load_from(cli, "magnum-api", Some(home.path()), []).expect("config");
     let config = load(&Cli::default());
-    assert_eq!(
-        (config.api.port, config.api.max_limit, config.api.workers),
-        (3, Positive(1), Some(Positive(4)))
-    );
+    assert_eq!((config.api.port, config.api.max_limit, config.api.workers), (3, Positive(1), Some(Positive(4))));
 
-    let named = load(&Cli {
-        config_file: vec!["~/magnum.conf".into()],
-        config_dir: vec![],
-    });
+    let named = load(&Cli { config_file: vec!["~/magnum.conf".into()], config_dir: vec![] });
     assert_eq!((named.api.port, named.api.workers), (2, Some(Positive(4))));
 }
 
 #[test]
 fn a_file_that_is_not_there_is_an_error() {
-    let cli = Cli {
-        config_file: vec!["/nonexistent/magnum.conf".into()],
-        config_dir: vec![],
-    };
-    let message = Config::load_from(&cli, "magnum-none", None, [])
-        .expect_err("no file")
-        .to_string();
+    let cli = Cli { config_file: vec!["/nonexistent/magnum.conf".into()], config_dir: vec![] };
+    let message = Config::load_from(&cli, "magnum-none", None, []).expect_err("no file").to_string();
     assert_eq!(message, "read configuration /nonexistent/magnum.conf");
 }

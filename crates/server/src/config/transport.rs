@@ -34,20 +34,14 @@ impl Value for TransportUrl {
     const SECRET: bool = true;
 
     fn parse(text: &str) -> Result<Self, String> {
-        let (scheme, rest) = text
-            .split_once("://")
-            .ok_or("a URL of the form rabbit://user:password@host:port//virtual_host")?;
+        let (scheme, rest) = text.split_once("://").ok_or("a URL of the form rabbit://user:password@host:port//virtual_host")?;
         if !matches!(scheme, "rabbit" | "amqp" | "amqps") {
             return Err("a rabbit:// URL: no other transport is supported".to_owned());
         }
         let rest = rest.split('#').next().unwrap_or_default();
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let hosts = hosts
-            .split(',')
-            .filter(|host| !host.is_empty())
-            .map(host)
-            .collect::<Result<Vec<_>, _>>()?;
+        let hosts = hosts.split(',').filter(|host| !host.is_empty()).map(host).collect::<Result<Vec<_>, _>>()?;
         let ssl = url::form_urlencoded::parse(query.as_bytes())
             .find(|(key, _)| key == "ssl")
             .map(|(_, value)| bool::parse(&value))
@@ -55,16 +49,8 @@ impl Value for TransportUrl {
             .map_err(|rule| format!("a URL whose parameter ssl is {rule}"))?;
         let virtual_host = decode(path)?;
         Ok(Self {
-            hosts: if hosts.is_empty() {
-                vec![host("localhost")?]
-            } else {
-                hosts
-            },
-            virtual_host: if virtual_host.is_empty() {
-                "/".to_owned()
-            } else {
-                virtual_host
-            },
+            hosts: if hosts.is_empty() { vec![host("localhost")?] } else { hosts },
+            virtual_host: if virtual_host.is_empty() { "/".to_owned() } else { virtual_host },
             ssl: ssl.or((scheme == "amqps").then_some(true)),
         })
     }
@@ -86,20 +72,13 @@ fn host(text: &str) -> Result<TransportHost, String> {
     if host.is_empty() {
         return Err("a URL whose hosts have names".to_owned());
     }
-    Ok(TransportHost {
-        host,
-        port: port.unwrap_or(DEFAULT_PORT),
-        user,
-        password: password.into(),
-    })
+    Ok(TransportHost { host, port: port.unwrap_or(DEFAULT_PORT), user, password: password.into() })
 }
 
 /// Splits `host:port`, `[::1]:port` and a bare IPv6 address.
 pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest
-            .split_once(']')
-            .ok_or("a URL whose IPv6 addresses end with ]")?;
+        let (host, rest) = rest.split_once(']').ok_or("a URL whose IPv6 addresses end with ]")?;
         (host, rest.strip_prefix(':').unwrap_or(rest))
     } else if text.matches(':').count() > 1 {
         (text, "")
@@ -135,49 +114,25 @@ mod tests {
     #[test]
     fn urls_are_read_as_oslo_messaging_reads_them() {
         let cases: &[(&str, &[Host<'_>], &str, Option<bool>)] = &[
-            (
-                "rabbit://",
-                &[("localhost", 5672, "guest", "guest")],
-                "/",
-                None,
-            ),
+            ("rabbit://", &[("localhost", 5672, "guest", "guest")], "/", None),
             ("rabbit://h/v", &[("h", 5672, "guest", "guest")], "v", None),
             ("rabbit://u:p@h", &[("h", 5672, "u", "p")], "/", None),
             ("rabbit://u:p@h:5673/", &[("h", 5673, "u", "p")], "/", None),
             ("rabbit://u:p@h:5673//", &[("h", 5673, "u", "p")], "/", None),
-            (
-                "rabbit://u:p@h//mag",
-                &[("h", 5672, "u", "p")],
-                "/mag",
-                None,
-            ),
-            (
-                "rabbit://u:p@h/a%2Fb",
-                &[("h", 5672, "u", "p")],
-                "a/b",
-                None,
-            ),
+            ("rabbit://u:p@h//mag", &[("h", 5672, "u", "p")], "/mag", None),
+            ("rabbit://u:p@h/a%2Fb", &[("h", 5672, "u", "p")], "a/b", None),
             (
                 "rabbit://u:p%40%2F@[::1]:5673,u2:p:2@h2/%2F?ssl=1&x=2",
                 &[("::1", 5673, "u", "p@/"), ("h2", 5672, "u2", "p:2")],
                 "/",
                 Some(true),
             ),
-            (
-                "rabbit://u:p@@h/?ssl=no",
-                &[("h", 5672, "u", "p@")],
-                "/",
-                Some(false),
-            ),
+            ("rabbit://u:p@@h/?ssl=no", &[("h", 5672, "u", "p@")], "/", Some(false)),
             ("amqps://u@h/", &[("h", 5672, "u", "")], "/", Some(true)),
         ];
         for (text, hosts, virtual_host, ssl) in cases {
             let url = TransportUrl::parse(text).expect(text);
-            let seen: Vec<Host<'_>> = url
-                .hosts
-                .iter()
-                .map(|h| (&*h.host, h.port, &*h.user, h.password.expose_secret()))
-                .collect();
+            let seen: Vec<Host<'_>> = url.hosts.iter().map(|h| (&*h.host, h.port, &*h.user, h.password.expose_secret())).collect();
             assert_eq!(&seen, hosts, "{text}");
             assert_eq!(url.virtual_host, *virtual_host, "{text}");
             assert_eq!(url.ssl, *ssl, "{text}");

@@ -76,11 +76,7 @@ impl Value for bool {
 
 impl Value for IpAddr {
     fn parse(text: &str) -> Result<Self, String> {
-        text.trim()
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .parse()
-            .map_err(|_| "an IP address".to_owned())
+        text.trim().trim_start_matches('[').trim_end_matches(']').parse().map_err(|_| "an IP address".to_owned())
     }
 }
 
@@ -101,11 +97,7 @@ impl Value for f64 {
     const EMPTY_IS_UNSET: bool = true;
 
     fn parse(text: &str) -> Result<Self, String> {
-        text.trim()
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
-            .ok_or_else(|| "a number".to_owned())
+        text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| "a number".to_owned())
     }
 }
 
@@ -117,11 +109,7 @@ impl Value for Positive {
     const EMPTY_IS_UNSET: bool = true;
 
     fn parse(text: &str) -> Result<Self, String> {
-        u32::parse(text)
-            .ok()
-            .filter(|number| *number > 0)
-            .map(Positive)
-            .ok_or_else(|| format!("a whole number from 1 to {}", u32::MAX))
+        u32::parse(text).ok().filter(|number| *number > 0).map(Positive).ok_or_else(|| format!("a whole number from 1 to {}", u32::MAX))
     }
 }
 
@@ -205,27 +193,15 @@ mod tests {
 
     #[test]
     fn lists_are_split_at_commas_and_trimmed() {
-        for (text, wanted) in [
-            ("", vec![]),
-            (" , ", vec![]),
-            ("a", vec!["a"]),
-            ("a, b ,,c,", vec!["a", "b", "", "c"]),
-        ] {
-            assert_eq!(
-                Vec::<String>::parse(text).expect("list"),
-                wanted,
-                "{text:?}"
-            );
+        for (text, wanted) in [("", vec![]), (" , ", vec![]), ("a", vec!["a"]), ("a, b ,,c,", vec!["a", "b", "", "c"])] {
+            assert_eq!(Vec::<String>::parse(text).expect("list"), wanted, "{text:?}");
         }
     }
 
     #[test]
     fn numbers_outside_their_range_are_refused() {
         assert_eq!(u16::parse(" 9511 "), Ok(9511));
-        assert_eq!(
-            u16::parse("65536"),
-            Err("a whole number from 0 to 65535".to_owned())
-        );
+        assert_eq!(u16::parse("65536"), Err("a whole number from 0 to 65535".to_owned()));
         assert_eq!(i64::parse("-1"), Ok(-1));
         assert!(Positive::parse("0").is_err());
         assert!(f64::parse("inf").is_err());

@@ -13,9 +13,7 @@ pub(super) struct Fields {
 
 impl Fields {
     pub fn get(&self, name: &str) -> Option<&serde_json::Value> {
-        self.pairs
-            .iter()
-            .find_map(|(key, value)| (*key == name).then_some(value))
+        self.pairs.iter().find_map(|(key, value)| (*key == name).then_some(value))
     }
 
     fn set(&mut self, field: &Field, value: serde_json::Value) {

@@ -63,24 +63,18 @@ where
             }
         }
         // Events of the log crate carry their target as a field.
-        let logged_target = fields
-            .get("log.target")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let logged_target = fields.get("log.target").and_then(Value::as_str).map(str::to_owned);
         fields.pairs.retain(|(key, _)| !key.starts_with("log."));
         let line = Line {
             time: &now(),
             process: std::process::id(),
             level: *event.metadata().level(),
-            target: logged_target
-                .as_deref()
-                .unwrap_or(event.metadata().target()),
+            target: logged_target.as_deref().unwrap_or(event.metadata().target()),
             caller: &caller,
             message: &fields.message,
             fields: &fields.pairs,
         };
-        self.output
-            .write(if self.json { line.json() } else { line.text() });
+        self.output.write(if self.json { line.json() } else { line.text() });
     }
 }
 
@@ -124,7 +118,5 @@ fn take_caller(fields: &mut Fields, caller: &mut Caller) {
 
 /// Fields that HTTP middleware hangs on its spans and that would double every line.
 fn is_noise(key: &str) -> bool {
-    ["http.", "otel.", "exception."]
-        .iter()
-        .any(|start| key.starts_with(start))
+    ["http.", "otel.", "exception."].iter().any(|start| key.starts_with(start))
 }

@@ -29,13 +29,7 @@ pub(super) struct Line<'a> {
 impl Line<'_> {
     /// As oslo.log's default formats, the fields after the message.
     pub fn text(&self) -> String {
-        let mut line = format!(
-            "{} {} {} {} [",
-            self.time,
-            self.process,
-            level_name(self.level),
-            self.target
-        );
+        let mut line = format!("{} {} {} {} [", self.time, self.process, level_name(self.level), self.target);
         let caller = self.caller;
         if caller.request_id.is_some() {
             // A value that is missing is None for the first, a dash for the others, as in oslo.log.
@@ -68,11 +62,7 @@ impl Line<'_> {
     /// As oslo.log's JSON formatter, the keys that have a meaning here.
     pub fn json(&self) -> String {
         let caller = self.caller;
-        let extra: serde_json::Map<_, _> = self
-            .fields
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), value.clone()))
-            .collect();
+        let extra: serde_json::Map<_, _> = self.fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         let mut line = json!({
             "asctime": self.time,
             "process": self.process,
@@ -107,24 +97,12 @@ fn level_name(level: Level) -> &'static str {
 fn word(value: Option<&str>, missing: &str) -> String {
     match value {
         None | Some("") => missing.to_owned(),
-        Some(value) => value
-            .chars()
-            .map(|c| {
-                if c.is_whitespace() || c.is_control() || c == ']' {
-                    '_'
-                } else {
-                    c
-                }
-            })
-            .collect(),
+        Some(value) => value.chars().map(|c| if c.is_whitespace() || c.is_control() || c == ']' { '_' } else { c }).collect(),
     }
 }
 
 fn needs_quotes(text: &str) -> bool {
-    text.is_empty()
-        || text
-            .chars()
-            .any(|c| c.is_whitespace() || c.is_control() || matches!(c, '"' | '='))
+    text.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '"' | '='))
 }
 
 fn escape_into(line: &mut String, text: &str) {
@@ -141,55 +119,23 @@ fn escape_into(line: &mut String, text: &str) {
 mod tests {
     use super::*;
 
-    fn line<'a>(
-        level: Level,
-        caller: &'a Caller,
-        message: &'a str,
-        fields: &'a [(&'static str, Value)],
-    ) -> Line<'a> {
-        Line {
-            time: "2026-01-02 03:04:05.678",
-            process: 42,
-            level,
-            target: "api::cluster",
-            caller,
-            message,
-            fields,
-        }
+    fn line<'a>(level: Level, caller: &'a Caller, message: &'a str, fields: &'a [(&'static str, Value)]) -> Line<'a> {
+        Line { time: "2026-01-02 03:04:05.678", process: 42, level, target: "api::cluster", caller, message, fields }
     }
 
     #[test]
     fn lines_have_the_form_of_oslo_log() {
         let nobody = Caller::default();
-        let somebody = Caller {
-            global_request_id: None,
-            request_id: Some("req-1".into()),
-            user: Some("u".into()),
-            project: Some("p".into()),
-        };
-        let unknown = Caller {
-            global_request_id: Some("req-0".into()),
-            request_id: Some("req-1 x]".into()),
-            ..Caller::default()
-        };
+        let somebody =
+            Caller { global_request_id: None, request_id: Some("req-1".into()), user: Some("u".into()), project: Some("p".into()) };
+        let unknown = Caller { global_request_id: Some("req-0".into()), request_id: Some("req-1 x]".into()), ..Caller::default() };
         for (level, caller, start) in [
             (Level::INFO, &nobody, "INFO api::cluster [-]"),
-            (
-                Level::WARN,
-                &somebody,
-                "WARNING api::cluster [None req-1 u p - - - -]",
-            ),
-            (
-                Level::ERROR,
-                &unknown,
-                "ERROR api::cluster [req-0 req-1_x_ - - - - - -]",
-            ),
+            (Level::WARN, &somebody, "WARNING api::cluster [None req-1 u p - - - -]"),
+            (Level::ERROR, &unknown, "ERROR api::cluster [req-0 req-1_x_ - - - - - -]"),
             (Level::DEBUG, &nobody, "DEBUG api::cluster [-]"),
         ] {
-            assert_eq!(
-                line(level, caller, "Made it", &[]).text(),
-                format!("2026-01-02 03:04:05.678 42 {start} Made it\n")
-            );
+            assert_eq!(line(level, caller, "Made it", &[]).text(), format!("2026-01-02 03:04:05.678 42 {start} Made it\n"));
         }
     }
 
@@ -211,10 +157,7 @@ mod tests {
 
     #[test]
     fn json_lines_carry_the_same() {
-        let caller = Caller {
-            request_id: Some("req-1".into()),
-            ..Caller::default()
-        };
+        let caller = Caller { request_id: Some("req-1".into()), ..Caller::default() };
         let fields = [("attempt", 3.into())];
         let text = line(Level::WARN, &caller, "one\ntwo", &fields).json();
         assert_eq!(text.lines().count(), 1);

@@ -37,30 +37,15 @@ fn logged(json: bool, run: impl FnOnce()) -> Vec<String> {
     let subscriber = Registry::default().with(OsloLayer::new(writer.handle(), json));
     with_default(subscriber, run);
     drop(writer);
-    memory
-        .text()
-        .lines()
-        .map(|line| {
-            if json {
-                line.to_owned()
-            } else {
-                line.splitn(4, ' ').nth(3).expect("text").to_owned()
-            }
-        })
-        .collect()
+    memory.text().lines().map(|line| if json { line.to_owned() } else { line.splitn(4, ' ').nth(3).expect("text").to_owned() }).collect()
 }
 
 #[test]
 fn events_carry_the_caller_and_the_fields_of_their_spans() {
     let lines = logged(false, || {
         tracing::info!("Outside");
-        let request = tracing::info_span!(
-            "request",
-            request.id = "req-1",
-            user.id = tracing::field::Empty,
-            project.id = "p",
-            http.method = "GET"
-        );
+        let request =
+            tracing::info_span!("request", request.id = "req-1", user.id = tracing::field::Empty, project.id = "p", http.method = "GET");
         let _request = request.enter();
         request.record("user.id", "u");
         let operation = tracing::info_span!("operation", operation.id = %"op", attempt = 1);
@@ -82,10 +67,7 @@ fn events_carry_the_caller_and_the_fields_of_their_spans() {
 fn json_is_one_object_for_each_line() {
     let lines = logged(true, || tracing::info!(count = 3, "Hello"));
     let value: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
-    assert_eq!(
-        (&value["message"], &value["extra"]["count"]),
-        (&"Hello".into(), &3.into())
-    );
+    assert_eq!((&value["message"], &value["extra"]["count"]), (&"Hello".into(), &3.into()));
 }
 
 #[test]
@@ -103,11 +85,7 @@ fn the_file_is_appended_to_and_complete_when_the_writer_is_dropped() {
     assert!(text.starts_with("before\nline 0\n") && text.ends_with("line 999\n"));
     handle.write("last\n".to_owned());
     drop(writer);
-    assert!(
-        std::fs::read_to_string(&path)
-            .expect("read")
-            .ends_with("last\n")
-    );
+    assert!(std::fs::read_to_string(&path).expect("read").ends_with("last\n"));
 }
 
 /// Says when a write has begun and holds it until it is told to go on.
@@ -134,11 +112,7 @@ impl Write for Gate {
 fn a_stuck_sink_holds_nobody_up_and_lost_lines_are_counted() {
     let memory = Memory::default();
     let ((begun, has_begun), (open_gate, open)) = (channel(), channel());
-    let gate = Gate {
-        begun,
-        open,
-        to: memory.clone(),
-    };
+    let gate = Gate { begun, open, to: memory.clone() };
     let writer = Writer::start(vec![Sink::of(gate)], 2).expect("writer");
     let handle = writer.handle();
     handle.write("first\n".to_owned());
@@ -150,10 +124,7 @@ fn a_stuck_sink_holds_nobody_up_and_lost_lines_are_counted() {
     writer.flush();
     let text = memory.text();
     assert!(text.starts_with("first\n0\n1\n"), "{text}");
-    assert!(
-        text.contains(" WARNING ") && text.trim_end().ends_with("count=3"),
-        "{text}"
-    );
+    assert!(text.contains(" WARNING ") && text.trim_end().ends_with("count=3"), "{text}");
 }
 
 #[test]
@@ -161,14 +132,8 @@ fn the_log_file_is_named_after_the_program_unless_it_has_a_name() {
     for (text, wanted) in [
         ("", None),
         ("log_dir = /var/log", Some("/var/log/magnum-api.log")),
-        (
-            "log_dir = /var/log\nlog_file = x.log",
-            Some("/var/log/x.log"),
-        ),
-        (
-            "log_dir = /var/log\nlog_file = /tmp/x.log",
-            Some("/tmp/x.log"),
-        ),
+        ("log_dir = /var/log\nlog_file = x.log", Some("/var/log/x.log")),
+        ("log_dir = /var/log\nlog_file = /tmp/x.log", Some("/tmp/x.log")),
         ("log_file = x.log", Some("x.log")),
     ] {
         let config = Config::parse_for_test(&format!("[DEFAULT]\n{text}\n")).expect("config");
@@ -179,46 +144,25 @@ fn the_log_file_is_named_after_the_program_unless_it_has_a_name() {
 
 #[test]
 fn the_level_is_info_or_debug_unless_the_environment_says_otherwise() {
-    for (wanted, debug, shown) in [
-        (None, false, "info"),
-        (Some(""), false, "info"),
-        (Some("warn"), true, "warn"),
-    ] {
+    for (wanted, debug, shown) in [(None, false, "info"), (Some(""), false, "info"), (Some("warn"), true, "warn")] {
         assert_eq!(filter(wanted, debug).expect("filter").to_string(), shown);
     }
-    assert!(
-        filter(None, true)
-            .expect("filter")
-            .to_string()
-            .contains("debug")
-    );
+    assert!(filter(None, true).expect("filter").to_string().contains("debug"));
     assert!(filter(Some("a=b=c"), false).is_err());
 }
 
 #[test]
 fn a_started_program_logs_to_its_file_until_the_guard_is_dropped() {
     let directory = tempfile::tempdir().expect("directory");
-    let text = format!(
-        "[DEFAULT]\nlog_dir = {}\nuse_stderr = no\n",
-        directory.path().display()
-    );
+    let text = format!("[DEFAULT]\nlog_dir = {}\nuse_stderr = no\n", directory.path().display());
     let service = Config::parse_for_test(&text).expect("config").service;
     let guard = init(&service, "magnum-test").expect("logging starts");
     tracing::warn!(answer = 42, "Logged by the whole process");
     drop(guard);
     let text = std::fs::read_to_string(directory.path().join("magnum-test.log")).expect("read");
-    let line = text
-        .lines()
-        .find(|line| line.contains("whole process"))
-        .expect("the line");
+    let line = text.lines().find(|line| line.contains("whole process")).expect("the line");
     let (time, rest) = line.split_at(23);
-    assert!(
-        chrono::NaiveDateTime::parse_from_str(time, "%Y-%m-%d %H:%M:%S%.3f").is_ok(),
-        "{line}"
-    );
-    let wanted = format!(
-        " {} WARNING server::telemetry::tests [-] Logged by the whole process answer=42",
-        std::process::id()
-    );
+    assert!(chrono::NaiveDateTime::parse_from_str(time, "%Y-%m-%d %H:%M:%S%.3f").is_ok(), "{line}");
+    let wanted = format!(" {} WARNING server::telemetry::tests [-] Logged by the whole process answer=42", std::process::id());
     assert_eq!(rest, wanted);
 }

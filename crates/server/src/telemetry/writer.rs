@@ -69,12 +69,8 @@ impl Writer {
         let (queue, messages) = sync_channel(queue_lines);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
-        std::thread::Builder::new()
-            .name("log-writer".to_owned())
-            .spawn(move || run(&messages, sinks, &counted))?;
-        Ok(Self {
-            handle: Handle { queue, lost },
-        })
+        std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || run(&messages, sinks, &counted))?;
+        Ok(Self { handle: Handle { queue, lost } })
     }
 
     /// The end that takes lines.
@@ -131,11 +127,7 @@ fn run(messages: &Receiver<Message>, mut sinks: Vec<Sink>, lost: &AtomicU64) {
                 Message::Flush(done) => flushed.push(done),
                 Message::Stop => stop = true,
             }
-            next = if batch.len() < BATCH_BYTES {
-                messages.try_recv().ok()
-            } else {
-                None
-            };
+            next = if batch.len() < BATCH_BYTES { messages.try_recv().ok() } else { None };
         }
         let dropped = lost.swap(0, Ordering::Relaxed);
         if dropped > 0 {

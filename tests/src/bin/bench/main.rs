@@ -78,24 +78,15 @@ async fn measure(time: Duration) -> Result<bool> {
     let settings = Settings {
         database: database.connection(),
         // Nobody listens: the API accepts without a broker, and no conductor works beside the measurement.
-        transport: env::var("MAGNUM_TEST_AMQP_URL")
-            .unwrap_or_else(|_| "rabbit://guest:guest@127.0.0.1:1/".to_owned()),
+        transport: env::var("MAGNUM_TEST_AMQP_URL").unwrap_or_else(|_| "rabbit://guest:guest@127.0.0.1:1/".to_owned()),
         topic: format!("bench-{}", uuid::Uuid::new_v4().simple()),
         auth_url: simulator.auth_url(),
     };
     let conf = folder.path().join("magnum.conf");
     let text = config::shared(&settings) + "[quotas]\nmax_clusters_per_project = 100000000\n";
     fs::write(&conf, text).context("write magnum.conf")?;
-    let upgrade = Command::new(binaries::program("magnum-db-manage")?)
-        .arg("--config-file")
-        .arg(&conf)
-        .arg("upgrade")
-        .output()?;
-    ensure!(
-        upgrade.status.success(),
-        "magnum-db-manage: {}",
-        String::from_utf8_lossy(&upgrade.stderr)
-    );
+    let upgrade = Command::new(binaries::program("magnum-db-manage")?).arg("--config-file").arg(&conf).arg("upgrade").output()?;
+    ensure!(upgrade.status.success(), "magnum-db-manage: {}", String::from_utf8_lossy(&upgrade.stderr));
 
     let port = free_port()?;
     let own = folder.path().join("api.conf");
@@ -138,16 +129,8 @@ async fn start(address: &str, folder: &Path, first_answers: &mut Vec<Duration>) 
     let mut process = Process::start("api", &mut command, folder)?;
     let mut connection = Http::new(address, &request("GET", "/", None, None), 200);
     while connection.act().await.is_err() {
-        ensure!(
-            process.ended().is_none(),
-            "magnum-api ended while starting:\n{}",
-            process.tail()
-        );
-        ensure!(
-            begin.elapsed() < Duration::from_secs(30),
-            "magnum-api does not answer:\n{}",
-            process.tail()
-        );
+        ensure!(process.ended().is_none(), "magnum-api ended while starting:\n{}", process.tail());
+        ensure!(begin.elapsed() < Duration::from_secs(30), "magnum-api does not answer:\n{}", process.tail());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     first_answers.push(begin.elapsed());
@@ -171,26 +154,10 @@ impl Bench {
         let body = client::cluster("posted", template).to_string();
         let plan: [(&str, Request<'_>, u16); 5] = [
             ("GET /", request("GET", "/", None, None), 200),
-            (
-                "GET /v1/clusters (20)",
-                request("GET", "/v1/clusters", Some(&self.few_token), None),
-                200,
-            ),
-            (
-                "GET /v1/clusters (1000)",
-                request("GET", "/v1/clusters", Some(&self.many_token), None),
-                200,
-            ),
-            (
-                "GET /v1/clusters/{id}",
-                request("GET", &one, Some(&self.few_token), None),
-                200,
-            ),
-            (
-                "POST /v1/clusters",
-                request("POST", "/v1/clusters", Some(&self.few_token), Some(&body)),
-                202,
-            ),
+            ("GET /v1/clusters (20)", request("GET", "/v1/clusters", Some(&self.few_token), None), 200),
+            ("GET /v1/clusters (1000)", request("GET", "/v1/clusters", Some(&self.many_token), None), 200),
+            ("GET /v1/clusters/{id}", request("GET", &one, Some(&self.few_token), None), 200),
+            ("POST /v1/clusters", request("POST", "/v1/clusters", Some(&self.few_token), Some(&body)), 202),
         ];
         let mut cells = Vec::new();
         for (what, request, wanted) in &plan {
@@ -198,19 +165,12 @@ impl Bench {
                 if *what == "GET /v1/clusters (20)" {
                     cells.push(self.bare(connections).await?);
                 }
-                let load = (0..connections)
-                    .map(|_| Http::new(&self.address, request, *wanted))
-                    .collect();
+                let load = (0..connections).map(|_| Http::new(&self.address, request, *wanted)).collect();
                 let before = Account::of(self.pid)?;
                 let outcome = load::run(load, self.time).await?;
                 let used = Account::of(self.pid)?.cpu.saturating_sub(before.cpu);
                 let count = u32::try_from(outcome.count().max(1))?;
-                cells.push(Cell {
-                    what,
-                    connections,
-                    outcome,
-                    cpu: Some(used / count),
-                });
+                cells.push(Cell { what, connections, outcome, cpu: Some(used / count) });
             }
         }
         Ok(cells)
@@ -220,18 +180,10 @@ impl Bench {
     async fn bare(&self, connections: usize) -> Result<Cell> {
         let mut load = Vec::new();
         for _ in 0..connections {
-            load.push(Bare {
-                conn: self.database.open().await?,
-                project: self.few_project.clone(),
-            });
+            load.push(Bare { conn: self.database.open().await?, project: self.few_project.clone() });
         }
         let outcome = load::run(load, self.time).await?;
-        Ok(Cell {
-            what: "bare SQL, 20 rows",
-            connections,
-            outcome,
-            cpu: None,
-        })
+        Ok(Cell { what: "bare SQL, 20 rows", connections, outcome, cpu: None })
     }
 }
 
@@ -250,16 +202,6 @@ impl Connection for Bare {
     }
 }
 
-fn request<'a>(
-    method: &'a str,
-    path: &'a str,
-    token: Option<&'a str>,
-    body: Option<&'a str>,
-) -> Request<'a> {
-    Request {
-        method,
-        path,
-        token,
-        body,
-    }
+fn request<'a>(method: &'a str, path: &'a str, token: Option<&'a str>, body: Option<&'a str>) -> Request<'a> {
+    Request { method, path, token, body }
 }
