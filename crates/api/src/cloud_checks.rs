@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use provider_clients::{CloudError, Flavor, Image, Network, Session, Subnet};
+use provider_clients::{CloudError, ErrorKind, Flavor, Image, Network, Session, Subnet};
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -90,9 +90,16 @@ fn failed(error: CloudError) -> ApiError {
     if error.is_unauthorized() {
         return ApiError::Unauthenticated;
     }
-    ApiError::Cloud {
-        text: format!("{} could not be asked while the request was checked ({error}). Try again.", error.service()),
-        detail: error.to_string(),
+    let service = error.service();
+    match error.kind() {
+        _ if error.status() == Some(403) => ApiError::Forbidden(format!("{service} refused the request's checks ({error}).")),
+        // A name that no service could have (empty, or dots).
+        ErrorKind::Invalid => ApiError::Invalid(format!("{service} has nothing of this name ({error}).")),
+        _ => {
+            let advice = if error.retry_may_help() { " Try again." } else { "" };
+            let text = format!("{service} could not be asked while the request was checked ({error}).{advice}");
+            ApiError::Cloud { text, detail: error.to_string() }
+        }
     }
 }
 

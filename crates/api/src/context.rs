@@ -103,7 +103,11 @@ impl Context {
 
     /// Refuses a body on routes that take none; an empty JSON object is tolerated.
     pub fn refuse_body(&self) -> Result<(), ApiError> {
-        let is_json = self.body.content_type.as_deref().is_some_and(|t| t.starts_with("application/json"));
+        let is_json = self
+            .body
+            .content_type
+            .as_deref()
+            .is_some_and(|t| t.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
         if self.body.bytes.is_empty() || !is_json {
             return Ok(());
         }

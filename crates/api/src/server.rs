@@ -186,8 +186,7 @@ async fn handle(
         query: query(request)?,
         body: RawBody { content_type: header(request, "content-type").map(str::to_owned), bytes: body(payload).await? },
     };
-    let path = percent_decode(request.path())?;
-    routes::dispatch(cx, method, &path).await.map(Good::Answer)
+    routes::dispatch(cx, method, request.path()).await.map(Good::Answer)
 }
 
 async fn identify(request: &HttpRequest, shared: &Shared) -> Result<Caller, ApiError> {
@@ -217,15 +216,6 @@ fn query(request: &HttpRequest) -> Result<Vec<(String, String)>, ApiError> {
     web::Query::<Vec<(String, String)>>::from_query(request.query_string())
         .map(web::Query::into_inner)
         .map_err(|e| ApiError::Invalid(format!("The query cannot be read: {e}")))
-}
-
-fn percent_decode(path: &str) -> Result<String, ApiError> {
-    let query = format!("p={}", path.replace('+', "%2B"));
-    web::Query::<Vec<(String, String)>>::from_query(&query)
-        .ok()
-        .and_then(|q| q.into_inner().pop())
-        .map(|(_, text)| text)
-        .ok_or_else(|| ApiError::Invalid("The path is not UTF-8.".into()))
 }
 
 async fn body(mut payload: web::Payload) -> Result<web::Bytes, ApiError> {

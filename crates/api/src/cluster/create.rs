@@ -124,7 +124,14 @@ impl Asked {
                 return Err(ApiError::Invalid("Invalid input for field/attribute cluster_template_id. Mandatory field missing.".into()));
             }
         };
-        for key in ["uuid", "status", "status_reason", "health_status", "discovery_url"] {
+        for key in ["keypair", "flavor_id", "master_flavor_id", "fixed_network", "fixed_subnet"] {
+            body.text(key, 1, 255)?;
+        }
+        for key in ["floating_ip_enabled", "master_lb_enabled"] {
+            body.boolean(key)?;
+        }
+        body.text("discovery_url", 0, 255)?;
+        for key in ["uuid", "status", "status_reason", "health_status"] {
             body.text(key, 0, 65_535)?;
         }
         for key in ["faults", "labels_added", "labels_overridden", "labels_skipped", "health_status_reason"] {

@@ -13,7 +13,7 @@ use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
-use crate::view::schema::{self, Body, is_uuid_like};
+use crate::view::schema::{self, Body, is_uuid_like, plain_uuid};
 use crate::view::template::{FIELDS, READ_ONLY, TemplateView, assign, empty};
 
 /// Makes a template.
@@ -33,6 +33,13 @@ pub async fn create(cx: &Context) -> Result<Answer, ApiError> {
     if row.is_public() || row.is_hidden() {
         cx.allow_own(Act::TemplatePublish)?;
     }
+    // Explicit null of a flavor says "none", which needs a boot volume; leaving the key out says "the cluster will name one".
+    let size = boot_volume_size(cx, &row.labels())?;
+    for key in ["flavor_id", "master_flavor_id"] {
+        if body.is_null(key) && size <= 0 {
+            return Err(schema::invalid(key, &Value::Null, "It must name a flavor unless the label boot_volume_size is above 0"));
+        }
+    }
     check_root_disks(cx, &row, &found)?;
     let row = store(cx, &row).await?;
     let location = format!("{}/v1/clustertemplates/{}", cx.base, row.uuid);
@@ -46,7 +53,8 @@ fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
     body.only(&known, READ_ONLY)?;
     let uuid = match body.given("uuid") {
         None => TemplateId::generate().as_str().to_owned(),
-        Some(Value::String(text)) if is_uuid_like(text) => text.clone(),
+        // Whatever the spelling: the column holds the plain one only.
+        Some(Value::String(text)) if is_uuid_like(text) => plain_uuid(text),
         Some(other) => return Err(schema::invalid("uuid", other, "It must be a uuid")),
     };
     let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A template needs a project-scoped token.".into()))?;
@@ -58,13 +66,6 @@ fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
     }
     body.needed("image_id", 255)?;
     body.needed("coe", 255)?;
-    // Explicit null of a flavor says "none", which needs a boot volume; leaving the key out says "the cluster will name one".
-    let size = boot_volume_size(cx, &row.labels())?;
-    for key in ["flavor_id", "master_flavor_id"] {
-        if body.is_null(key) && size <= 0 {
-            return Err(schema::invalid(key, &Value::Null, "It must name a flavor unless the label boot_volume_size is above 0"));
-        }
-    }
     if body.is_null("server_type") {
         return Err(schema::invalid("server_type", &Value::Null, "It must be vm or bm"));
     }

@@ -1,6 +1,6 @@
 //! `PATCH /v1/clustertemplates/{uuid or name}`: rules T-20 to T-26.
 
-use model::store::{Conn, template};
+use model::store::{Conn, StoreError, template};
 use model::template::ClusterTemplate;
 use serde_json::Value;
 
@@ -31,8 +31,9 @@ const MANDATORY: &[&str] = &[
 pub async fn update(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
     cx.refuse_query(&[])?;
     let changes = patch::parse(cx.body.content_type.as_deref(), &cx.body.bytes, MANDATORY)?;
-    let visible = super::visible(cx, cx.wide_scope(Act::TemplateUpdateEverywhere)?);
-    let visible = &visible;
+    // An admin must pass the policy for all projects, and still sees only what he could use: his own, and the public ones.
+    cx.wide_scope(Act::TemplateUpdateEverywhere)?;
+    let visible = &super::usable(cx);
     let (seen, in_use) = cx
         .shared
         .store
@@ -65,8 +66,18 @@ pub async fn update(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
         check_root_disks(cx, &row, &found)?;
     }
     row.updated_at = Some(model::time::whole_seconds(model::time::now()));
-    let (seen, row) = (&seen, &row);
-    cx.shared.store.write(async |conn: &mut Conn| template::replace(conn, seen, row).await).await?;
+    let (seen, row, changed) = (&seen, &row, &changed);
+    cx.shared
+        .store
+        .write(async |conn: &mut Conn| {
+            template::replace(conn, seen, row).await?;
+            // A cluster may have been made from it while the cloud was asked.
+            if !allowed_in_use(changed, row) && template::is_in_use(conn, &row.template_id()).await? {
+                return Err(StoreError::InUse { what: "cluster template", key: row.uuid.clone() });
+            }
+            Ok(())
+        })
+        .await?;
     Answer::ok(&TemplateView { row, base: &cx.base })
 }
 

@@ -11,6 +11,9 @@ use crate::error::ApiError;
 /// Labels at most in one request; far more than any cluster has.
 const MAX_LABELS: usize = 1000;
 
+/// Bytes of a map at most: what upstream's TEXT columns hold.
+const MAX_STORED: usize = 65_535;
+
 /// A JSON object that came as a body.
 #[derive(Debug)]
 pub struct Body {
@@ -160,14 +163,29 @@ pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
         }
         labels.0.insert(name.clone(), text_of);
     }
+    let size = labels.column().len();
+    if size > MAX_STORED {
+        return Err(ApiError::Invalid(format!(
+            "Invalid input for field/attribute {key}. It takes {size} bytes where {MAX_STORED} can be stored"
+        )));
+    }
     Ok(labels)
 }
 
 /// Whether oslo takes the text for a uuid (hyphens, braces, case and the urn prefix do not matter).
 pub fn is_uuid_like(text: &str) -> bool {
-    let bare: String = text.to_ascii_lowercase().replace("urn:", "").replace("uuid:", "");
-    let bare = bare.trim_matches(|c| c == '{' || c == '}').replace('-', "");
+    let bare = bare_uuid(text);
     bare.len() == 32 && bare.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// A uuid in the spelling that is stored: lower case with hyphens. Text that is no uuid stays as it is.
+pub fn plain_uuid(text: &str) -> String {
+    uuid::Uuid::try_parse(&bare_uuid(text)).map_or_else(|_| text.to_owned(), |uuid| uuid.to_string())
+}
+
+fn bare_uuid(text: &str) -> String {
+    let lower = text.to_ascii_lowercase().replace("urn:", "").replace("uuid:", "");
+    lower.trim_matches(|c| c == '{' || c == '}').replace('-', "")
 }
 
 #[cfg(test)]
@@ -194,6 +212,24 @@ mod tests {
         assert!(labels("labels", &json!([1])).is_err());
         assert_eq!(labels("labels", &json!({"a": true, "b": 5})).expect("valid").column(), r#"{"a": "True", "b": "5"}"#);
         assert!(text("name", &json!("\u{1f600}"), 1, 10).is_err());
+        let large: Map<String, Value> = (0..5).map(|n| (n.to_string(), json!("x".repeat(15_000)))).collect();
+        assert!(labels("labels", &Value::Object(large)).is_err_and(|e| e.to_string().contains("can be stored")));
+    }
+
+    #[test]
+    fn uuids_are_known_in_every_spelling_and_stored_in_one() {
+        const PLAIN: &str = "f4a42e6f-27e2-4e13-8939-b72792da7568";
+        for text in [
+            PLAIN,
+            "F4A42E6F27E24E138939B72792DA7568",
+            "{f4a42e6f-27e2-4e13-8939-b72792da7568}",
+            "urn:uuid:f4a42e6f-27e2-4e13-8939-b72792da7568",
+        ] {
+            assert!(is_uuid_like(text), "{text}");
+            assert_eq!(plain_uuid(text), PLAIN);
+        }
+        assert!(!is_uuid_like("f4a42e6f-27e2-4e13-8939-b72792da756"));
+        assert!(!is_uuid_like("detail"));
     }
 
     #[test]
