@@ -3,12 +3,14 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 
+use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
 use model::nodegroup::Nodegroup;
 use model::operation::Progress;
 use model::resource::ResourceKind;
 use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, operation, resource, template};
 use model::template::ClusterTemplate;
+use model::time::{from_millis, now};
 
 use crate::context::Context;
 use crate::outcome::Failure;
@@ -23,6 +25,15 @@ pub(crate) struct Rows {
     pub template: Option<ClusterTemplate>,
     /// Whether a stack was made, or may have been: its id is known, or the intention to make it is recorded.
     pub may_have_stack: bool,
+    /// When a stack was last asked for without a clear answer: it may still appear.
+    pub unclear_since: Option<DateTime<Utc>>,
+}
+
+impl Rows {
+    /// Whether "there is no stack" can be believed yet.
+    pub fn is_settled(&self, cx: &Context) -> bool {
+        self.unclear_since.is_none_or(|at| (now() - at).to_std().unwrap_or_default() >= cx.settings.timing.settle)
+    }
 }
 
 /// Reads the rows; none when the cluster is gone.
@@ -34,9 +45,10 @@ pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Option<Rows>, Stor
             let groups = nodegroup::of_cluster(conn, &id).await?;
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
             let template = template::by_ids(conn, &[&reference]).await?.pop();
-            let recorded = resource::of_cluster(conn, &id).await?.iter().any(|r| r.kind == ResourceKind::Stack.as_str());
-            let may_have_stack = recorded || cluster.stack_id.is_some();
-            Ok(Some(Rows { cluster, groups, template, may_have_stack }))
+            let recorded = resource::of_cluster(conn, &id).await?.into_iter().find(|r| r.kind == ResourceKind::Stack.as_str());
+            let may_have_stack = recorded.is_some() || cluster.stack_id.is_some();
+            let unclear_since = recorded.filter(|r| r.resource_id.is_none()).map(|r| from_millis(r.updated_ms));
+            Ok(Some(Rows { cluster, groups, template, may_have_stack, unclear_since }))
         })
         .await
 }

@@ -26,6 +26,8 @@ pub struct Timing {
     /// The shortest and the longest pause between two looks at a stack.
     pub poll_min: Duration,
     pub poll_max: Duration,
+    /// How long something whose making got no clear answer may still appear; nothing is taken for absent before that.
+    pub settle: Duration,
     /// How often the service row says that this host is alive.
     pub service_beat: Duration,
     /// How long a stop waits for the step at work before it is abandoned (it can be repeated).
@@ -40,6 +42,7 @@ impl Default for Timing {
             scan: Duration::from_secs(2),
             poll_min: Duration::from_secs(1),
             poll_max: Duration::from_secs(10),
+            settle: Duration::from_secs(30),
             service_beat: Duration::from_secs(60),
             grace: Duration::from_secs(20),
         }

@@ -72,9 +72,16 @@ pub(crate) fn prepare(settings: &Settings, target: &Target<'_>, material: &Mater
     }
 }
 
+/// Why a stack was not made, or may have been.
+pub(crate) struct NotMade {
+    pub failure: Failure,
+    /// The request may have been carried out all the same.
+    pub is_unclear: bool,
+}
+
 /// Makes the stack and returns its id.
-pub(crate) async fn make(target: &Target<'_>, stack: &Stack) -> Result<String, Failure> {
-    match target.driver()? {
+pub(crate) async fn make(target: &Target<'_>, stack: &Stack) -> Result<String, NotMade> {
+    match target.driver().map_err(|failure| NotMade { failure, is_unclear: false })? {
         DriverName::K8sFedoraCoreosV1 => heat::make(target.session, stack).await,
     }
 }

@@ -32,7 +32,10 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str) -> Resul
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
-            clusters::record(conn, cluster, change).await
+            match clusters::record(conn, cluster, change).await {
+                Err(StoreError::Stale { .. }) => Ok(()),
+                other => other,
+            }
         })
         .await
 }
@@ -49,7 +52,11 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
             let Some(status) = status else { return Ok(()) };
             let text = Some(reason.to_owned());
             nodegroup::record_all(conn, cluster, &NodegroupChange::status(status, text.clone())).await?;
-            clusters::record(conn, cluster, &ClusterChange::status(status, text)).await
+            match clusters::record(conn, cluster, &ClusterChange::status(status, text)).await {
+                // Somebody removed the row behind our back: the operation must end all the same.
+                Err(StoreError::Stale { .. }) => Ok(()),
+                other => other,
+            }
         })
         .await
 }

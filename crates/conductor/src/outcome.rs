@@ -38,8 +38,13 @@ impl Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Stale { .. } => Self::Stale,
+            StoreError::Stale { what: "operation" } => Self::Stale,
             StoreError::Unavailable(_) | StoreError::Busy(_) => Self::Retry { reason: "the database".into() },
+            // Another row has moved on, or the database is in the middle of a fail-over: look again; the deadline bounds it.
+            StoreError::Stale { .. } | StoreError::Database(_) => {
+                tracing::warn!(%error, "the store failed");
+                Self::Retry { reason: "the database".into() }
+            }
             other => {
                 tracing::error!(error = %other, "the store failed in a way that repeating will not mend");
                 Self::fail(OutcomeCode::Internal, "a fault of the cluster service; its operator finds the cause in the log")

@@ -30,12 +30,12 @@ pub(crate) async fn run(cx: Arc<Context>) {
 }
 
 async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
-    let limit = i64::try_from(cx.permits.available_permits()).unwrap_or(BATCH).min(BATCH);
-    if limit == 0 {
+    if cx.permits.available_permits() == 0 {
         return Ok(());
     }
     let at = millis(now());
-    let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, limit).await).await?;
+    // More than there are permits: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
+    let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
     for id in due {
         let Ok(permit) = cx.permits.clone().try_acquire_owned() else { return Ok(()) };
         // A claim that fails for good is met again at the next scan.

@@ -14,6 +14,7 @@ use model::time::{millis, now};
 use provider_clients::Session;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::context::Context;
@@ -27,13 +28,15 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 pub(crate) struct Work {
     pub operation: Operation,
     pub claim: Claim,
+    /// Set when the claim was found not to hold any more: no further turn begins.
+    stale: CancellationToken,
     /// The session through the cluster's trust, by the trust's id: one login for all turns.
     trusted: Mutex<Option<(String, Session)>>,
 }
 
 impl Work {
     fn new(operation: Operation, claim: Claim) -> Self {
-        Self { operation, claim, trusted: Mutex::new(None) }
+        Self { operation, claim, stale: CancellationToken::new(), trusted: Mutex::new(None) }
     }
 
     /// The session through a trust, made by `open` the first time.
@@ -57,11 +60,16 @@ impl Work {
 /// Answers rings for ever: one permit, one ring, one claim.
 pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
     loop {
-        let Ok(permit) = cx.permits.clone().acquire_owned().await else { return };
+        // The ring first: a permit taken while nothing rings would be one less for the scan.
         let ring = tokio::select! {
             ring = listener.next() => ring,
             () = cx.stop.cancelled() => return,
         };
+        let permit = tokio::select! {
+            permit = cx.permits.clone().acquire_owned() => permit,
+            () = cx.stop.cancelled() => return,
+        };
+        let Ok(permit) = permit else { return };
         take(&cx, &ring.operation, permit).await;
         ring.taken().await;
     }
@@ -72,6 +80,7 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit:
     if cx.stop.is_cancelled() {
         return;
     }
+    let asked = Instant::now();
     let at = millis(now());
     let lease = at + cx.settings.timing.lease.as_millis() as i64;
     let owner = &cx.owner;
@@ -88,7 +97,7 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit:
                 project.id = %work.operation.project_id,
             );
             let cx2 = cx.clone();
-            cx.tasks.spawn(async move { drive(&cx2, work, permit).await }.instrument(span));
+            cx.tasks.spawn(async move { drive(&cx2, work, permit, asked).await }.instrument(span));
         }
         // The scan will find it again.
         Err(error) => tracing::warn!(operation.id = %id, %error, "failed to claim"),
@@ -96,17 +105,28 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit:
 }
 
 /// Turn after turn until the operation is settled, handed back or lost.
-async fn drive(cx: &Arc<Context>, work: Work, permit: OwnedSemaphorePermit) {
+async fn drive(cx: &Arc<Context>, work: Work, permit: OwnedSemaphorePermit, claimed: Instant) {
     tracing::info!(kind = %work.operation.kind, attempt = work.operation.attempt, "operation claimed");
     let lost = CancellationToken::new();
-    let renewing = tokio::spawn(renew(cx.clone(), work.claim.clone(), lost.clone()).in_current_span());
-    tokio::select! {
-        () = turns(cx, &work) => {}
-        () = lost.cancelled() => tracing::info!("operation lost: superseded, taken over, or the lease could not be renewed"),
-    }
-    renewing.abort();
-    // Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile.
-    let due = millis(now());
+    // Ends with this function, also when a turn panics: a lease that nobody works under must run out.
+    let renewing = AbortOnDropHandle::new(tokio::spawn(
+        renew(cx.clone(), work.claim.clone(), claimed, work.stale.clone(), lost.clone()).in_current_span(),
+    ));
+    let ended = tokio::select! {
+        ended = turns(cx, &work) => ended,
+        () = lost.cancelled() => {
+            tracing::info!("operation lost: taken over, or the lease could not be renewed");
+            Ended::Stale
+        }
+    };
+    drop(renewing);
+    // Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile. What was found stale
+    // is not due at once: whatever made it so, it must not be claimed in a circle.
+    let due = millis(now())
+        + match ended {
+            Ended::Settled | Ended::Stopped => 0,
+            Ended::Stale => 1000,
+        };
     if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, &work.claim, due).await).await {
         tracing::warn!(%error, "failed to give the operation back; its lease will run out");
     }
@@ -127,7 +147,15 @@ async fn ring_next(cx: &Context, work: &Work) {
     }
 }
 
-async fn turns(cx: &Arc<Context>, work: &Work) {
+/// Why the turns ended.
+#[derive(Clone, Copy)]
+enum Ended {
+    Settled,
+    Stopped,
+    Stale,
+}
+
+async fn turns(cx: &Arc<Context>, work: &Work) -> Ended {
     let mut failures = 0u32;
     loop {
         let turn = turn_before_deadline(cx, work).await;
@@ -138,21 +166,23 @@ async fn turns(cx: &Arc<Context>, work: &Work) {
             }
             Ok(Turn::Settled) => {
                 tracing::info!("operation settled");
-                return;
+                return Ended::Settled;
             }
-            Err(Failure::Stale) => return,
+            Err(Failure::Stale) if cx.stop.is_cancelled() => return Ended::Stopped,
+            Err(Failure::Stale) => return Ended::Stale,
             Err(Failure::Retry { reason }) => {
                 tracing::warn!(reason, failures, "a step failed; trying again");
                 failures += 1;
                 if let Err(StoreError::Stale { .. }) = acts::note_retry(cx, work, &reason).await {
-                    return;
+                    return Ended::Stale;
                 }
                 backoff(failures)
             }
             Err(Failure::Final { code, reason }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
                 match acts::fail(cx, work, code, &reason).await {
-                    Ok(()) | Err(StoreError::Stale { .. }) => return,
+                    Ok(()) => return Ended::Settled,
+                    Err(StoreError::Stale { .. }) => return Ended::Stale,
                     Err(error) => {
                         tracing::warn!(%error, "failed to record the failure; trying again");
                         failures += 1;
@@ -163,7 +193,8 @@ async fn turns(cx: &Arc<Context>, work: &Work) {
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = cx.stop.cancelled() => return,
+            () = work.stale.cancelled() => return Ended::Stale,
+            () = cx.stop.cancelled() => return Ended::Stopped,
         }
     }
 }
@@ -193,12 +224,16 @@ async fn timed_out(cx: &Context, work: &Work) -> Failure {
     Failure::Final { code: OutcomeCode::Timeout, reason: format!("not done within {minutes} minutes; was waiting for {waited}") }
 }
 
-/// Renews the lease; cancels `lost` when the claim no longer holds, or when it cannot be renewed before it runs out.
-async fn renew(cx: Arc<Context>, claim: Claim, lost: CancellationToken) {
+/// Renews the lease, counted from `renewed`, the moment before the claim was asked for; cancels `lost` when it is lost or cannot be renewed
+/// before it runs out.
+///
+/// A claim that was superseded is not cut off at once: the call to the cloud that may be at work ends by itself, at the next guard or with
+/// the lease, and until then nobody else may begin.
+async fn renew(cx: Arc<Context>, claim: Claim, mut renewed: Instant, stale: CancellationToken, lost: CancellationToken) {
     let timing = cx.settings.timing;
-    let mut renewed = Instant::now();
     loop {
-        tokio::time::sleep(timing.heartbeat).await;
+        let next = timing.heartbeat.saturating_sub(renewed.elapsed().saturating_sub(timing.heartbeat));
+        tokio::time::sleep(next).await;
         let asked = Instant::now();
         let lease = millis(now()) + timing.lease.as_millis() as i64;
         // The margin: what is dropped must be dropped before somebody else may begin.
@@ -206,7 +241,11 @@ async fn renew(cx: Arc<Context>, claim: Claim, lost: CancellationToken) {
         let beat = cx.store.write(async |conn: &mut Conn| operation::heartbeat(conn, &claim, lease).await);
         match tokio::time::timeout(left, beat).await {
             Ok(Ok(())) => renewed = asked,
-            Ok(Err(StoreError::Stale { .. })) => break,
+            Ok(Err(StoreError::Stale { .. })) => {
+                stale.cancel();
+                tokio::time::sleep(timing.lease.saturating_sub(renewed.elapsed()).saturating_sub(Duration::from_millis(500))).await;
+                break;
+            }
             Ok(Err(error)) => tracing::warn!(%error, "failed to renew the lease"),
             Err(_) => break,
         }

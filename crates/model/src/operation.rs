@@ -21,6 +21,9 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
+    /// Every kind this version knows.
+    pub const ALL: [Self; 2] = [Self::ClusterCreate, Self::ClusterDelete];
+
     /// The stored word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +34,7 @@ impl OperationKind {
 
     /// The kind of a stored word; none for a word of a newer version.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::ClusterCreate, Self::ClusterDelete].into_iter().find(|k| k.as_str() == text)
+        Self::ALL.into_iter().find(|k| k.as_str() == text)
     }
 }
 

@@ -35,6 +35,10 @@ use connection::Db;
 
 /// Tries of one transaction that the database made give way, the first included.
 const WRITE_TRIES: u32 = 5;
+/// Tries of one read, the first included: a lost connection is replaced once.
+const READ_TRIES: u32 = 2;
+/// How long one attempt of a query or transaction may take.
+const ATTEMPT: Duration = Duration::from_secs(15);
 
 /// A handle on the database; cheap to clone.
 #[derive(Clone)]
@@ -60,18 +64,22 @@ impl Store {
         T: Send + 'a,
     {
         async move {
-            let mut conn = self.db.get().await?;
-            match query.answer(&mut conn).await {
-                Err(error) if error.is_connection_lost() => {
-                    conn.discard();
-                    let mut fresh = self.db.get().await?;
-                    let second = query.answer(&mut fresh).await;
-                    if second.as_ref().is_err_and(StoreError::is_connection_lost) {
-                        fresh.discard();
+            let mut tries = 1;
+            loop {
+                let mut conn = Lent::new(self.db.get().await?);
+                match within(query.answer(conn.get())).await {
+                    Err(error) if error.is_connection_lost() => {
+                        conn.discard();
+                        if tries == READ_TRIES {
+                            return Err(error);
+                        }
+                        tries += 1;
                     }
-                    second
+                    result => {
+                        conn.give_back();
+                        return result;
+                    }
                 }
-                result => result,
             }
         }
     }
@@ -91,40 +99,105 @@ impl Store {
         async move {
             let mut tries = 1;
             loop {
-                let mut conn = self.db.get().await?;
-                let result = match conn.begin().await {
-                    Ok(()) => match change.answer(&mut conn).await {
-                        Ok(value) => conn.commit().await.map(|()| value),
-                        Err(error) => {
-                            if conn.rollback().await.is_err() {
-                                conn.discard();
-                                return Err(error);
-                            }
-                            Err(error)
-                        }
-                    },
-                    Err(error) if error.is_connection_lost() && tries < WRITE_TRIES => {
-                        conn.discard();
-                        tries += 1;
-                        continue;
-                    }
-                    Err(error) => Err(error),
-                };
-                match result {
-                    Err(StoreError::Busy(_)) if tries < WRITE_TRIES => {
-                        drop(conn);
+                let mut conn = Lent::new(self.db.get().await?);
+                let result = within(transaction(&change, conn.get())).await;
+                match &result {
+                    Err(Cut::Unbegun(error)) if error.is_connection_lost() && tries < WRITE_TRIES => conn.discard(),
+                    Err(Cut::Unbegun(StoreError::Busy(_)) | Cut::Begun(StoreError::Busy(_))) if tries < WRITE_TRIES => {
+                        conn.give_back();
                         tokio::time::sleep(Duration::from_millis(u64::from(rand::random_range(5..20 * tries)))).await;
-                        tries += 1;
                     }
-                    Err(error) => {
-                        if error.is_connection_lost() {
-                            conn.discard();
-                        }
-                        return Err(error);
+                    Err(Cut::Unbegun(error) | Cut::Begun(error)) if error.is_connection_lost() => {
+                        conn.discard();
+                        return result.map_err(Cut::into_error);
                     }
-                    ok => return ok,
+                    _ => {
+                        conn.give_back();
+                        return result.map_err(Cut::into_error);
+                    }
                 }
+                tries += 1;
             }
+        }
+    }
+}
+
+/// Where a transaction was cut short.
+enum Cut {
+    /// Before anything was done: it may be repeated on another connection.
+    Unbegun(StoreError),
+    /// Afterwards.
+    Begun(StoreError),
+}
+
+impl Cut {
+    fn into_error(self) -> StoreError {
+        match self {
+            Self::Unbegun(error) | Self::Begun(error) => error,
+        }
+    }
+}
+
+impl From<StoreError> for Cut {
+    fn from(error: StoreError) -> Self {
+        Self::Begun(error)
+    }
+}
+
+async fn transaction<T, F>(change: &F, conn: &mut Conn) -> Result<T, Cut>
+where
+    for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, StoreError> + Query<&'r mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync,
+{
+    conn.begin().await.map_err(Cut::Unbegun)?;
+    match change.answer(conn).await {
+        Ok(value) => {
+            conn.commit().await?;
+            Ok(value)
+        }
+        Err(error) => {
+            // A connection that cannot roll back is broken, which the pool sees.
+            if let Err(broken) = conn.rollback().await {
+                tracing::debug!(error = %broken, "failed to roll back");
+            }
+            Err(Cut::Begun(error))
+        }
+    }
+}
+
+/// Bounds one attempt: a database host that vanished without a word must not hold a worker until TCP gives up.
+async fn within<T, E: From<StoreError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    match tokio::time::timeout(ATTEMPT, work).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable(format!("no answer in {} s", ATTEMPT.as_secs())).into()),
+    }
+}
+
+/// A connection on loan. One whose borrower was dropped in the middle of a query is thrown away: on SQLite the query still runs on its
+/// thread, and lending the connection again would fail.
+struct Lent(Option<Conn>);
+
+impl Lent {
+    fn new(conn: Conn) -> Self {
+        Self(Some(conn))
+    }
+
+    fn get(&mut self) -> &mut Conn {
+        self.0.as_mut().expect("given back or discarded only by value")
+    }
+
+    fn give_back(mut self) {
+        drop(self.0.take());
+    }
+
+    fn discard(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(conn) = self.0.take() {
+            conn.discard();
         }
     }
 }

@@ -54,7 +54,7 @@ pub fn configuration(data: &Path, auth_url: &str) -> anyhow::Result<Config> {
     let text = format!(
         "[DEFAULT]\nhost = standalone\nstate_path = {data}\n\
          [database]\nconnection = sqlite:///{database}\n\
-         [operations]\npoll_min_ms = 250\npoll_max_ms = 2000\nscan_seconds = 1\n\
+         [operations]\npoll_min_ms = 250\npoll_max_ms = 2000\nscan_seconds = 1\nsettle_seconds = 5\n\
          [certificates]\ncert_manager_type = x509keypair\n\
          [keystone_auth]\nauth_url = {auth_url}\nauth_type = password\nusername = magnum\npassword = service\n\
          project_name = service\nuser_domain_name = Default\nproject_domain_name = Default\n\

@@ -40,6 +40,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let observed = driver::observe(&target).await?;
     tracing::debug!(?observed, "observed");
     match plan::create(observed) {
+        // An earlier attempt asked for it and got no clear answer: it may be on its way.
+        CreateStep::Make if !rows.is_settled(cx) => {
+            let waiting_for = Some("a stack that was asked for without a clear answer".to_owned());
+            work.guard(cx, &Progress { step: "stack", waiting_for, ..Progress::default() }).await?;
+            Ok(Turn::Again { after: cx.settings.timing.poll_min })
+        }
         CreateStep::Make => make(cx, work, &target).await,
         CreateStep::Wait(seen) => {
             show_progress(cx, work, cluster, "stack", "creating", &seen).await?;
@@ -74,7 +80,21 @@ async fn make(cx: &Context, work: &Work, target: &Target<'_>) -> Result<Turn, Fa
             event::append(conn, operation_id, id, "stack_create", name).await
         })
         .await?;
-    let stack_id = driver::make(target, &stack).await?;
+    let stack_id = match driver::make(target, &stack).await {
+        Ok(id) => id,
+        Err(made) => {
+            if !made.is_unclear {
+                // It is known that nothing was made: the next attempt need not wait for it.
+                cx.store
+                    .write(async |conn: &mut Conn| {
+                        operation::record(conn, &work.claim, progress).await?;
+                        resource::unannounce(conn, id, ResourceKind::Stack).await
+                    })
+                    .await?;
+            }
+            return Err(made.failure);
+        }
+    };
     let change = ClusterChange {
         stack_id: Some(Some(stack_id.clone())),
         coe_version: Some(Some(stack.kube_version.clone())),

@@ -6,7 +6,7 @@ use model::cluster::ClusterChange;
 use model::operation::{OutcomeCode, Progress};
 use model::resource::ResourceKind;
 use model::store::{Conn, certificate, cluster as clusters, event, nodegroup, operation, resource};
-use model::time::now;
+use model::time::{from_millis, now};
 
 use super::{Rows, rows, show_progress};
 use crate::context::Context;
@@ -16,8 +16,10 @@ use crate::outcome::{Failure, Turn};
 use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::worker::{Work, succeed};
 
-/// The event that counts requests to delete the stack.
+/// The event of a request to delete the stack.
 const ASKED: &str = "stack_delete";
+/// The event of one after a deletion that failed; these are counted.
+const ASKED_AGAIN: &str = "stack_delete_again";
 
 /// Events looked through for that count; far more than an operation has.
 const EVENTS: i64 = 1000;
@@ -37,10 +39,23 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let session = credentials::for_delete(cx, work, cluster).await?;
     let observed = driver::observe_stack(cluster, &session).await?;
     tracing::debug!(?observed, "observed");
-    let tries = asked(cx, work, &observed).await?;
-    match plan::delete(observed, tries) {
+    let asked = asked(cx, work, &observed).await?;
+    let is_retry = matches!(observed, Observed::Stuck { .. });
+    match plan::delete(observed, asked.tries) {
+        DeleteStep::Remove(_) | DeleteStep::Fail { .. } if is_retry && asked.is_fresh => {
+            // What is seen may still be the failure before the last request.
+            work.guard(cx, &Progress { step: "stack", waiting_for: Some("the deletion of the stack".into()), ..Progress::default() })
+                .await?;
+            Ok(Turn::Again { after: cx.settings.timing.poll_min })
+        }
+        // A create that gave way to this delete may have asked for a stack that has not appeared yet.
+        DeleteStep::Finish if !rows.is_settled(cx) => {
+            let waiting_for = Some("a stack that was asked for without a clear answer".to_owned());
+            work.guard(cx, &Progress { step: "stack", waiting_for, ..Progress::default() }).await?;
+            Ok(Turn::Again { after: cx.settings.timing.poll_min })
+        }
         DeleteStep::Remove(seen) => {
-            ask(cx, work, &rows, &seen).await?;
+            ask(cx, work, &rows, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
             driver::remove(&session, &seen).await?;
             Ok(Turn::Again { after: cx.settings.timing.poll_min })
         }
@@ -74,16 +89,27 @@ async fn stack_is_gone(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Fai
     Ok(())
 }
 
-async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<usize, Failure> {
+/// What this operation has already asked of Heat.
+#[derive(Default)]
+struct Asked {
+    tries: usize,
+    /// The last request is too young for what is seen to be its outcome.
+    is_fresh: bool,
+}
+
+async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, Failure> {
     if !matches!(observed, Observed::Stuck { .. }) {
-        return Ok(0);
+        return Ok(Asked::default());
     }
     let id = work.operation.operation_id();
     let events = cx.store.read(async |conn: &mut Conn| event::of_operation(conn, &id, EVENTS).await).await?;
-    Ok(events.iter().filter(|e| e.kind == ASKED).count())
+    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count();
+    let last = events.iter().rfind(|e| e.kind == ASKED || e.kind == ASKED_AGAIN).map(|e| from_millis(e.at_ms));
+    let is_fresh = last.is_some_and(|at| (now() - at).to_std().unwrap_or_default() < cx.settings.timing.settle);
+    Ok(Asked { tries, is_fresh })
 }
 
-async fn ask(cx: &Context, work: &Work, rows: &Rows, seen: &Seen) -> Result<(), Failure> {
+async fn ask(cx: &Context, work: &Work, rows: &Rows, seen: &Seen, event_kind: &'static str) -> Result<(), Failure> {
     let progress = Progress { step: "stack", waiting_for: Some(seen.waiting_for()), done: 0, total: seen.total };
     let (operation_id, cluster_id) = (work.operation.operation_id(), rows.cluster.cluster_id());
     let (operation_id, cluster_id, progress) = (&operation_id, &cluster_id, &progress);
@@ -91,7 +117,7 @@ async fn ask(cx: &Context, work: &Work, rows: &Rows, seen: &Seen) -> Result<(), 
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
             resource::record(conn, cluster_id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;
-            event::append(conn, operation_id, cluster_id, ASKED, &seen.stack_name).await
+            event::append(conn, operation_id, cluster_id, event_kind, &seen.stack_name).await
         })
         .await?;
     Ok(())

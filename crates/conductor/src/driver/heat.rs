@@ -17,7 +17,7 @@ use provider_clients::{NewStack, Outputs, Session, Stack as HeatStack, StackReso
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
-use super::{Facts, Target};
+use super::{Facts, NotMade, Target};
 use crate::certificates::Material;
 use crate::context::Settings;
 use crate::outcome::Failure;
@@ -63,7 +63,11 @@ pub(super) async fn observe(cluster: &Cluster, session: &Session) -> Result<Obse
     let resources = match state {
         // What a complete stack is made of need not be counted.
         "COMPLETE" => Vec::new(),
-        _ => heat.resources(&stack.name, &stack.id, DEPTH).await?,
+        _ => match heat.resources(&stack.name, &stack.id, DEPTH).await {
+            // Gone between the two calls: the next look tells.
+            Err(error) if error.is_not_found() => Vec::new(),
+            other => other?,
+        },
     };
     Ok(judge(&stack, action, state, &resources))
 }
@@ -179,7 +183,7 @@ pub(super) fn prepare(settings: &Settings, target: &Target<'_>, material: &Mater
 }
 
 /// Makes the stack. A stack of this name that is there already is a conflict, which is answered by looking again.
-pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Failure> {
+pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, NotMade> {
     let new = NewStack {
         name: stack.name.clone(),
         template: stack.template.clone(),
@@ -189,7 +193,11 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Fai
         tags: vec!["magnum".into(), stack.owner.clone()],
         disable_rollback: true,
     };
-    Ok(session.heat().create_stack(&new).await?)
+    session.heat().create_stack(&new).await.map_err(|error| {
+        // A conflict says that a stack of this name is there: looking again finds it.
+        let is_unclear = error.outcome_is_unknown() || error.is_conflict();
+        NotMade { is_unclear, failure: error.into() }
+    })
 }
 
 /// Reads the outputs of a complete stack.

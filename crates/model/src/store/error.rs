@@ -67,7 +67,14 @@ impl From<Diesel> for StoreError {
 
 fn classify(message: &str) -> StoreError {
     let has = |words: &[&str]| words.iter().any(|w| message.contains(w));
-    if has(&["Deadlock found", "Lock wait timeout", "database is locked", "WSREP has not yet prepared", "WSREP detected deadlock"]) {
+    if has(&[
+        "Deadlock found",
+        "Lock wait timeout",
+        "database is locked",
+        "WSREP has not yet prepared",
+        "WSREP detected deadlock",
+        "Record has changed since last read",
+    ]) {
         StoreError::Busy(message.to_owned())
     } else if has(&[
         "Input/output error",
@@ -77,6 +84,8 @@ fn classify(message: &str) -> StoreError {
         "connection closed",
         "Server shutdown in progress",
         "Connection was killed",
+        "gone away",
+        "Lost connection",
     ]) {
         StoreError::Unavailable(message.to_owned())
     } else {

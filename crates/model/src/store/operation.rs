@@ -7,8 +7,9 @@ use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
 use crate::id::{ClusterId, OperationId};
-use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationState, Payload, Progress};
+use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationKind, OperationState, Payload, Progress};
 use crate::schema::operation;
+use crate::text::storable;
 use crate::time::{millis, now};
 
 const STALE: StoreError = StoreError::Stale { what: "operation" };
@@ -67,6 +68,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
         operation::table
             .select(operation::uuid)
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .filter(operation::kind.eq_any(OperationKind::ALL.map(OperationKind::as_str)))
             .filter(operation::due_ms.le(at_ms))
             .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms)))
             .order((operation::due_ms.asc(), operation::id.asc()))
@@ -167,7 +169,7 @@ pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Resu
         diesel::update(held!(claim))
             .set((
                 operation::step.eq(progress.step),
-                operation::waiting_for.eq(&progress.waiting_for),
+                operation::waiting_for.eq(progress.waiting_for.as_deref().map(storable)),
                 operation::progress_done.eq(progress.done),
                 operation::progress_total.eq(progress.total),
                 operation::updated_ms.eq(millis(now())),
@@ -201,7 +203,7 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
                 operation::step.eq("ended"),
                 operation::waiting_for.eq(None::<String>),
                 operation::outcome_code.eq(code),
-                operation::outcome_reason.eq(reason),
+                operation::outcome_reason.eq(reason.map(storable)),
                 operation::sealed_token.eq(None::<String>),
                 operation::owner.eq(None::<String>),
                 operation::lease_ms.eq(None::<i64>),
@@ -221,10 +223,16 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
 /// nothing back that somebody else holds by now.
 pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
-        diesel::update(operation::table.filter(operation::uuid.eq(claim.operation.as_str())).filter(operation::owner.eq(&claim.owner)))
-            .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
-            .execute(&mut **c)
-            .await
+        // The owner is the whole process: what it has claimed anew meanwhile has another generation and stays.
+        diesel::update(
+            operation::table
+                .filter(operation::uuid.eq(claim.operation.as_str()))
+                .filter(operation::owner.eq(&claim.owner))
+                .filter(operation::generation.eq(claim.generation).or(operation::finished_ms.is_not_null())),
+        )
+        .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
+        .execute(&mut **c)
+        .await
     })?;
     Ok(())
 }

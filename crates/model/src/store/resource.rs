@@ -59,6 +59,21 @@ pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Clou
     })?)
 }
 
+/// Forgets that one thing was about to be made: it is known that it was not.
+pub async fn unannounce(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::delete(
+            cloud_resource::table
+                .filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))
+                .filter(cloud_resource::kind.eq(kind.as_str()))
+                .filter(cloud_resource::resource_id.is_null()),
+        )
+        .execute(&mut **c)
+        .await
+    })?;
+    Ok(())
+}
+
 /// Forgets a thing that is gone.
 pub async fn forget(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) -> Result<(), StoreError> {
     on_conn!(conn, |c| {

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::sections;
 
 const HEADER: &str = "\
-# Sample configuration: every option that has an effect, with its default.
+# Sample configuration: every option that is read and checked, with its default. Some have no effect before the feature that needs
+# them is there: docs/differences.md names them.
 # Options of upstream that are not listed here are accepted and have no effect.
 #
 # The environment variable OS_<SECTION>__<OPTION> (in capitals) overrides an option, for instance OS_API__PORT.

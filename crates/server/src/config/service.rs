@@ -82,6 +82,8 @@ section! {
         poll_min_ms: u64 = "1000",
         /// Longest time in milliseconds between two looks at something the cloud is building.
         poll_max_ms: u64 = "10000",
+        /// Seconds for which something whose making got no clear answer may still appear in the cloud.
+        settle_seconds: u64 = "30",
         /// Most operations a conductor works on at the same time.
         max_running: Positive = "256",
         /// Days for which finished operations and their events are kept.

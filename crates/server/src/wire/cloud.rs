@@ -56,6 +56,9 @@ fn interface(configured: Configured) -> Interface {
 /// The service user.
 pub(super) fn service(config: &Config, cloud: &Cloud) -> anyhow::Result<Session> {
     let login = &config.keystone_auth;
+    if let Some(kind) = login.auth_type.as_deref().filter(|t| !matches!(*t, "password" | "v3password")) {
+        bail!("[keystone_auth] auth_type = {kind}: only password is supported");
+    }
     let user = UserRef {
         id: login.user_id.clone(),
         name: login.username.clone(),

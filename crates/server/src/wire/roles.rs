@@ -162,6 +162,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         scan: Duration::from_secs(operations.scan_seconds.max(1)),
         poll_min: Duration::from_millis(operations.poll_min_ms.max(1)),
         poll_max: Duration::from_millis(operations.poll_max_ms.max(operations.poll_min_ms).max(1)),
+        settle: Duration::from_secs(operations.settle_seconds),
         grace: Duration::from_secs(config.service.graceful_shutdown_timeout.min(20)),
         ..Timing::default()
     };
