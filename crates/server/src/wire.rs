@@ -37,9 +37,11 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
     };
     let mut options = StoreOptions::new(url);
     options.tls_ca = ca;
-    // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed.
-    let most = config.database.max_pool_size.saturating_add(config.database.max_overflow).clamp(1, 32);
-    options.max_connections = usize::try_from(most).unwrap_or(32);
+    // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed. More than a few for
+    // each CPU make nothing faster, and each keeps a buffer of the largest answer it has read.
+    let allowed = config.database.max_pool_size.saturating_add(config.database.max_overflow).max(1);
+    let useful = 4 * std::thread::available_parallelism().map_or(1, usize::from);
+    options.max_connections = usize::try_from(allowed).unwrap_or(useful).min(useful);
     options.acquire_timeout = Duration::from_secs(config.database.pool_timeout.clamp(1, 5));
     Ok(Store::open(options)?)
 }

@@ -18,6 +18,15 @@ pub async fn of_clusters(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<Nodeg
     if clusters.is_empty() {
         return Ok(Vec::new());
     }
+    if let Some(padded) = pad(clusters) {
+        return Ok(on_conn!(conn, |c| {
+            let mut query = nodegroup::table.select(Nodegroup::as_select()).order(nodegroup::id.asc()).into_boxed();
+            for id in padded {
+                query = query.or_filter(nodegroup::cluster_id.eq(id));
+            }
+            query.load(&mut **c).await
+        })?);
+    }
     Ok(on_conn!(conn, |c| {
         nodegroup::table
             .select(Nodegroup::as_select())
@@ -26,6 +35,17 @@ pub async fn of_clusters(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<Nodeg
             .load(&mut **c)
             .await
     })?)
+}
+
+/// Pages of a usual size are filled up to one of few lengths by repeating the last id, so that their statement is prepared once for a
+/// connection: a list of varying length (`IN`) would be prepared anew each time, which costs the database as much as the query. None
+/// for longer ones, where that cost does not count.
+fn pad<'a>(ids: &[&'a str]) -> Option<Vec<&'a str>> {
+    let last = ids.last()?;
+    let length = [1, 4, 32].into_iter().find(|n| *n >= ids.len())?;
+    let mut padded = ids.to_vec();
+    padded.resize(length, last);
+    Some(padded)
 }
 
 /// The groups of one cluster.
