@@ -71,14 +71,18 @@ impl Context {
         let target = Target {
             project_id: self.caller.project_id.as_ref().map(|p| p.0.as_str()),
             user_id: Some(&self.caller.user_id.0),
-            trustee_domain_id: self.shared.settings.trustee_domain_id.as_deref(),
+            trustee_domain_id: self.shared.settings.trustee_domain_id.get().map(String::as_str),
         };
         self.shared.policy.allow(&self.caller, act, &target)
     }
 
     /// A check against the owner of something that was found.
     pub fn allow_on(&self, act: Act, project: Option<&str>, user: Option<&str>) -> Result<Allowed, ApiError> {
-        let target = Target { project_id: project, user_id: user, trustee_domain_id: self.shared.settings.trustee_domain_id.as_deref() };
+        let target = Target {
+            project_id: project,
+            user_id: user,
+            trustee_domain_id: self.shared.settings.trustee_domain_id.get().map(String::as_str),
+        };
         self.shared.policy.allow(&self.caller, act, &target)
     }
 

@@ -1,7 +1,7 @@
 //! What the operator decides about the API; read from files by the server crate, never here.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::certificate::signing::SigningRules;
@@ -32,7 +32,8 @@ pub struct Settings {
     /// Where clients find Keystone; named in every 401.
     pub www_authenticate_uri: String,
     /// The domain of the users that clusters act as; its users are refused where policies say so.
-    pub trustee_domain_id: Option<String>,
+    /// Set once it is known: a configuration may name the domain only, and Keystone then tells its id.
+    pub trustee_domain_id: Arc<OnceLock<String>>,
     /// Whether `X-Forwarded-*` and `Forwarded` are believed (`[oslo_middleware] enable_proxy_headers_parsing`).
     pub enable_proxy_headers: bool,
     /// How long a validated token is believed without asking again (`[keystone_authtoken] token_cache_time`).
@@ -59,7 +60,7 @@ impl Default for Settings {
             default_boot_volume_size: 0,
             signing: SigningRules::default(),
             www_authenticate_uri: String::new(),
-            trustee_domain_id: None,
+            trustee_domain_id: Arc::default(),
             enable_proxy_headers: false,
             token_cache_seconds: 300,
             cloud_check_deadline: Duration::from_secs(15),

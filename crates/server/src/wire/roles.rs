@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -12,6 +12,8 @@ use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
 use model::queue::{Doorbell, Listener, amqp};
 use model::store::Store;
+use provider_clients::Session;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::cloud;
 use crate::config::Config;
@@ -52,16 +54,13 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
         Some(bell) => bell,
         None => Doorbell::Amqp(amqp::Bell::start(super::amqp(config)?)),
     };
+    let settings = api_settings(config);
+    let finding = AbortOnDropHandle::new(tokio::spawn(find_trustee_domain(
+        cloud::trustee_admin(config, &cloud).ok(),
+        settings.trustee_domain_id.clone(),
+    )));
     let server = api::serve(
-        api::Api {
-            store: role.store.clone(),
-            doorbell,
-            cloud,
-            service,
-            sealer: super::sealer(config)?,
-            settings: api_settings(config),
-            policy: policy(config)?,
-        },
+        api::Api { store: role.store.clone(), doorbell, cloud, service, sealer: super::sealer(config)?, settings, policy: policy(config)? },
         listener,
     )?;
     tracing::info!("Serving the API on http://{address}");
@@ -71,9 +70,35 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
         () = shutdown.begun() => {}
         failed = wrong_schema(&role.store) => return Err(failed),
     }
+    drop(finding);
     handle.stop(true).await;
     running.await.context("the HTTP server")??;
     Ok(())
+}
+
+/// Asks Keystone for the id of the trustee domain until it is known; policies refuse that domain's users from then on. A deployment without
+/// a domain admin has no such users.
+async fn find_trustee_domain(admin: Option<Session>, known: Arc<OnceLock<String>>) {
+    let Some(admin) = admin else { return };
+    let mut pause = Duration::from_secs(1);
+    while known.get().is_none() {
+        match admin.info().await {
+            Ok(info) => match info.domain_id.clone() {
+                Some(id) => {
+                    known.get_or_init(|| id);
+                }
+                None => {
+                    tracing::warn!("The trustee domain admin's token is not scoped to a domain: see [trust]");
+                    return;
+                }
+            },
+            Err(error) => {
+                tracing::warn!(%error, "Failed to find the trustee domain; trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(60));
+            }
+        }
+    }
 }
 
 /// Ends only when the schema is wrong.
@@ -145,7 +170,7 @@ fn api_settings(config: &Config) -> api::Settings {
             terms: terms(config),
         },
         www_authenticate_uri: public.unwrap_or_default(),
-        trustee_domain_id: config.trust.trustee_domain_id.clone(),
+        trustee_domain_id: config.trust.trustee_domain_id.clone().map_or_else(Arc::default, |id| Arc::new(OnceLock::from(id))),
         enable_proxy_headers: config.oslo_middleware.enable_proxy_headers_parsing,
         token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
         healthcheck_disabled: Arc::new(move || marker.exists()),
