@@ -77,16 +77,16 @@ async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finishe
     scene.world.cloud.hold_stacks(true);
     // Heat makes the stack, its answer is lost, and the owner is held when it looks for what became of it.
     scene.world.cloud.inject(once("heat.stack_create", How::AcceptThenLose));
+    scene.world.cloud.inject(Fault { at: "heat.stack_lookup".to_owned(), nth: 2, how: How::Slow(FOR_EVER) });
     let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
-    let owner = scene.world.owner(&cluster).await?;
-    wait::until("the stack", PATIENCE, async || {
-        let is_there = !scene.world.cloud.stacks().is_empty();
-        if is_there {
-            scene.world.kill(owner)?;
-        }
-        Ok(Seen::when(is_there, || "no stack".to_owned()))
+    wait::until("the look after the lost answer", PATIENCE, async || {
+        let looks = scene.world.cloud.calls("heat.stack_lookup");
+        Ok(Seen::when(looks >= 2, || format!("{looks} looks")))
     })
     .await?;
+    ensure!(!scene.world.cloud.stacks().is_empty(), "no stack");
+    let owner = scene.world.owner(&cluster).await?;
+    scene.world.kill(owner)?;
     ensure!(!stack_is_recorded(&scene.world, &cluster).await?, "killed too late: the stack was recorded");
     scene.world.cloud.hold_stacks(false);
     another_finishes(scene, &cluster, owner).await
