@@ -38,7 +38,7 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
     let mut options = StoreOptions::new(url);
     options.tls_ca = ca;
     // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed. More than a few for
-    // each CPU make nothing faster, and each keeps a buffer of the largest answer it has read.
+    // each CPU make nothing faster and cost memory (docs/performance.md).
     let allowed = config.database.max_pool_size.saturating_add(config.database.max_overflow).max(1);
     let useful = 4 * std::thread::available_parallelism().map_or(1, usize::from);
     options.max_connections = usize::try_from(allowed).unwrap_or(useful).min(useful);
