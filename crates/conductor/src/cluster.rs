@@ -13,8 +13,8 @@ use model::template::ClusterTemplate;
 use model::time::{from_millis, now};
 
 use crate::context::Context;
-use crate::outcome::Failure;
-use crate::plan::Seen;
+use crate::outcome::{Failure, Turn};
+use crate::plan::{self, Seen};
 use crate::worker::Work;
 
 /// The rows that an operation on a cluster works from.
@@ -51,6 +51,21 @@ pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Option<Rows>, Stor
             Ok(Some(Rows { cluster, groups, template, may_have_stack, unclear_since }))
         })
         .await
+}
+
+/// Shows how far a stack has come, and says when to look again: the older the operation the later, with jitter.
+async fn follow(cx: &Context, work: &Work, cluster: &Cluster, verb: &str, seen: &Seen) -> Result<Turn, Failure> {
+    show_progress(cx, work, cluster, "stack", verb, seen).await?;
+    let age = (now() - work.operation.created()).to_std().unwrap_or_default();
+    let pause = plan::next_look(age, cx.settings.timing.poll_min, cx.settings.timing.poll_max);
+    Ok(Turn::Again { after: pause.mul_f64(rand::random_range(0.8..1.2)) })
+}
+
+/// Waits for a stack that was asked for without a clear answer: it may still appear (see [`Rows::is_settled`]).
+async fn await_unclear_stack(cx: &Context, work: &Work) -> Result<Turn, Failure> {
+    let waiting_for = Some("a stack that was asked for without a clear answer".to_owned());
+    work.guard(cx, &Progress { step: "stack", waiting_for, ..Progress::default() }).await?;
+    Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
 /// Records how far a stack has come: on the operation, and in words in the cluster's `status_reason`, where every old client shows it.

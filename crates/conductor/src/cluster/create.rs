@@ -12,7 +12,7 @@ use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
 use model::time::now;
 
-use super::{Rows, rows, show_progress};
+use super::{Rows, await_unclear_stack, follow, rows, show_progress};
 use crate::context::Context;
 use crate::driver::{self, Target};
 use crate::outcome::{Failure, Turn, says_quota};
@@ -41,18 +41,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     tracing::debug!(?observed, "observed");
     match plan::create(observed) {
         // An earlier attempt asked for it and got no clear answer: it may be on its way.
-        CreateStep::Make if !rows.is_settled(cx) => {
-            let waiting_for = Some("a stack that was asked for without a clear answer".to_owned());
-            work.guard(cx, &Progress { step: "stack", waiting_for, ..Progress::default() }).await?;
-            Ok(Turn::Again { after: cx.settings.timing.poll_min })
-        }
+        CreateStep::Make if !rows.is_settled(cx) => await_unclear_stack(cx, work).await,
         CreateStep::Make => make(cx, work, &target).await,
-        CreateStep::Wait(seen) => {
-            show_progress(cx, work, cluster, "stack", "creating", &seen).await?;
-            let age = (now() - work.operation.created()).to_std().unwrap_or_default();
-            let pause = plan::next_look(age, cx.settings.timing.poll_min, cx.settings.timing.poll_max);
-            Ok(Turn::Again { after: pause.mul_f64(rand::random_range(0.8..1.2)) })
-        }
+        CreateStep::Wait(seen) => follow(cx, work, cluster, "creating", &seen).await,
         CreateStep::Finish(seen) => finish(cx, work, &target, &seen).await,
         CreateStep::Fail { seen, reason } => {
             if let Some(seen) = seen {

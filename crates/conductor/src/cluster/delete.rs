@@ -8,7 +8,7 @@ use model::resource::ResourceKind;
 use model::store::{Conn, certificate, cluster as clusters, event, nodegroup, operation, resource};
 use model::time::{from_millis, now};
 
-use super::{Rows, rows, show_progress};
+use super::{Rows, await_unclear_stack, follow, rows};
 use crate::context::Context;
 use crate::credentials;
 use crate::driver;
@@ -49,22 +49,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Ok(Turn::Again { after: cx.settings.timing.poll_min })
         }
         // A create that gave way to this delete may have asked for a stack that has not appeared yet.
-        DeleteStep::Finish if !rows.is_settled(cx) => {
-            let waiting_for = Some("a stack that was asked for without a clear answer".to_owned());
-            work.guard(cx, &Progress { step: "stack", waiting_for, ..Progress::default() }).await?;
-            Ok(Turn::Again { after: cx.settings.timing.poll_min })
-        }
+        DeleteStep::Finish if !rows.is_settled(cx) => await_unclear_stack(cx, work).await,
         DeleteStep::Remove(seen) => {
             ask(cx, work, &rows, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
             driver::remove(&session, &seen).await?;
             Ok(Turn::Again { after: cx.settings.timing.poll_min })
         }
-        DeleteStep::Wait(seen) => {
-            show_progress(cx, work, cluster, "stack", "deleting", &seen).await?;
-            let age = (now() - work.operation.created()).to_std().unwrap_or_default();
-            let pause = plan::next_look(age, cx.settings.timing.poll_min, cx.settings.timing.poll_max);
-            Ok(Turn::Again { after: pause.mul_f64(rand::random_range(0.8..1.2)) })
-        }
+        DeleteStep::Wait(seen) => follow(cx, work, cluster, "deleting", &seen).await,
         DeleteStep::Finish => {
             stack_is_gone(cx, work, &rows).await?;
             remove(cx, work, &rows).await
