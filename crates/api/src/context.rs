@@ -14,7 +14,8 @@ use crate::microversion::Microversion;
 use crate::policy::{Act, Allowed, Policy, Target};
 use crate::settings::Settings;
 use crate::view::page::{self, PageQuery};
-use crate::view::schema::Body;
+use crate::view::patch::{self, Change};
+use crate::view::schema::{self, Body, Schema};
 
 /// What all requests share.
 pub struct Shared {
@@ -44,9 +45,15 @@ pub struct Context {
     pub request_id: String,
     /// Scheme, host and prefix of links, without trailing slash.
     pub base: String,
+    /// The parts of the path that the route leaves open.
+    pub args: Args,
     pub query: Vec<(String, String)>,
     pub body: RawBody,
 }
+
+/// The parts of a path that a route leaves open, by the names that it gives them.
+#[derive(Debug, Default)]
+pub struct Args(pub Vec<(&'static str, String)>);
 
 impl Context {
     /// The rows a caller sees without any all-projects right.
@@ -88,21 +95,36 @@ impl Context {
 
     /// The page that the query asks for.
     pub fn page(&self) -> Result<PageQuery, ApiError> {
-        self.refuse_body()?;
         page::parse(&self.query, self.shared.settings.max_limit)
     }
 
-    /// The body of a request that must have one; `argument` is its name in messages.
-    pub fn body(&self, argument: &'static str) -> Result<Body, ApiError> {
-        Body::parse(argument, self.body.content_type.as_deref(), &self.body.bytes)
+    /// A part of the path.
+    ///
+    /// # Panics
+    /// When the route does not have it, which is a mistake in the table of routes.
+    pub fn arg(&self, name: &str) -> &str {
+        let found = self.args.0.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value.as_str()).expect("the route names its parts")
     }
 
-    /// Refuses query parameters on routes that take none but `known`.
-    pub fn refuse_query(&self, known: &[&str]) -> Result<(), ApiError> {
-        match self.query.iter().find(|(k, _)| !known.contains(&k.as_str())) {
-            Some((key, _)) => Err(ApiError::Invalid(format!("Unknown argument: \"{key}\""))),
-            None => Ok(()),
-        }
+    /// A query parameter.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A boolean query parameter.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        self.parameter(name).map(|text| schema::boolean(name, &serde_json::Value::String(text.into()))).transpose()
+    }
+
+    /// The body of a request, checked in full against its schema.
+    pub fn read(&self, schema: &'static Schema) -> Result<Body, ApiError> {
+        schema.read(self.body.content_type.as_deref(), &self.body.bytes)
+    }
+
+    /// The body of a patch; `mandatory` attributes cannot be removed.
+    pub fn patch(&self, mandatory: &[&str]) -> Result<Vec<Change>, ApiError> {
+        patch::parse(self.body.content_type.as_deref(), &self.body.bytes, mandatory)
     }
 
     /// Refuses a body on routes that take none; an empty JSON object is tolerated.

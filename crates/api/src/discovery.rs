@@ -41,6 +41,7 @@ pub fn v1(base: &str) -> Value {
         "mservices": pair("mservices"),
         "stats": pair("stats"),
         "federations": pair("federations"),
+        "credentials": pair("credentials"),
         "nodegroups": [
             {"href": format!("{base}/v1/clusters/{{cluster_id}}/nodegroups"), "rel": "self"},
             {"href": format!("{base}/clusters/{{cluster_id}}/nodegroups"), "rel": "bookmark"},

@@ -3,15 +3,25 @@
 use std::fmt;
 
 /// The service word of answers: fixed, whatever alias the client used.
-pub const SERVICE_WORD: &str = "container-infra";
+pub const SERVICE_WORD: &str = "container-infrastructure-management";
 /// The words that a request may use.
-const ACCEPTED_WORDS: [&str; 3] = [SERVICE_WORD, "container-infrastructure", "container-infrastructure-management"];
+const ACCEPTED_WORDS: [&str; 3] = ["container-infra", "container-infrastructure", SERVICE_WORD];
 /// The request's and the answer's header.
 pub const HEADER: &str = "OpenStack-API-Version";
 /// The lowest version, and the one of a request that names none.
 pub const MIN: Microversion = Microversion(1);
 /// The highest version.
 pub const MAX: Microversion = Microversion(14);
+/// From here on clusters can be resized.
+pub const RESIZE: Microversion = Microversion(7);
+/// From here on clusters can be upgraded.
+pub const UPGRADE: Microversion = Microversion(8);
+/// From here on there are nodegroups.
+pub const NODEGROUPS: Microversion = Microversion(9);
+/// From here on credentials can be rotated.
+pub const CREDENTIALS: Microversion = Microversion(12);
+/// From here on a patch of a cluster may ask for a rollback.
+pub const ROLLBACK: Microversion = Microversion(3);
 /// From here on node counts of zero are allowed, and an unknown template of a new cluster is a 404.
 pub const ZERO_NODES: Microversion = Microversion(10);
 /// From here on clusters show `cluster_id` in the place of `stack_id`.

@@ -1,50 +1,146 @@
-//! Every route on one page.
+//! From a request to its handler: the path, the method, the microversion, and what the route takes, by the table in `routes/table.rs`.
 //!
 //! Paths are taken as upstream takes them: `/v1` may be left out, a trailing slash does not matter, a known resource with another method
 //! is 405 with the methods of its controller, and an unknown one is 404 to GET and 405 to everything else.
 
+mod table;
+#[cfg(test)]
+mod tests;
+
+use futures::future::BoxFuture;
+
 use crate::answer::Answer;
-use crate::context::Context;
+use crate::context::{Args, Context};
 use crate::error::ApiError;
-use crate::view::cluster::Depth;
-use crate::{certificate, cluster, service, template};
+use crate::microversion::Microversion;
+use crate::policy::Act;
+use crate::view::schema::Schema;
+pub use table::ROUTES;
 
-/// Answers a request on a path as it came.
-pub async fn dispatch(cx: Context, method: &str, path: &str) -> Result<Answer, ApiError> {
-    let decoded = segments(path)?;
-    let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
-    match (method, &segments[..]) {
-        ("GET", ["clusters"]) => cluster::list::list(&cx, Depth::Short).await,
-        ("GET", ["clusters", "detail"]) => cluster::list::list(&cx, Depth::Detail).await,
-        ("POST", ["clusters"]) => cluster::create::create(cx).await,
-        ("GET", ["clusters", id]) => cluster::show::show(&cx, id).await,
-        ("DELETE", ["clusters", id]) => {
-            let id = (*id).to_owned();
-            cluster::delete::delete(cx, &id).await
-        }
-
-        ("GET", ["clustertemplates"]) => template::list::list(&cx, template::list::LIST).await,
-        ("GET", ["clustertemplates", "detail"]) => template::list::list(&cx, template::list::DETAIL).await,
-        ("POST", ["clustertemplates"]) => template::create::create(&cx).await,
-        ("GET", ["clustertemplates", id]) => template::show::show(&cx, id).await,
-        ("PATCH", ["clustertemplates", id]) => template::update::update(&cx, id).await,
-        ("DELETE", ["clustertemplates", id]) => template::delete::delete(&cx, id).await,
-
-        ("GET", ["certificates", id]) => certificate::show::show(&cx, id).await,
-        ("POST", ["certificates"]) => certificate::sign::sign(&cx).await,
-
-        ("GET", ["mservices"]) => service::list::list(&cx).await,
-
-        (method, segments) => Err(no_route(method, segments)),
-    }
+/// One method on one path.
+pub struct Route {
+    pub method: &'static str,
+    /// Below `/v1/`; `{name}` stands for one segment.
+    pub path: &'static str,
+    /// What it does, in a word of its own (`operationId` of the OpenAPI document).
+    pub name: &'static str,
+    /// The first microversion that has it.
+    pub since: Microversion,
+    /// The policies that its handler asks, the one that every caller must pass first.
+    pub acts: &'static [Act],
+    pub query: &'static [Parameter],
+    pub body: Takes,
+    /// The status of a good answer.
+    pub success: u16,
+    pub handler: fn(Context) -> BoxFuture<'static, Result<Answer, ApiError>>,
 }
 
+/// A query parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub holds: Holds,
+    /// The first microversion that has it.
+    pub since: Microversion,
+    pub about: &'static str,
+}
+
+/// What a query parameter holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    Text,
+    /// A number from 1 on.
+    Count,
+    Boolean,
+    Uuid,
+    OneOf(&'static [&'static str]),
+}
+
+/// What a route takes as its body.
+#[derive(Clone, Copy)]
+pub enum Takes {
+    /// Nothing, or an empty JSON object.
+    Nothing,
+    /// An object of this schema.
+    Object(&'static Schema),
+    /// A JSON patch.
+    Patch,
+}
+
+/// Answers a request on a path as it came.
+pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answer, ApiError> {
+    let decoded = segments(path)?;
+    let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+    let on_path = || ROUTES.iter().filter(|route| fits(route.path, &segments));
+    // All routes of a path came with one microversion: below it the path is not acceptable, whatever the method (rest-api.md 1.5).
+    if let Some(first) = on_path().map(|route| route.since).min()
+        && cx.version < first
+    {
+        return Err(ApiError::NotAcceptable(format!("This resource needs microversion {first} or higher.")));
+    }
+    // A literal segment goes before an open one: `clusters/detail` is no cluster. The table is in that order.
+    let Some(route) = on_path().find(|route| route.method == method) else { return Err(no_route(method, &segments)) };
+    // A token without any role can do nothing at all; it learns nothing either.
+    if let Some(act) = route.acts.first()
+        && cx.caller.roles.is_empty()
+    {
+        return Err(ApiError::Policy(act.as_str()));
+    }
+    check_query(&cx, route)?;
+    if matches!(route.body, Takes::Nothing) {
+        cx.refuse_body()?;
+    }
+    cx.args = Args(args(route.path, &segments));
+    (route.handler)(cx).await
+}
+
+/// Unknown and repeated query parameters (G-05).
+fn check_query(cx: &Context, route: &Route) -> Result<(), ApiError> {
+    for (at, (key, value)) in cx.query.iter().enumerate() {
+        if !route.query.iter().any(|p| p.name == key && cx.version >= p.since) {
+            return Err(ApiError::Invalid(format!("Unknown argument: \"{key}\"")));
+        }
+        if cx.query[..at].iter().any(|(earlier, _)| earlier == key) {
+            return Err(ApiError::Invalid(format!(
+                "Invalid input for field/attribute {key}. Value: '{value}'. It must not be given more than once"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn is_open(part: &str) -> Option<&str> {
+    part.strip_prefix('{').and_then(|part| part.strip_suffix('}'))
+}
+
+fn fits(template: &str, segments: &[&str]) -> bool {
+    let mut parts = template.split('/');
+    segments.iter().all(|segment| parts.next().is_some_and(|part| part == *segment || is_open(part).is_some())) && parts.next().is_none()
+}
+
+fn args(template: &'static str, segments: &[&str]) -> Vec<(&'static str, String)> {
+    let open = template.split('/').zip(segments).filter_map(|(part, segment)| Some((is_open(part)?, (*segment).to_owned())));
+    open.collect()
+}
+
+const EVERYTHING: &str = "DELETE, GET, PATCH, POST";
+
 fn no_route(method: &str, segments: &[&str]) -> ApiError {
-    let allow = match segments {
-        ["clusters" | "clustertemplates"] | ["clusters" | "clustertemplates", _] => "DELETE, GET, PATCH, POST",
-        ["certificates"] | ["certificates", _] => "GET, PATCH, POST",
-        ["mservices"] => "GET",
-        _ if method == "GET" => return ApiError::NoRoute("The resource could not be found.".into()),
+    let missing = |argument: &str| ApiError::Invalid(format!("Missing argument: \"{argument}\""));
+    let allow = match (method, segments) {
+        ("PATCH" | "DELETE", ["clusters"]) | ("PATCH", ["certificates" | "credentials"]) => return missing("cluster_ident"),
+        ("PATCH" | "DELETE", ["clustertemplates"]) => return missing("cluster_template_ident"),
+        ("PATCH" | "DELETE", ["federations"]) => return missing("federation_ident"),
+        ("PATCH" | "DELETE", ["clusters", _, "nodegroups"]) => return missing("nodegroup_id"),
+        ("PATCH" | "DELETE", ["quotas"]) => return missing("project_id"),
+        ("GET" | "PATCH" | "DELETE", ["quotas", _]) => return missing("resource"),
+        (_, ["clusters" | "clustertemplates" | "federations" | "quotas"])
+        | (_, ["clusters" | "clustertemplates" | "federations" | "quotas", _])
+        | (_, ["quotas", _, _] | ["clusters", _, "nodegroups"] | ["clusters", _, "nodegroups", _]) => EVERYTHING,
+        (_, ["certificates"] | ["certificates", _]) => "GET, PATCH, POST",
+        (_, ["credentials"] | ["credentials", _]) => "PATCH",
+        (_, ["mservices" | "stats" | "labels"]) => "GET",
+        ("GET", _) => return ApiError::NoRoute("The resource could not be found.".into()),
         _ => "",
     };
     ApiError::Method { allow }
@@ -55,7 +151,11 @@ fn segments(path: &str) -> Result<Vec<String>, ApiError> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     let path = path.strip_prefix("v1/").unwrap_or(path);
-    path.split('/').map(decode).collect()
+    let segments: Vec<String> = path.split('/').map(decode).collect::<Result<_, _>>()?;
+    if segments.iter().any(String::is_empty) {
+        return Err(ApiError::Invalid("The path has an empty part.".into()));
+    }
+    Ok(segments)
 }
 
 /// Replaces `%41` and the like; a percent sign without two digits behind it stands for itself.
@@ -76,27 +176,4 @@ fn decode(segment: &str) -> Result<String, ApiError> {
         }
     }
     String::from_utf8(out).map_err(|_| ApiError::Invalid("The path is not UTF-8.".into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_split_before_they_are_decoded() {
-        for (path, expected) in [
-            ("/v1/clusters", &["clusters"][..]),
-            ("/v1/clusters/", &["clusters"]),
-            ("/clusters/a.b", &["clusters", "a.b"]),
-            ("/v1/clustertemplates/R&D=x+y", &["clustertemplates", "R&D=x+y"]),
-            ("/v1/clustertemplates/a%2Fb%20c", &["clustertemplates", "a/b c"]),
-            ("/v1/clusters/100%", &["clusters", "100%"]),
-            // Nothing in a path may lead to another route than the path says.
-            ("/v1/x&p=/clusters", &["x&p=", "clusters"]),
-            ("/v1/v1/clusters", &["v1", "clusters"]),
-        ] {
-            assert_eq!(segments(path).expect("valid"), expected, "{path}");
-        }
-        assert!(matches!(segments("/v1/clusters/%ff"), Err(ApiError::Invalid(_))));
-    }
 }

@@ -183,6 +183,7 @@ async fn handle(
         version: version.unwrap_or(microversion::MIN),
         request_id: request_id.to_owned(),
         base,
+        args: crate::context::Args::default(),
         query: query(request)?,
         body: RawBody { content_type: header(request, "content-type").map(str::to_owned), bytes: body(payload).await? },
     };

@@ -24,7 +24,7 @@ fn a_missing_template_is_told_as_upstream_tells_it() {
     let error = ApiError::NotFound { what: "ClusterTemplate", key: "rec-tpl".into() };
     let response = failed(&error, &at(Accept::NamesJson));
     assert_eq!(response.status(), 404);
-    assert_eq!(response.headers().get("openstack-api-version").expect("header"), "container-infra 1.1");
+    assert_eq!(response.headers().get("openstack-api-version").expect("header"), "container-infrastructure-management 1.1");
     assert_eq!(response.headers().get("vary").expect("header"), "OpenStack-API-Version");
     assert_eq!(body(response), recorded(include_str!("../../tests/recorded/20.0.2-032-cli-template-show-other-project.json")));
 }
@@ -63,13 +63,13 @@ fn a_version_out_of_range_is_told_in_its_own_form() {
     let error = microversion::parse(Some("container-infra 1.0")).map(|_| ()).map_err(ApiError::from).expect_err("refused");
     let response = failed(&error, &Failed { version: None, ..at(Accept::NamesJson) });
     assert_eq!(response.status(), 406);
-    assert_eq!(response.headers().get("openstack-api-version").expect("header"), "container-infra 1.0");
+    assert_eq!(response.headers().get("openstack-api-version").expect("header"), "container-infrastructure-management 1.0");
     let mut expected = recorded(include_str!("../../tests/recorded/20.0.2-010-raw-microversion-1.0.json"));
     // Ours ends at 1.14.
     expected["errors"][0]["max_version"] = json!("1.14");
     let told = body(response);
     expected["errors"][0]["description"] = told["errors"][0]["description"].clone();
-    assert!(told["errors"][0]["description"].as_str().expect("text").contains("[container-infra 1.1, container-infra 1.14]"));
+    assert!(told["errors"][0]["description"].as_str().expect("text").contains("1.1, container-infrastructure-management 1.14]"));
     assert_eq!(told, expected);
     let silent = body(failed(&error, &at(Accept::Any)));
     assert!(silent["errors"][0].get("description").is_none());

@@ -11,15 +11,12 @@ use crate::view::certificate::CertificateView;
 use crate::view::links::Links;
 
 /// A cluster's authority, in the caller's own project (K-01).
-pub async fn show(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
-    cx.refuse_query(&["ca_cert_type"])?;
-    cx.refuse_body()?;
+pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     let scope = cx.own_scope();
-    let scope = &scope;
+    let (scope, ident) = (&scope, cx.arg("cluster"));
     let cluster = cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await?;
     cx.allow_on(Act::CertificateGet, cluster.project_id.as_deref(), cluster.user_id.as_deref())?;
-    let kind = cx.query.iter().find(|(k, _)| k == "ca_cert_type").map(|(_, v)| v.as_str());
-    let pair = super::stored(cx, &cluster, Authority::of_type(kind)).await?;
+    let pair = super::stored(&cx, &cluster, Authority::of_type(cx.parameter("ca_cert_type"))).await?;
     Answer::ok(&CertificateView {
         cluster_uuid: &cluster.uuid,
         pem: pair.pem(),

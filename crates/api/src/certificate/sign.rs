@@ -8,21 +8,14 @@ use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
-use crate::view::certificate::CertificateView;
+use crate::view::certificate::{CertificateView, SIGN};
 use crate::view::links::Links;
 
-/// Longest request taken, in characters.
-const CSR_LIMIT: usize = 65_536;
-
 /// Signs (K-02 to K-08); an unknown cluster is 400 here (K-02).
-pub async fn sign(cx: &Context) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    let body = cx.body("certificate")?;
-    body.only(&["cluster_uuid", "csr", "ca_cert_type", "pem"], &["links", "created_at", "updated_at"])?;
-    let ident = body.needed("cluster_uuid", 255)?;
-    let csr = body.needed("csr", CSR_LIMIT)?;
-    let kind = body.text("ca_cert_type", 0, 255)?;
-    body.text("pem", 0, CSR_LIMIT)?;
+pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
+    let body = cx.read(&SIGN)?;
+    let (ident, csr, kind) =
+        (body.owned("cluster_uuid").unwrap_or_default(), body.owned("csr").unwrap_or_default(), body.text("ca_cert_type"));
     let scope = cx.own_scope();
     let (scope, ident) = (&scope, &ident);
     let found = cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await;
@@ -31,7 +24,7 @@ pub async fn sign(cx: &Context) -> Result<Answer, ApiError> {
         other => other,
     })?;
     cx.allow_on(Act::CertificateCreate, cluster.project_id.as_deref(), cluster.user_id.as_deref())?;
-    let pair = super::stored(cx, &cluster, Authority::of_type(kind.as_deref())).await?;
+    let pair = super::stored(&cx, &cluster, Authority::of_type(kind)).await?;
     let rules = cx.shared.settings.signing.clone();
     let request = csr.clone();
     // Decrypting the key and signing are CPU work: not on a thread that serves others.
@@ -46,7 +39,7 @@ pub async fn sign(cx: &Context) -> Result<Answer, ApiError> {
         cluster_uuid: &cluster.uuid,
         pem: &pem,
         csr: Some(&csr),
-        ca_cert_type: kind.as_deref(),
+        ca_cert_type: kind,
         links: Links { base: &cx.base, collection: "certificates", id: &cluster.uuid },
     };
     Answer::created(&view, String::new())

@@ -18,53 +18,8 @@ use crate::error::ApiError;
 use crate::microversion::ZERO_NODES;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
+use crate::view::cluster::CREATE;
 use crate::view::schema::Body;
-
-const KNOWN: &[&str] = &[
-    "cluster_template_id",
-    "name",
-    "keypair",
-    "node_count",
-    "master_count",
-    "docker_volume_size",
-    "labels",
-    "merge_labels",
-    "master_flavor_id",
-    "flavor_id",
-    "create_timeout",
-    "fixed_network",
-    "fixed_subnet",
-    "floating_ip_enabled",
-    "master_lb_enabled",
-    "discovery_url",
-    "uuid",
-    "status",
-    "status_reason",
-    "health_status",
-    "health_status_reason",
-    "faults",
-    "labels_added",
-    "labels_overridden",
-    "labels_skipped",
-];
-
-const READ_ONLY: &[&str] = &[
-    "links",
-    "stack_id",
-    "cluster_id",
-    "api_address",
-    "coe_version",
-    "container_version",
-    "project_id",
-    "user_id",
-    "node_addresses",
-    "master_addresses",
-    "created_at",
-    "updated_at",
-];
-
-/// Longest name: Heat's limit for what is made of it.
-const NAME_LIMIT: usize = 242;
 
 /// A cluster that passed every check.
 struct Checked {
@@ -74,10 +29,8 @@ struct Checked {
 
 /// Accepts a new cluster.
 pub async fn create(cx: Context) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    let body = cx.body("cluster")?;
-    body.only(KNOWN, READ_ONLY)?;
-    let asked = Asked::read(&body)?;
+    let body = cx.read(&CREATE)?;
+    let asked = Asked::of(&body);
     let origin = origin(&cx, &asked).await?;
     check_template(&cx, &asked, &origin)?;
     let allowed = cx.allow_own(Act::ClusterCreate)?;
@@ -93,7 +46,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     Answer::accepted(&uuid)
 }
 
-/// The plain fields of the request, types checked.
+/// The plain fields of the request.
 struct Asked {
     template: Option<String>,
     name: Option<String>,
@@ -107,47 +60,17 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(body: &Body) -> Result<Self, ApiError> {
-        let name = body.text("name", 1, NAME_LIMIT)?;
-        if let Some(name) = &name {
-            let mut chars = name.chars();
-            let begins = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
-            if !begins || !chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')) {
-                return Err(ApiError::Invalid(format!(
-                    "Invalid input for field/attribute name. Value: '{name}'. It must begin with a letter and hold letters, digits, '_', '.' and '-' only"
-                )));
-            }
+    fn of(body: &Body) -> Self {
+        Self {
+            template: body.owned("cluster_template_id"),
+            name: body.owned("name"),
+            node_count: body.integer("node_count").unwrap_or(1),
+            master_count: body.integer("master_count").unwrap_or(1),
+            docker_volume_size: body.integer("docker_volume_size"),
+            labels: body.labels("labels").filter(|l| !l.0.is_empty()),
+            merge_labels: body.boolean("merge_labels").unwrap_or(false),
+            create_timeout: body.has("create_timeout").then(|| body.integer("create_timeout")),
         }
-        let template = match body.has("cluster_template_id") {
-            true => body.text("cluster_template_id", 0, 255)?,
-            false => {
-                return Err(ApiError::Invalid("Invalid input for field/attribute cluster_template_id. Mandatory field missing.".into()));
-            }
-        };
-        for key in ["keypair", "flavor_id", "master_flavor_id", "fixed_network", "fixed_subnet"] {
-            body.text(key, 1, 255)?;
-        }
-        for key in ["floating_ip_enabled", "master_lb_enabled"] {
-            body.boolean(key)?;
-        }
-        body.text("discovery_url", 0, 255)?;
-        for key in ["uuid", "status", "status_reason", "health_status"] {
-            body.text(key, 0, 65_535)?;
-        }
-        for key in ["faults", "labels_added", "labels_overridden", "labels_skipped", "health_status_reason"] {
-            body.labels(key)?;
-        }
-        let timeout = body.integer("create_timeout", 0, i32::MAX)?;
-        Ok(Self {
-            template,
-            name,
-            node_count: body.integer("node_count", 0, i32::MAX)?.unwrap_or(1),
-            master_count: body.integer("master_count", 1, i32::MAX)?.unwrap_or(1),
-            docker_volume_size: body.integer("docker_volume_size", 1, i32::MAX)?,
-            labels: body.labels("labels")?.filter(|l| !l.0.is_empty()),
-            merge_labels: body.boolean("merge_labels")?.unwrap_or(false),
-            create_timeout: body.has("create_timeout").then_some(timeout),
-        })
     }
 }
 
@@ -156,7 +79,12 @@ async fn origin(cx: &Context, asked: &Asked) -> Result<ClusterTemplate, ApiError
     let visible = crate::template::usable(cx);
     let ident = asked.template.clone().unwrap_or_default();
     let (visible, ident) = (&visible, &ident);
-    let found = cx.shared.store.read(async |conn: &mut Conn| crate::template::find(conn, visible, ident).await).await;
+    let found = cx.shared.store.read(async |conn: &mut Conn| match ident.parse() {
+        // A template whose name is a number cannot be used by it (upstream's rule).
+        Ok(number) => template::fetch_by_number(conn, visible, number).await,
+        Err(_) => crate::template::find(conn, visible, ident).await,
+    });
+    let found = found.await;
     found.map_err(|error| match ApiError::from(error) {
         ApiError::NotFound { what, key } if cx.version < ZERO_NODES => ApiError::Invalid(format!("{what} {key} could not be found.")),
         other => other,
@@ -186,10 +114,8 @@ fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Resu
 
 /// Everything else (C-13 to C-26); the value that only these checks can make.
 async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate, project: ProjectId) -> Result<Checked, ApiError> {
-    let text = |key: &str, inherited: &Option<String>| Ok::<_, ApiError>(body.text(key, 1, 255)?.or_else(|| inherited.clone()));
-    let flag = |key: &str, inherited: bool, null: bool| {
-        Ok::<_, ApiError>(body.boolean(key)?.unwrap_or(if body.is_null(key) { null } else { inherited }))
-    };
+    let text = |key: &str, inherited: &Option<String>| body.owned(key).or_else(|| inherited.clone());
+    let flag = |key: &str, inherited: bool, null: bool| body.boolean(key).unwrap_or(if body.is_null(key) { null } else { inherited });
     let labels = match asked.labels {
         None => origin.labels(),
         Some(given) if asked.merge_labels => {
@@ -199,13 +125,13 @@ async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate
         }
         Some(given) => given,
     };
-    let flavor = text("flavor_id", &origin.flavor_id)?;
-    let master_flavor = text("master_flavor_id", &origin.master_flavor_id)?;
-    let keypair = text("keypair", &origin.keypair_id)?;
-    let fixed_network = text("fixed_network", &origin.fixed_network)?;
-    let fixed_subnet = text("fixed_subnet", &origin.fixed_subnet)?;
-    let floating_ip_enabled = flag("floating_ip_enabled", origin.floating_ip_enabled.unwrap_or(true), true)?;
-    let master_lb_enabled = flag("master_lb_enabled", origin.master_lb_enabled.unwrap_or(false), false)?;
+    let flavor = text("flavor_id", &origin.flavor_id);
+    let master_flavor = text("master_flavor_id", &origin.master_flavor_id);
+    let keypair = text("keypair", &origin.keypair_id);
+    let fixed_network = text("fixed_network", &origin.fixed_network);
+    let fixed_subnet = text("fixed_subnet", &origin.fixed_subnet);
+    let floating_ip_enabled = flag("floating_ip_enabled", origin.floating_ip_enabled.unwrap_or(true), true);
+    let master_lb_enabled = flag("master_lb_enabled", origin.master_lb_enabled.unwrap_or(false), false);
     let size = boot_volume_size(cx, &labels)?;
     let image = origin.image_id.clone().unwrap_or_default();
     let wanted = Wanted {
@@ -262,7 +188,7 @@ async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate
         master_flavor,
         flavor,
         create_timeout: asked.create_timeout.unwrap_or(Some(default_timeout)),
-        discovery_url: body.text("discovery_url", 0, 255)?,
+        discovery_url: body.owned("discovery_url"),
         fixed_network,
         fixed_subnet,
         floating_ip_enabled,

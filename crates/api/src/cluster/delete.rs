@@ -18,12 +18,10 @@ use crate::policy::{Act, Allowed};
 const TRIES: u32 = 3;
 
 /// Accepts the deletion.
-pub async fn delete(cx: Context, ident: &str) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    cx.refuse_body()?;
+pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
     let scope = cx.wide_scope(Act::ClusterDeleteEverywhere)?;
     let row = {
-        let scope = &scope;
+        let (scope, ident) = (&scope, cx.arg("cluster"));
         cx.shared.store.read(async |conn: &mut Conn| super::find(conn, scope, ident).await).await?
     };
     let allowed = cx.allow_on(Act::ClusterDelete, row.project_id.as_deref(), row.user_id.as_deref())?;

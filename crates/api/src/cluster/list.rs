@@ -13,7 +13,7 @@ use crate::view::cluster::{ClusterPage, ClusterView, Depth};
 use crate::view::page::Next;
 
 /// One page.
-pub async fn list(cx: &Context, depth: Depth) -> Result<Answer, ApiError> {
+pub async fn list(cx: Context, depth: Depth) -> Result<Answer, ApiError> {
     let (act, everywhere, collection) = match depth {
         Depth::Short => (Act::ClusterGetAll, Act::ClusterGetAllEverywhere, "clusters"),
         Depth::Detail | Depth::Full => (Act::ClusterDetail, Act::ClusterDetailEverywhere, "clusters/detail"),

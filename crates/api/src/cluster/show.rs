@@ -10,11 +10,9 @@ use crate::policy::Act;
 use crate::view::cluster::{ClusterView, Depth};
 
 /// One cluster.
-pub async fn show(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    cx.refuse_body()?;
+pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     let scope = cx.wide_scope(Act::ClusterGetOneEverywhere)?;
-    let scope = &scope;
+    let (scope, ident) = (&scope, cx.arg("cluster"));
     let (row, groups, origin) = cx
         .shared
         .store

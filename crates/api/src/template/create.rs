@@ -13,59 +13,49 @@ use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
-use crate::view::schema::{self, Body, is_uuid_like, plain_uuid};
-use crate::view::template::{FIELDS, READ_ONLY, TemplateView, assign, empty};
+use crate::view::schema::{self, Body, plain_uuid};
+use crate::view::template::{SCHEMA, TemplateView, assign, attributes, empty};
 
 /// Makes a template.
-pub async fn create(cx: &Context) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    let body = cx.body("cluster_template")?;
-    let mut row = read(cx, &body)?;
-    check_fields(cx, &row)?;
+pub async fn create(cx: Context) -> Result<Answer, ApiError> {
+    let body = cx.read(&SCHEMA)?;
+    let mut row = read(&cx, &body)?;
+    check_fields(&cx, &row)?;
     let wanted = wanted(&row);
-    let found = cloud_checks::look_up(cx, &wanted).await?;
+    let found = cloud_checks::look_up(&cx, &wanted).await?;
     let image = found.image(row.image_id.as_deref().unwrap_or_default())?;
     let named = row.driver.clone().or_else(|| image.magnum_driver.clone());
     let distro = image.os_distro.clone().unwrap_or_default();
-    row.driver = driver(cx, named, &row, &distro)?;
+    row.driver = driver(&cx, named, &row, &distro)?;
     cx.allow_own(Act::TemplateCreate)?;
     check_found(&mut row, &found)?;
     if row.is_public() || row.is_hidden() {
         cx.allow_own(Act::TemplatePublish)?;
     }
     // Explicit null of a flavor says "none", which needs a boot volume; leaving the key out says "the cluster will name one".
-    let size = boot_volume_size(cx, &row.labels())?;
+    let size = boot_volume_size(&cx, &row.labels())?;
     for key in ["flavor_id", "master_flavor_id"] {
         if body.is_null(key) && size <= 0 {
             return Err(schema::invalid(key, &Value::Null, "It must name a flavor unless the label boot_volume_size is above 0"));
         }
     }
-    check_root_disks(cx, &row, &found)?;
-    let row = store(cx, &row).await?;
+    check_root_disks(&cx, &row, &found)?;
+    let row = store(&cx, &row).await?;
     let location = format!("{}/v1/clustertemplates/{}", cx.base, row.uuid);
     Answer::created(&TemplateView { row: &row, base: &cx.base }, location)
 }
 
 /// The request as a row (T-01).
 fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
-    let mut known = FIELDS.to_vec();
-    known.push("uuid");
-    body.only(&known, READ_ONLY)?;
-    let uuid = match body.given("uuid") {
-        None => TemplateId::generate().as_str().to_owned(),
-        // Whatever the spelling: the column holds the plain one only.
-        Some(Value::String(text)) if is_uuid_like(text) => plain_uuid(text),
-        Some(other) => return Err(schema::invalid("uuid", other, "It must be a uuid")),
-    };
+    // Whatever the spelling: the column holds the plain one only.
+    let uuid = body.text("uuid").map_or_else(|| TemplateId::generate().as_str().to_owned(), plain_uuid);
     let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A template needs a project-scoped token.".into()))?;
     let mut row = empty(uuid, project.0, cx.caller.user_id.0.clone());
-    for field in FIELDS {
-        if let Some(value) = body.given(field) {
-            assign(&mut row, field, value)?;
+    for field in attributes() {
+        if let Some(value) = body.given(field.name) {
+            assign(&mut row, field.name, value)?;
         }
     }
-    body.needed("image_id", 255)?;
-    body.needed("coe", 255)?;
     if body.is_null("server_type") {
         return Err(schema::invalid("server_type", &Value::Null, "It must be vm or bm"));
     }

@@ -8,11 +8,9 @@ use crate::error::ApiError;
 use crate::policy::Act;
 
 /// Removes a template.
-pub async fn delete(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    cx.refuse_body()?;
-    let visible = super::visible(cx, cx.wide_scope(Act::TemplateDeleteEverywhere)?);
-    let visible = &visible;
+pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
+    let visible = super::visible(&cx, cx.wide_scope(Act::TemplateDeleteEverywhere)?);
+    let (visible, ident) = (&visible, cx.arg("template"));
     let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
     cx.allow_on(Act::TemplateDelete, row.project_id.as_deref(), row.user_id.as_deref())?;
     let id = row.template_id();

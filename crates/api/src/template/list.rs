@@ -23,9 +23,9 @@ pub const DETAIL: Variant =
     Variant { act: Act::TemplateDetail, everywhere: Act::TemplateDetailEverywhere, collection: "clustertemplates/detail" };
 
 /// One page.
-pub async fn list(cx: &Context, variant: Variant) -> Result<Answer, ApiError> {
+pub async fn list(cx: Context, variant: Variant) -> Result<Answer, ApiError> {
     cx.allow_own(variant.act)?;
-    let visible = super::visible(cx, cx.wide_scope(variant.everywhere)?);
+    let visible = super::visible(&cx, cx.wide_scope(variant.everywhere)?);
     let page = cx.page()?;
     let (visible, page) = (&visible, &page);
     let rows = cx.shared.store.read(async |conn: &mut Conn| template::list(conn, visible, page).await).await?;

@@ -9,11 +9,9 @@ use crate::policy::Act;
 use crate::view::template::TemplateView;
 
 /// One template.
-pub async fn show(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    cx.refuse_body()?;
-    let visible = super::visible(cx, cx.wide_scope(Act::TemplateGetOneEverywhere)?);
-    let visible = &visible;
+pub async fn show(cx: Context) -> Result<Answer, ApiError> {
+    let visible = super::visible(&cx, cx.wide_scope(Act::TemplateGetOneEverywhere)?);
+    let (visible, ident) = (&visible, cx.arg("template"));
     let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
     if !row.is_public() {
         cx.allow_on(Act::TemplateGet, row.project_id.as_deref(), row.user_id.as_deref())?;

@@ -10,7 +10,7 @@ use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
-use crate::view::patch::{self, Change, Op};
+use crate::view::patch::{Change, Op};
 use crate::view::template::{TemplateView, assign, is_set};
 
 /// Attributes that cannot be removed (T-22).
@@ -28,12 +28,11 @@ const MANDATORY: &[&str] = &[
 ];
 
 /// Changes a template.
-pub async fn update(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
-    cx.refuse_query(&[])?;
-    let changes = patch::parse(cx.body.content_type.as_deref(), &cx.body.bytes, MANDATORY)?;
+pub async fn update(cx: Context) -> Result<Answer, ApiError> {
+    let changes = cx.patch(MANDATORY)?;
     // An admin must pass the policy for all projects, and still sees only what he could use: his own, and the public ones.
     cx.wide_scope(Act::TemplateUpdateEverywhere)?;
-    let visible = &super::usable(cx);
+    let (visible, ident) = (&super::usable(&cx), cx.arg("template"));
     let (seen, in_use) = cx
         .shared
         .store
@@ -60,10 +59,10 @@ pub async fn update(cx: &Context, ident: &str) -> Result<Answer, ApiError> {
     }
     // A change of words needs no question to the cloud, nor can it be refused for what the cloud has lost meanwhile.
     if !changed.iter().all(|c| matches!(*c, "name" | "public" | "hidden" | "tags")) {
-        check_fields(cx, &row)?;
-        let found = cloud_checks::look_up(cx, &wanted(&row)).await?;
+        check_fields(&cx, &row)?;
+        let found = cloud_checks::look_up(&cx, &wanted(&row)).await?;
         check_found(&mut row, &found)?;
-        check_root_disks(cx, &row, &found)?;
+        check_root_disks(&cx, &row, &found)?;
     }
     row.updated_at = Some(model::time::whole_seconds(model::time::now()));
     let (seen, row, changed) = (&seen, &row, &changed);

@@ -3,6 +3,28 @@
 use serde::Serialize;
 
 use super::links::Links;
+use super::schema::{Field, Kind, Schema};
+
+/// Longest PEM text taken, in characters.
+const PEM_LIMIT: usize = 65_536;
+
+/// `POST /v1/certificates` (rest-api.md 8.1).
+pub static SIGN: Schema = Schema {
+    argument: "certificate",
+    fields: &[
+        Field::needed("cluster_uuid", Kind::Text { min: 1, max: 255 }, "The cluster: its uuid or name."),
+        Field::needed("csr", Kind::Text { min: 1, max: PEM_LIMIT }, "The certificate signing request, PEM."),
+        Field::optional(
+            "ca_cert_type",
+            Kind::Text { min: 0, max: 255 },
+            "Which authority signs: etcd, front_proxy, or (anything else) the cluster's.",
+        ),
+        Field::optional("pem", Kind::Text { min: 0, max: PEM_LIMIT }, "Taken and not used."),
+        Field::read_only("links"),
+        Field::read_only("created_at"),
+        Field::read_only("updated_at"),
+    ],
+};
 
 /// A certificate authority, or what it signed.
 #[derive(Serialize)]

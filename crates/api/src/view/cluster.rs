@@ -8,8 +8,61 @@ use serde::{Serialize, Serializer};
 use super::labels::StoredMap;
 use super::links::Links;
 use super::page::Next;
+use super::schema::{Field, Kind, Presence, Schema};
 use super::time::Time;
 use crate::microversion::{CLUSTER_ID, Microversion};
+
+const NAME: Kind = Kind::Text { min: 1, max: 255 };
+const WORD: Kind = Kind::Text { min: 0, max: 65_535 };
+
+/// `POST /v1/clusters` (rest-api.md 5.3).
+pub static CREATE: Schema = Schema {
+    argument: "cluster",
+    fields: &[
+        Field {
+            name: "cluster_template_id",
+            kind: Kind::Text { min: 0, max: 255 },
+            presence: Presence::Present,
+            about: "The template: its uuid, its name, or its number.",
+        },
+        Field::optional("name", Kind::Name, "The cluster's name; one is made up when it is left out."),
+        Field::optional("keypair", NAME, "The Nova key pair that opens the nodes; default the template's."),
+        Field::optional("node_count", Kind::Integer { min: 0, max: i32::MAX }, "Workers; default 1. Zero needs microversion 1.10."),
+        Field::optional("master_count", Kind::Integer { min: 1, max: i32::MAX }, "Masters, an odd number; default 1."),
+        Field::optional("docker_volume_size", Kind::Integer { min: 1, max: i32::MAX }, "GB of the container volume of each node."),
+        Field::optional("labels", Kind::Labels, "Labels; default the template's."),
+        Field::optional("merge_labels", Kind::Boolean, "Whether the labels are laid over the template's instead of taking their place."),
+        Field::optional("master_flavor_id", NAME, "Flavor of the masters, by name or id; default the template's."),
+        Field::optional("flavor_id", NAME, "Flavor of the workers, by name or id; default the template's."),
+        Field::optional("create_timeout", Kind::Integer { min: 0, max: i32::MAX }, "Minutes that the creation may take; default 60."),
+        Field::optional("fixed_network", NAME, "An existing network for the nodes, by name or id."),
+        Field::optional("fixed_subnet", NAME, "An existing subnet for the nodes, by name or id."),
+        Field::optional("floating_ip_enabled", Kind::Boolean, "Whether nodes get floating IPs; default the template's."),
+        Field::optional("master_lb_enabled", Kind::Boolean, "Whether a load balancer stands before the masters; default the template's."),
+        Field::optional("discovery_url", Kind::Text { min: 0, max: 255 }, "Stored and shown; nothing is fetched from it."),
+        Field::optional("uuid", Kind::Uuid, "Taken and not used."),
+        Field::optional("status", WORD, "Taken and not used."),
+        Field::optional("status_reason", WORD, "Taken and not used."),
+        Field::optional("health_status", WORD, "Taken and not used: health is observed."),
+        Field::optional("health_status_reason", Kind::Labels, "Taken and not used: health is observed."),
+        Field::optional("faults", Kind::Labels, "Taken and not used."),
+        Field::optional("labels_added", Kind::Labels, "Taken and not used."),
+        Field::optional("labels_overridden", Kind::Labels, "Taken and not used."),
+        Field::optional("labels_skipped", Kind::Labels, "Taken and not used."),
+        Field::read_only("links"),
+        Field::read_only("stack_id"),
+        Field::read_only("cluster_id"),
+        Field::read_only("api_address"),
+        Field::read_only("coe_version"),
+        Field::read_only("container_version"),
+        Field::read_only("project_id"),
+        Field::read_only("user_id"),
+        Field::read_only("node_addresses"),
+        Field::read_only("master_addresses"),
+        Field::read_only("created_at"),
+        Field::read_only("updated_at"),
+    ],
+};
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Reading a request body by hand, so that every refusal names the field and the rule (rest-api.md 3.4).
+//! Request bodies as tables of fields: what a field may hold, checked in one go, so that every refusal names the field and the rule
+//! (rest-api.md 3.4). The same tables are the request part of the OpenAPI document.
 //!
 //! Upstream's leniency is kept (integers and booleans may be text, explicit null counts as absent unless a rule says otherwise); its
 //! crashes on odd values are refusals here.
@@ -14,37 +15,157 @@ const MAX_LABELS: usize = 1000;
 /// Bytes of a map at most: what upstream's TEXT columns hold.
 const MAX_STORED: usize = 65_535;
 
-/// A JSON object that came as a body.
+/// Items at most in a list of a request.
+const MAX_ITEMS: usize = 1000;
+
+/// Longest name of a cluster: Heat's limit for what is made of it.
+const NAME_LIMIT: usize = 242;
+
+/// A request body: the argument's name in messages, and its fields.
+#[derive(Debug)]
+pub struct Schema {
+    pub argument: &'static str,
+    pub fields: &'static [Field],
+}
+
+/// One field of a body.
+#[derive(Debug)]
+pub struct Field {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub presence: Presence,
+    /// What it means, for the OpenAPI document.
+    pub about: &'static str,
+}
+
+/// What a field may hold, besides null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A string of so many characters.
+    Text { min: usize, max: usize },
+    /// A letter, then letters, digits, `_`, `.` and `-`; 242 characters at most (C-01).
+    Name,
+    /// A number in the range; text that holds one is read, fractions are cut, booleans count as 0 and 1.
+    Integer { min: i32, max: i32 },
+    /// A boolean, in any of the spellings that oslo accepts.
+    Boolean,
+    /// An object of strings; scalars become strings in Python's spelling.
+    Labels,
+    /// A uuid in any spelling.
+    Uuid,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A list of strings.
+    Texts,
+    /// An object of strings, and of nothing but strings.
+    StringMap,
+    /// A list of objects of strings.
+    StringMaps,
+}
+
+/// Whether a field must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It must have a value.
+    Needed,
+    /// It must be there; null has a meaning of its own.
+    Present,
+    /// It may be left out.
+    Optional,
+    /// Only answers have it.
+    ReadOnly,
+}
+
+impl Field {
+    /// A field that may be left out.
+    pub const fn optional(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, presence: Presence::Optional, about }
+    }
+
+    /// A field that must have a value.
+    pub const fn needed(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, presence: Presence::Needed, about }
+    }
+
+    /// A field that only answers have.
+    pub const fn read_only(name: &'static str) -> Self {
+        Self { name, kind: Kind::Text { min: 0, max: MAX_STORED }, presence: Presence::ReadOnly, about: "Shown by answers only." }
+    }
+
+    /// Checks a value against the field's kind; null passes.
+    pub fn check(&self, value: &Value) -> Result<(), ApiError> {
+        let name = self.name;
+        if value.is_null() {
+            return Ok(());
+        }
+        match self.kind {
+            Kind::Text { min, max } => text(name, value, min, max).map(drop),
+            Kind::Name => cluster_name(name, value),
+            Kind::Integer { min, max } => integer(name, value, min, max).map(drop),
+            Kind::Boolean => boolean(name, value).map(drop),
+            Kind::Labels => labels(name, value).map(drop),
+            Kind::Uuid if value.as_str().is_some_and(is_uuid_like) => Ok(()),
+            Kind::Uuid => Err(invalid(name, value, "It must be a uuid")),
+            Kind::OneOf(words) if value.as_str().is_some_and(|text| words.contains(&text)) => Ok(()),
+            Kind::OneOf(words) => Err(invalid(name, value, &format!("It must be one of {}", words.join(", ")))),
+            Kind::Texts => items(name, value)?
+                .iter()
+                .enumerate()
+                .try_for_each(|(at, item)| text(&format!("{name}[{at}]"), item, 0, MAX_STORED).map(drop)),
+            Kind::StringMap => strings(name, value),
+            Kind::StringMaps => items(name, value)?.iter().enumerate().try_for_each(|(at, item)| strings(&format!("{name}[{at}]"), item)),
+        }
+    }
+}
+
+impl Schema {
+    /// The field of a name.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// Reads a body and checks all of it: that it is an object, its keys, and every value.
+    pub fn read(&'static self, content_type: Option<&str>, bytes: &[u8]) -> Result<Body, ApiError> {
+        let argument = self.argument;
+        let Value::Object(map) = json(argument, content_type, bytes)? else {
+            return Err(ApiError::Invalid(format!("Invalid input for {argument}: the body must be a JSON object")));
+        };
+        for key in map.keys() {
+            match self.field(key).map(|f| f.presence) {
+                Some(Presence::ReadOnly) => return Err(ApiError::Invalid(format!("Cannot set read only field: {key}"))),
+                Some(_) => {}
+                None => return Err(ApiError::Invalid(format!("Unknown attribute for argument {argument}: {key}"))),
+            }
+        }
+        for field in self.fields {
+            let value = map.get(field.name);
+            let is_missing = match field.presence {
+                Presence::Needed => value.is_none_or(Value::is_null),
+                Presence::Present => value.is_none(),
+                Presence::Optional | Presence::ReadOnly => false,
+            };
+            if is_missing {
+                return Err(ApiError::Invalid(format!("Invalid input for field/attribute {}. Mandatory field missing.", field.name)));
+            }
+            if let Some(value) = value {
+                field.check(value)?;
+            }
+        }
+        Ok(Body { schema: self, map })
+    }
+}
+
+/// A JSON object that came as a body and keeps to its schema: reading a field cannot fail any more.
 #[derive(Debug)]
 pub struct Body {
-    argument: &'static str,
+    schema: &'static Schema,
     map: Map<String, Value>,
 }
 
 impl Body {
-    /// Reads a body that must be a JSON object; `argument` is its name in messages.
-    pub fn parse(argument: &'static str, content_type: Option<&str>, bytes: &[u8]) -> Result<Self, ApiError> {
-        match json(argument, content_type, bytes)? {
-            Value::Object(map) => Ok(Self { argument, map }),
-            _ => Err(ApiError::Invalid(format!("Invalid input for {argument}: the body must be a JSON object"))),
-        }
-    }
-
-    /// Refuses keys that are not in the schema, and keys that only answers have.
-    pub fn only(&self, known: &[&str], read_only: &[&str]) -> Result<(), ApiError> {
-        for key in self.map.keys() {
-            if read_only.contains(&key.as_str()) {
-                return Err(ApiError::Invalid(format!("Cannot set read only field: {key}")));
-            }
-            if !known.contains(&key.as_str()) {
-                return Err(ApiError::Invalid(format!("Unknown attribute for argument {}: {key}", self.argument)));
-            }
-        }
-        Ok(())
-    }
-
     /// The value of a key, unless absent or null.
     pub fn given(&self, key: &str) -> Option<&Value> {
+        debug_assert!(self.schema.field(key).is_some(), "{key} is not in the schema of {}", self.schema.argument);
         self.map.get(key).filter(|v| !v.is_null())
     }
 
@@ -58,31 +179,63 @@ impl Body {
         self.map.contains_key(key)
     }
 
-    /// A text of `min` to `max` characters.
-    pub fn text(&self, key: &str, min: usize, max: usize) -> Result<Option<String>, ApiError> {
-        self.given(key).map(|v| text(key, v, min, max)).transpose()
+    /// A text.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.given(key).and_then(Value::as_str)
     }
 
-    /// A text that must be there.
-    pub fn needed(&self, key: &str, max: usize) -> Result<String, ApiError> {
-        let missing = || ApiError::Invalid(format!("Invalid input for field/attribute {key}. Mandatory field missing."));
-        self.text(key, 1, max)?.ok_or_else(missing)
+    /// A text of its own.
+    pub fn owned(&self, key: &str) -> Option<String> {
+        self.text(key).map(str::to_owned)
     }
 
-    /// An integer of `min` to `max`.
-    pub fn integer(&self, key: &str, min: i32, max: i32) -> Result<Option<i32>, ApiError> {
-        self.given(key).map(|v| integer(key, v, min, max)).transpose()
+    /// An integer.
+    pub fn integer(&self, key: &str) -> Option<i32> {
+        self.given(key).and_then(number).and_then(|n| i32::try_from(n).ok())
     }
 
     /// A boolean.
-    pub fn boolean(&self, key: &str) -> Result<Option<bool>, ApiError> {
-        self.given(key).map(|v| boolean(key, v)).transpose()
+    pub fn boolean(&self, key: &str) -> Option<bool> {
+        self.given(key).and_then(flag)
     }
 
     /// A map of text to scalars.
-    pub fn labels(&self, key: &str) -> Result<Option<Labels>, ApiError> {
-        self.given(key).map(|v| labels(key, v)).transpose()
+    pub fn labels(&self, key: &str) -> Option<Labels> {
+        self.given(key).and_then(|v| labels(key, v).ok())
     }
+
+    /// A list of strings; empty when absent.
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        let items = self.given(key).and_then(Value::as_array);
+        items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+}
+
+fn items<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], ApiError> {
+    match value.as_array() {
+        Some(items) if items.len() <= MAX_ITEMS => Ok(items),
+        Some(_) => Err(ApiError::Invalid(format!("Invalid input for field/attribute {key}. It must have at most {MAX_ITEMS} items"))),
+        None => Err(invalid(key, value, "It must be a list")),
+    }
+}
+
+fn strings(key: &str, value: &Value) -> Result<(), ApiError> {
+    let Some(map) = value.as_object() else { return Err(invalid(key, value, "It must be an object of strings")) };
+    if let Some((name, item)) = map.iter().find(|(_, item)| !item.is_string()) {
+        return Err(invalid(&format!("{key}[{name}]"), item, "It must be a string"));
+    }
+    labels(key, value).map(drop)
+}
+
+fn cluster_name(key: &str, value: &Value) -> Result<(), ApiError> {
+    let name = text(key, value, 1, NAME_LIMIT)?;
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if begins && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')) {
+        return Ok(());
+    }
+    Err(ApiError::Invalid(format!(
+        "Invalid input for field/attribute {key}. Value: '{name}'. It must begin with a letter and hold letters, digits, '_', '.' and '-' only"
+    )))
 }
 
 /// Reads a body that may be any JSON.
@@ -123,13 +276,7 @@ pub fn text(key: &str, value: &Value, min: usize, max: usize) -> Result<String, 
 
 /// An integer; floats are cut, booleans count as 0 and 1, decimal text is read.
 pub fn integer(key: &str, value: &Value, min: i32, max: i32) -> Result<i32, ApiError> {
-    let number = match value {
-        Value::Number(n) => n.as_i64().or_else(|| n.as_f64().filter(|f| f.abs() < 1e15).map(|f| f.trunc() as i64)),
-        Value::Bool(b) => Some(i64::from(*b)),
-        Value::String(s) => s.trim().parse().ok(),
-        _ => None,
-    };
-    let Some(number) = number else { return Err(invalid(key, value, "It must be an integer")) };
+    let Some(number) = number(value) else { return Err(invalid(key, value, "It must be an integer")) };
     match i32::try_from(number) {
         Ok(n) if (min..=max).contains(&n) => Ok(n),
         _ if max == i32::MAX => Err(invalid(key, value, &format!("It must be at least {min}"))),
@@ -137,15 +284,29 @@ pub fn integer(key: &str, value: &Value, min: i32, max: i32) -> Result<i32, ApiE
     }
 }
 
+/// The number that a value stands for, if any.
+pub fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(n) => n.as_i64().or_else(|| n.as_f64().filter(|f| f.abs() < 1e15).map(|f| f.trunc() as i64)),
+        Value::Bool(b) => Some(i64::from(*b)),
+        Value::String(s) => s.trim().parse().ok(),
+        _ => None,
+    }
+}
+
 /// A boolean, in any of the spellings that oslo accepts.
 pub fn boolean(key: &str, value: &Value) -> Result<bool, ApiError> {
-    let read = match value {
+    flag(value).ok_or_else(|| invalid(key, value, "It must be a boolean"))
+}
+
+/// The truth that a value stands for, if any.
+pub fn flag(value: &Value) -> Option<bool> {
+    match value {
         Value::Bool(b) => Some(*b),
         Value::Number(n) => truth(&n.to_string()),
         Value::String(s) => truth(s),
         _ => None,
-    };
-    read.ok_or_else(|| invalid(key, value, "It must be a boolean"))
+    }
 }
 
 /// A map of text to scalars, stored as text in Python's spelling.
@@ -233,14 +394,38 @@ mod tests {
     }
 
     #[test]
-    fn bodies_must_be_json_objects() {
-        let parse = |kind: Option<&str>, bytes: &str| Body::parse("cluster", kind, bytes.as_bytes());
+    fn bodies_are_objects_of_known_fields() {
+        static SCHEMA: Schema = Schema {
+            argument: "thing",
+            fields: &[
+                Field::needed("count", Kind::Integer { min: 1, max: 9 }, ""),
+                Field::optional("servers", Kind::Texts, ""),
+                Field::optional("taints", Kind::StringMaps, ""),
+                Field::read_only("links"),
+            ],
+        };
+        let read = |kind: Option<&str>, bytes: &str| SCHEMA.read(kind, bytes.as_bytes());
         let json = Some("application/json; charset=utf-8");
-        assert!(parse(json, r#"{"a": 1}"#).is_ok());
-        for bad in ["", "[]", "\"x\"", "null", "{"] {
-            assert!(matches!(parse(json, bad), Err(ApiError::Invalid(_))), "{bad}");
+        let body = read(json, r#"{"count": "3", "servers": ["a", "b"], "taints": null}"#).expect("keeps to the schema");
+        assert_eq!((body.integer("count"), body.texts("servers"), body.is_null("taints")), (Some(3), vec!["a".into(), "b".into()], true));
+        for (bad, named) in [
+            ("", "Missing argument: \"thing\""),
+            ("[]", "thing"),
+            ("\"x\"", "thing"),
+            ("null", "thing"),
+            ("{", "valid JSON"),
+            ("{}", "count. Mandatory"),
+            (r#"{"count": null}"#, "count. Mandatory"),
+            (r#"{"count": 10}"#, "between 1 and 9"),
+            (r#"{"count": 1, "other": 1}"#, "thing: other"),
+            (r#"{"count": 1, "links": null}"#, "read only field: links"),
+            (r#"{"count": 1, "servers": [1]}"#, "servers[0]"),
+            (r#"{"count": 1, "taints": [{"key": 1}]}"#, "taints[0][key]"),
+        ] {
+            let Err(ApiError::Invalid(text)) = read(json, bad) else { panic!("{bad} is taken") };
+            assert!(text.contains(named), "{bad}: {text}");
         }
-        assert!(matches!(parse(Some("text/plain"), "{}"), Err(ApiError::MediaType(_))));
-        assert!(matches!(parse(None, "{}"), Err(ApiError::Invalid(_))));
+        assert!(matches!(read(Some("text/plain"), "{}"), Err(ApiError::MediaType(_))));
+        assert!(matches!(read(None, "{}"), Err(ApiError::Invalid(_))));
     }
 }

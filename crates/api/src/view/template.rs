@@ -9,90 +9,104 @@ use serde_json::Value;
 use super::labels::StoredMap;
 use super::links::Links;
 use super::page::Next;
+use super::schema::{Field, Kind, Presence, Schema};
 use super::time::Time;
 use super::{literal, schema};
 use crate::error::ApiError;
 
-/// Fields that a client may set, in the order of upstream's answers.
-pub const FIELDS: &[&str] = &[
-    "name",
-    "coe",
-    "image_id",
-    "flavor_id",
-    "master_flavor_id",
-    "dns_nameserver",
-    "keypair_id",
-    "external_network_id",
-    "fixed_network",
-    "fixed_subnet",
-    "network_driver",
-    "apiserver_port",
-    "docker_volume_size",
-    "cluster_distro",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "volume_driver",
-    "registry_enabled",
-    "labels",
-    "tls_disabled",
-    "public",
-    "server_type",
-    "insecure_registry",
-    "docker_storage_driver",
-    "master_lb_enabled",
-    "floating_ip_enabled",
-    "hidden",
-    "tags",
-    "driver",
-];
+const TEXT: Kind = Kind::Text { min: 1, max: 255 };
 
-/// Fields that only answers have.
-pub const READ_ONLY: &[&str] = &["project_id", "user_id", "links", "created_at", "updated_at"];
+/// `POST /v1/clustertemplates` (rest-api.md 7.2): the fields in the order of upstream's answers.
+pub static SCHEMA: Schema = Schema {
+    argument: "cluster_template",
+    fields: &[
+        Field::optional("name", TEXT, "The template's name, any text; one is made up when it is left out."),
+        Field::needed("coe", TEXT, "The container orchestration engine: kubernetes."),
+        Field::needed("image_id", TEXT, "Glance image of the nodes, by name or id."),
+        Field::optional("flavor_id", TEXT, "Flavor of the workers, by name or id."),
+        Field::optional("master_flavor_id", TEXT, "Flavor of the masters, by name or id."),
+        Field::optional("dns_nameserver", TEXT, "IPv4 address of a name server, or several separated by commas."),
+        Field::optional("keypair_id", TEXT, "Nova key pair; looked up when a cluster is made."),
+        Field::optional("external_network_id", TEXT, "The external network, by name or id."),
+        Field::optional("fixed_network", TEXT, "An existing network for the nodes, by name or id."),
+        Field::optional("fixed_subnet", TEXT, "An existing subnet for the nodes, by name or id."),
+        Field::optional("network_driver", TEXT, "The pod network: flannel, calico or cilium, as far as the cloud allows it."),
+        Field::optional("apiserver_port", Kind::Integer { min: 1024, max: 65_535 }, "Port of the Kubernetes API."),
+        Field::optional("docker_volume_size", Kind::Integer { min: 1, max: i32::MAX }, "GB of the container volume of each node."),
+        Field::optional("cluster_distro", TEXT, "Taken; the image's os_distro takes its place."),
+        Field::optional("http_proxy", TEXT, "Proxy of the nodes for http."),
+        Field::optional("https_proxy", TEXT, "Proxy of the nodes for https."),
+        Field::optional("no_proxy", TEXT, "Hosts that the nodes reach without proxy."),
+        Field::optional("volume_driver", TEXT, "The volume driver: cinder."),
+        Field::optional("registry_enabled", Kind::Boolean, "Whether clusters have a registry of their own."),
+        Field::optional("labels", Kind::Labels, "Labels of clusters made from it."),
+        Field::optional("tls_disabled", Kind::Boolean, "Whether the Kubernetes API goes without TLS."),
+        Field::optional("public", Kind::Boolean, "Whether every project may use it; needs the policy clustertemplate:publish."),
+        Field::optional("server_type", TEXT, "vm or bm."),
+        Field::optional("insecure_registry", TEXT, "A registry that the nodes trust without TLS."),
+        Field::optional("docker_storage_driver", TEXT, "Storage driver of the container runtime."),
+        Field::optional("master_lb_enabled", Kind::Boolean, "Whether a load balancer stands before the masters."),
+        Field::optional("floating_ip_enabled", Kind::Boolean, "Whether nodes get floating IPs."),
+        Field::optional("hidden", Kind::Boolean, "Whether it is left out of use by others; needs the policy clustertemplate:publish."),
+        Field::optional("tags", Kind::Text { min: 0, max: 255 }, "Tags, separated by commas."),
+        Field::optional("driver", TEXT, "The driver of its clusters, by name."),
+        Field::optional("uuid", Kind::Uuid, "The uuid that the template shall have."),
+        Field::read_only("project_id"),
+        Field::read_only("user_id"),
+        Field::read_only("links"),
+        Field::read_only("created_at"),
+        Field::read_only("updated_at"),
+    ],
+};
 
-/// A field of a row, with its rule.
+/// The fields that a request sets, and a patch changes.
+pub fn attributes() -> impl Iterator<Item = &'static Field> {
+    SCHEMA.fields.iter().filter(|f| f.presence != Presence::ReadOnly && f.name != "uuid")
+}
+
+/// The place of a field in a row.
 enum Slot<'a> {
-    Text(&'a mut Option<String>, usize, usize),
-    Integer(&'a mut Option<i32>, i32, i32),
+    Text(&'a mut Option<String>),
+    Integer(&'a mut Option<i32>),
+    /// With the value that stands for null.
     Flag(&'a mut Option<bool>, bool),
     Labels(&'a mut Option<String>),
 }
 
 fn slot<'a>(row: &'a mut ClusterTemplate, field: &str) -> Option<Slot<'a>> {
-    let text = |s| Some(Slot::Text(s, 1, 255));
-    match field {
-        "name" => text(&mut row.name),
-        "coe" => text(&mut row.coe),
-        "image_id" => text(&mut row.image_id),
-        "flavor_id" => text(&mut row.flavor_id),
-        "master_flavor_id" => text(&mut row.master_flavor_id),
-        "dns_nameserver" => text(&mut row.dns_nameserver),
-        "keypair_id" => text(&mut row.keypair_id),
-        "external_network_id" => text(&mut row.external_network_id),
-        "fixed_network" => text(&mut row.fixed_network),
-        "fixed_subnet" => text(&mut row.fixed_subnet),
-        "network_driver" => text(&mut row.network_driver),
-        "cluster_distro" => text(&mut row.cluster_distro),
-        "http_proxy" => text(&mut row.http_proxy),
-        "https_proxy" => text(&mut row.https_proxy),
-        "no_proxy" => text(&mut row.no_proxy),
-        "volume_driver" => text(&mut row.volume_driver),
-        "server_type" => text(&mut row.server_type),
-        "insecure_registry" => text(&mut row.insecure_registry),
-        "docker_storage_driver" => text(&mut row.docker_storage_driver),
-        "tags" => Some(Slot::Text(&mut row.tags, 0, 255)),
-        "driver" => text(&mut row.driver),
-        "apiserver_port" => Some(Slot::Integer(&mut row.apiserver_port, 1024, 65535)),
-        "docker_volume_size" => Some(Slot::Integer(&mut row.docker_volume_size, 1, i32::MAX)),
-        "registry_enabled" => Some(Slot::Flag(&mut row.registry_enabled, false)),
-        "tls_disabled" => Some(Slot::Flag(&mut row.tls_disabled, false)),
-        "public" => Some(Slot::Flag(&mut row.public, false)),
-        "master_lb_enabled" => Some(Slot::Flag(&mut row.master_lb_enabled, false)),
-        "floating_ip_enabled" => Some(Slot::Flag(&mut row.floating_ip_enabled, true)),
-        "hidden" => Some(Slot::Flag(&mut row.hidden, false)),
-        "labels" => Some(Slot::Labels(&mut row.labels)),
-        _ => None,
-    }
+    Some(match field {
+        "name" => Slot::Text(&mut row.name),
+        "coe" => Slot::Text(&mut row.coe),
+        "image_id" => Slot::Text(&mut row.image_id),
+        "flavor_id" => Slot::Text(&mut row.flavor_id),
+        "master_flavor_id" => Slot::Text(&mut row.master_flavor_id),
+        "dns_nameserver" => Slot::Text(&mut row.dns_nameserver),
+        "keypair_id" => Slot::Text(&mut row.keypair_id),
+        "external_network_id" => Slot::Text(&mut row.external_network_id),
+        "fixed_network" => Slot::Text(&mut row.fixed_network),
+        "fixed_subnet" => Slot::Text(&mut row.fixed_subnet),
+        "network_driver" => Slot::Text(&mut row.network_driver),
+        "cluster_distro" => Slot::Text(&mut row.cluster_distro),
+        "http_proxy" => Slot::Text(&mut row.http_proxy),
+        "https_proxy" => Slot::Text(&mut row.https_proxy),
+        "no_proxy" => Slot::Text(&mut row.no_proxy),
+        "volume_driver" => Slot::Text(&mut row.volume_driver),
+        "server_type" => Slot::Text(&mut row.server_type),
+        "insecure_registry" => Slot::Text(&mut row.insecure_registry),
+        "docker_storage_driver" => Slot::Text(&mut row.docker_storage_driver),
+        "tags" => Slot::Text(&mut row.tags),
+        "driver" => Slot::Text(&mut row.driver),
+        "apiserver_port" => Slot::Integer(&mut row.apiserver_port),
+        "docker_volume_size" => Slot::Integer(&mut row.docker_volume_size),
+        "registry_enabled" => Slot::Flag(&mut row.registry_enabled, false),
+        "tls_disabled" => Slot::Flag(&mut row.tls_disabled, false),
+        "public" => Slot::Flag(&mut row.public, false),
+        "master_lb_enabled" => Slot::Flag(&mut row.master_lb_enabled, false),
+        "floating_ip_enabled" => Slot::Flag(&mut row.floating_ip_enabled, true),
+        "hidden" => Slot::Flag(&mut row.hidden, false),
+        "labels" => Slot::Labels(&mut row.labels),
+        _ => return None,
+    })
 }
 
 fn unknown(field: &str) -> ApiError {
@@ -101,21 +115,21 @@ fn unknown(field: &str) -> ApiError {
 
 /// Sets a field from a request, by its rule; null clears it (booleans: to their default).
 pub fn assign(row: &mut ClusterTemplate, field: &str, value: &Value) -> Result<(), ApiError> {
-    match (slot(row, field).ok_or_else(|| unknown(field))?, value) {
-        (Slot::Text(place, ..), Value::Null) => *place = None,
-        (Slot::Integer(place, ..), Value::Null) => *place = None,
-        (Slot::Flag(place, default), Value::Null) => *place = Some(default),
-        (Slot::Labels(place), Value::Null) => *place = Some(Labels::default().column()),
-        (Slot::Text(place, min, max), value) => *place = Some(schema::text(field, value, min, max)?),
-        (Slot::Integer(place, min, max), value) => *place = Some(schema::integer(field, value, min, max)?),
-        (Slot::Flag(place, _), value) => *place = Some(schema::boolean(field, value)?),
-        // Patches carry maps as text.
-        (Slot::Labels(place), Value::String(text)) => {
-            let read = literal::parse(text).ok_or_else(|| schema::invalid(field, value, "It must be an object, or text that holds one"))?;
-            let labels = if read.is_null() { Labels::default() } else { schema::labels(field, &read)? };
-            *place = Some(labels.column());
+    let rule = attributes().find(|f| f.name == field).ok_or_else(|| unknown(field))?;
+    // Patches carry maps as text.
+    let read = match (rule.kind, value) {
+        (Kind::Labels, Value::String(text)) => {
+            &literal::parse(text).ok_or_else(|| schema::invalid(field, value, "It must be an object, or text that holds one"))?
         }
-        (Slot::Labels(place), value) => *place = Some(schema::labels(field, value)?.column()),
+        _ => value,
+    };
+    rule.check(read)?;
+    match slot(row, field).ok_or_else(|| unknown(field))? {
+        Slot::Text(place) => *place = read.as_str().map(str::to_owned),
+        Slot::Integer(place) => *place = schema::number(read).and_then(|n| i32::try_from(n).ok()),
+        Slot::Flag(place, default) => *place = Some(schema::flag(read).unwrap_or(default)),
+        Slot::Labels(place) if read.is_null() => *place = Some(Labels::default().column()),
+        Slot::Labels(place) => *place = Some(schema::labels(field, read)?.column()),
     }
     Ok(())
 }
@@ -123,8 +137,8 @@ pub fn assign(row: &mut ClusterTemplate, field: &str, value: &Value) -> Result<(
 /// Whether a field exists, and whether it has a value.
 pub fn is_set(row: &mut ClusterTemplate, field: &str) -> Result<bool, ApiError> {
     Ok(match slot(row, field).ok_or_else(|| unknown(field))? {
-        Slot::Text(place, ..) => place.is_some(),
-        Slot::Integer(place, ..) => place.is_some(),
+        Slot::Text(place) => place.is_some(),
+        Slot::Integer(place) => place.is_some(),
         Slot::Flag(place, _) => place.is_some(),
         Slot::Labels(place) => place.is_some(),
     })

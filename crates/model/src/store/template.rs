@@ -53,6 +53,15 @@ pub async fn fetch(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Resul
     find(conn, visible, id).await?.ok_or_else(|| StoreError::NotFound { what: "cluster template", key: id.to_string() })
 }
 
+/// The template with this row number, if visible: clients may address a template by it when they make a cluster.
+pub async fn fetch_by_number(conn: &mut Conn, visible: &Visible, number: i32) -> Result<ClusterTemplate, StoreError> {
+    let found = on_conn!(conn, |c| {
+        let query = cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::id.eq(number)).into_boxed();
+        visible!(query, visible).first(&mut **c).await.optional()
+    })?;
+    found.ok_or_else(|| StoreError::NotFound { what: "cluster template", key: number.to_string() })
+}
+
 /// The one visible template with this name.
 pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Result<ClusterTemplate, StoreError> {
     let mut rows: Vec<ClusterTemplate> = on_conn!(conn, |c| {
