@@ -157,6 +157,9 @@ pub fn failed(error: &ApiError, at: &Failed<'_>) -> HttpResponse {
     {
         response.insert_header((header::ALLOW, *allow));
     }
+    if let ApiError::TooOften { retry_after } = error {
+        response.insert_header((header::RETRY_AFTER, *retry_after));
+    }
     if at.is_head {
         return response.finish();
     }

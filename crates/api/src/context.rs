@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::identity::{Caller, Identity};
 use crate::microversion::Microversion;
 use crate::policy::{Act, Allowed, Policy, Target};
+use crate::server::rate::Limiter;
 use crate::settings::Settings;
 use crate::view::page::{self, PageQuery};
 use crate::view::patch::{self, Change};
@@ -27,6 +28,8 @@ pub struct Shared {
     pub settings: Settings,
     pub policy: Policy,
     pub identity: Identity,
+    /// Counts the requests of projects, when they are limited.
+    pub limiter: Option<Limiter>,
     /// The runtime of the process: work that must finish although its client leaves runs there, not on the worker that serves him.
     pub runtime: tokio::runtime::Handle,
 }

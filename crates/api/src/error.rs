@@ -45,6 +45,18 @@ pub enum ApiError {
     /// The body did not arrive in time.
     #[error("The body did not arrive within {0} seconds.")]
     TooSlow(u64),
+    /// A path with its query longer than any that makes sense.
+    #[error("The path and the query are longer than {0} bytes.")]
+    TargetTooLong(usize),
+    /// Headers larger than any that make sense.
+    #[error("The headers are larger than {0} bytes.")]
+    HeadTooLarge(usize),
+    /// The project asks more often than the operator allows.
+    #[error("Too many requests of this project. Try again in {retry_after} seconds.")]
+    TooOften { retry_after: u64 },
+    /// The request was worked on for longer than the operator allows.
+    #[error("The request was not done within {0} seconds. It may take effect all the same.")]
+    TooLong(u64),
     /// No such route.
     #[error("{0}")]
     NoRoute(String),
@@ -100,13 +112,16 @@ impl ApiError {
             Self::MediaType(_) => (415, Form::Normal),
             Self::TooLarge(_) => (413, Form::Normal),
             Self::TooSlow(_) => (408, Form::Normal),
+            Self::TargetTooLong(_) => (414, Form::Normal),
+            Self::HeadTooLarge(_) => (431, Form::Normal),
+            Self::TooOften { .. } => (429, Form::Normal),
             Self::NoRoute(_) => (404, Form::Framework),
             Self::Method { .. } => (405, Form::Framework),
             Self::NotAcceptable(_) | Self::Version(Refused::Malformed(_)) => (406, Form::Framework),
             Self::Version(Refused::OutOfRange { .. }) => (406, Form::Microversion),
             Self::Unauthenticated => (401, Form::Token),
             Self::KeystoneDown(_) => (503, Form::Text),
-            Self::Cloud { .. } | Self::DatabaseDown(_) => (503, Form::Normal),
+            Self::Cloud { .. } | Self::DatabaseDown(_) | Self::TooLong(_) => (503, Form::Normal),
             Self::Internal(_) => (500, Form::Normal),
         }
     }

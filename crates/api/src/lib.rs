@@ -26,5 +26,8 @@ mod template;
 mod view;
 
 pub use policy::{Policy, PolicyError};
+pub use server::cors::Cors;
+pub use server::limits::Limits;
+pub use server::rate::Rate;
 pub use server::{Api, serve};
 pub use settings::Settings;

@@ -1,6 +1,12 @@
 //! The HTTP server: one request from its first byte to its answer.
 //!
-//! Order: request id, public documents, token, `Accept`, microversion, route. An error is logged once, here.
+//! Order: request id, cross-origin requests, size of the head, public documents, token, rate, `Accept`, microversion, body, route. An error is
+//! logged once, here.
+
+pub mod cors;
+mod forwarded;
+pub mod limits;
+pub mod rate;
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -8,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use actix_web::http::header::HeaderValue;
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
-use futures::StreamExt;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::Store;
@@ -23,21 +28,11 @@ use crate::error::ApiError;
 use crate::identity::{Caller, Identity};
 use crate::microversion::{self, Microversion};
 use crate::policy::Policy;
+use crate::server::forwarded::Front;
+use crate::server::limits::Limits;
+use crate::server::rate::Limiter;
 use crate::settings::Settings;
 use crate::{discovery, health, routes};
-
-/// Bytes of a body at most.
-const BODY_LIMIT: usize = 1024 * 1024;
-/// Seconds that a client has for its body.
-const BODY_SECONDS: u64 = 30;
-/// How long an idle connection is kept for the next request.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long a client has for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long requests at work have to end when the server stops.
-const STOP_SECONDS: u64 = 30;
-/// Connections at most, over all workers.
-const MAX_CONNECTIONS: usize = 8192;
 
 /// Everything the API works with.
 pub struct Api {
@@ -55,6 +50,8 @@ pub struct Api {
 pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev::Server> {
     let believed = Duration::from_secs(api.settings.token_cache_seconds);
     let workers = api.settings.workers.max(1);
+    let limits = api.settings.limits;
+    let limiter = api.settings.rate.and_then(Limiter::new);
     let shared = Arc::new(Shared {
         store: api.store,
         doorbell: api.doorbell,
@@ -64,14 +61,15 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         settings: api.settings,
         policy: api.policy,
         identity: Identity::new(believed),
+        limiter,
         runtime: tokio::runtime::Handle::current(),
     });
     let server = HttpServer::new(move || App::new().app_data(web::Data::from(shared.clone())).default_service(web::to(entry)))
         .workers(workers)
-        .max_connections(MAX_CONNECTIONS / workers)
-        .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_TIMEOUT)
-        .shutdown_timeout(STOP_SECONDS)
+        .max_connections((limits.connections / workers).max(1))
+        .keep_alive(limits.idle)
+        .client_request_timeout(limits.head)
+        .shutdown_timeout(limits.drain.as_secs())
         // Signals are the program's affair.
         .disable_signals()
         .listen(listener)?;
@@ -91,57 +89,65 @@ async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Sh
         user.id = tracing::field::Empty,
         project.id = tracing::field::Empty,
     );
-    let mut response = answer_to(&request, payload, shared, request_id.clone()).instrument(span).await;
+    let mut response = answer_to(&request, payload, shared, &request_id).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
 }
 
-async fn answer_to(request: &HttpRequest, payload: web::Payload, shared: Arc<Shared>, request_id: String) -> HttpResponse {
+async fn answer_to(request: &HttpRequest, payload: web::Payload, shared: Arc<Shared>, request_id: &str) -> HttpResponse {
     let started = Instant::now();
+    let connection = forwarded::Connection { secure: false, peer: request.peer_addr() };
+    let front = forwarded::front(request.headers(), connection, shared.settings.enable_proxy_headers);
+    let (cors, client) = (&shared.settings.cors, front.client.clone().unwrap_or_default());
+    let response = if request.method() == actix_web::http::Method::OPTIONS {
+        cors.preflight(request.headers())
+    } else {
+        let mut response = respond(request, payload, &shared, request_id, front).await;
+        cors.decorate(request.headers(), response.headers_mut());
+        response
+    };
+    let (method, path, status) = (request.method(), request.path(), response.status().as_u16());
+    let duration_ms = started.elapsed().as_millis() as u64;
+    if method.is_safe() {
+        tracing::debug!(%method, path, status, client, duration_ms, "request answered");
+    } else {
+        tracing::info!(%method, path, status, client, duration_ms, "request answered");
+    }
+    response
+}
+
+async fn respond(request: &HttpRequest, payload: web::Payload, shared: &Arc<Shared>, request_id: &str, front: Front) -> HttpResponse {
     let accept = accept::parse(header(request, "accept"));
     let mut version = None;
-    let result = handle(request, payload, &shared, &request_id, accept, &mut version).await;
-    let mut response = match result {
+    let limit = shared.settings.limits.answer;
+    let handled = tokio::time::timeout(limit, handle(request, payload, shared, request_id, accept, front.base, &mut version)).await;
+    let mut response = match handled.unwrap_or(Err(ApiError::TooLong(limit.as_secs()))) {
         Ok(Good::Document(body)) => HttpResponse::Ok().content_type(HeaderValue::from_static("application/json")).body(body),
-        Ok(Good::Empty) => HttpResponse::Ok().finish(),
         Ok(Good::Answer(good)) => good.into_response(),
         Err(error) => {
             if error.is_fault() {
                 tracing::error!(error = error.inside(), method = %request.method(), path = request.path(), "failed to answer a request");
             }
             let failed = Failed {
-                request_id: &request_id,
+                request_id,
                 accept,
                 version,
                 is_head: request.method() == actix_web::http::Method::HEAD,
                 www_authenticate_uri: &shared.settings.www_authenticate_uri,
             };
-            let response = answer::failed(&error, &failed);
-            log(request, response.status().as_u16(), started);
-            return response;
+            return answer::failed(&error, &failed);
         }
     };
     if let Some(version) = version {
         answer::add_version_headers(&mut response, &version.to_string());
     }
-    log(request, response.status().as_u16(), started);
     response
-}
-
-fn log(request: &HttpRequest, status: u16, started: Instant) {
-    let (method, path, duration_ms) = (request.method(), request.path(), started.elapsed().as_millis() as u64);
-    if request.method().is_safe() {
-        tracing::debug!(%method, path, status, duration_ms, "request answered");
-    } else {
-        tracing::info!(%method, path, status, duration_ms, "request answered");
-    }
 }
 
 enum Good {
     Document(String),
-    Empty,
     Answer(Answer),
 }
 
@@ -151,14 +157,13 @@ async fn handle(
     shared: &Arc<Shared>,
     request_id: &str,
     accept: Accept,
+    base: String,
     version: &mut Option<Microversion>,
 ) -> Result<Good, ApiError> {
+    Limits::check_head(request)?;
     let method = request.method().as_str();
-    let base = base_url(request, shared.settings.enable_proxy_headers);
     let refuses = || ApiError::NotAcceptable("The service answers in application/json only.".into());
     match (method, request.path()) {
-        // HAProxy's default check.
-        ("OPTIONS", "/") => return Ok(Good::Empty),
         ("GET", "/") if accept == Accept::Refuses => return Err(refuses()),
         ("GET", "/") => return Ok(Good::Document(discovery::root(&base).to_string())),
         (_, "/") => return Err(ApiError::Method { allow: "GET" }),
@@ -173,6 +178,9 @@ async fn handle(
         _ => {}
     }
     let caller = identify(request, shared).await?;
+    if let Some(limiter) = &shared.limiter {
+        limiter.count(&caller)?;
+    }
     if accept == Accept::Refuses {
         return Err(refuses());
     }
@@ -185,7 +193,10 @@ async fn handle(
         base,
         args: crate::context::Args::default(),
         query: query(request)?,
-        body: RawBody { content_type: header(request, "content-type").map(str::to_owned), bytes: body(payload).await? },
+        body: RawBody {
+            content_type: header(request, "content-type").map(str::to_owned),
+            bytes: shared.settings.limits.read_body(header(request, "content-length"), payload).await?,
+        },
     };
     routes::dispatch(cx, method, request.path()).await.map(Good::Answer)
 }
@@ -217,29 +228,4 @@ fn query(request: &HttpRequest) -> Result<Vec<(String, String)>, ApiError> {
     web::Query::<Vec<(String, String)>>::from_query(request.query_string())
         .map(web::Query::into_inner)
         .map_err(|e| ApiError::Invalid(format!("The query cannot be read: {e}")))
-}
-
-async fn body(mut payload: web::Payload) -> Result<web::Bytes, ApiError> {
-    let read = async {
-        let mut bytes = web::BytesMut::new();
-        while let Some(chunk) = payload.next().await {
-            let chunk = chunk.map_err(|e| ApiError::Invalid(format!("The body cannot be read: {e}")))?;
-            if bytes.len() + chunk.len() > BODY_LIMIT {
-                return Err(ApiError::TooLarge(BODY_LIMIT));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes.freeze())
-    };
-    tokio::time::timeout(Duration::from_secs(BODY_SECONDS), read).await.unwrap_or(Err(ApiError::TooSlow(BODY_SECONDS)))
-}
-
-/// Scheme and host of links; what proxies say counts only when the operator believes them.
-fn base_url(request: &HttpRequest, believe_proxies: bool) -> String {
-    let forwarded =
-        |name| if believe_proxies { header(request, name).map(|v| v.split(',').next().unwrap_or_default().trim()) } else { None };
-    let scheme = forwarded("x-forwarded-proto").filter(|s| matches!(*s, "http" | "https")).unwrap_or("http");
-    let host = forwarded("x-forwarded-host").or_else(|| header(request, "host")).unwrap_or("localhost");
-    let prefix = forwarded("x-forwarded-prefix").unwrap_or_default().trim_end_matches('/');
-    format!("{scheme}://{host}{prefix}")
 }

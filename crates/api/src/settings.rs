@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use model::certificate::signing::SigningRules;
 
+use crate::server::cors::Cors;
+use crate::server::limits::Limits;
+use crate::server::rate::Rate;
+
 /// The settings of the API. Defaults are upstream's.
 #[derive(Clone)]
 pub struct Settings {
@@ -44,6 +48,12 @@ pub struct Settings {
     pub healthcheck_disabled: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Threads that serve requests.
     pub workers: usize,
+    /// What a client may take of the service.
+    pub limits: Limits,
+    /// How often a project may ask; none: as often as it likes.
+    pub rate: Option<Rate>,
+    /// Pages of which origins may use the API.
+    pub cors: Cors,
 }
 
 impl Default for Settings {
@@ -66,6 +76,9 @@ impl Default for Settings {
             cloud_check_deadline: Duration::from_secs(15),
             healthcheck_disabled: Arc::new(|| false),
             workers: 2,
+            limits: Limits::default(),
+            rate: None,
+            cors: Cors::default(),
         }
     }
 }

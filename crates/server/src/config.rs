@@ -17,6 +17,7 @@ mod ini;
 mod known;
 mod messaging;
 mod options;
+mod requests;
 mod sample;
 mod service;
 mod source;
@@ -30,7 +31,8 @@ pub use cloud::{Authtoken, Client, Credentials, Interface};
 pub use cluster::{CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes, Quotas, Trust, X509};
 pub use database::{Database, DatabaseUrl, MysqlUrl};
 pub use error::{ConfigError, OptionAt};
-pub use messaging::{Middleware, Policy, Rabbit};
+pub use messaging::{Policy, Rabbit};
+pub use requests::{Cors, Middleware, Requests};
 pub use sample::sample;
 pub use service::{Api, Conductor, Operations, Service};
 pub use source::Place;
@@ -138,6 +140,8 @@ config! {
     keystone_authtoken_login: Credentials in "keystone_authtoken",
     oslo_messaging_rabbit: Rabbit in "oslo_messaging_rabbit",
     oslo_middleware: Middleware in "oslo_middleware",
+    requests: Requests in "requests",
+    cors: Cors in "cors",
     oslo_policy: Policy in "oslo_policy",
 }
 

@@ -59,7 +59,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("oslo_reports", "*"),
     ("oslo_limit", "*"),
     ("oslo_versionedobjects", "*"),
-    ("cors", "*"),
     ("healthcheck", "*"),
     ("profiler", "*"),
     ("profiler_jaeger", "*"),

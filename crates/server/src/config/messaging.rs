@@ -1,4 +1,4 @@
-//! The sections of oslo's libraries that concern us: broker, HTTP middleware, policy.
+//! The sections of oslo's libraries that concern us: broker, policy.
 
 use std::path::PathBuf;
 
@@ -36,16 +36,6 @@ section! {
         rabbit_quorum_max_memory_bytes: u64 = "0",
         /// Queues that are not quorum queues survive a restart of the broker.
         amqp_durable_queues: bool = "false",
-    }
-}
-
-section! {
-    /// What to believe of a request.
-    Middleware {
-        /// Believe X-Forwarded-Proto, -Host, -Port and -Prefix when making links.
-        enable_proxy_headers_parsing: bool = "false",
-        /// Most bytes of a request's body.
-        max_request_body_size: u64 = "114688",
     }
 }
 

@@ -67,6 +67,8 @@ const ALIASES: &[(&str, &str, &str, &str)] = &[
     ("DEFAULT", "log_dir", "DEFAULT", "logdir"),
     ("DEFAULT", "log_file", "DEFAULT", "logfile"),
     ("database", "connection", "DEFAULT", "sql_connection"),
+    ("oslo_middleware", "max_request_body_size", "DEFAULT", "osapi_max_request_body_size"),
+    ("oslo_middleware", "max_request_body_size", "DEFAULT", "max_request_body_size"),
     ("keystone_auth", "username", "keystone_auth", "user_name"),
     ("keystone_auth", "username", "keystone_auth", "user-name"),
     ("keystone_auth", "project_name", "keystone_auth", "tenant_name"),

@@ -15,7 +15,7 @@ use model::store::Store;
 use provider_clients::Session;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::cloud;
+use super::{cloud, requests};
 use crate::config::Config;
 use crate::shutdown::Shutdown;
 
@@ -175,6 +175,9 @@ fn api_settings(config: &Config) -> api::Settings {
         token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
         healthcheck_disabled: Arc::new(move || marker.exists()),
         workers: config.api.workers.map_or_else(cpus, |n| n.0 as usize),
+        limits: requests::limits(config),
+        rate: requests::rate(config),
+        cors: requests::cors(config),
         ..api::Settings::default()
     }
 }
