@@ -55,6 +55,21 @@ impl Answer {
         Self { kind: Kind::NoContent, body: Vec::new() }
     }
 
+    /// The status it is sent with.
+    pub fn status(&self) -> u16 {
+        match self.kind {
+            Kind::Ok => 200,
+            Kind::Created(_) => 201,
+            Kind::Accepted => 202,
+            Kind::NoContent => 204,
+        }
+    }
+
+    /// The body; empty when there is none.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// As HTTP.
     pub fn into_response(self) -> HttpResponse {
         match self.kind {

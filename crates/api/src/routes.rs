@@ -15,6 +15,7 @@ use crate::error::ApiError;
 use crate::microversion::Microversion;
 use crate::policy::Act;
 use crate::view::schema::Schema;
+use crate::view::shape::Shape;
 pub use table::ROUTES;
 
 /// One method on one path.
@@ -32,6 +33,8 @@ pub struct Route {
     pub body: Takes,
     /// The status of a good answer.
     pub success: u16,
+    /// What a good answer holds.
+    pub answer: Shape,
     pub handler: fn(Context) -> BoxFuture<'static, Result<Answer, ApiError>>,
 }
 
@@ -91,7 +94,28 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
         cx.refuse_body()?;
     }
     cx.args = Args(args(route.path, &segments));
-    (route.handler)(cx).await
+    let version = cx.version;
+    let answer = (route.handler)(cx).await?;
+    if cfg!(debug_assertions) {
+        check_answer(route, version, &answer)?;
+    }
+    Ok(answer)
+}
+
+/// Whether an answer is what the table, and with it the OpenAPI document, says of it.
+fn check_answer(route: &Route, version: Microversion, answer: &Answer) -> Result<(), ApiError> {
+    let wrong = |what: String| ApiError::Internal(format!("the answer of {} is not as described: {what}", route.name));
+    if answer.status() != route.success {
+        return Err(wrong(format!("status {} where {} is due", answer.status(), route.success)));
+    }
+    match (route.answer, answer.body()) {
+        (Shape::Nothing, []) => Ok(()),
+        (Shape::Nothing, _) => Err(wrong("it has a body".into())),
+        (shape, body) => {
+            let value = serde_json::from_slice(body).map_err(|e| wrong(e.to_string()))?;
+            shape.check(&value, version).map_err(wrong)
+        }
+    }
 }
 
 /// Unknown and repeated query parameters (G-05).

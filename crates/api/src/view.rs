@@ -9,5 +9,6 @@ pub mod page;
 pub mod patch;
 pub mod schema;
 pub mod service;
+pub mod shape;
 pub mod template;
 pub mod time;

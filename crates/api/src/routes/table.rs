@@ -5,9 +5,10 @@
 use super::{Holds, Parameter, Route, Takes};
 use crate::microversion::MIN;
 use crate::policy::Act::{self, *};
-use crate::view::certificate::SIGN;
 use crate::view::cluster::Depth;
-use crate::view::{cluster as cluster_view, template as template_view};
+use crate::view::shape::ACCEPTED;
+use crate::view::shape::Shape::{self, Nothing, Object};
+use crate::view::{certificate as certificate_view, cluster as cluster_view, service as service_view, template as template_view};
 use crate::{certificate, cluster, service, template};
 
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
@@ -30,35 +31,36 @@ macro_rules! to {
     };
 }
 
-/// A route of the first microversion, without parameters and body.
+/// A route of the first microversion, without parameters and body: its status and shape when all is well, and the policies it asks.
 const fn route(
     method: &'static str,
     path: &'static str,
     name: &'static str,
     success: u16,
+    answer: Shape,
     acts: &'static [Act],
     handler: fn(crate::context::Context) -> futures::future::BoxFuture<'static, Result<crate::answer::Answer, crate::error::ApiError>>,
 ) -> Route {
-    Route { method, path, name, since: MIN, acts, query: &[], body: Takes::Nothing, success, handler }
+    Route { method, path, name, since: MIN, acts, query: &[], body: Takes::Nothing, success, answer, handler }
 }
 
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
-    Route { query: PAGE, ..route("GET", "clusters", "list_clusters", 200, &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list, Depth::Short)) },
-    Route { query: PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::list, Depth::Detail)) },
-    Route { body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, &[ClusterCreate], to!(cluster::create::create)) },
-    route("GET", "clusters/{cluster}", "show_cluster", 200, &[ClusterGet, ClusterGetOneEverywhere], to!(cluster::show::show)),
-    route("DELETE", "clusters/{cluster}", "delete_cluster", 204, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)),
+    Route { query: PAGE, ..route("GET", "clusters", "list_clusters", 200, Object(&cluster_view::PAGE), &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list, Depth::Short)) },
+    Route { query: PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, Object(&cluster_view::DETAIL_PAGE), &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::list, Depth::Detail)) },
+    Route { body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, Object(&ACCEPTED), &[ClusterCreate], to!(cluster::create::create)) },
+    route("GET", "clusters/{cluster}", "show_cluster", 200, Object(&cluster_view::CLUSTER), &[ClusterGet, ClusterGetOneEverywhere], to!(cluster::show::show)),
+    route("DELETE", "clusters/{cluster}", "delete_cluster", 204, Nothing, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)),
 
-    Route { query: PAGE, ..route("GET", "clustertemplates", "list_clustertemplates", 200, &[TemplateGetAll, TemplateGetAllEverywhere], to!(template::list::list, template::list::LIST)) },
-    Route { query: PAGE, ..route("GET", "clustertemplates/detail", "list_clustertemplates_detail", 200, &[TemplateDetail, TemplateDetailEverywhere], to!(template::list::list, template::list::DETAIL)) },
-    Route { body: Takes::Object(&template_view::SCHEMA), ..route("POST", "clustertemplates", "create_clustertemplate", 201, &[TemplateCreate, TemplatePublish], to!(template::create::create)) },
-    route("GET", "clustertemplates/{template}", "show_clustertemplate", 200, &[TemplateGet, TemplateGetOneEverywhere], to!(template::show::show)),
-    Route { body: Takes::Patch, ..route("PATCH", "clustertemplates/{template}", "update_clustertemplate", 200, &[TemplateUpdate, TemplateUpdateEverywhere, TemplatePublish], to!(template::update::update)) },
-    route("DELETE", "clustertemplates/{template}", "delete_clustertemplate", 204, &[TemplateDelete, TemplateDeleteEverywhere], to!(template::delete::delete)),
+    Route { query: PAGE, ..route("GET", "clustertemplates", "list_clustertemplates", 200, Object(&template_view::PAGE), &[TemplateGetAll, TemplateGetAllEverywhere], to!(template::list::list, template::list::LIST)) },
+    Route { query: PAGE, ..route("GET", "clustertemplates/detail", "list_clustertemplates_detail", 200, Object(&template_view::PAGE), &[TemplateDetail, TemplateDetailEverywhere], to!(template::list::list, template::list::DETAIL)) },
+    Route { body: Takes::Object(&template_view::SCHEMA), ..route("POST", "clustertemplates", "create_clustertemplate", 201, Object(&template_view::TEMPLATE), &[TemplateCreate, TemplatePublish], to!(template::create::create)) },
+    route("GET", "clustertemplates/{template}", "show_clustertemplate", 200, Object(&template_view::TEMPLATE), &[TemplateGet, TemplateGetOneEverywhere], to!(template::show::show)),
+    Route { body: Takes::Patch, ..route("PATCH", "clustertemplates/{template}", "update_clustertemplate", 200, Object(&template_view::TEMPLATE), &[TemplateUpdate, TemplateUpdateEverywhere, TemplatePublish], to!(template::update::update)) },
+    route("DELETE", "clustertemplates/{template}", "delete_clustertemplate", 204, Nothing, &[TemplateDelete, TemplateDeleteEverywhere], to!(template::delete::delete)),
 
-    Route { query: &[CA_CERT_TYPE], ..route("GET", "certificates/{cluster}", "show_certificate", 200, &[CertificateGet], to!(certificate::show::show)) },
-    Route { body: Takes::Object(&SIGN), ..route("POST", "certificates", "sign_certificate", 201, &[CertificateCreate], to!(certificate::sign::sign)) },
+    Route { query: &[CA_CERT_TYPE], ..route("GET", "certificates/{cluster}", "show_certificate", 200, Object(&certificate_view::AUTHORITY), &[CertificateGet], to!(certificate::show::show)) },
+    Route { body: Takes::Object(&certificate_view::SIGN), ..route("POST", "certificates", "sign_certificate", 201, Object(&certificate_view::SIGNED), &[CertificateCreate], to!(certificate::sign::sign)) },
 
-    route("GET", "mservices", "list_services", 200, &[ServiceGetAll], to!(service::list::list)),
+    route("GET", "mservices", "list_services", 200, Object(&service_view::LIST), &[ServiceGetAll], to!(service::list::list)),
 ];

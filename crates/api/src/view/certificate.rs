@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::links::Links;
 use super::schema::{Field, Kind, Schema};
+use super::shape::{LINKS, Object, Property, Shape};
 
 /// Longest PEM text taken, in characters.
 const PEM_LIMIT: usize = 65_536;
@@ -24,6 +25,30 @@ pub static SIGN: Schema = Schema {
         Field::read_only("created_at"),
         Field::read_only("updated_at"),
     ],
+};
+
+/// A certificate authority.
+pub static AUTHORITY: Object = Object {
+    name: "Authority",
+    properties: &[
+        Property::always("cluster_uuid", Shape::Uuid, "The cluster."),
+        Property::always("pem", Shape::Text, "The certificate, PEM, without a newline at its end."),
+        Property::always("links", LINKS, "Where it is."),
+    ],
+    like: None,
+};
+
+/// What an authority signed.
+pub static SIGNED: Object = Object {
+    name: "Certificate",
+    properties: &[
+        Property::always("cluster_uuid", Shape::Uuid, "The cluster."),
+        Property::always("pem", Shape::Text, "The certificate, PEM, without a newline at its end."),
+        Property::always("csr", Shape::Text, "The request, as it came."),
+        Property::sometimes("ca_cert_type", Shape::Text, "As it came."),
+        Property::always("links", LINKS, "Where the authority is."),
+    ],
+    like: None,
 };
 
 /// A certificate authority, or what it signed.

@@ -9,6 +9,7 @@ use super::labels::StoredMap;
 use super::links::Links;
 use super::page::Next;
 use super::schema::{Field, Kind, Presence, Schema};
+use super::shape::{LINKS, MAYBE_COUNT, MAYBE_TEXT, MAYBE_TIME, NEXT, Object, Property, Shape, TEXTS};
 use super::time::Time;
 use crate::microversion::{CLUSTER_ID, Microversion};
 
@@ -62,6 +63,90 @@ pub static CREATE: Schema = Schema {
         Field::read_only("created_at"),
         Field::read_only("updated_at"),
     ],
+};
+
+/// What the plain list shows of a cluster, and a word for the rest (rest-api.md 5.2).
+macro_rules! cluster_properties {
+    ($($more:expr),* $(,)?) => {
+        &[
+            Property::always("uuid", Shape::Uuid, "The cluster's uuid."),
+            Property::always("name", MAYBE_TEXT, "The cluster's name."),
+            Property::always("cluster_template_id", MAYBE_TEXT, "The uuid of its template."),
+            Property::always("keypair", MAYBE_TEXT, "The Nova key pair that opens the nodes."),
+            Property::always("node_count", Shape::Integer(0), "Workers, over all nodegroups."),
+            Property::always("master_count", Shape::Integer(0), "Masters."),
+            Property::always("docker_volume_size", MAYBE_COUNT, ""),
+            Property::always("labels", Shape::StringMap, "The labels in force."),
+            Property::always("master_flavor_id", MAYBE_TEXT, "Flavor of the masters, as it was given."),
+            Property::always("flavor_id", MAYBE_TEXT, "Flavor of the workers, as it was given."),
+            Property::always("create_timeout", Shape::Nullable(&Shape::Integer(i64::MIN)), "Minutes that the creation may take."),
+            Property::always("links", LINKS, "Where it is."),
+            Property::before(CLUSTER_ID, "stack_id", MAYBE_TEXT, "What the driver made: the Heat stack's id."),
+            Property::since(CLUSTER_ID, "cluster_id", MAYBE_TEXT, "What the driver made: the Heat stack's id."),
+            Property::always("status", STATUS, "What happens to it, or happened last."),
+            Property::always("health_status", MAYBE_TEXT, "HEALTHY, UNHEALTHY, UNKNOWN, or null before it was looked at."),
+            Property::always("merge_labels", Shape::Boolean, "Always false."),
+            $($more),*
+        ]
+    };
+}
+
+macro_rules! detailed_cluster {
+    ($($more:expr),* $(,)?) => {
+        cluster_properties![
+            Property::always("status_reason", MAYBE_TEXT, "Why the status is what it is."),
+            Property::always("health_status_reason", Shape::StringMap, "What was seen of its health, part by part."),
+            Property::always("discovery_url", MAYBE_TEXT, ""),
+            Property::always("api_address", MAYBE_TEXT, "Address of the Kubernetes API."),
+            Property::always("coe_version", MAYBE_TEXT, "Version of Kubernetes."),
+            Property::always("container_version", MAYBE_TEXT, "Version of the container runtime."),
+            Property::always("project_id", MAYBE_TEXT, "The owner."),
+            Property::always("user_id", MAYBE_TEXT, "Who made it."),
+            Property::always("node_addresses", TEXTS, "Addresses of the workers."),
+            Property::always("master_addresses", TEXTS, "Addresses of the masters."),
+            Property::always("fixed_network", MAYBE_TEXT, ""),
+            Property::always("fixed_subnet", MAYBE_TEXT, ""),
+            Property::always("floating_ip_enabled", Shape::Boolean, ""),
+            Property::always("master_lb_enabled", Shape::Boolean, ""),
+            Property::always("labels_overridden", Shape::StringMap, "Labels of another value than the template's, which is shown."),
+            Property::always("labels_added", Shape::StringMap, "Labels that the template has not."),
+            Property::always("labels_skipped", Shape::StringMap, "Labels that only the template has."),
+            Property::always("created_at", MAYBE_TIME, "When it was made."),
+            Property::always("updated_at", MAYBE_TIME, "When it was changed last."),
+            $($more),*
+        ]
+    };
+}
+
+/// A status word of a cluster or nodegroup; rows of long ago may have none.
+pub const STATUS: Shape = Shape::Nullable(&Shape::OneOf(model::cluster::status::Status::WORDS));
+
+static SHORT: Object = Object { name: "ClusterSummary", properties: cluster_properties![], like: Some(&CREATE) };
+static DETAIL: Object = Object { name: "ClusterDetail", properties: detailed_cluster![], like: Some(&CREATE) };
+
+/// One cluster, alone.
+pub static CLUSTER: Object = Object {
+    name: "Cluster",
+    properties: detailed_cluster![Property::sometimes(
+        "faults",
+        Shape::StringMap,
+        "Why nodegroups failed, by name; only while the status is a failed one."
+    )],
+    like: Some(&CREATE),
+};
+
+/// The plain list.
+pub static PAGE: Object = Object {
+    name: "Clusters",
+    properties: &[Property::always("clusters", Shape::List(&Shape::Object(&SHORT)), "The clusters."), NEXT],
+    like: None,
+};
+
+/// The detail list.
+pub static DETAIL_PAGE: Object = Object {
+    name: "ClustersDetail",
+    properties: &[Property::always("clusters", Shape::List(&Shape::Object(&DETAIL)), "The clusters."), NEXT],
+    like: None,
 };
 
 /// How much is shown.

@@ -4,7 +4,31 @@ use chrono::NaiveDateTime;
 use model::service::Service;
 use serde::Serialize;
 
+use super::shape::{MAYBE_TEXT, MAYBE_TIME, Object, Property, Shape};
 use super::time::Time;
+
+/// The list of services.
+pub static LIST: Object = Object {
+    name: "Services",
+    properties: &[Property::always("mservices", Shape::List(&Shape::Object(&SERVICE)), "The services.")],
+    like: None,
+};
+
+static SERVICE: Object = Object {
+    name: "Service",
+    properties: &[
+        Property::always("id", Shape::Integer(1), "Its number."),
+        Property::always("host", MAYBE_TEXT, "Where it runs."),
+        Property::always("binary", MAYBE_TEXT, "What runs: magnum-conductor."),
+        Property::always("state", Shape::OneOf(&["up", "down"]), "Whether it was heard of lately."),
+        Property::always("report_count", Shape::Integer(0), "How often it was heard of."),
+        Property::always("disabled", Shape::Boolean, "Without effect on the state."),
+        Property::always("disabled_reason", MAYBE_TEXT, "Why it is disabled."),
+        Property::always("created_at", MAYBE_TIME, "When it was first heard of."),
+        Property::always("updated_at", MAYBE_TIME, "When it was changed last."),
+    ],
+    like: None,
+};
 
 #[derive(Serialize)]
 struct ServiceView<'a> {

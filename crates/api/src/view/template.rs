@@ -10,6 +10,7 @@ use super::labels::StoredMap;
 use super::links::Links;
 use super::page::Next;
 use super::schema::{Field, Kind, Presence, Schema};
+use super::shape::{LINKS, MAYBE_COUNT, MAYBE_TEXT, MAYBE_TIME, NEXT, Object, Property, Shape};
 use super::time::Time;
 use super::{literal, schema};
 use crate::error::ApiError;
@@ -57,6 +58,57 @@ pub static SCHEMA: Schema = Schema {
         Field::read_only("created_at"),
         Field::read_only("updated_at"),
     ],
+};
+
+/// One template.
+pub static TEMPLATE: Object = Object {
+    name: "ClusterTemplate",
+    properties: &[
+        Property::always("uuid", Shape::Uuid, "The template's uuid."),
+        Property::always("name", MAYBE_TEXT, ""),
+        Property::always("coe", MAYBE_TEXT, ""),
+        Property::always("image_id", MAYBE_TEXT, ""),
+        Property::always("flavor_id", MAYBE_TEXT, ""),
+        Property::always("master_flavor_id", MAYBE_TEXT, ""),
+        Property::always("dns_nameserver", MAYBE_TEXT, ""),
+        Property::always("keypair_id", MAYBE_TEXT, ""),
+        Property::always("external_network_id", MAYBE_TEXT, ""),
+        Property::always("fixed_network", MAYBE_TEXT, ""),
+        Property::always("fixed_subnet", MAYBE_TEXT, ""),
+        Property::always("network_driver", MAYBE_TEXT, ""),
+        Property::always("apiserver_port", MAYBE_COUNT, ""),
+        Property::always("docker_volume_size", MAYBE_COUNT, ""),
+        Property::always("cluster_distro", MAYBE_TEXT, "The image's os_distro."),
+        Property::always("links", LINKS, "Where it is."),
+        Property::always("http_proxy", MAYBE_TEXT, ""),
+        Property::always("https_proxy", MAYBE_TEXT, ""),
+        Property::always("no_proxy", MAYBE_TEXT, ""),
+        Property::always("volume_driver", MAYBE_TEXT, ""),
+        Property::always("registry_enabled", Shape::Boolean, ""),
+        Property::always("labels", Shape::StringMap, ""),
+        Property::always("tls_disabled", Shape::Boolean, ""),
+        Property::always("public", Shape::Boolean, ""),
+        Property::always("server_type", MAYBE_TEXT, ""),
+        Property::always("insecure_registry", MAYBE_TEXT, ""),
+        Property::always("docker_storage_driver", MAYBE_TEXT, ""),
+        Property::always("master_lb_enabled", Shape::Boolean, ""),
+        Property::always("floating_ip_enabled", Shape::Boolean, ""),
+        Property::always("project_id", MAYBE_TEXT, "The owner."),
+        Property::always("user_id", MAYBE_TEXT, "Who made it."),
+        Property::always("hidden", Shape::Boolean, ""),
+        Property::always("tags", MAYBE_TEXT, ""),
+        Property::always("driver", MAYBE_TEXT, ""),
+        Property::always("created_at", MAYBE_TIME, "When it was made."),
+        Property::always("updated_at", MAYBE_TIME, "When it was changed last."),
+    ],
+    like: Some(&SCHEMA),
+};
+
+/// Either list of templates: both show all.
+pub static PAGE: Object = Object {
+    name: "ClusterTemplates",
+    properties: &[Property::always("clustertemplates", Shape::List(&Shape::Object(&TEMPLATE)), "The templates."), NEXT],
+    like: None,
 };
 
 /// The fields that a request sets, and a patch changes.

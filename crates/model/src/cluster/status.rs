@@ -15,6 +15,9 @@ macro_rules! statuses {
             /// Every status.
             pub const ALL: &'static [Status] = &[$(Status::$name),+];
 
+            /// Every word.
+            pub const WORDS: &'static [&'static str] = &[$($text),+];
+
             /// The stored and printed word.
             pub fn as_str(self) -> &'static str {
                 match self { $(Status::$name => $text),+ }
