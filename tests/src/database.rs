@@ -11,8 +11,17 @@ use url::Url;
 use uuid::Uuid;
 
 /// Tables whose rows a refused request must leave as they are.
-const TABLES: [&str; 8] =
-    ["cluster", "cluster_template", "nodegroup", "x509keypair", "quotas", "operation", "operation_event", "cloud_resource"];
+const TABLES: [&str; 9] = [
+    "cluster",
+    "cluster_template",
+    "nodegroup",
+    "nodegroup_nodes",
+    "x509keypair",
+    "quotas",
+    "operation",
+    "operation_event",
+    "cloud_resource",
+];
 
 /// An address from the environment.
 ///

@@ -159,6 +159,7 @@ impl From<StoreError> for ApiError {
             StoreError::Ambiguous { what, .. } => Self::Ambiguous { what },
             StoreError::Duplicate { what } => Self::Conflict(format!("There is {what} already.")),
             StoreError::Stale { what } => Self::Conflict(format!("The {what} was changed by another request. Try again.")),
+            StoreError::Refused(refused) => Self::Conflict(format!("Not possible now: a {refused}.")),
             StoreError::InUse { what, key } => Self::Invalid(format!("{} {key} is referenced by one or multiple clusters.", title(what))),
             StoreError::BadSortKey { key, .. } => Self::Invalid(format!("The sort_key value \"{key}\" is an invalid field for sorting")),
             StoreError::LimitReached { limit, .. } => Self::QuotaReached(limit),

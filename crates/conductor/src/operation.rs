@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::cluster::ClusterChange;
-use model::cluster::status::settle;
+use model::cluster::status::{Rest, settle};
 use model::nodegroup::NodegroupChange;
 use model::operation::{Ending, OperationKind, OperationState, OutcomeCode, Progress};
 use model::store::{Conn, StoreError, cluster as clusters, nodegroup, operation};
@@ -18,6 +18,16 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     match work.operation.kind() {
         Some(OperationKind::ClusterCreate) => create::turn(cx, work).await,
         Some(OperationKind::ClusterDelete) => delete::turn(cx, work).await,
+        Some(
+            kind @ (OperationKind::ClusterUpdate
+            | OperationKind::ClusterResize
+            | OperationKind::ClusterUpgrade
+            | OperationKind::NodegroupCreate
+            | OperationKind::NodegroupUpdate
+            | OperationKind::NodegroupDelete
+            | OperationKind::CaRotate
+            | OperationKind::CredentialRotate),
+        ) => Err(Failure::fail(OutcomeCode::Invalid, format!("the cluster's driver does not support {}", kind.phrase()))),
         // Never claimed (see `model::store::operation::claim`).
         None => Err(Failure::Stale),
     }
@@ -43,7 +53,7 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str) -> Resul
 /// Ends an operation badly: outcome, status and reason of the cluster and its groups, in one transaction.
 pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &str) -> Result<(), StoreError> {
     let cluster = work.operation.cluster_id();
-    let status = work.operation.kind().and_then(|kind| settle(kind, OperationState::Failed));
+    let status = work.operation.kind().and_then(|kind| settle(kind, OperationState::Failed, Rest::default()));
     let ending = Ending::Failed { code, reason: reason.to_owned() };
     let (ending, cluster) = (&ending, &cluster);
     cx.store

@@ -48,6 +48,35 @@ impl DriverName {
         }
     }
 
+    /// Whether the control plane of a cluster that is there can be brought to this size. Etcd has to be told of each member that
+    /// leaves, which no driver does yet.
+    pub fn allows_master_resize(self, _count: i32) -> bool {
+        match self {
+            Self::K8sFedoraCoreosV1 => false,
+        }
+    }
+
+    /// Whether a cluster can be brought to another template (U-09); upstream's Heat driver cannot either.
+    pub fn supports_upgrade(self) -> bool {
+        match self {
+            Self::K8sFedoraCoreosV1 => false,
+        }
+    }
+
+    /// Whether the nodes of a cluster can take new certificate authorities (K-11).
+    pub fn supports_ca_rotation(self) -> bool {
+        match self {
+            Self::K8sFedoraCoreosV1 => false,
+        }
+    }
+
+    /// Whether the credentials that were delegated for a cluster can be made anew (K-16).
+    pub fn supports_credential_rotation(self) -> bool {
+        match self {
+            Self::K8sFedoraCoreosV1 => false,
+        }
+    }
+
     /// The value of `container_version` that its clusters show.
     pub fn container_version(self) -> Option<&'static str> {
         match self {

@@ -2,8 +2,10 @@
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::status::Status;
+use crate::id::{ClusterId, NodegroupId, ProjectId};
 use crate::json::{Labels, read_list};
 use crate::schema::nodegroup;
 
@@ -44,6 +46,21 @@ pub struct Nodegroup {
 }
 
 impl Nodegroup {
+    /// The public id.
+    pub fn nodegroup_id(&self) -> NodegroupId {
+        NodegroupId::new(self.uuid.clone())
+    }
+
+    /// The status, or none when the column holds no word of the enumeration.
+    pub fn status(&self) -> Option<Status> {
+        self.status.as_deref().and_then(Status::parse)
+    }
+
+    /// Whether it is one of the two groups that every cluster has.
+    pub fn is_default(&self) -> bool {
+        self.is_default == Some(true)
+    }
+
     /// Whether it holds control plane nodes.
     pub fn is_master(&self) -> bool {
         self.role.as_deref() == Some(MASTER)
@@ -63,6 +80,43 @@ impl Nodegroup {
     pub fn labels(&self) -> Labels {
         Labels::read(self.labels.as_deref())
     }
+}
+
+/// How the nodes of a group register with Kubernetes; kept in a table of ours, for upstream's has no room for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    pub labels: Labels,
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taint {
+    pub key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// What the API hands to the store for a new group: checked values only.
+#[derive(Clone, Debug)]
+pub struct NewNodegroup {
+    pub id: NodegroupId,
+    pub cluster: ClusterId,
+    pub project: ProjectId,
+    pub name: String,
+    pub role: String,
+    pub flavor: Option<String>,
+    pub image: Option<String>,
+    pub node_count: i32,
+    pub min_node_count: i32,
+    /// None: no maximum.
+    pub max_node_count: Option<i32>,
+    pub docker_volume_size: Option<i32>,
+    /// In full: what the group takes from its cluster is in there.
+    pub labels: Labels,
+    pub nodes: Nodes,
 }
 
 /// What is inserted for one of the two default groups of a new cluster.
@@ -110,6 +164,8 @@ pub struct NodegroupChange {
     pub stack_id: Option<Option<String>>,
     pub node_addresses: Option<String>,
     pub node_count: Option<i32>,
+    pub min_node_count: Option<i32>,
+    pub max_node_count: Option<Option<i32>>,
 }
 
 impl NodegroupChange {

@@ -9,34 +9,48 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ClusterId, OperationId, ProjectId, UserId};
+use crate::id::{ClusterId, NodegroupId, OperationId, ProjectId, TemplateId, UserId};
 use crate::schema::{operation, operation_event};
 use crate::time::from_millis;
 
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OperationKind {
-    ClusterCreate,
-    ClusterDelete,
-}
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $word:literal),+ $(,)?) => {
+        /// What is to be done.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum OperationKind { $($(#[$doc])* $name),+ }
 
-impl OperationKind {
-    /// Every kind this version knows.
-    pub const ALL: [Self; 2] = [Self::ClusterCreate, Self::ClusterDelete];
+        impl OperationKind {
+            /// Every kind this version knows.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-    /// The stored word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterCreate => "cluster_create",
-            Self::ClusterDelete => "cluster_delete",
+            /// The stored word.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word),+ }
+            }
+
+            /// The kind of a stored word; none for a word of a newer version.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($word => Some(Self::$name),)+ _ => None }
+            }
         }
-    }
-
-    /// The kind of a stored word; none for a word of a newer version.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|k| k.as_str() == text)
-    }
+    };
 }
+
+kinds!(
+    ClusterCreate = "cluster_create",
+    ClusterDelete = "cluster_delete",
+    /// A new size of the default worker group by PATCH (rest-api.md 5.5).
+    ClusterUpdate = "cluster_update",
+    /// A new size of any worker group, and which nodes go (rest-api.md 5.7).
+    ClusterResize = "cluster_resize",
+    ClusterUpgrade = "cluster_upgrade",
+    NodegroupCreate = "nodegroup_create",
+    /// New bounds, node labels or taints (rest-api.md 6.4).
+    NodegroupUpdate = "nodegroup_update",
+    NodegroupDelete = "nodegroup_delete",
+    CaRotate = "ca_rotate",
+    CredentialRotate = "credential_rotate",
+);
 
 /// Where an operation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -175,10 +189,29 @@ impl Operation {
     }
 }
 
-/// What a request carries beyond the row it concerns; `version` grows when its meaning changes.
+/// What a request carries beyond the row it concerns; `version` grows when its meaning changes, and fields that are not given read as
+/// nothing asked (rows of older versions have `{"version":1}` only).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     pub version: u32,
+    /// The group that the request is about; none: the default worker group, or the whole cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodegroup: Option<NodegroupId>,
+    /// The wanted size of that group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_count: Option<i32>,
+    /// The nodes that go first: Nova server ids, member numbers or addresses, as the user named them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes_to_remove: Vec<String>,
+    /// The template to upgrade to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<TemplateId>,
+    /// Nodes upgraded at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_batch_size: Option<i32>,
+    /// Whether the cloud shall go back to the state before when the change fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rollback: bool,
 }
 
 impl Payload {
@@ -188,7 +221,15 @@ impl Payload {
 
 impl Default for Payload {
     fn default() -> Self {
-        Self { version: Self::VERSION }
+        Self {
+            version: Self::VERSION,
+            nodegroup: None,
+            node_count: None,
+            nodes_to_remove: Vec::new(),
+            template: None,
+            max_batch_size: None,
+            rollback: false,
+        }
     }
 }
 
@@ -265,4 +306,32 @@ pub struct Progress {
     pub done: i32,
     /// Cloud resources in all (0: not known).
     pub total: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_words_of_their_own_that_fit_the_column() {
+        for kind in OperationKind::ALL {
+            assert_eq!(OperationKind::parse(kind.as_str()), Some(*kind));
+            assert!(kind.as_str().len() <= 32);
+        }
+        assert_eq!(OperationKind::parse("cluster_freeze"), None);
+    }
+
+    #[test]
+    fn a_payload_of_an_older_row_reads_and_nothing_asked_is_not_written() {
+        assert_eq!(serde_json::from_str::<Payload>(r#"{"version":1}"#).unwrap(), Payload::default());
+        assert_eq!(serde_json::to_string(&Payload::default()).unwrap(), r#"{"version":1}"#);
+        let resize = Payload {
+            nodegroup: Some(NodegroupId::generate()),
+            node_count: Some(3),
+            nodes_to_remove: vec!["a".into()],
+            rollback: true,
+            ..Payload::default()
+        };
+        assert_eq!(serde_json::from_str::<Payload>(&serde_json::to_string(&resize).unwrap()).unwrap(), resize);
+    }
 }

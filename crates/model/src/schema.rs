@@ -226,3 +226,12 @@ diesel::table! {
         updated_ms -> BigInt,
     }
 }
+
+diesel::table! {
+    nodegroup_nodes (nodegroup_uuid) {
+        nodegroup_uuid -> Text,
+        cluster_uuid -> Text,
+        node_labels -> Text,
+        node_taints -> Text,
+    }
+}

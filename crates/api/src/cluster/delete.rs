@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use model::cluster::Cluster;
-use model::cluster::status::{self, Begin, Status};
 use model::id::OperationId;
-use model::nodegroup::NodegroupChange;
 use model::operation::{NewOperation, OperationKind, Payload};
-use model::store::{Conn, Scope, StoreError, cluster, nodegroup, operation};
+use model::store::{Conn, Scope, StoreError, lifecycle};
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::{Act, Allowed};
 
-/// Tries of a transaction that another request overtook.
+/// Tries of a transaction that a conductor overtook.
 const TRIES: u32 = 3;
 
 /// Accepts the deletion.
@@ -45,38 +43,15 @@ async fn accept(cx: &Context, scope: &Scope, row: &Cluster, _: Allowed) -> Resul
         sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
         id: operation_id,
     };
-    let (id, new) = (&id, &new);
+    let new = &new;
     let mut tries = 1;
-    let ring = loop {
-        let stored = cx
-            .shared
-            .store
-            .write(async |conn: &mut Conn| {
-                let row = cluster::fetch(conn, scope, id).await?;
-                let unfinished = operation::unfinished(conn, id).await?;
-                let last = unfinished.last();
-                let begin = status::begin(row.status(), last.and_then(|o| o.kind()), OperationKind::ClusterDelete)
-                    .map_err(|_| StoreError::Stale { what: "cluster" })?;
-                match (begin, last) {
-                    (Begin::Coalesce, Some(running)) => return Ok(running.operation_id()),
-                    (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),
-                    (Begin::Start(next) | Begin::Supersede(next), _) => {
-                        cluster::begin(conn, id, row.status.as_deref(), next).await?;
-                        nodegroup::record_all(conn, id, &NodegroupChange::status(Status::DeleteInProgress, None)).await?;
-                    }
-                }
-                if matches!(begin, Begin::Supersede(_)) {
-                    operation::supersede(conn, id, &new.id).await?;
-                }
-                operation::insert(conn, new).await?;
-                Ok(new.id.clone())
-            })
-            .await;
-        match stored {
+    let accepted = loop {
+        match cx.shared.store.write(async |conn: &mut Conn| lifecycle::accept(conn, scope, new).await).await {
+            // A conductor has just claimed what gives way to this.
             Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
             other => break other?,
         }
     };
-    cx.shared.doorbell.ring(ring);
+    cx.shared.doorbell.ring(accepted.operation);
     Ok(())
 }

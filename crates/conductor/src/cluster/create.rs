@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::ClusterChange;
-use model::cluster::status::settle;
+use model::cluster::status::{Rest, settle};
 use model::json::python_json;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationKind, OperationState, OutcomeCode, Progress};
@@ -106,7 +106,7 @@ async fn make(cx: &Context, work: &Work, target: &Target<'_>) -> Result<Turn, Fa
 
 async fn finish(cx: &Context, work: &Work, target: &Target<'_>, seen: &Seen) -> Result<Turn, Failure> {
     let facts = driver::facts(target, seen).await?;
-    let status = settle(OperationKind::ClusterCreate, OperationState::Succeeded);
+    let status = settle(OperationKind::ClusterCreate, OperationState::Succeeded, Rest::default());
     let word = status.map(|s| s.as_str().to_owned());
     let id = target.cluster.cluster_id();
     let change = ClusterChange {
@@ -128,7 +128,7 @@ async fn finish(cx: &Context, work: &Work, target: &Target<'_>, seen: &Seen) -> 
                 status_reason: Some(None),
                 stack_id: Some(Some(seen.stack_id.clone())),
                 node_addresses: Some(python_json(addresses(group))),
-                node_count: None,
+                ..NodegroupChange::default()
             };
             (model::id::NodegroupId::new(group.uuid.clone()), change)
         })

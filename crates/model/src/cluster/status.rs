@@ -1,7 +1,10 @@
 //! The state machine of clusters and nodegroups: the words, which operation may begin in which state, and where its outcome leads.
 //!
-//! No other file compares statuses to decide whether something is allowed. Both functions are exhaustive on purpose: a new operation or
+//! No other file compares statuses to decide whether something is allowed. The functions are exhaustive on purpose: a new operation or
 //! status must be answered here before the program compiles.
+//!
+//! Operations on one cluster run one at a time, in order of acceptance. A request that comes while others are unfinished is refused, waits
+//! behind them, adds nothing to the same work, or supersedes them: `begin` says which.
 
 use crate::operation::{OperationKind, OperationState};
 
@@ -59,10 +62,13 @@ impl Status {
     }
 }
 
+/// Operations of one cluster that may be unfinished at once; one more is refused.
+pub const MOST_UNFINISHED: usize = 16;
+
 /// What accepting a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// Store the operation and move the cluster to this status.
+    /// Store the operation (behind what is unfinished) and move the cluster or the group to this status.
     Start(Status),
     /// The same work is already stored and unfinished: accept without storing it again.
     Coalesce,
@@ -71,72 +77,247 @@ pub enum Begin {
 }
 
 /// The request is refused in this state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a cluster in state {} cannot begin {}", .status.map_or("(none)", Status::as_str), .kind.as_str())]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} in status {} cannot begin {}{}", .status.map_or("(none)", Status::as_str), .kind.phrase(), self.instead())]
 pub struct Refused {
+    /// `cluster` or `nodegroup`.
+    pub what: &'static str,
     pub status: Option<Status>,
     pub kind: OperationKind,
+    /// What could be asked for now.
+    pub allowed: Vec<OperationKind>,
+    /// Too many operations wait already.
+    pub is_full: bool,
 }
 
-/// Whether `kind` may begin on a cluster in `current` (none: the row does not exist yet), while `unfinished` is the kind of an operation
-/// that has not ended.
-pub fn begin(current: Option<Status>, unfinished: Option<OperationKind>, kind: OperationKind) -> Result<Begin, Refused> {
-    match (kind, current, unfinished) {
-        (OperationKind::ClusterCreate, None, None) => Ok(Begin::Start(Status::CreateInProgress)),
-        (OperationKind::ClusterCreate, status, _) => Err(Refused { status, kind }),
-        // Delete is accepted in every state; a second one adds nothing while the first is at work.
-        (OperationKind::ClusterDelete, _, Some(OperationKind::ClusterDelete)) => Ok(Begin::Coalesce),
-        (OperationKind::ClusterDelete, _, Some(OperationKind::ClusterCreate)) => Ok(Begin::Supersede(Status::DeleteInProgress)),
-        (OperationKind::ClusterDelete, _, None) => Ok(Begin::Start(Status::DeleteInProgress)),
+impl Refused {
+    fn instead(&self) -> String {
+        if self.is_full {
+            return format!(": {MOST_UNFINISHED} operations wait already");
+        }
+        match &self.allowed[..] {
+            [] => String::new(),
+            kinds => format!("; possible now: {}", kinds.iter().map(|k| k.phrase()).collect::<Vec<_>>().join(", ")),
+        }
     }
 }
 
+impl OperationKind {
+    /// The kind in words for a user.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::ClusterCreate => "create",
+            Self::ClusterDelete => "delete",
+            Self::ClusterUpdate => "update",
+            Self::ClusterResize => "resize",
+            Self::ClusterUpgrade => "upgrade",
+            Self::NodegroupCreate => "nodegroup create",
+            Self::NodegroupUpdate => "nodegroup update",
+            Self::NodegroupDelete => "nodegroup delete",
+            Self::CaRotate => "CA rotation",
+            Self::CredentialRotate => "credential rotation",
+        }
+    }
+
+    /// Which groups an operation changes.
+    pub fn concerns(self) -> Concerns {
+        match self {
+            Self::ClusterCreate | Self::ClusterDelete => Concerns::AllGroups,
+            Self::ClusterUpdate | Self::ClusterResize | Self::NodegroupCreate | Self::NodegroupUpdate | Self::NodegroupDelete => {
+                Concerns::OneGroup
+            }
+            Self::ClusterUpgrade => Concerns::OneGroup,
+            Self::CaRotate | Self::CredentialRotate => Concerns::NoGroup,
+        }
+    }
+
+    /// Whether it may wait behind others, or begin after a failed one; the rest need a cluster at rest and sound (conductor.md 4).
+    fn may_queue(self) -> bool {
+        match self {
+            Self::ClusterResize | Self::NodegroupCreate | Self::NodegroupUpdate | Self::NodegroupDelete | Self::CredentialRotate => true,
+            Self::ClusterCreate | Self::ClusterDelete | Self::ClusterUpdate | Self::ClusterUpgrade | Self::CaRotate => false,
+        }
+    }
+}
+
+/// Which groups of its cluster an operation changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concerns {
+    /// The cluster as a whole.
+    AllGroups,
+    /// The group that its payload names, else the default worker group.
+    OneGroup,
+    NoGroup,
+}
+
+impl Status {
+    /// Upstream's set of statuses in which an existing cluster may be changed (conductor.md 4).
+    pub fn is_complete(self) -> bool {
+        match self {
+            Self::CreateComplete
+            | Self::UpdateComplete
+            | Self::ResumeComplete
+            | Self::RestoreComplete
+            | Self::RollbackComplete
+            | Self::SnapshotComplete
+            | Self::CheckComplete
+            | Self::AdoptComplete => true,
+            Self::CreateInProgress
+            | Self::CreateFailed
+            | Self::UpdateInProgress
+            | Self::UpdateFailed
+            | Self::DeleteInProgress
+            | Self::DeleteFailed
+            | Self::DeleteComplete
+            | Self::ResumeFailed
+            | Self::RollbackInProgress
+            | Self::RollbackFailed => false,
+        }
+    }
+
+    fn is_update_failed_or_running(self) -> bool {
+        matches!(self, Self::UpdateFailed | Self::UpdateInProgress)
+    }
+}
+
+/// Whether `kind` may begin on a cluster in `current` (none: the row does not exist yet), while operations of the kinds `unfinished` have
+/// not ended, oldest first.
+pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: OperationKind) -> Result<Begin, Refused> {
+    let refuse = |is_full| {
+        let allowed = OperationKind::ALL.iter().copied().filter(|k| permits(current, unfinished, *k)).collect();
+        Err(Refused { what: "cluster", status: current, kind, allowed, is_full })
+    };
+    if !permits(current, unfinished, kind) {
+        return refuse(false);
+    }
+    match kind {
+        OperationKind::ClusterCreate => Ok(Begin::Start(Status::CreateInProgress)),
+        // A second one adds nothing while the first is at work.
+        OperationKind::ClusterDelete => Ok(match unfinished {
+            [] => Begin::Start(Status::DeleteInProgress),
+            [.., OperationKind::ClusterDelete] => Begin::Coalesce,
+            [..] => Begin::Supersede(Status::DeleteInProgress),
+        }),
+        OperationKind::ClusterUpdate
+        | OperationKind::ClusterResize
+        | OperationKind::ClusterUpgrade
+        | OperationKind::NodegroupCreate
+        | OperationKind::NodegroupUpdate
+        | OperationKind::NodegroupDelete
+        | OperationKind::CaRotate
+        | OperationKind::CredentialRotate => match unfinished.len() {
+            n if n >= MOST_UNFINISHED => refuse(true),
+            _ => Ok(Begin::Start(Status::UpdateInProgress)),
+        },
+    }
+}
+
+fn permits(current: Option<Status>, unfinished: &[OperationKind], kind: OperationKind) -> bool {
+    match (kind, current) {
+        (OperationKind::ClusterCreate, None) => unfinished.is_empty(),
+        (OperationKind::ClusterCreate, Some(_)) => false,
+        // Accepted in every state.
+        (OperationKind::ClusterDelete, _) => true,
+        (_, None) => false,
+        (_, Some(_)) if unfinished.iter().any(|k| matches!(k, OperationKind::ClusterCreate | OperationKind::ClusterDelete)) => false,
+        (kind, Some(status)) if kind.may_queue() => status.is_complete() || status.is_update_failed_or_running(),
+        (_, Some(status)) => status.is_complete() && unfinished.is_empty(),
+    }
+}
+
+/// As [`begin`], for the one group that an operation is about: `current` is the group's own status. The cluster has to agree too.
+///
+/// A group being made may be resized (the wish waits behind its making); one being deleted, or whose deletion failed, can only be deleted.
+pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin, Refused> {
+    let permitted = |kind: OperationKind| match (kind, current) {
+        (OperationKind::NodegroupDelete, _) => true,
+        (_, Some(Status::DeleteInProgress | Status::DeleteFailed | Status::DeleteComplete)) => false,
+        (OperationKind::ClusterResize | OperationKind::ClusterUpdate, _) => true,
+        // Upstream's guard.
+        (OperationKind::NodegroupUpdate | OperationKind::ClusterUpgrade, None) => true,
+        (OperationKind::NodegroupUpdate | OperationKind::ClusterUpgrade, Some(s)) => s.is_complete() || s.is_update_failed_or_running(),
+        (OperationKind::NodegroupCreate, _) => false,
+        (OperationKind::ClusterCreate | OperationKind::ClusterDelete, _) => true,
+        (OperationKind::CaRotate | OperationKind::CredentialRotate, _) => true,
+    };
+    if !permitted(kind) {
+        let group_kinds = [OperationKind::ClusterResize, OperationKind::NodegroupUpdate, OperationKind::NodegroupDelete];
+        let allowed = group_kinds.into_iter().filter(|k| permitted(*k)).collect();
+        return Err(Refused { what: "nodegroup", status: current, kind, allowed, is_full: false });
+    }
+    match (kind, current) {
+        (OperationKind::NodegroupDelete, Some(Status::DeleteInProgress)) => Ok(Begin::Coalesce),
+        (OperationKind::NodegroupDelete | OperationKind::ClusterDelete, _) => Ok(Begin::Start(Status::DeleteInProgress)),
+        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, _) => Ok(Begin::Start(Status::CreateInProgress)),
+        (
+            OperationKind::ClusterUpdate
+            | OperationKind::ClusterResize
+            | OperationKind::ClusterUpgrade
+            | OperationKind::NodegroupUpdate
+            | OperationKind::CaRotate
+            | OperationKind::CredentialRotate,
+            _,
+        ) => Ok(Begin::Start(Status::UpdateInProgress)),
+    }
+}
+
+/// What else there is on a cluster when one of its operations ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// Other operations wait.
+    pub others_wait: bool,
+    /// A group that the operation did not change is in a failed status.
+    pub other_group_failed: bool,
+}
+
 /// The status in which an ended operation leaves its cluster; none when the row goes or when another operation has taken over.
-pub fn settle(kind: OperationKind, end: OperationState) -> Option<Status> {
+///
+/// While others wait the cluster is still being changed. A sound operation does not hide that another group has failed.
+pub fn settle(kind: OperationKind, end: OperationState, rest: Rest) -> Option<Status> {
     match (kind, end) {
         (_, OperationState::Queued | OperationState::Running | OperationState::Superseded) => None,
         (OperationKind::ClusterCreate, OperationState::Succeeded) => Some(Status::CreateComplete),
         (OperationKind::ClusterCreate, OperationState::Failed) => Some(Status::CreateFailed),
         (OperationKind::ClusterDelete, OperationState::Succeeded) => None,
         (OperationKind::ClusterDelete, OperationState::Failed) => Some(Status::DeleteFailed),
+        (
+            OperationKind::ClusterUpdate
+            | OperationKind::ClusterResize
+            | OperationKind::ClusterUpgrade
+            | OperationKind::NodegroupCreate
+            | OperationKind::NodegroupUpdate
+            | OperationKind::NodegroupDelete
+            | OperationKind::CaRotate
+            | OperationKind::CredentialRotate,
+            OperationState::Succeeded | OperationState::Failed,
+        ) => Some(match rest {
+            Rest { others_wait: true, .. } => Status::UpdateInProgress,
+            Rest { other_group_failed: true, .. } => Status::UpdateFailed,
+            Rest { .. } if end == OperationState::Failed => Status::UpdateFailed,
+            Rest { .. } => Status::UpdateComplete,
+        }),
+    }
+}
+
+/// The status in which an ended operation leaves the group or groups it concerns; none when the row goes or stays as it is.
+pub fn settle_group(kind: OperationKind, end: OperationState) -> Option<Status> {
+    match (kind, end) {
+        (_, OperationState::Queued | OperationState::Running | OperationState::Superseded) => None,
+        (OperationKind::CaRotate | OperationKind::CredentialRotate, _) => None,
+        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Succeeded) => Some(Status::CreateComplete),
+        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Failed) => Some(Status::CreateFailed),
+        (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, OperationState::Succeeded) => None,
+        (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, OperationState::Failed) => Some(Status::DeleteFailed),
+        (
+            OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::ClusterUpgrade | OperationKind::NodegroupUpdate,
+            OperationState::Succeeded,
+        ) => Some(Status::UpdateComplete),
+        (
+            OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::ClusterUpgrade | OperationKind::NodegroupUpdate,
+            OperationState::Failed,
+        ) => Some(Status::UpdateFailed),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_round_trip_and_fit_the_column() {
-        for s in Status::ALL {
-            assert_eq!(Status::parse(s.as_str()), Some(*s));
-            assert!(s.as_str().len() <= 20);
-        }
-        assert_eq!(Status::parse("PAUSED"), None);
-    }
-
-    #[test]
-    fn delete_begins_in_every_state_and_create_only_without_a_row() {
-        let states = Status::ALL.iter().copied().map(Some).chain([None]);
-        for status in states {
-            for unfinished in [None, Some(OperationKind::ClusterCreate), Some(OperationKind::ClusterDelete)] {
-                let delete = begin(status, unfinished, OperationKind::ClusterDelete).expect("delete is never refused");
-                match unfinished {
-                    None => assert_eq!(delete, Begin::Start(Status::DeleteInProgress)),
-                    Some(OperationKind::ClusterCreate) => assert_eq!(delete, Begin::Supersede(Status::DeleteInProgress)),
-                    Some(OperationKind::ClusterDelete) => assert_eq!(delete, Begin::Coalesce),
-                }
-                let create = begin(status, unfinished, OperationKind::ClusterCreate);
-                assert_eq!(create.is_ok(), status.is_none() && unfinished.is_none());
-            }
-        }
-    }
-
-    #[test]
-    fn a_failed_operation_always_leaves_a_failed_status() {
-        for kind in [OperationKind::ClusterCreate, OperationKind::ClusterDelete] {
-            assert!(settle(kind, OperationState::Failed).is_some_and(Status::is_failed));
-            assert_eq!(settle(kind, OperationState::Superseded), None);
-        }
-    }
-}
+mod tests;

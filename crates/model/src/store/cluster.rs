@@ -200,6 +200,17 @@ pub async fn record(conn: &mut Conn, id: &ClusterId, change: &ClusterChange) -> 
     if rows == 0 { Err(StoreError::Stale { what: "cluster" }) } else { Ok(()) }
 }
 
+/// Locks the row for the rest of the transaction by a write that changes nothing, so that what is read after it is the newest.
+///
+/// # Errors
+/// [`StoreError::NotFound`].
+pub async fn touch(conn: &mut Conn, id: &ClusterId) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        diesel::update(cluster::table.filter(cluster::uuid.eq(id.as_str()))).set(cluster::uuid.eq(id.as_str())).execute(&mut **c).await
+    })?;
+    if rows == 0 { Err(StoreError::NotFound { what: "cluster", key: id.to_string() }) } else { Ok(()) }
+}
+
 /// Moves the status if it is still what the caller saw; the first statement of every transaction that begins an operation, so that two
 /// requests for one cluster cannot both pass.
 pub async fn begin(conn: &mut Conn, id: &ClusterId, seen: Option<&str>, next: Status) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! The one error of the store, and the one place where the database library's errors are classified.
 
+use crate::cluster::status::Refused;
 use diesel::result::{DatabaseErrorKind, Error as Diesel};
 
 /// What can go wrong between the program and its rows.
@@ -26,6 +27,9 @@ pub enum StoreError {
     /// A limit is reached.
     #[error("limit of {limit} {what} reached")]
     LimitReached { what: &'static str, limit: i64 },
+    /// The state of cluster or group does not allow the operation.
+    #[error(transparent)]
+    Refused(Refused),
     /// The database made the transaction give way each time.
     #[error("database busy: {0}")]
     Busy(String),

@@ -3,12 +3,15 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::cluster::paged;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::nodes;
+use super::page::{Page, SortDir};
 use crate::cluster::CreateSpec;
 use crate::cluster::status::Status;
-use crate::id::{ClusterId, NodegroupId};
-use crate::nodegroup::{DefaultNodegroup, Nodegroup, NodegroupChange};
+use crate::id::{ClusterId, NodegroupId, ProjectId};
+use crate::nodegroup::{DefaultNodegroup, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
 use crate::schema::nodegroup;
 use crate::text::storable;
 use crate::time::{now, whole_seconds};
@@ -51,6 +54,174 @@ fn pad<'a>(ids: &[&'a str]) -> Option<Vec<&'a str>> {
 /// The groups of one cluster.
 pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Nodegroup>, StoreError> {
     of_clusters(conn, &[cluster.as_str()]).await
+}
+
+/// The group of a cluster that a request names: by uuid, by name, or by its internal number (rest-api.md 6.1).
+pub async fn find_in_cluster(conn: &mut Conn, cluster: &ClusterId, ident: &str) -> Result<Option<Nodegroup>, StoreError> {
+    let mut named: Vec<Nodegroup> = on_conn!(conn, |c| {
+        nodegroup::table
+            .select(Nodegroup::as_select())
+            .filter(nodegroup::cluster_id.eq(cluster.as_str()))
+            .filter(nodegroup::uuid.eq(ident).or(nodegroup::name.eq(ident)))
+            .order(nodegroup::id.asc())
+            .load(&mut **c)
+            .await
+    })?;
+    // A group may be named like another one's uuid; the uuid wins.
+    if let Some(at) = named.iter().position(|g| g.uuid == ident) {
+        return Ok(Some(named.swap_remove(at)));
+    }
+    if let Some(group) = named.pop() {
+        return Ok(Some(group));
+    }
+    let Ok(number) = ident.parse::<i32>() else { return Ok(None) };
+    Ok(on_conn!(conn, |c| {
+        nodegroup::table
+            .select(Nodegroup::as_select())
+            .filter(nodegroup::cluster_id.eq(cluster.as_str()))
+            .filter(nodegroup::id.eq(number))
+            .first(&mut **c)
+            .await
+            .optional()
+    })?)
+}
+
+/// As [`find_in_cluster`], for a group that must exist.
+///
+/// # Errors
+/// [`StoreError::NotFound`].
+pub async fn fetch_in_cluster(conn: &mut Conn, cluster: &ClusterId, ident: &str) -> Result<Nodegroup, StoreError> {
+    find_in_cluster(conn, cluster, ident).await?.ok_or_else(|| StoreError::NotFound { what: "nodegroup", key: ident.into() })
+}
+
+/// The group with this uuid.
+pub async fn find(conn: &mut Conn, id: &NodegroupId) -> Result<Option<Nodegroup>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        nodegroup::table.select(Nodegroup::as_select()).filter(nodegroup::uuid.eq(id.as_str())).first(&mut **c).await.optional()
+    })?)
+}
+
+/// Which groups of a cluster a list shows.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Only those of this project (a caller who is no admin).
+    pub project: Option<ProjectId>,
+    /// Only those of this role.
+    pub role: Option<String>,
+}
+
+/// One page of a cluster's groups.
+///
+/// # Errors
+/// [`StoreError::NotFound`] for a marker that is no shown group of the cluster, [`StoreError::BadSortKey`].
+pub async fn page(conn: &mut Conn, cluster: &ClusterId, shown: &Shown, page: &Page) -> Result<Vec<Nodegroup>, StoreError> {
+    macro_rules! visible {
+        () => {{
+            let mut query = nodegroup::table.select(Nodegroup::as_select()).filter(nodegroup::cluster_id.eq(cluster.as_str())).into_boxed();
+            if let Some(project) = &shown.project {
+                query = query.filter(nodegroup::project_id.eq(&project.0));
+            }
+            if let Some(role) = &shown.role {
+                query = query.filter(nodegroup::role.eq(role));
+            }
+            query
+        }};
+    }
+    let marker: Option<Nodegroup> = match &page.marker {
+        Some(uuid) => {
+            let row = on_conn!(conn, |c| visible!().filter(nodegroup::uuid.eq(uuid)).first(&mut **c).await.optional())?;
+            Some(row.ok_or_else(|| StoreError::NotFound { what: "nodegroup", key: uuid.clone() })?)
+        }
+        None => None,
+    };
+    Ok(on_conn!(conn, |c| {
+        let mut query = visible!().limit(page.limit);
+        // Columns that are never null: no need of the rules for NULLs below.
+        macro_rules! plain {
+            ($column:ident) => {{
+                match (page.sort_dir, &marker) {
+                    (SortDir::Asc, Some(m)) => {
+                        let same = nodegroup::$column.eq(m.$column.clone()).and(nodegroup::id.gt(m.id));
+                        query = query.filter(nodegroup::$column.gt(m.$column.clone()).or(same));
+                    }
+                    (SortDir::Desc, Some(m)) => {
+                        let same = nodegroup::$column.eq(m.$column.clone()).and(nodegroup::id.lt(m.id));
+                        query = query.filter(nodegroup::$column.lt(m.$column.clone()).or(same));
+                    }
+                    (_, None) => {}
+                }
+                Some(match page.sort_dir {
+                    SortDir::Asc => query.order((nodegroup::$column.asc(), nodegroup::id.asc())),
+                    SortDir::Desc => query.order((nodegroup::$column.desc(), nodegroup::id.desc())),
+                })
+            }};
+        }
+        let sorted = match page.sort_key.as_str() {
+            "uuid" => plain!(uuid),
+            "name" => plain!(name),
+            "cluster_id" => plain!(cluster_id),
+            "project_id" => plain!(project_id),
+            _ => paged!(
+                query,
+                page,
+                &marker,
+                nodegroup,
+                docker_volume_size,
+                labels,
+                flavor_id,
+                image_id,
+                node_addresses,
+                node_count,
+                max_node_count,
+                min_node_count,
+                role,
+                is_default,
+                stack_id,
+                status,
+                status_reason,
+                version,
+                created_at,
+                updated_at
+            ),
+        };
+        match sorted {
+            Some(query) => query.load(&mut **c).await?,
+            None => return Err(StoreError::BadSortKey { what: "nodegroup", key: page.sort_key.clone() }),
+        }
+    }))
+}
+
+/// Inserts a group that the user asked for, in CREATE_IN_PROGRESS, with how its nodes register.
+///
+/// # Errors
+/// [`StoreError::Duplicate`] when the cluster has a group of this name.
+pub async fn insert(conn: &mut Conn, group: &NewNodegroup) -> Result<(), StoreError> {
+    let row = (
+        nodegroup::created_at.eq(Some(whole_seconds(now()))),
+        nodegroup::uuid.eq(group.id.as_str()),
+        nodegroup::name.eq(&group.name),
+        nodegroup::cluster_id.eq(group.cluster.as_str()),
+        nodegroup::project_id.eq(&group.project.0),
+        nodegroup::docker_volume_size.eq(group.docker_volume_size),
+        nodegroup::labels.eq(group.labels.column()),
+        nodegroup::flavor_id.eq(&group.flavor),
+        nodegroup::image_id.eq(&group.image),
+        nodegroup::node_addresses.eq("[]"),
+        nodegroup::node_count.eq(group.node_count),
+        nodegroup::min_node_count.eq(group.min_node_count),
+        nodegroup::max_node_count.eq(group.max_node_count),
+        nodegroup::role.eq(&group.role),
+        nodegroup::is_default.eq(false),
+        nodegroup::status.eq(Status::CreateInProgress.as_str()),
+    );
+    match on_conn!(conn, |c| diesel::insert_into(nodegroup::table).values(row).execute(&mut **c).await).map_err(StoreError::from) {
+        Err(StoreError::Duplicate { .. }) => return Err(StoreError::Duplicate { what: "a nodegroup of this name in the cluster" }),
+        other => other?,
+    };
+    if group.nodes == Nodes::default() {
+        return Ok(());
+    }
+    nodes::record(conn, &group.cluster, &group.id, &group.nodes).await
 }
 
 /// Inserts a default group of a new cluster, in CREATE_IN_PROGRESS.
@@ -104,8 +275,16 @@ fn clean(change: &NodegroupChange) -> NodegroupChange {
     change
 }
 
-/// Removes all groups of a cluster.
+/// Removes a group and what is kept beside it. Removing what is not there is no error.
+pub async fn delete(conn: &mut Conn, id: &NodegroupId) -> Result<(), StoreError> {
+    nodes::forget(conn, id).await?;
+    on_conn!(conn, |c| diesel::delete(nodegroup::table.filter(nodegroup::uuid.eq(id.as_str()))).execute(&mut **c).await)?;
+    Ok(())
+}
+
+/// Removes all groups of a cluster and what is kept beside them.
 pub async fn delete_all(conn: &mut Conn, cluster: &ClusterId) -> Result<(), StoreError> {
+    nodes::forget_all(conn, cluster).await?;
     on_conn!(conn, |c| diesel::delete(nodegroup::table.filter(nodegroup::cluster_id.eq(cluster.as_str()))).execute(&mut **c).await)?;
     Ok(())
 }

@@ -68,7 +68,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
         operation::table
             .select(operation::uuid)
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
-            .filter(operation::kind.eq_any(OperationKind::ALL.map(OperationKind::as_str)))
+            .filter(operation::kind.eq_any(OperationKind::ALL.iter().map(|k| k.as_str())))
             .filter(operation::due_ms.le(at_ms))
             .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms)))
             .order((operation::due_ms.asc(), operation::id.asc()))

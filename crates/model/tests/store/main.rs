@@ -5,6 +5,7 @@
 
 mod doorbell;
 mod list;
+mod nodegroup;
 mod operation;
 mod schema;
 mod world;

@@ -1,0 +1,194 @@
+use model::cluster::status::Status;
+use model::id::{ClusterId, NodegroupId, ProjectId};
+use model::json::Labels;
+use model::nodegroup::{NewNodegroup, Nodegroup, Nodes, Taint};
+use model::operation::{NewOperation, OperationKind, Payload};
+use model::store::lifecycle::{self, Accepted};
+use model::store::nodegroup::Shown;
+use model::store::{Conn, Page, Scope, Store, StoreError, cluster, nodegroup, nodes, operation};
+use rstest::rstest;
+
+use crate::world::{Kind, World, accept, request, spec};
+
+fn group(cluster: &ClusterId, name: &str) -> NewNodegroup {
+    let mut labels = Labels::default();
+    labels.0.insert("zone".into(), "a".into());
+    NewNodegroup {
+        id: NodegroupId::generate(),
+        cluster: cluster.clone(),
+        project: ProjectId("p1".into()),
+        name: name.into(),
+        role: "gpu".into(),
+        flavor: Some("m1.large".into()),
+        image: Some("fcos".into()),
+        node_count: 2,
+        min_node_count: 1,
+        max_node_count: Some(5),
+        docker_volume_size: None,
+        labels: labels.clone(),
+        nodes: Nodes { labels, taints: vec![Taint { key: "gpu".into(), value: None, effect: "NoSchedule".into() }] },
+    }
+}
+
+async fn begin(store: &Store, new: &NewOperation) -> Result<Accepted, StoreError> {
+    store.write(async |conn: &mut Conn| lifecycle::accept(conn, &Scope::All, new).await).await
+}
+
+async fn groups(store: &Store, id: &ClusterId) -> Vec<Nodegroup> {
+    store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await.unwrap()
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_found_by_uuid_name_or_number_and_goes_with_what_is_kept_beside_it(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    let new = group(&s.id, "gpu nodes");
+    world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.unwrap();
+    let again = NewNodegroup { id: NodegroupId::generate(), ..new.clone() };
+    let twice = world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &again).await).await;
+    assert!(matches!(twice, Err(StoreError::Duplicate { .. })), "{twice:?}");
+
+    let number = groups(&world.store, &s.id).await[2].id.to_string();
+    for ident in [new.id.as_str(), "gpu nodes", &number] {
+        let found = world.store.read(async |conn: &mut Conn| nodegroup::fetch_in_cluster(conn, &s.id, ident).await).await.unwrap();
+        assert_eq!((found.uuid.as_str(), found.role.as_deref()), (new.id.as_str(), Some("gpu")), "{ident}");
+        assert_eq!((found.min_node_count, found.max_node_count, found.is_default()), (Some(1), Some(5), false));
+    }
+    let other = ClusterId::generate();
+    let foreign = world.store.read(async |conn: &mut Conn| nodegroup::find_in_cluster(conn, &other, new.id.as_str()).await).await;
+    assert!(foreign.unwrap().is_none());
+    let kept = world.store.read(async |conn: &mut Conn| nodes::of_group(conn, &s.id, &new.id).await).await.unwrap();
+    assert_eq!(kept, new.nodes);
+
+    world.store.write(async |conn: &mut Conn| nodegroup::delete(conn, &new.id).await).await.unwrap();
+    assert_eq!(groups(&world.store, &s.id).await.len(), 2);
+    let kept = world.store.read(async |conn: &mut Conn| nodes::of_group(conn, &s.id, &new.id).await).await.unwrap();
+    assert_eq!(kept, Nodes::default());
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_groups_show_each_once_in_order(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    for name in ["a", "b", "c"] {
+        let new = group(&s.id, name);
+        world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.unwrap();
+    }
+    for sort_key in ["id", "name", "uuid", "node_count", "max_node_count", "created_at"] {
+        for sort_dir in [model::store::SortDir::Asc, model::store::SortDir::Desc] {
+            let mut seen = Vec::new();
+            let mut marker = None;
+            loop {
+                let page = Page { limit: 2, marker: marker.clone(), sort_key: sort_key.into(), sort_dir };
+                let rows =
+                    world.store.read(async |conn: &mut Conn| nodegroup::page(conn, &s.id, &Shown::default(), &page).await).await.unwrap();
+                let Some(last) = rows.last() else { break };
+                marker = Some(last.uuid.clone());
+                seen.extend(rows.into_iter().map(|g| g.name));
+            }
+            let mut sorted = seen.clone();
+            sorted.sort();
+            assert_eq!(sorted, ["a", "b", "c", "default-master", "default-worker"], "{sort_key} {sort_dir:?}");
+            if sort_key == "name" && sort_dir == model::store::SortDir::Asc {
+                assert_eq!(seen, sorted);
+            }
+        }
+    }
+    let shown = Shown { role: Some("gpu".into()), project: Some(ProjectId("p1".into())) };
+    let page = Page { limit: 10, marker: None, sort_key: "id".into(), sort_dir: model::store::SortDir::Asc };
+    let rows = world.store.read(async |conn: &mut Conn| nodegroup::page(conn, &s.id, &shown, &page).await).await.unwrap();
+    assert_eq!(rows.len(), 3);
+    let bad = Page { sort_key: "beauty".into(), ..page };
+    let refused = world.store.read(async |conn: &mut Conn| nodegroup::page(conn, &s.id, &shown, &bad).await).await;
+    assert!(matches!(refused, Err(StoreError::BadSortKey { .. })));
+}
+
+/// A resize of a group.
+fn resize(s: &model::cluster::CreateSpec, group: Option<&NodegroupId>, count: i32) -> NewOperation {
+    let payload = Payload { nodegroup: group.cloned(), node_count: Some(count), ..Payload::default() };
+    NewOperation { payload, ..request(s, OperationKind::ClusterResize) }
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    let refused = begin(&world.store, &resize(&s, None, 3)).await;
+    assert!(matches!(&refused, Err(StoreError::Refused(r)) if r.status == Some(Status::CreateInProgress)), "{refused:?}");
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'CREATE_COMPLETE'").await;
+    world.execute("UPDATE nodegroup SET status = 'CREATE_COMPLETE'").await;
+
+    // Many at once: each is stored, up to the limit.
+    let tasks: Vec<_> = (0..20)
+        .map(|n| {
+            let (store, new) = (world.store.clone(), resize(&s, None, n));
+            tokio::spawn(async move { begin(&store, &new).await })
+        })
+        .collect();
+    let mut accepted = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(a) => {
+                assert!(a.is_new);
+                assert_eq!(a.group.expect("the default worker group").name, "default-worker");
+                accepted += 1;
+            }
+            Err(StoreError::Refused(r)) => assert!(r.is_full),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(accepted, 16);
+    let statuses: Vec<_> = groups(&world.store, &s.id).await.iter().map(|g| g.status.clone().unwrap()).collect();
+    assert_eq!(statuses, ["CREATE_COMPLETE", "UPDATE_IN_PROGRESS"]);
+    let row = world.store.read(async |conn: &mut Conn| cluster::fetch(conn, &Scope::All, &s.id).await).await.unwrap();
+    assert_eq!(row.status(), Some(Status::UpdateInProgress));
+
+    // A delete makes all of them give way.
+    let delete = request(&s, OperationKind::ClusterDelete);
+    assert!(begin(&world.store, &delete).await.unwrap().is_new);
+    let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
+    assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
+    let second = begin(&world.store, &request(&s, OperationKind::ClusterDelete)).await.unwrap();
+    assert_eq!((second.is_new, second.operation), (false, delete.id));
+    assert!(groups(&world.store, &s.id).await.iter().all(|g| g.status() == Some(Status::DeleteInProgress)));
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_delete_of_a_group_joins_the_first_and_a_resize_of_it_is_refused(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'UPDATE_COMPLETE'").await;
+    let new = group(&s.id, "gpu");
+    world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.unwrap();
+    let payload = Payload { nodegroup: Some(new.id.clone()), ..Payload::default() };
+    let delete = |payload: &Payload| NewOperation { payload: payload.clone(), ..request(&s, OperationKind::NodegroupDelete) };
+    let first = begin(&world.store, &delete(&payload)).await.unwrap();
+    let second = begin(&world.store, &delete(&payload)).await.unwrap();
+    assert!(first.is_new && !second.is_new && first.operation == second.operation);
+    let refused = begin(&world.store, &resize(&s, Some(&new.id), 3)).await;
+    assert!(matches!(&refused, Err(StoreError::Refused(r)) if r.what == "nodegroup"), "{refused:?}");
+    // Nothing of a refused request is stored, and other groups are free.
+    let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
+    assert_eq!(unfinished.len(), 1);
+    assert!(begin(&world.store, &resize(&s, None, 3)).await.is_ok());
+    let unknown = begin(&world.store, &resize(&s, Some(&NodegroupId::generate()), 3)).await;
+    assert!(matches!(unknown, Err(StoreError::NotFound { what: "nodegroup", .. })));
+}

@@ -1,0 +1,10 @@
+-- How the nodes of a group register with Kubernetes: upstream's tables (20.x) have no room for labels and taints of nodes.
+
+CREATE TABLE IF NOT EXISTS "nodegroup_nodes" (
+  "nodegroup_uuid" VARCHAR(36) PRIMARY KEY NOT NULL,
+  "cluster_uuid" VARCHAR(36) NOT NULL,
+  "node_labels" TEXT NOT NULL,
+  "node_taints" TEXT NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS "ix_nodegroup_nodes_cluster" ON "nodegroup_nodes" (cluster_uuid);
