@@ -11,7 +11,7 @@ use provider_clients::{Cloud, Session};
 use crate::error::ApiError;
 use crate::identity::{Caller, Identity};
 use crate::microversion::Microversion;
-use crate::policy::{Act, Allowed, Policy, Target};
+use crate::policy::{Act, Allowed, Attributes, Policy, Target};
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
 use crate::view::page::{self, PageQuery};
@@ -78,22 +78,23 @@ impl Context {
 
     /// A check against the caller's own project and user.
     pub fn allow_own(&self, act: Act) -> Result<Allowed, ApiError> {
-        let target = Target {
-            project_id: self.caller.project_id.as_ref().map(|p| p.0.as_str()),
-            user_id: Some(&self.caller.user_id.0),
-            trustee_domain_id: self.shared.settings.trustee_domain_id.get().map(String::as_str),
-        };
-        self.shared.policy.allow(&self.caller, act, &target)
+        self.allow_on(act, self.caller.project_id.as_ref().map(|p| p.0.as_str()), Some(&self.caller.user_id.0))
     }
 
     /// A check against the owner of something that was found.
     pub fn allow_on(&self, act: Act, project: Option<&str>, user: Option<&str>) -> Result<Allowed, ApiError> {
-        let target = Target {
-            project_id: project,
-            user_id: user,
-            trustee_domain_id: self.shared.settings.trustee_domain_id.get().map(String::as_str),
-        };
-        self.shared.policy.allow(&self.caller, act, &target)
+        self.allow(act, Target { project_id: project, user_id: user, ..Target::default() })
+    }
+
+    /// A check against something that was found, of which rules may name every attribute.
+    pub fn allow_object(&self, act: Act, object: &dyn Attributes) -> Result<Allowed, ApiError> {
+        let owner = Target { project_id: object.owner_project(), user_id: object.owner_user(), ..Target::default() };
+        self.allow(act, Target { object: Some(object), ..owner })
+    }
+
+    fn allow(&self, act: Act, target: Target<'_>) -> Result<Allowed, ApiError> {
+        let trustee_domain_id = self.shared.settings.trustee_domain_id.get().map(String::as_str);
+        self.shared.policy.allow(&self.caller, act, &Target { trustee_domain_id, ..target })
     }
 
     /// The page that the query asks for.

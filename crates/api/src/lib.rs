@@ -25,7 +25,7 @@ mod settings;
 mod template;
 mod view;
 
-pub use policy::{Policy, PolicyError};
+pub use policy::{Policy, PolicyError, PolicyFile, PolicyOptions};
 pub use server::cors::Cors;
 pub use server::limits::Limits;
 pub use server::rate::Rate;

@@ -1,6 +1,7 @@
 //! Which implementation stands behind which seam, decided from the configuration in one place.
 
 mod cloud;
+mod policy;
 mod requests;
 mod roles;
 

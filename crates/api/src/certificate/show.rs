@@ -15,7 +15,7 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     let scope = cx.own_scope();
     let (scope, ident) = (&scope, cx.arg("cluster"));
     let cluster = cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await?;
-    cx.allow_on(Act::CertificateGet, cluster.project_id.as_deref(), cluster.user_id.as_deref())?;
+    cx.allow_object(Act::CertificateGet, &cluster)?;
     let pair = super::stored(&cx, &cluster, Authority::of_type(cx.parameter("ca_cert_type"))).await?;
     Answer::ok(&CertificateView {
         cluster_uuid: &cluster.uuid,

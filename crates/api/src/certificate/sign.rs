@@ -23,7 +23,7 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
         ApiError::NotFound { what, key } => ApiError::Invalid(format!("{what} {key} could not be found.")),
         other => other,
     })?;
-    cx.allow_on(Act::CertificateCreate, cluster.project_id.as_deref(), cluster.user_id.as_deref())?;
+    cx.allow_object(Act::CertificateCreate, &cluster)?;
     let pair = super::stored(&cx, &cluster, Authority::of_type(kind)).await?;
     let rules = cx.shared.settings.signing.clone();
     let request = csr.clone();

@@ -22,7 +22,7 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
         let (scope, ident) = (&scope, cx.arg("cluster"));
         cx.shared.store.read(async |conn: &mut Conn| super::find(conn, scope, ident).await).await?
     };
-    let allowed = cx.allow_on(Act::ClusterDelete, row.project_id.as_deref(), row.user_id.as_deref())?;
+    let allowed = cx.allow_object(Act::ClusterDelete, &row)?;
     // From here on the work must finish although the client may leave.
     let runtime = cx.shared.runtime.clone();
     runtime.spawn(async move { accept(&cx, &scope, &row, allowed).await }).await.map_err(|e| ApiError::Internal(e.to_string()))??;

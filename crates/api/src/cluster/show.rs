@@ -23,7 +23,7 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
             Ok((row, groups, origin))
         })
         .await?;
-    cx.allow_on(Act::ClusterGet, row.project_id.as_deref(), row.user_id.as_deref())?;
+    cx.allow_object(Act::ClusterGet, &row)?;
     let groups: Vec<&Nodegroup> = groups.iter().collect();
     Answer::ok(&ClusterView {
         row: &row,

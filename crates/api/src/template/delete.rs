@@ -12,7 +12,7 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
     let visible = super::visible(&cx, cx.wide_scope(Act::TemplateDeleteEverywhere)?);
     let (visible, ident) = (&visible, cx.arg("template"));
     let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
-    cx.allow_on(Act::TemplateDelete, row.project_id.as_deref(), row.user_id.as_deref())?;
+    cx.allow_object(Act::TemplateDelete, &row)?;
     let id = row.template_id();
     let id = &id;
     cx.shared.store.write(async |conn: &mut Conn| template::delete(conn, id).await).await?;

@@ -14,7 +14,7 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     let (visible, ident) = (&visible, cx.arg("template"));
     let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
     if !row.is_public() {
-        cx.allow_on(Act::TemplateGet, row.project_id.as_deref(), row.user_id.as_deref())?;
+        cx.allow_object(Act::TemplateGet, &row)?;
     }
     Answer::ok(&TemplateView { row: &row, base: &cx.base })
 }

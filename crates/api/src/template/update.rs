@@ -42,7 +42,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
             Ok((row, in_use))
         })
         .await?;
-    cx.allow_on(Act::TemplateUpdate, seen.project_id.as_deref(), seen.user_id.as_deref())?;
+    cx.allow_object(Act::TemplateUpdate, &seen)?;
     let mut row = seen.clone();
     for change in &changes {
         apply(&mut row, change)?;

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use api::Policy;
 use conductor::{Conductor, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
@@ -59,8 +58,10 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
         cloud::trustee_admin(config, &cloud).ok(),
         settings.trustee_domain_id.clone(),
     )));
+    let (policy, watch) = super::policy::policy(config)?;
+    let watching = AbortOnDropHandle::new(tokio::spawn(watch.run()));
     let server = api::serve(
-        api::Api { store: role.store.clone(), doorbell, cloud, service, sealer: super::sealer(config)?, settings, policy: policy(config)? },
+        api::Api { store: role.store.clone(), doorbell, cloud, service, sealer: super::sealer(config)?, settings, policy },
         listener,
     )?;
     tracing::info!("Serving the API on http://{address}");
@@ -70,7 +71,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
         () = shutdown.begun() => {}
         failed = wrong_schema(&role.store) => return Err(failed),
     }
-    drop(finding);
+    drop((finding, watching));
     handle.stop(true).await;
     running.await.context("the HTTP server")??;
     Ok(())
@@ -142,12 +143,6 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn policy(config: &Config) -> anyhow::Result<Policy> {
-    let path = config.find_file(&config.oslo_policy.policy_file);
-    let text = path.as_deref().map(|p| std::fs::read_to_string(p).with_context(|| format!("read policy {}", p.display()))).transpose()?;
-    Policy::new(text.as_deref()).with_context(|| format!("policy {}", path.unwrap_or_default().display()))
 }
 
 fn api_settings(config: &Config) -> api::Settings {
