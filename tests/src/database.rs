@@ -91,6 +91,13 @@ impl Database {
         Ok(rows)
     }
 
+    /// One statement with values for its question marks. For rows that stand for what upstream left behind.
+    pub async fn execute(&self, sql: &str, values: Vec<mysql_async::Value>) -> Result<()> {
+        let mut conn = self.open().await?;
+        conn.exec_drop(sql, values).await.with_context(|| sql.to_owned())?;
+        Ok(conn.disconnect().await?)
+    }
+
     /// How many rows each table has.
     pub async fn counts(&self) -> Result<BTreeMap<String, i64>> {
         let each: Vec<String> = TABLES.iter().map(|table| format!("SELECT '{table}', COUNT(*) FROM `{table}`")).collect();

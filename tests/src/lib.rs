@@ -1,8 +1,8 @@
 //! What the tests of the whole product stand on: worlds of their own, real processes, real HTTP.
 //!
 //! Everything is driven from outside, as users and operators do it: binaries, configuration files, the REST API. Only what a
-//! user cannot see (rows, the pid behind a lease, what is left in the cloud) is looked at from inside, and nothing is ever
-//! changed there. The demo and the benchmark use the same parts.
+//! user cannot see (rows, the pid behind a lease, what is left in the cloud) is looked at from inside, and nothing is changed
+//! there, but for rows that stand for what upstream left behind (the replay). The demo and the benchmark use the same parts.
 
 pub mod binaries;
 pub mod client;

@@ -128,6 +128,11 @@ impl World {
         Client::new(self.http.clone(), &self.apis, token)
     }
 
+    /// The address of the first API process.
+    pub fn api(&self) -> &str {
+        self.apis.first().map_or("", String::as_str)
+    }
+
     /// Whether there are rows that can be looked at with SQL.
     pub fn database(&self) -> Result<&Database> {
         self.database.as_ref().context("the embedded mix has no MariaDB")

@@ -8,6 +8,7 @@ mod lifecycle;
 mod manage;
 mod outages;
 mod refusals;
+mod replay;
 mod services;
 mod takeover;
 mod templates;

@@ -195,6 +195,16 @@ impl Cloud {
         project.unwrap_or_else(|| panic!("there is no project {name}")).id.clone()
     }
 
+    /// The id of a seeded user.
+    ///
+    /// # Panics
+    /// When there is no such user.
+    pub fn user_id(&self, name: &str) -> String {
+        let world = self.world();
+        let user = world.keystone.users.values().find(|user| user.name == name);
+        user.unwrap_or_else(|| panic!("there is no user {name}")).id.clone()
+    }
+
     /// How long tokens live that are issued from now on.
     pub fn set_token_lifetime(&self, lifetime: Duration) {
         self.world().keystone.token_lifetime = clock::delta(lifetime);

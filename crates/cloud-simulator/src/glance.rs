@@ -19,6 +19,7 @@ impl Store {
         let images = [
             ("fedora-coreos", "fedora-coreos", Some("fedora-coreos")),
             ("ubuntu", "ubuntu", Some("ubuntu")),
+            ("ubuntu-capi", "ubuntu-capi", Some("ubuntu")),
             ("no-distro", "no-distro", None),
             ("twin", "twin-1", Some("fedora-coreos")),
             ("twin", "twin-2", Some("fedora-coreos")),

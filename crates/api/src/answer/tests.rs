@@ -26,7 +26,10 @@ fn a_missing_template_is_told_as_upstream_tells_it() {
     assert_eq!(response.status(), 404);
     assert_eq!(response.headers().get("openstack-api-version").expect("header"), "container-infrastructure-management 1.1");
     assert_eq!(response.headers().get("vary").expect("header"), "OpenStack-API-Version");
-    assert_eq!(body(response), recorded(include_str!("../../tests/recorded/20.0.2-032-cli-template-show-other-project.json")));
+    assert_eq!(
+        body(response),
+        recorded(include_str!("../../../../tests/recorded/exchanges/20.0.2-032-cli-template-show-other-project.json"))
+    );
 }
 
 #[test]
@@ -42,9 +45,9 @@ fn framework_errors_speak_only_to_clients_that_ask_for_json() {
     let error = ApiError::NoRoute(String::new());
     let named = failed(&error, &at(Accept::NamesJson));
     assert!(named.headers().get("openstack-api-version").is_none());
-    assert_eq!(body(named), recorded(include_str!("../../tests/recorded/20.0.2-008-raw-unknown-path.json")));
+    assert_eq!(body(named), recorded(include_str!("../../../../tests/recorded/exchanges/20.0.2-008-raw-unknown-path.json")));
     let told = body(failed(&ApiError::NotAcceptable("x".into()), &at(Accept::Refuses)));
-    assert_eq!(told, recorded(include_str!("../../tests/recorded/20.0.2-023-raw-accept-html.json")));
+    assert_eq!(told, recorded(include_str!("../../../../tests/recorded/exchanges/20.0.2-023-raw-accept-html.json")));
 }
 
 #[test]
@@ -52,7 +55,7 @@ fn a_method_that_is_not_there_names_those_that_are() {
     let error = ApiError::Method { allow: "DELETE, GET, PATCH, POST" };
     let response = failed(&error, &at(Accept::NamesJson));
     assert_eq!(response.headers().get("allow").expect("header"), "DELETE, GET, PATCH, POST");
-    assert_eq!(body(response), recorded(include_str!("../../tests/recorded/20.0.2-022-raw-method-not-allowed.json")));
+    assert_eq!(body(response), recorded(include_str!("../../../../tests/recorded/exchanges/20.0.2-022-raw-method-not-allowed.json")));
     let head = failed(&error, &Failed { is_head: true, ..at(Accept::Any) });
     assert_eq!(head.status(), 405);
     assert!(head.into_body().try_into_bytes().expect("in memory").is_empty());
@@ -64,7 +67,7 @@ fn a_version_out_of_range_is_told_in_its_own_form() {
     let response = failed(&error, &Failed { version: None, ..at(Accept::NamesJson) });
     assert_eq!(response.status(), 406);
     assert_eq!(response.headers().get("openstack-api-version").expect("header"), "container-infrastructure-management 1.0");
-    let mut expected = recorded(include_str!("../../tests/recorded/20.0.2-010-raw-microversion-1.0.json"));
+    let mut expected = recorded(include_str!("../../../../tests/recorded/exchanges/20.0.2-010-raw-microversion-1.0.json"));
     // Ours ends at 1.14.
     expected["errors"][0]["max_version"] = json!("1.14");
     let told = body(response);
