@@ -167,9 +167,7 @@ pub fn failed(error: &ApiError, at: &Failed<'_>) -> HttpResponse {
     let (status, form) = error.http();
     let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(code);
-    if let ApiError::Method { allow } = error
-        && !allow.is_empty()
-    {
+    if let ApiError::Method { allow } = error {
         response.insert_header((header::ALLOW, *allow));
     }
     if let ApiError::TooOften { retry_after } = error {

@@ -58,8 +58,8 @@ pub enum ApiError {
     #[error("The request was not done within {0} seconds. It may take effect all the same.")]
     TooLong(u64),
     /// No such route.
-    #[error("{0}")]
-    NoRoute(String),
+    #[error("")]
+    NoRoute,
     /// The route has no such method; holds what it has.
     #[error("")]
     Method { allow: &'static str },
@@ -115,7 +115,7 @@ impl ApiError {
             Self::TargetTooLong(_) => (414, Form::Normal),
             Self::HeadTooLarge(_) => (431, Form::Normal),
             Self::TooOften { .. } => (429, Form::Normal),
-            Self::NoRoute(_) => (404, Form::Framework),
+            Self::NoRoute => (404, Form::Framework),
             Self::Method { .. } => (405, Form::Framework),
             Self::NotAcceptable(_) | Self::Version(Refused::Malformed(_)) => (406, Form::Framework),
             Self::Version(Refused::OutOfRange { .. }) => (406, Form::Microversion),

@@ -164,7 +164,7 @@ fn no_route(method: &str, segments: &[&str]) -> ApiError {
         (_, ["certificates"] | ["certificates", _]) => "GET, PATCH, POST",
         (_, ["credentials"] | ["credentials", _]) => "PATCH",
         (_, ["mservices" | "stats" | "labels"]) => "GET",
-        ("GET", _) => return ApiError::NoRoute("The resource could not be found.".into()),
+        ("GET", _) => return ApiError::NoRoute,
         _ => "",
     };
     ApiError::Method { allow }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::cloud_checks::{Found, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::policy::Act;
 use crate::view::schema::{self, is_uuid_like};
 
 /// The one template that a path or body names: by uuid if it looks like one, else by name.
@@ -35,6 +36,17 @@ pub fn usable(cx: &Context) -> Visible {
 /// The same within a scope that may be wider.
 pub fn visible(cx: &Context, scope: Scope) -> Visible {
     Visible { own: scope, ..usable(cx) }
+}
+
+/// Whether the caller may make templates public or hidden (T-16, T-24).
+fn allow_publish(cx: &Context) -> Result<(), ApiError> {
+    match cx.allow_own(Act::TemplatePublish) {
+        Ok(_) => Ok(()),
+        Err(ApiError::Policy(rule)) => Err(ApiError::Forbidden(format!(
+            "Not authorized to set public or hidden flag for cluster template: policy {rule} does not allow it."
+        ))),
+        Err(other) => Err(other),
+    }
 }
 
 /// The size of the boot volume that labels or configuration ask for (C-13).

@@ -91,6 +91,13 @@ fn default_group(cluster: &Shown, role: &str, library: &Library) -> Shown {
         "flavor_id": of_cluster(flavor), "node_count": of_cluster(count), "node_addresses": of_cluster(addresses),
         "min_node_count": i32::from(role == "master"), "status": of_cluster("status"),
     });
+    // Of a failed cluster only the groups with a fault have failed.
+    if let Some(faults) = cluster.get("faults").and_then(Value::as_object) {
+        match faults.get(&name) {
+            Some(fault) => body["status_reason"] = fault.clone(),
+            None => body["status"] = json!("CREATE_COMPLETE"),
+        }
+    }
     if let (Some(body), Some(shown)) = (body.as_object_mut(), shown) {
         body.extend(shown);
     }

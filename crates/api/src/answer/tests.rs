@@ -42,7 +42,7 @@ fn the_title_ends_at_the_first_full_stop() {
 
 #[test]
 fn framework_errors_speak_only_to_clients_that_ask_for_json() {
-    let error = ApiError::NoRoute(String::new());
+    let error = ApiError::NoRoute;
     let named = failed(&error, &at(Accept::NamesJson));
     assert!(named.headers().get("openstack-api-version").is_none());
     assert_eq!(body(named), recorded(include_str!("../../../../tests/recorded/exchanges/20.0.2-008-raw-unknown-path.json")));

@@ -3,7 +3,7 @@
 use model::driver::DriverName;
 use model::id::TemplateId;
 use model::store::template::{self, Visible};
-use model::store::{Conn, Scope};
+use model::store::{Conn, Scope, StoreError};
 use model::template::ClusterTemplate;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::TemplateCreate)?;
     check_found(&mut row, &found)?;
     if row.is_public() || row.is_hidden() {
-        cx.allow_own(Act::TemplatePublish)?;
+        super::allow_publish(&cx)?;
     }
     // Explicit null of a flavor says "none", which needs a boot volume; leaving the key out says "the cluster will name one".
     let size = boot_volume_size(&cx, &row.labels())?;
@@ -95,6 +95,9 @@ async fn store(cx: &Context, row: &ClusterTemplate) -> Result<ClusterTemplate, A
             template::insert(conn, row).await?;
             template::fetch(conn, everything, id).await
         })
-        .await?;
-    Ok(stored)
+        .await;
+    stored.map_err(|error| match error {
+        StoreError::Duplicate { .. } => ApiError::Conflict(format!("A ClusterTemplate with UUID {} already exists.", row.uuid)),
+        other => other.into(),
+    })
 }

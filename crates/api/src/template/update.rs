@@ -55,7 +55,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         return Answer::ok(&TemplateView { row: &seen, base: &cx.base });
     }
     if changed.iter().any(|c| matches!(*c, "public" | "hidden")) {
-        cx.allow_own(Act::TemplatePublish)?;
+        super::allow_publish(&cx)?;
     }
     // A change of words needs no question to the cloud, nor can it be refused for what the cloud has lost meanwhile.
     if !changed.iter().all(|c| matches!(*c, "name" | "public" | "hidden" | "tags")) {
@@ -77,7 +77,9 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
             Ok(())
         })
         .await?;
-    Answer::ok(&TemplateView { row, base: &cx.base })
+    // As upstream: the answer is the row as it was saved, before the database stamped the change.
+    let shown = ClusterTemplate { updated_at: seen.updated_at, ..row.clone() };
+    Answer::ok(&TemplateView { row: &shown, base: &cx.base })
 }
 
 fn apply(row: &mut ClusterTemplate, change: &Change) -> Result<(), ApiError> {
