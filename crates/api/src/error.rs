@@ -3,6 +3,7 @@
 //! The outside message is written for a tenant and is all that he gets; what lies beneath stays in the source and goes to the log, once,
 //! with the request id. A fault of this service says outside only which request id to look for.
 
+use model::quota::Resource;
 use model::store::StoreError;
 
 use crate::microversion::Refused;
@@ -31,11 +32,9 @@ pub enum ApiError {
     /// Not allowed, for a reason beyond the policy.
     #[error("{0}")]
     Forbidden(String),
-    /// The project has as many clusters as it may.
-    #[error(
-        "Resource limit exceeded: You have reached the maximum clusters per project, {0}. You may delete a cluster to make room for a new one."
-    )]
-    QuotaReached(i64),
+    /// The project has as much of something as it may; the text names the limit.
+    #[error("Resource limit exceeded: {0}")]
+    QuotaReached(String),
     /// A body that is not JSON.
     #[error("Unsupported media type {0}: the body must be application/json.")]
     MediaType(String),
@@ -162,10 +161,23 @@ impl From<StoreError> for ApiError {
             StoreError::Refused(refused) => Self::Conflict(format!("Not possible now: a {refused}.")),
             StoreError::InUse { what, key } => Self::Invalid(format!("{} {key} is referenced by one or multiple clusters.", title(what))),
             StoreError::BadSortKey { key, .. } => Self::Invalid(format!("The sort_key value \"{key}\" is an invalid field for sorting")),
-            StoreError::LimitReached { limit, .. } => Self::QuotaReached(limit),
+            StoreError::QuotaReached { resource, limit, used, asked } => Self::QuotaReached(quota_reached(resource, limit, used, asked)),
             StoreError::Busy(_) | StoreError::Unavailable(_) => Self::DatabaseDown(error),
             StoreError::Schema(_) | StoreError::Config(_) | StoreError::Database(_) => Self::Internal(error.to_string()),
         }
+    }
+}
+
+/// The words about a quota; those about clusters are upstream's.
+fn quota_reached(resource: Resource, limit: i64, used: i64, asked: i64) -> String {
+    match resource {
+        Resource::Cluster => {
+            format!("You have reached the maximum clusters per project, {limit}. You may delete a cluster to make room for a new one.")
+        }
+        Resource::Node => format!(
+            "You have reached the maximum nodes per project, {limit}. The project's clusters have {used} nodes, masters included, and the \
+             request asks for {asked} more."
+        ),
     }
 }
 

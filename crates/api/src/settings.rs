@@ -17,6 +17,8 @@ pub struct Settings {
     pub max_limit: i64,
     /// Clusters of a project without a quota row (`[quotas] max_clusters_per_project`).
     pub default_clusters_per_project: i64,
+    /// Nodes of a project without a quota row (`[quotas] max_nodes_per_project`, ours); none: as many as it likes.
+    pub default_nodes_per_project: Option<i64>,
     /// Seconds without a sign of life after which a conductor counts as down (`service_down_time`).
     pub service_down_time: i64,
     /// Minutes a create may take when the request does not say.
@@ -61,6 +63,7 @@ impl Default for Settings {
         Self {
             max_limit: 1000,
             default_clusters_per_project: 20,
+            default_nodes_per_project: None,
             service_down_time: 180,
             default_create_timeout_minutes: 60,
             delete_timeout_minutes: 60,

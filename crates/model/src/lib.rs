@@ -11,6 +11,7 @@ pub mod json;
 pub mod nodegroup;
 pub mod operation;
 pub mod queue;
+pub mod quota;
 pub mod resource;
 mod schema;
 pub mod seal;

@@ -8,6 +8,7 @@ use model::id::{ClusterId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{DefaultNodegroup, DefaultRole};
 use model::operation::{NewOperation, OperationKind, Payload};
+use model::quota::Resource;
 use model::store::{Conn, cluster, nodegroup, operation, quota, template};
 use model::template::ClusterTemplate;
 
@@ -220,13 +221,15 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiEr
         id: operation_id,
     };
     let new = &new;
-    let limit = settings.default_clusters_per_project;
+    let (clusters, nodes) = (Some(settings.default_clusters_per_project), settings.default_nodes_per_project);
+    let asked = checked.groups.iter().map(|group| i64::from(group.node_count)).sum();
     cx.shared
         .store
         .write(async |conn: &mut Conn| {
-            // First a write, so that parallel creates from one template queue up behind its row; then the count is exact.
+            quota::reserve(conn, &spec.project, Resource::Cluster, 1, clusters).await?;
+            quota::reserve(conn, &spec.project, Resource::Node, asked, nodes).await?;
+            // A write, so that a change of the template and its use exclude each other.
             template::touch(conn, &spec.template).await?;
-            quota::check_clusters(conn, &spec.project, limit).await?;
             cluster::insert(conn, spec).await?;
             for group in &checked.groups {
                 nodegroup::insert_default(conn, spec, group).await?;

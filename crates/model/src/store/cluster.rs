@@ -240,6 +240,11 @@ pub async fn count(conn: &mut Conn, project: &ProjectId) -> Result<i64, StoreErr
     Ok(on_conn!(conn, |c| cluster::table.filter(cluster::project_id.eq(&project.0)).count().get_result(&mut **c).await)?)
 }
 
+/// Clusters of all projects.
+pub async fn count_all(conn: &mut Conn) -> Result<i64, StoreError> {
+    Ok(on_conn!(conn, |c| cluster::table.count().get_result(&mut **c).await)?)
+}
+
 /// Whether any cluster refers to the template.
 pub async fn any_with_template(conn: &mut Conn, template: &TemplateId) -> Result<bool, StoreError> {
     let n: i64 =

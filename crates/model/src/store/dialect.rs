@@ -1,6 +1,6 @@
 //! What must differ between the two databases, both variants side by side.
 
-use diesel::sql_types::{BigInt, Nullable};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
 use super::connection::Conn;
@@ -54,6 +54,25 @@ pub(super) async fn count_tables(conn: &mut Conn, names: &[&str]) -> Result<i64,
         }
     };
     Ok(row.got.unwrap_or(0))
+}
+
+/// Writes a project's guard row, new or not, and so waits for every other transaction that has written it.
+///
+/// One statement, because two would deadlock: of several transactions that update nothing and then insert, each holds the gap that the
+/// others want to insert into.
+pub(super) async fn touch_guard(conn: &mut Conn, project: &str) -> Result<(), StoreError> {
+    const INSERT: &str = "INSERT INTO project_guard (project_id, touched) VALUES (?, 1)";
+    match conn {
+        Conn::Mysql(c) => {
+            let sql = format!("{INSERT} ON DUPLICATE KEY UPDATE touched = touched + 1");
+            diesel::sql_query(sql).bind::<Text, _>(project).execute(&mut **c).await?;
+        }
+        Conn::Sqlite(c) => {
+            let sql = format!("{INSERT} ON CONFLICT (project_id) DO UPDATE SET touched = touched + 1");
+            diesel::sql_query(sql).bind::<Text, _>(project).execute(&mut **c).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a failed migration failed because another process was making the same one (SQLite only: MariaDB's lock keeps them apart).

@@ -1,7 +1,9 @@
 //! The one error of the store, and the one place where the database library's errors are classified.
 
-use crate::cluster::status::Refused;
 use diesel::result::{DatabaseErrorKind, Error as Diesel};
+
+use crate::cluster::status::Refused;
+use crate::quota::Resource;
 
 /// What can go wrong between the program and its rows.
 #[derive(Debug, thiserror::Error)]
@@ -24,9 +26,9 @@ pub enum StoreError {
     /// A sort key that is no column.
     #[error("{what} cannot be sorted by {key}")]
     BadSortKey { what: &'static str, key: String },
-    /// A limit is reached.
-    #[error("limit of {limit} {what} reached")]
-    LimitReached { what: &'static str, limit: i64 },
+    /// A project would have more of a resource than its quota grants.
+    #[error("quota of {limit} {}s reached: {used} in use, {asked} more asked for", resource.as_str())]
+    QuotaReached { resource: Resource, limit: i64, used: i64, asked: i64 },
     /// The state of cluster or group does not allow the operation.
     #[error(transparent)]
     Refused(Refused),

@@ -224,6 +224,18 @@ pub async fn insert(conn: &mut Conn, group: &NewNodegroup) -> Result<(), StoreEr
     nodes::record(conn, &group.cluster, &group.id, &group.nodes).await
 }
 
+/// Nodes that the groups of a project want, or of all of them; control planes included.
+pub async fn count_nodes(conn: &mut Conn, project: Option<&ProjectId>) -> Result<i64, StoreError> {
+    let nodes: Option<i64> = on_conn!(conn, |c| {
+        let query = nodegroup::table.select(diesel::dsl::sum(nodegroup::node_count)).into_boxed();
+        match project {
+            Some(project) => query.filter(nodegroup::project_id.eq(&project.0)).first(&mut **c).await,
+            None => query.first(&mut **c).await,
+        }
+    })?;
+    Ok(nodes.unwrap_or(0))
+}
+
 /// Inserts a default group of a new cluster, in CREATE_IN_PROGRESS.
 pub async fn insert_default(conn: &mut Conn, spec: &CreateSpec, group: &DefaultNodegroup) -> Result<(), StoreError> {
     let row = (

@@ -1,34 +1,171 @@
-//! Queries on `quotas`.
+//! Queries on `quotas`, and the reservations that keep a project within them.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::cluster;
+use super::cluster::paged;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::page::{Page, SortDir};
+use super::scope::Scope;
+use super::{cluster, dialect, nodegroup};
 use crate::id::ProjectId;
+use crate::quota::{Quota, Resource, Usage};
 use crate::schema::quotas;
+use crate::time::{now, whole_seconds};
 
-/// The only resource upstream has a quota for.
-pub const CLUSTER: &str = "Cluster";
+const WHAT: &str = "quota";
 
-/// Refuses one more cluster in a project that has as many as it may.
+/// Takes so many more of a resource for a project, or refuses.
+///
+/// To be the first statement of the transaction that stores what uses them up, before anything is read: it writes the project's guard row,
+/// so that such transactions of one project run one behind the other, and each counts what the one before it has stored. (A transaction
+/// that has read before would go on seeing the rows as they were at its first read.) `default` holds for projects without a row of their
+/// own; none sets no limit. Whatever is stored afterwards must be stored in the same transaction. To reserve nothing, or to give
+/// something back, needs no call.
 ///
 /// # Errors
-/// [`StoreError::LimitReached`] naming the limit.
-pub async fn check_clusters(conn: &mut Conn, project: &ProjectId, default_limit: i64) -> Result<(), StoreError> {
-    let limit: Option<i32> = on_conn!(conn, |c| {
-        quotas::table
-            .select(quotas::hard_limit)
-            .filter(quotas::project_id.eq(&project.0))
-            .filter(quotas::resource.eq(CLUSTER))
-            .first(&mut **c)
-            .await
-            .optional()
-    })?;
-    let limit = limit.map_or(default_limit, i64::from);
-    if cluster::count(conn, project).await? >= limit {
-        return Err(StoreError::LimitReached { what: "clusters in this project", limit });
+/// [`StoreError::QuotaReached`] naming limit and use.
+pub async fn reserve(conn: &mut Conn, project: &ProjectId, resource: Resource, count: i64, default: Option<i64>) -> Result<(), StoreError> {
+    if count <= 0 {
+        return Ok(());
+    }
+    dialect::touch_guard(conn, &project.0).await?;
+    check(conn, project, resource, count, default).await
+}
+
+/// Whether so many more of a resource would be granted now. No promise: only [`reserve`] is one.
+///
+/// # Errors
+/// [`StoreError::QuotaReached`] naming limit and use.
+pub async fn check(conn: &mut Conn, project: &ProjectId, resource: Resource, count: i64, default: Option<i64>) -> Result<(), StoreError> {
+    let row = find(conn, &project.0, resource).await?;
+    let Some(limit) = row.map(|q| i64::from(q.hard_limit)).or(default) else { return Ok(()) };
+    let used = match resource {
+        Resource::Cluster => cluster::count(conn, project).await?,
+        Resource::Node => nodegroup::count_nodes(conn, Some(project)).await?,
+    };
+    if used.saturating_add(count) > limit {
+        return Err(StoreError::QuotaReached { resource, limit, used, asked: count });
     }
     Ok(())
+}
+
+/// What a project uses, or all of them together.
+pub async fn usage(conn: &mut Conn, project: Option<&ProjectId>) -> Result<Usage, StoreError> {
+    let clusters = match project {
+        Some(project) => cluster::count(conn, project).await?,
+        None => cluster::count_all(conn).await?,
+    };
+    Ok(Usage { clusters, nodes: nodegroup::count_nodes(conn, project).await? })
+}
+
+/// The row of a project and resource, if there is one.
+pub async fn find(conn: &mut Conn, project: &str, resource: Resource) -> Result<Option<Quota>, StoreError> {
+    let rows: Vec<Quota> = on_conn!(conn, |c| {
+        quotas::table
+            .select(Quota::as_select())
+            .filter(quotas::project_id.eq(project))
+            .filter(quotas::resource.eq(resource.as_str()))
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(rows.into_iter().find(|row| row.is_of(project, resource)))
+}
+
+/// The row of a project and resource.
+pub async fn fetch(conn: &mut Conn, project: &str, resource: Resource) -> Result<Quota, StoreError> {
+    let missing = || StoreError::NotFound { what: WHAT, key: format!("{project}/{}", resource.as_str()) };
+    find(conn, project, resource).await?.ok_or_else(missing)
+}
+
+/// One page. The marker is an internal id, as text.
+///
+/// # Errors
+/// [`StoreError::NotFound`] for a marker outside the scope, [`StoreError::BadSortKey`].
+pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Quota>, StoreError> {
+    let project = match scope {
+        Scope::All => None,
+        Scope::Project(project) => Some(project.0.clone()),
+        // Quotas belong to projects.
+        Scope::User(_) => return Ok(Vec::new()),
+    };
+    let marker = match &page.marker {
+        Some(id) => Some(by_id(conn, project.as_deref(), id).await?),
+        None => None,
+    };
+    on_conn!(conn, |c| {
+        let mut query = quotas::table.select(Quota::as_select()).limit(page.limit).into_boxed();
+        if let Some(project) = project {
+            query = query.filter(quotas::project_id.eq(project));
+        }
+        let sorted = match page.sort_key.as_str() {
+            // The one column that is never NULL.
+            "hard_limit" => {
+                let up = page.sort_dir == SortDir::Asc;
+                if let Some(m) = &marker {
+                    let tie = quotas::hard_limit.eq(m.hard_limit);
+                    query = match up {
+                        true => query.filter(quotas::hard_limit.gt(m.hard_limit).or(tie.and(quotas::id.gt(m.id)))),
+                        false => query.filter(quotas::hard_limit.lt(m.hard_limit).or(tie.and(quotas::id.lt(m.id)))),
+                    };
+                }
+                Some(match up {
+                    true => query.order((quotas::hard_limit.asc(), quotas::id.asc())),
+                    false => query.order((quotas::hard_limit.desc(), quotas::id.desc())),
+                })
+            }
+            _ => paged!(query, page, &marker, quotas, created_at, updated_at, project_id, resource),
+        };
+        match sorted {
+            Some(query) => Ok(query.load(&mut **c).await?),
+            None => Err(StoreError::BadSortKey { what: WHAT, key: page.sort_key.clone() }),
+        }
+    })
+}
+
+async fn by_id(conn: &mut Conn, project: Option<&str>, id: &str) -> Result<Quota, StoreError> {
+    let row: Option<Quota> = match id.parse::<i32>() {
+        Ok(number) => {
+            on_conn!(conn, |c| quotas::table.select(Quota::as_select()).filter(quotas::id.eq(number)).first(&mut **c).await.optional())?
+        }
+        Err(_) => None,
+    };
+    let visible = row.filter(|row| project.is_none_or(|p| row.project_id.as_deref() == Some(p)));
+    visible.ok_or_else(|| StoreError::NotFound { what: WHAT, key: id.to_owned() })
+}
+
+/// Stores a new row.
+///
+/// # Errors
+/// [`StoreError::Duplicate`] when project and resource have one.
+pub async fn insert(conn: &mut Conn, project: &str, resource: Resource, hard_limit: i32) -> Result<(), StoreError> {
+    let row = (
+        quotas::created_at.eq(Some(whole_seconds(now()))),
+        quotas::project_id.eq(project),
+        quotas::resource.eq(resource.as_str()),
+        quotas::hard_limit.eq(hard_limit),
+    );
+    let stored = on_conn!(conn, |c| diesel::insert_into(quotas::table).values(row).execute(&mut **c).await).map_err(StoreError::from);
+    match stored {
+        Err(StoreError::Duplicate { .. }) => Err(StoreError::Duplicate { what: WHAT }),
+        other => other.map(drop),
+    }
+}
+
+/// Sets the limit of a row.
+pub async fn record(conn: &mut Conn, row: &Quota, hard_limit: i32) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| {
+        diesel::update(quotas::table.filter(quotas::id.eq(row.id)))
+            .set((quotas::hard_limit.eq(hard_limit), quotas::updated_at.eq(Some(whole_seconds(now())))))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 { Err(StoreError::Stale { what: WHAT }) } else { Ok(()) }
+}
+
+/// Removes a row.
+pub async fn delete(conn: &mut Conn, row: &Quota) -> Result<(), StoreError> {
+    let rows = on_conn!(conn, |c| diesel::delete(quotas::table.filter(quotas::id.eq(row.id))).execute(&mut **c).await)?;
+    if rows == 0 { Err(StoreError::Stale { what: WHAT }) } else { Ok(()) }
 }

@@ -7,5 +7,6 @@ mod doorbell;
 mod list;
 mod nodegroup;
 mod operation;
+mod quota;
 mod schema;
 mod world;

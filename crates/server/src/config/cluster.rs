@@ -154,5 +154,7 @@ section! {
     Quotas {
         /// Clusters of a project that has no quota of its own.
         max_clusters_per_project: u32 = "20",
+        /// Nodes, masters included, of a project that has no quota of its own. Unset: no limit, as upstream has none.
+        max_nodes_per_project: Option<u32>,
     }
 }

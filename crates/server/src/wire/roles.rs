@@ -152,6 +152,7 @@ fn api_settings(config: &Config) -> api::Settings {
     api::Settings {
         max_limit: i64::from(config.api.max_limit.0),
         default_clusters_per_project: i64::from(config.quotas.max_clusters_per_project),
+        default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
         default_create_timeout_minutes: config.cluster_heat.create_timeout.0,
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
