@@ -50,6 +50,11 @@ impl Answer {
         Ok(Self { kind: Kind::Accepted, body: json(&Uuid { uuid })? })
     }
 
+    /// 202 with what is being worked on.
+    pub fn accepted_with<T: Serialize>(body: &T) -> Result<Self, ApiError> {
+        Ok(Self { kind: Kind::Accepted, body: json(body)? })
+    }
+
     /// 204.
     pub fn no_content() -> Self {
         Self { kind: Kind::NoContent, body: Vec::new() }

@@ -1,5 +1,6 @@
 //! Certificates of clusters.
 
+pub mod rotate;
 pub mod show;
 pub mod sign;
 

@@ -3,7 +3,10 @@
 pub mod create;
 pub mod delete;
 pub mod list;
+pub mod resize;
 pub mod show;
+pub mod update;
+pub mod upgrade;
 
 use model::cluster::Cluster;
 use model::id::ClusterId;

@@ -126,9 +126,9 @@ impl Context {
         schema.read(self.body.content_type.as_deref(), &self.body.bytes)
     }
 
-    /// The body of a patch; `mandatory` attributes cannot be removed.
-    pub fn patch(&self, mandatory: &[&str]) -> Result<Vec<Change>, ApiError> {
-        patch::parse(self.body.content_type.as_deref(), &self.body.bytes, mandatory)
+    /// The body of a patch; `mandatory` attributes cannot be removed, `internal` ones not be touched.
+    pub fn patch(&self, mandatory: &[&str], internal: &[&str]) -> Result<Vec<Change>, ApiError> {
+        patch::parse(self.body.content_type.as_deref(), &self.body.bytes, mandatory, internal)
     }
 
     /// Refuses a body on routes that take none; an empty JSON object is tolerated.

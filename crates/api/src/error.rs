@@ -186,6 +186,7 @@ fn title(what: &'static str) -> &'static str {
     match what {
         "cluster" => "Cluster",
         "cluster template" => "ClusterTemplate",
+        "nodegroup" => "Nodegroup",
         other => other,
     }
 }

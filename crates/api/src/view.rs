@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod labels;
 pub mod links;
 pub mod literal;
+pub mod nodegroup;
 pub mod page;
 pub mod patch;
 pub mod schema;

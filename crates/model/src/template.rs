@@ -3,6 +3,7 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
+use crate::driver::DriverName;
 use crate::id::TemplateId;
 use crate::json::Labels;
 use crate::schema::cluster_template;
@@ -55,6 +56,15 @@ impl ClusterTemplate {
     /// The public id.
     pub fn template_id(&self) -> TemplateId {
         TemplateId::new(self.uuid.clone())
+    }
+
+    /// The driver of its clusters: the one it names, else the one that serves its triple.
+    pub fn driver_name(&self) -> Option<DriverName> {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        match &self.driver {
+            Some(name) => DriverName::parse(name),
+            None => DriverName::for_triple(self.server_type.as_deref().unwrap_or("vm"), &text(&self.cluster_distro), &text(&self.coe), &[]),
+        }
     }
 
     /// The labels.

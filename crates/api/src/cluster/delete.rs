@@ -1,19 +1,16 @@
 //! `DELETE /v1/clusters/{uuid or name}`: accepted in every state; the status says so before the answer does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use model::cluster::Cluster;
-use model::id::OperationId;
-use model::operation::{NewOperation, OperationKind, Payload};
-use model::store::{Conn, Scope, StoreError, lifecycle};
+use model::operation::{OperationKind, Payload};
+use model::store::Conn;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::policy::{Act, Allowed};
-
-/// Tries of a transaction that a conductor overtook.
-const TRIES: u32 = 3;
+use crate::lifecycle::{Change, Request, accept};
+use crate::policy::Act;
 
 /// Accepts the deletion.
 pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
@@ -23,35 +20,15 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
         cx.shared.store.read(async |conn: &mut Conn| super::find(conn, scope, ident).await).await?
     };
     let allowed = cx.allow_object(Act::ClusterDelete, &row)?;
-    // From here on the work must finish although the client may leave.
-    let runtime = cx.shared.runtime.clone();
-    runtime.spawn(async move { accept(&cx, &scope, &row, allowed).await }).await.map_err(|e| ApiError::Internal(e.to_string()))??;
-    Ok(Answer::no_content())
-}
-
-async fn accept(cx: &Context, scope: &Scope, row: &Cluster, _: Allowed) -> Result<(), ApiError> {
-    let id = row.cluster_id();
-    let operation_id = OperationId::generate();
-    let new = NewOperation {
+    let request = Request {
         kind: OperationKind::ClusterDelete,
-        cluster: id.clone(),
+        cluster: row.cluster_id(),
         project: row.project(),
-        user: cx.caller.user_id.clone(),
-        request_id: Some(cx.request_id.clone()),
-        deadline: Duration::from_secs(60 * u64::from(cx.shared.settings.delete_timeout_minutes)),
+        scope,
+        change: Change::Nothing,
         payload: Payload::default(),
-        sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
-        id: operation_id,
+        deadline: Duration::from_secs(60 * u64::from(cx.shared.settings.delete_timeout_minutes)),
     };
-    let new = &new;
-    let mut tries = 1;
-    let accepted = loop {
-        match cx.shared.store.write(async |conn: &mut Conn| lifecycle::accept(conn, scope, new).await).await {
-            // A conductor has just claimed what gives way to this.
-            Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
-            other => break other?,
-        }
-    };
-    cx.shared.doorbell.ring(accepted.operation);
-    Ok(())
+    accept(Arc::new(cx), request, allowed).await?;
+    Ok(Answer::no_content())
 }

@@ -3,13 +3,16 @@
 //! A line says all that is known of a route before its handler runs; the OpenAPI document is made of the same lines.
 
 use super::{Holds, Parameter, Route, Takes};
-use crate::microversion::MIN;
+use crate::microversion::{self, MIN, NODEGROUPS};
 use crate::policy::Act::{self, *};
 use crate::view::cluster::Depth;
 use crate::view::shape::ACCEPTED;
 use crate::view::shape::Shape::{self, Nothing, Object};
-use crate::view::{certificate as certificate_view, cluster as cluster_view, service as service_view, template as template_view};
-use crate::{certificate, cluster, service, template};
+use crate::view::{
+    certificate as certificate_view, cluster as cluster_view, nodegroup as nodegroup_view, service as service_view,
+    template as template_view,
+};
+use crate::{certificate, cluster, credential, nodegroup, service, template};
 
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
@@ -17,6 +20,12 @@ const MARKER: Parameter =
 const SORT_KEY: Parameter = Parameter { name: "sort_key", holds: Holds::Text, since: MIN, about: "The column to sort by; default id." };
 const SORT_DIR: Parameter = Parameter { name: "sort_dir", holds: Holds::OneOf(&["asc", "desc"]), since: MIN, about: "Default asc." };
 const PAGE: &[Parameter] = &[MARKER, LIMIT, SORT_KEY, SORT_DIR];
+
+const ROLE: Parameter = Parameter { name: "role", holds: Holds::Text, since: MIN, about: "Only groups of this role." };
+const GROUP_PAGE: &[Parameter] = &[MARKER, LIMIT, SORT_KEY, SORT_DIR, ROLE];
+
+const ROLLBACK: Parameter =
+    Parameter { name: "rollback", holds: Holds::Boolean, since: microversion::ROLLBACK, about: "Whether a failed change is taken back." };
 
 const CA_CERT_TYPE: Parameter =
     Parameter { name: "ca_cert_type", holds: Holds::Text, since: MIN, about: "etcd, front_proxy, or (anything else) the cluster's own." };
@@ -51,6 +60,15 @@ pub static ROUTES: &[Route] = &[
     Route { body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, Object(&ACCEPTED), &[ClusterCreate], to!(cluster::create::create)) },
     route("GET", "clusters/{cluster}", "show_cluster", 200, Object(&cluster_view::CLUSTER), &[ClusterGet, ClusterGetOneEverywhere], to!(cluster::show::show)),
     route("DELETE", "clusters/{cluster}", "delete_cluster", 204, Nothing, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)),
+    Route { body: Takes::Patch, query: &[ROLLBACK], ..route("PATCH", "clusters/{cluster}", "update_cluster", 202, Object(&ACCEPTED), &[ClusterUpdate, ClusterUpdateHealth, ClusterUpdateEverywhere], to!(cluster::update::update)) },
+    Route { since: microversion::RESIZE, body: Takes::Object(&cluster_view::RESIZE), ..route("POST", "clusters/{cluster}/actions/resize", "resize_cluster", 202, Object(&ACCEPTED), &[ClusterResize], to!(cluster::resize::resize)) },
+    Route { since: microversion::RESIZE, body: Takes::Object(&cluster_view::UPGRADE), ..route("POST", "clusters/{cluster}/actions/upgrade", "upgrade_cluster", 202, Object(&ACCEPTED), &[ClusterUpgrade, ClusterUpgradeEverywhere], to!(cluster::upgrade::upgrade)) },
+
+    Route { since: NODEGROUPS, query: GROUP_PAGE, ..route("GET", "clusters/{cluster}/nodegroups", "list_nodegroups", 200, Object(&nodegroup_view::PAGE), &[NodegroupGetAll, NodegroupGetAllEverywhere], to!(nodegroup::list::list)) },
+    Route { since: NODEGROUPS, body: Takes::Object(&nodegroup_view::CREATE), ..route("POST", "clusters/{cluster}/nodegroups", "create_nodegroup", 202, Object(&nodegroup_view::NODEGROUP), &[NodegroupCreate], to!(nodegroup::create::create)) },
+    Route { since: NODEGROUPS, ..route("GET", "clusters/{cluster}/nodegroups/{nodegroup}", "show_nodegroup", 200, Object(&nodegroup_view::NODEGROUP), &[NodegroupGet, NodegroupGetOneEverywhere], to!(nodegroup::show::show)) },
+    Route { since: NODEGROUPS, body: Takes::Patch, ..route("PATCH", "clusters/{cluster}/nodegroups/{nodegroup}", "update_nodegroup", 202, Object(&nodegroup_view::NODEGROUP), &[NodegroupUpdate], to!(nodegroup::update::update)) },
+    Route { since: NODEGROUPS, ..route("DELETE", "clusters/{cluster}/nodegroups/{nodegroup}", "delete_nodegroup", 204, Nothing, &[NodegroupDelete], to!(nodegroup::delete::delete)) },
 
     Route { query: PAGE, ..route("GET", "clustertemplates", "list_clustertemplates", 200, Object(&template_view::PAGE), &[TemplateGetAll, TemplateGetAllEverywhere], to!(template::list::list, template::list::LIST)) },
     Route { query: PAGE, ..route("GET", "clustertemplates/detail", "list_clustertemplates_detail", 200, Object(&template_view::PAGE), &[TemplateDetail, TemplateDetailEverywhere], to!(template::list::list, template::list::DETAIL)) },
@@ -61,6 +79,9 @@ pub static ROUTES: &[Route] = &[
 
     Route { query: &[CA_CERT_TYPE], ..route("GET", "certificates/{cluster}", "show_certificate", 200, Object(&certificate_view::AUTHORITY), &[CertificateGet], to!(certificate::show::show)) },
     Route { body: Takes::Object(&certificate_view::SIGN), ..route("POST", "certificates", "sign_certificate", 201, Object(&certificate_view::SIGNED), &[CertificateCreate], to!(certificate::sign::sign)) },
+    route("PATCH", "certificates/{cluster}", "rotate_ca", 202, Object(&ACCEPTED), &[CertificateRotate], to!(certificate::rotate::rotate)),
+
+    Route { since: microversion::CREDENTIALS, ..route("PATCH", "credentials/{cluster}", "rotate_credential", 202, Object(&ACCEPTED), &[CredentialRotate], to!(credential::rotate::rotate)) },
 
     route("GET", "mservices", "list_services", 200, Object(&service_view::LIST), &[ServiceGetAll], to!(service::list::list)),
 ];

@@ -2,7 +2,6 @@
 
 use model::store::{Conn, StoreError, template};
 use model::template::ClusterTemplate;
-use serde_json::Value;
 
 use super::{check_fields, check_found, check_root_disks, wanted};
 use crate::answer::Answer;
@@ -10,8 +9,8 @@ use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
-use crate::view::patch::{Change, Op};
-use crate::view::template::{TemplateView, assign, is_set};
+use crate::view::patch::{self, Change};
+use crate::view::template::{SCHEMA, TemplateView, assign, attributes};
 
 /// Attributes that cannot be removed (T-22).
 const MANDATORY: &[&str] = &[
@@ -29,7 +28,7 @@ const MANDATORY: &[&str] = &[
 
 /// Changes a template.
 pub async fn update(cx: Context) -> Result<Answer, ApiError> {
-    let changes = cx.patch(MANDATORY)?;
+    let changes = cx.patch(MANDATORY, &[])?;
     // An admin must pass the policy for all projects, and still sees only what he could use: his own, and the public ones.
     cx.wide_scope(Act::TemplateUpdateEverywhere)?;
     let (visible, ident) = (&super::usable(&cx), cx.arg("template"));
@@ -43,10 +42,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         })
         .await?;
     cx.allow_object(Act::TemplateUpdate, &seen)?;
-    let mut row = seen.clone();
-    for change in &changes {
-        apply(&mut row, change)?;
-    }
+    let mut row = patched(&seen, &changes)?;
     let changed = changed_columns(&seen, &row);
     if in_use && !allowed_in_use(&changed, &row) {
         return Err(ApiError::Invalid(format!("ClusterTemplate {} is referenced by one or multiple clusters.", seen.uuid)));
@@ -82,32 +78,20 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     Answer::ok(&TemplateView { row: &shown, base: &cx.base })
 }
 
-fn apply(row: &mut ClusterTemplate, change: &Change) -> Result<(), ApiError> {
-    let field = change.field.as_str();
-    let missing = |what: &str| ApiError::Invalid(format!("Couldn't apply JSON patch: {what}"));
-    if let Some(key) = &change.key {
-        if field != "labels" {
-            return Err(missing(&format!("/{field} has no members")));
-        }
-        let mut labels = row.labels();
-        match change.op {
-            Op::Remove => {
-                labels.0.shift_remove(key).ok_or_else(|| missing(&format!("there is no /labels/{key}")))?;
-            }
-            Op::Replace if !labels.0.contains_key(key) => return Err(missing(&format!("there is no /labels/{key}"))),
-            Op::Add | Op::Replace => {
-                labels.0.insert(key.clone(), model::json::scalar_text(&change.value).unwrap_or_default());
-            }
-        }
-        row.labels = Some(labels.column());
-        return Ok(());
+/// The row as the patch would have it.
+fn patched(seen: &ClusterTemplate, changes: &[Change]) -> Result<ClusterTemplate, ApiError> {
+    let before = patch::document(&TemplateView { row: seen, base: "" })?;
+    let mut after = before.clone();
+    for change in changes {
+        patch::apply(&mut after, change, &SCHEMA)?;
     }
-    let set = is_set(row, field)?;
-    match change.op {
-        Op::Add if set => Err(ApiError::Invalid(format!("The attribute /{field} has existed, please use 'replace' operation instead."))),
-        Op::Add | Op::Replace => assign(row, field, &change.value),
-        Op::Remove => assign(row, field, &Value::Null),
+    let mut row = seen.clone();
+    for field in attributes() {
+        if let Some(value) = after.get(field.name).filter(|value| before.get(field.name) != Some(value)) {
+            assign(&mut row, field.name, value)?;
+        }
     }
+    Ok(row)
 }
 
 /// Which fields have another value now.
@@ -165,7 +149,10 @@ fn allowed_in_use(changed: &[&str], row: &ClusterTemplate) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::view::patch::Op;
     use crate::view::template::empty;
 
     fn change(op: Op, field: &str, key: Option<&str>, value: Value) -> Change {
@@ -174,17 +161,21 @@ mod tests {
 
     #[test]
     fn patches_apply_as_upstream_applies_them() {
-        let mut row = empty("u".into(), "p".into(), "u".into());
-        apply(&mut row, &change(Op::Replace, "labels", None, "{'a': 'b'}".into())).expect("applies");
-        apply(&mut row, &change(Op::Add, "labels", Some("c"), true.into())).expect("applies");
+        let apply =
+            |row: &ClusterTemplate, op, field: &str, key: Option<&str>, value: Value| patched(row, &[change(op, field, key, value)]);
+        let row = empty("u".into(), "p".into(), "u".into());
+        let row = apply(&row, Op::Replace, "labels", None, "{'a': 'b'}".into()).expect("applies");
+        let row = apply(&row, Op::Add, "labels", Some("c"), true.into()).expect("applies");
         assert_eq!(row.labels.as_deref(), Some(r#"{"a": "b", "c": "True"}"#));
-        assert!(apply(&mut row, &change(Op::Remove, "labels", Some("zz"), Value::Null)).is_err());
-        apply(&mut row, &change(Op::Add, "tags", None, "x".into())).expect("applies");
-        assert!(apply(&mut row, &change(Op::Add, "tags", None, "y".into())).is_err());
-        assert!(apply(&mut row, &change(Op::Replace, "nonsense", None, "y".into())).is_err());
-        apply(&mut row, &change(Op::Replace, "docker_volume_size", None, "5".into())).expect("decimal text is taken");
-        apply(&mut row, &change(Op::Remove, "floating_ip_enabled", None, Value::Null)).expect("applies");
+        assert!(apply(&row, Op::Remove, "labels", Some("zz"), Value::Null).is_err());
+        let row = apply(&row, Op::Add, "tags", None, "x".into()).expect("applies");
+        assert!(apply(&row, Op::Add, "tags", None, "y".into()).is_err());
+        assert!(apply(&row, Op::Replace, "nonsense", None, "y".into()).is_err());
+        let row = apply(&row, Op::Replace, "docker_volume_size", None, "5".into()).expect("decimal text is taken");
+        let row = apply(&row, Op::Remove, "floating_ip_enabled", None, Value::Null).expect("applies");
         assert_eq!((row.docker_volume_size, row.floating_ip_enabled), (Some(5), Some(true)));
+        let row = apply(&row, Op::Replace, "labels", None, "None".into()).expect("None clears");
+        assert_eq!(row.labels.as_deref(), Some("{}"));
     }
 
     #[test]

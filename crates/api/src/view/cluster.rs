@@ -65,6 +65,36 @@ pub static CREATE: Schema = Schema {
     ],
 };
 
+/// `POST /v1/clusters/{cluster}/actions/resize` (rest-api.md 5.7).
+pub static RESIZE: Schema = Schema {
+    argument: "cluster_resize_req",
+    fields: &[
+        Field::needed("node_count", Kind::Integer { min: 0, max: i32::MAX }, "The group's new size. Zero needs microversion 1.10."),
+        Field::optional("nodes_to_remove", Kind::Texts, "Nodes that go first: Nova server ids, member numbers or addresses."),
+        Field::optional("nodegroup", NAME, "The group: its uuid, name or number; default the default worker group."),
+    ],
+};
+
+/// `POST /v1/clusters/{cluster}/actions/upgrade` (rest-api.md 5.8).
+pub static UPGRADE: Schema = Schema {
+    argument: "cluster_upgrade_req",
+    fields: &[
+        Field::optional("cluster_template", NAME, "The template to upgrade to, by uuid or name; it must be given."),
+        Field::optional("max_batch_size", Kind::Integer { min: 1, max: i32::MAX }, "Nodes upgraded at once; default 1."),
+        Field::optional("nodegroup", NAME, "The group: its uuid, name or number; default the default worker group."),
+    ],
+};
+
+/// Rules of the fields that a patch may change; of every other field only the present value is taken (P-08).
+pub static PATCH: Schema = Schema {
+    argument: "patch",
+    fields: &[
+        Field::optional("node_count", Kind::Integer { min: 0, max: i32::MAX }, "Size of the default worker group."),
+        Field::optional("health_status", Kind::OneOf(&["HEALTHY", "UNHEALTHY", "UNKNOWN"]), "Health, as an agent in the cluster sees it."),
+        Field::optional("health_status_reason", Kind::Labels, "What the health is made of."),
+    ],
+};
+
 /// What the plain list shows of a cluster, and a word for the rest (rest-api.md 5.2).
 macro_rules! cluster_properties {
     ($($more:expr),* $(,)?) => {

@@ -1,8 +1,10 @@
 //! JSON Patch as upstream understands it (rest-api.md 3.5): a subset of RFC 6902 with scalar values.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::schema;
+use super::literal;
+use super::schema::{self, Kind, Schema};
 use crate::error::ApiError;
 
 /// One operation of a patch.
@@ -30,18 +32,18 @@ const INTERNAL: [&str; 7] = ["created_at", "id", "links", "updated_at", "uuid", 
 /// Operations at most in one patch.
 const MAX_CHANGES: usize = 1000;
 
-/// Reads a patch; `mandatory` attributes cannot be removed.
-pub fn parse(content_type: Option<&str>, bytes: &[u8], mandatory: &[&str]) -> Result<Vec<Change>, ApiError> {
+/// Reads a patch; `mandatory` attributes cannot be removed, `internal` ones not be touched.
+pub fn parse(content_type: Option<&str>, bytes: &[u8], mandatory: &[&str], internal: &[&str]) -> Result<Vec<Change>, ApiError> {
     let Value::Array(items) = schema::json("patch", content_type, bytes)? else {
         return Err(ApiError::Invalid("Invalid input for patch: the body must be a list of operations".into()));
     };
     if items.len() > MAX_CHANGES {
         return Err(ApiError::Invalid(format!("Invalid input for patch: more than {MAX_CHANGES} operations")));
     }
-    items.iter().map(|item| change(item, mandatory)).collect()
+    items.iter().map(|item| change(item, mandatory, internal)).collect()
 }
 
-fn change(item: &Value, mandatory: &[&str]) -> Result<Change, ApiError> {
+fn change(item: &Value, mandatory: &[&str], internal: &[&str]) -> Result<Change, ApiError> {
     let bad = |rule: String| ApiError::Invalid(format!("Invalid input for patch: {rule}"));
     let Value::Object(map) = item else { return Err(bad("each operation must be an object".into())) };
     if let Some(key) = map.keys().find(|k| !["op", "path", "value"].contains(&k.as_str())) {
@@ -61,7 +63,7 @@ fn change(item: &Value, mandatory: &[&str]) -> Result<Change, ApiError> {
     }
     let field = segments[0].to_owned();
     let key = segments.get(1).map(|k| (*k).to_owned());
-    if key.is_none() && INTERNAL.contains(&field.as_str()) {
+    if key.is_none() && (INTERNAL.contains(&field.as_str()) || internal.contains(&field.as_str())) {
         return Err(bad(format!("'{path}' is an internal attribute and can not be updated")));
     }
     if op == Op::Remove && key.is_none() && mandatory.contains(&field.as_str()) {
@@ -78,12 +80,69 @@ fn change(item: &Value, mandatory: &[&str]) -> Result<Change, ApiError> {
     Ok(Change { op, field, key, value })
 }
 
+/// A resource as a patch sees it: as it is shown.
+pub fn document<T: Serialize>(view: &T) -> Result<Map<String, Value>, ApiError> {
+    match serde_json::to_value(view) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(ApiError::Internal("a resource is shown as an object".into())),
+        Err(error) => Err(ApiError::Internal(format!("show a resource to a patch: {error}"))),
+    }
+}
+
+/// Applies one operation to a resource. Fields of `rules` are read and checked by them; what others may become is for the caller to say.
+pub fn apply(document: &mut Map<String, Value>, change: &Change, rules: &'static Schema) -> Result<(), ApiError> {
+    let field = change.field.as_str();
+    let missing = |what: &str| ApiError::Invalid(format!("Couldn't apply JSON patch: {what}"));
+    let Some(present) = document.get_mut(field) else { return Err(missing(&format!("there is no attribute /{field}"))) };
+    if let Some(key) = &change.key {
+        let Value::Object(map) = present else { return Err(missing(&format!("/{field} has no members"))) };
+        match change.op {
+            Op::Remove => drop(map.shift_remove(key).ok_or_else(|| missing(&format!("there is no /{field}/{key}")))?),
+            Op::Replace if !map.contains_key(key) => return Err(missing(&format!("there is no /{field}/{key}"))),
+            Op::Add | Op::Replace => drop(map.insert(key.clone(), change.value.clone())),
+        }
+        return rules.field(field).map_or(Ok(()), |rule| rule.check(present));
+    }
+    let wanted = match change.op {
+        Op::Add if !present.is_null() => {
+            return Err(ApiError::Invalid(format!("The attribute /{field} has existed, please use 'replace' operation instead.")));
+        }
+        Op::Remove => Value::Null,
+        Op::Add | Op::Replace => match rules.field(field) {
+            Some(rule) => {
+                let value =
+                    read(rule.kind, present, &change.value).ok_or_else(|| schema::invalid(field, &change.value, rule.kind.hint()))?;
+                rule.check(&value)?;
+                value
+            }
+            None => read(Kind::of(present), present, &change.value).unwrap_or_else(|| change.value.clone()),
+        },
+    };
+    *present = wanted;
+    Ok(())
+}
+
+/// A value of a patch in the form that the resource has: maps and lists travel as text that holds a literal, and clients send numbers and
+/// booleans as text too. None when it cannot be read.
+fn read(kind: Kind, present: &Value, value: &Value) -> Option<Value> {
+    match kind {
+        Kind::Labels | Kind::StringMap | Kind::StringMaps | Kind::Texts => match value {
+            Value::String(text) => literal::parse(text),
+            other => Some(other.clone()),
+        },
+        Kind::Integer { .. } => schema::number(value).map(Value::from),
+        Kind::Boolean => schema::flag(value).map(Value::from),
+        Kind::Text { .. } | Kind::Name | Kind::Uuid | Kind::OneOf(_) => Some(value.clone()),
+    }
+    .filter(|read| !(present.is_object() && read.is_array()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Change>, ApiError> {
-        parse(Some("application/json"), text.as_bytes(), &["coe"])
+        parse(Some("application/json"), text.as_bytes(), &["coe"], &["stack_id"])
     }
 
     #[test]

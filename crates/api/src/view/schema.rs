@@ -63,6 +63,32 @@ pub enum Kind {
     StringMaps,
 }
 
+impl Kind {
+    /// The kind that a value shown by us has.
+    pub fn of(value: &Value) -> Self {
+        match value {
+            Value::Object(_) => Self::Labels,
+            Value::Array(_) => Self::Texts,
+            Value::Number(_) => Self::Integer { min: i32::MIN, max: i32::MAX },
+            Value::Bool(_) => Self::Boolean,
+            Value::String(_) | Value::Null => Self::Text { min: 0, max: MAX_STORED },
+        }
+    }
+
+    /// The rule in words, for a value that cannot even be read.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Text { .. } | Self::Name | Self::OneOf(_) => "It must be a string",
+            Self::Integer { .. } => "It must be an integer",
+            Self::Boolean => "It must be a boolean",
+            Self::Labels | Self::StringMap => "It must be an object of strings, or text that holds one",
+            Self::Texts => "It must be a list of strings, or text that holds one",
+            Self::StringMaps => "It must be a list of objects, or text that holds one",
+            Self::Uuid => "It must be a uuid",
+        }
+    }
+}
+
 /// Whether a field must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::labels::StoredMap;
 use super::links::Links;
 use super::page::Next;
+use super::schema;
 use super::schema::{Field, Kind, Presence, Schema};
 use super::shape::{LINKS, MAYBE_COUNT, MAYBE_TEXT, MAYBE_TIME, NEXT, Object, Property, Shape};
 use super::time::Time;
-use super::{literal, schema};
 use crate::error::ApiError;
 
 const TEXT: Kind = Kind::Text { min: 1, max: 255 };
@@ -168,32 +168,15 @@ fn unknown(field: &str) -> ApiError {
 /// Sets a field from a request, by its rule; null clears it (booleans: to their default).
 pub fn assign(row: &mut ClusterTemplate, field: &str, value: &Value) -> Result<(), ApiError> {
     let rule = attributes().find(|f| f.name == field).ok_or_else(|| unknown(field))?;
-    // Patches carry maps as text.
-    let read = match (rule.kind, value) {
-        (Kind::Labels, Value::String(text)) => {
-            &literal::parse(text).ok_or_else(|| schema::invalid(field, value, "It must be an object, or text that holds one"))?
-        }
-        _ => value,
-    };
-    rule.check(read)?;
+    rule.check(value)?;
     match slot(row, field).ok_or_else(|| unknown(field))? {
-        Slot::Text(place) => *place = read.as_str().map(str::to_owned),
-        Slot::Integer(place) => *place = schema::number(read).and_then(|n| i32::try_from(n).ok()),
-        Slot::Flag(place, default) => *place = Some(schema::flag(read).unwrap_or(default)),
-        Slot::Labels(place) if read.is_null() => *place = Some(Labels::default().column()),
-        Slot::Labels(place) => *place = Some(schema::labels(field, read)?.column()),
+        Slot::Text(place) => *place = value.as_str().map(str::to_owned),
+        Slot::Integer(place) => *place = schema::number(value).and_then(|n| i32::try_from(n).ok()),
+        Slot::Flag(place, default) => *place = Some(schema::flag(value).unwrap_or(default)),
+        Slot::Labels(place) if value.is_null() => *place = Some(Labels::default().column()),
+        Slot::Labels(place) => *place = Some(schema::labels(field, value)?.column()),
     }
     Ok(())
-}
-
-/// Whether a field exists, and whether it has a value.
-pub fn is_set(row: &mut ClusterTemplate, field: &str) -> Result<bool, ApiError> {
-    Ok(match slot(row, field).ok_or_else(|| unknown(field))? {
-        Slot::Text(place) => place.is_some(),
-        Slot::Integer(place) => place.is_some(),
-        Slot::Flag(place, _) => place.is_some(),
-        Slot::Labels(place) => place.is_some(),
-    })
 }
 
 /// A new template with every default.

@@ -1,0 +1,3 @@
+//! Credentials that clusters act with.
+
+pub mod rotate;

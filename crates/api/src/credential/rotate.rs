@@ -1,0 +1,32 @@
+//! `PATCH /v1/credentials/{cluster uuid or name}`: rules K-12 to K-16.
+
+use std::sync::Arc;
+
+use model::driver::DriverName;
+use model::operation::{OperationKind, Payload};
+
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::lifecycle::{Change, Request, Subject, accept, deadline};
+use crate::policy::Act;
+
+/// Accepts new credentials for a cluster of the caller's own project; he becomes the one who delegates.
+pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
+    let allowed = cx.allow_own(Act::CredentialRotate)?;
+    let scope = cx.own_scope();
+    let subject = Subject::find(&cx, &scope).await?;
+    let row = &subject.cluster;
+    subject.check_possible(OperationKind::CredentialRotate, DriverName::supports_credential_rotation)?;
+    let request = Request {
+        kind: OperationKind::CredentialRotate,
+        cluster: row.cluster_id(),
+        project: row.project(),
+        scope,
+        change: Change::Nothing,
+        payload: Payload::default(),
+        deadline: deadline(&cx, row),
+    };
+    accept(Arc::new(cx), request, allowed).await?;
+    Answer::accepted(&row.uuid)
+}

@@ -1,0 +1,227 @@
+//! Accepting work on a cluster that is there: statuses, the rows that the request is about, and the operation go into one transaction; then
+//! the doorbell rings.
+//!
+//! Every route that changes a cluster comes through here. What may begin when is decided in one place (`model::cluster::status`), by the
+//! store, in the same transaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::{Cluster, ClusterChange, status};
+use model::driver::DriverName;
+use model::id::{ClusterId, OperationId, ProjectId};
+use model::nodegroup::{NewNodegroup, Nodegroup, NodegroupChange, Nodes};
+use model::operation::{NewOperation, Operation, OperationKind, Payload};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, lifecycle, nodegroup, nodes, operation, template};
+use model::template::ClusterTemplate;
+
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::policy::Allowed;
+
+/// Tries of a transaction that another request, or a conductor, overtook.
+const TRIES: u32 = 3;
+
+/// What a request changes besides statuses.
+pub enum Change {
+    /// Statuses only.
+    Nothing,
+    /// The size of a group, and health that an agent reports along with the request.
+    Size { node_count: i32, health: Option<ClusterChange> },
+    /// A new group.
+    Group(Box<NewNodegroup>),
+    /// What a patch of a group changes.
+    Bounds { change: NodegroupChange, nodes: Nodes },
+}
+
+/// A request that passed its checks.
+pub struct Request {
+    pub kind: OperationKind,
+    pub cluster: ClusterId,
+    /// The cluster's project.
+    pub project: ProjectId,
+    /// Whose rows the caller sees.
+    pub scope: Scope,
+    pub change: Change,
+    pub payload: Payload,
+    pub deadline: Duration,
+}
+
+/// A cluster that a request is about, and what decides about the request.
+pub struct Subject {
+    pub cluster: Cluster,
+    pub groups: Vec<Nodegroup>,
+    /// None when the template's row is gone (upstream's old databases have such clusters).
+    pub template: Option<ClusterTemplate>,
+    /// Operations that have not ended, oldest first.
+    unfinished: Vec<OperationKind>,
+}
+
+impl Subject {
+    /// The cluster that the path names.
+    pub async fn find(cx: &Context, scope: &Scope) -> Result<Self, ApiError> {
+        let ident = cx.arg("cluster");
+        let read = async |conn: &mut Conn| {
+            let cluster = crate::cluster::find(conn, scope, ident).await?;
+            let id = cluster.cluster_id();
+            let groups = nodegroup::of_cluster(conn, &id).await?;
+            let template = template::by_ids(conn, &[cluster.cluster_template_id.as_deref().unwrap_or_default()]).await?.pop();
+            let unfinished = operation::unfinished(conn, &id).await?.iter().filter_map(Operation::kind).collect();
+            Ok::<_, StoreError>(Self { cluster, groups, template, unfinished })
+        };
+        Ok(cx.shared.store.read(read).await?)
+    }
+
+    /// The driver of the cluster.
+    pub fn driver(&self) -> Option<DriverName> {
+        self.template.as_ref().and_then(ClusterTemplate::driver_name)
+    }
+
+    /// Refuses at once, with 400 as upstream does, what neither the cluster's state nor its driver allows (U-08, U-09, K-10, K-11, K-15,
+    /// K-16).
+    pub fn check_possible(&self, kind: OperationKind, supports: fn(DriverName) -> bool) -> Result<(), ApiError> {
+        status::begin(self.cluster.status(), &self.unfinished, kind)
+            .map_err(|refused| ApiError::Invalid(format!("Not possible now: a {refused}.")))?;
+        let driver = self.driver();
+        if driver.is_some_and(supports) {
+            return Ok(());
+        }
+        let name = driver.map_or("none", DriverName::as_str);
+        Err(ApiError::Invalid(format!("The driver of this cluster ({name}) does not support {}.", kind.phrase())))
+    }
+}
+
+/// How long an operation on a cluster may take: as long as its creation.
+pub fn deadline(cx: &Context, cluster: &Cluster) -> Duration {
+    let minutes = match cluster.create_timeout {
+        Some(minutes) if minutes > 0 => u64::from(minutes.unsigned_abs()),
+        _ => u64::from(cx.shared.settings.default_create_timeout_minutes),
+    };
+    Duration::from_secs(60 * minutes)
+}
+
+/// Stores the request and rings. From here on the work must finish although the client may leave.
+pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<(), ApiError> {
+    let runtime = cx.shared.runtime.clone();
+    let work = async move { store(&cx, &request).await };
+    runtime.spawn(work).await.map_err(|e| ApiError::Internal(e.to_string()))?
+}
+
+async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {
+    let id = OperationId::generate();
+    let new = NewOperation {
+        kind: request.kind,
+        cluster: request.cluster.clone(),
+        project: request.project.clone(),
+        user: cx.caller.user_id.clone(),
+        request_id: Some(cx.request_id.clone()),
+        deadline: request.deadline,
+        payload: request.payload.clone(),
+        // The trust does the work; the token is for clusters whose trust is broken or cannot be delegated further.
+        sealed_token: Some(cx.shared.sealer.seal(&id, &cx.caller.token)),
+        id,
+    };
+    let new = &new;
+    let mut tries = 1;
+    let ring = loop {
+        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, request, new).await).await {
+            Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
+            other => break other?,
+        }
+    };
+    cx.shared.doorbell.ring(ring);
+    Ok(())
+}
+
+async fn attempt(conn: &mut Conn, request: &Request, new: &NewOperation) -> Result<OperationId, StoreError> {
+    let accepted = lifecycle::accept(conn, &request.scope, new).await?;
+    if !accepted.is_new {
+        return Ok(accepted.operation);
+    }
+    let group = accepted.group.as_ref().map(Nodegroup::nodegroup_id);
+    let group = || group.as_ref().ok_or(StoreError::Stale { what: "nodegroup" });
+    match &request.change {
+        Change::Nothing => {}
+        Change::Size { node_count, health } => {
+            if let Some(health) = health {
+                clusters::record(conn, &request.cluster, health).await?;
+            }
+            let change = NodegroupChange { node_count: Some(*node_count), ..NodegroupChange::default() };
+            nodegroup::record(conn, group()?, &change).await?;
+        }
+        Change::Group(new) => nodegroup::insert(conn, new).await?,
+        Change::Bounds { change, nodes } => {
+            nodegroup::record(conn, group()?, change).await?;
+            nodes::record(conn, &request.cluster, group()?, nodes).await?;
+        }
+    }
+    Ok(accepted.operation)
+}
+
+/// The payload of a request about one group.
+pub fn about(group: &Nodegroup) -> Payload {
+    Payload { nodegroup: Some(group.nodegroup_id()), ..Payload::default() }
+}
+
+/// Whether it is the worker group that every cluster has.
+pub fn is_default_worker(group: &Nodegroup) -> bool {
+    group.is_default() && !group.is_master()
+}
+
+/// The group that a request names, by default the default worker group.
+pub fn named<'a>(groups: &'a [Nodegroup], ident: Option<&str>) -> Result<&'a Nodegroup, ApiError> {
+    let Some(ident) = ident else {
+        let missing = || ApiError::NotFound { what: "Nodegroup", key: "default-worker".into() };
+        return groups.iter().find(|g| is_default_worker(g)).ok_or_else(missing);
+    };
+    let uuid = crate::view::schema::plain_uuid(ident);
+    let by = |fits: &dyn Fn(&Nodegroup) -> bool| groups.iter().find(|g| fits(g));
+    by(&|g| g.uuid == uuid)
+        .or_else(|| by(&|g| g.name == ident))
+        .or_else(|| ident.parse().ok().and_then(|number: i32| by(&|g| g.id == number)))
+        .ok_or_else(|| ApiError::NotFound { what: "Nodegroup", key: ident.into() })
+}
+
+/// A group of this name and role, for tests.
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn group(name: &str, role: &str) -> Nodegroup {
+        Nodegroup {
+            created_at: None,
+            updated_at: None,
+            id: i32::try_from(name.len()).expect("short"),
+            uuid: format!("{name}-uuid"),
+            name: name.into(),
+            cluster_id: "c".into(),
+            project_id: "p".into(),
+            docker_volume_size: None,
+            labels: None,
+            flavor_id: None,
+            image_id: None,
+            node_addresses: None,
+            node_count: Some(1),
+            max_node_count: None,
+            min_node_count: None,
+            role: Some(role.into()),
+            is_default: Some(name.starts_with("default")),
+            stack_id: None,
+            status: None,
+            status_reason: None,
+            version: None,
+        }
+    }
+
+    #[test]
+    fn groups_are_named_by_uuid_name_or_number_and_the_default_is_the_default_worker() {
+        let groups = [group("default-master", "master"), group("default-worker", "worker"), group("gpu", "infra")];
+        let name = |ident: Option<&str>| named(&groups, ident).map(|g| g.name.as_str()).ok();
+        assert_eq!(name(None), Some("default-worker"));
+        assert_eq!(name(Some("gpu")), Some("gpu"));
+        assert_eq!(name(Some("gpu-uuid")), Some("gpu"));
+        assert_eq!(name(Some("3")), Some("gpu"));
+        assert_eq!(name(Some("nope")), None);
+        assert!(named(&groups[..1], None).is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! `POST /v1/clusters/{cluster}/nodegroups`: rules N-01 to N-17, then one transaction, then 202 with the group.
+
+use std::sync::Arc;
+
+use model::cluster::Cluster;
+use model::id::NodegroupId;
+use model::json::Labels;
+use model::nodegroup::{MASTER, NewNodegroup, WORKER};
+use model::operation::{OperationKind, Payload};
+use model::store::{Conn, nodegroup};
+
+use super::rules;
+use crate::answer::Answer;
+use crate::cloud_checks::{self, Wanted};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::lifecycle::{self, Change, Request, Subject, accept};
+use crate::policy::Act;
+use crate::template::boot_volume_size;
+use crate::view::nodegroup::{CREATE, NodegroupView};
+use crate::view::schema::Body;
+
+/// Accepts a new group of workers.
+pub async fn create(cx: Context) -> Result<Answer, ApiError> {
+    let body = cx.read(&CREATE)?;
+    let allowed = cx.allow_own(Act::NodegroupCreate)?;
+    let scope = cx.own_scope();
+    let subject = Subject::find(&cx, &scope).await?;
+    let cluster = &subject.cluster;
+    let new = check(&cx, &body, &subject).await?;
+    let request = Request {
+        kind: OperationKind::NodegroupCreate,
+        cluster: cluster.cluster_id(),
+        project: cluster.project(),
+        scope: scope.clone(),
+        payload: Payload { nodegroup: Some(new.id.clone()), node_count: Some(new.node_count), ..Payload::default() },
+        deadline: lifecycle::deadline(&cx, cluster),
+        change: Change::Group(Box::new(new.clone())),
+    };
+    let cx = Arc::new(cx);
+    accept(cx.clone(), request, allowed).await?;
+    let (id, group) = (&cluster.cluster_id(), new.id.as_str());
+    let row = cx.shared.store.read(async |conn: &mut Conn| nodegroup::fetch_in_cluster(conn, id, group).await).await?;
+    Answer::accepted_with(&NodegroupView { row: &row, nodes: &new.nodes, cluster_labels: cluster.labels.as_deref(), base: &cx.base })
+}
+
+async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegroup, ApiError> {
+    let cluster = &subject.cluster;
+    let Some(name) = body.owned("name") else {
+        return Err(ApiError::Invalid("Invalid input for field/attribute name. Mandatory field missing.".into()));
+    };
+    if cluster.api_address.is_none() {
+        return Err(ApiError::Conflict(format!(
+            "Cluster {} has no API address yet: nodegroups can be added once it has been made.",
+            cluster.display_name()
+        )));
+    }
+    if subject.groups.iter().any(|g| g.name == name) {
+        return Err(ApiError::Conflict(format!("A nodegroup named {name} is in the cluster already.")));
+    }
+    let node_count = body.integer("node_count").unwrap_or(1);
+    let min_node_count = body.integer("min_node_count").unwrap_or(0);
+    let max_node_count = body.integer("max_node_count");
+    rules::bounds(&name, node_count, min_node_count, max_node_count)?;
+    let role = body.text("role").unwrap_or(WORKER);
+    let nodes = rules::nodes(role, body.given("node_labels"), body.given("node_taints"))?;
+    if role == MASTER {
+        return Err(ApiError::Invalid("Creating master nodegroups is currently not supported.".into()));
+    }
+    let flavor = body.owned("flavor_id").or_else(|| cluster.flavor_id.clone());
+    check_flavor(cx, flavor.as_deref(), cluster).await?;
+    Ok(NewNodegroup {
+        id: NodegroupId::generate(),
+        cluster: cluster.cluster_id(),
+        project: cluster.project(),
+        role: role.to_owned(),
+        flavor,
+        image: body.owned("image_id").or_else(|| subject.template.as_ref().and_then(|t| t.image_id.clone())),
+        node_count,
+        min_node_count,
+        max_node_count,
+        docker_volume_size: body.integer("docker_volume_size"),
+        labels: labels(body, cluster),
+        nodes,
+        name,
+    })
+}
+
+/// The group's labels: the cluster's, those given, or both (an empty object means none at all, unlike for clusters).
+fn labels(body: &Body, cluster: &Cluster) -> Labels {
+    match body.labels("labels") {
+        None => cluster.labels(),
+        Some(given) if body.boolean("merge_labels").unwrap_or(false) => {
+            let mut merged = cluster.labels();
+            merged.0.extend(given.0);
+            merged
+        }
+        Some(given) => given,
+    }
+}
+
+/// The flavor is there, with a root disk unless the cluster's nodes boot from volumes (N-17).
+pub(super) async fn check_flavor(cx: &Context, flavor: Option<&str>, cluster: &Cluster) -> Result<(), ApiError> {
+    let size = boot_volume_size(cx, &cluster.labels())?;
+    let Some(flavor) = flavor else {
+        return match size {
+            1.. => Ok(()),
+            _ => Err(ApiError::Invalid("flavor_id is needed: neither the request nor the cluster has one.".into())),
+        };
+    };
+    let found = cloud_checks::look_up(cx, &Wanted { flavors: vec![flavor], ..Wanted::default() }).await?;
+    found.flavor(flavor)?;
+    found.root_disk(flavor, size)
+}
