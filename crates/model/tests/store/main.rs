@@ -8,5 +8,6 @@ mod list;
 mod nodegroup;
 mod operation;
 mod quota;
+mod paging;
 mod schema;
 mod world;
