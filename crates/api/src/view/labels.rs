@@ -95,6 +95,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -114,5 +118,52 @@ mod tests {
         assert_eq!(found.overridden.0, [("b", "2")]);
         assert_eq!(found.added.0, [("d", "4")]);
         assert_eq!(found.skipped.0, [("c", "3")]);
+    }
+
+    fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
+        // Few keys and values, so that two maps have much in common; some that JSON must escape.
+        prop::collection::btree_map("[a-d\"\\\\é]{1,2}", "[01\n]{0,2}", 0..8)
+    }
+
+    fn text(map: &BTreeMap<String, String>) -> String {
+        serde_json::to_string(map).expect("serialises")
+    }
+
+    fn owned(pairs: &PairsOf<'_>) -> BTreeMap<String, String> {
+        pairs.0.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_view_rebuilt_from_its_differences_is_the_original(ours in map(), theirs in map()) {
+            let (our_text, their_text) = (text(&ours), text(&theirs));
+            let (cluster, template) = (StoredMap::read(Some(&our_text)), StoredMap::read(Some(&their_text)));
+            let found = cluster.against(&template);
+            let (overridden, added, skipped) = (owned(&found.overridden), owned(&found.added), owned(&found.skipped));
+            prop_assert_eq!((overridden.len(), added.len(), skipped.len()), (found.overridden.0.len(), found.added.0.len(), found.skipped.0.len()));
+
+            // By the definition of sets: a key is in one of the three at most, and in none exactly if both sides agree on it.
+            for key in ours.keys().chain(theirs.keys()) {
+                let (our, their) = (ours.get(key), theirs.get(key));
+                prop_assert_eq!(overridden.get(key), their.filter(|_| our.is_some() && our != their), "{}", key);
+                prop_assert_eq!(added.get(key), our.filter(|_| their.is_none()), "{}", key);
+                prop_assert_eq!(skipped.get(key), their.filter(|_| our.is_none()), "{}", key);
+            }
+            // What a client does with them: the template's labels are the cluster's, with these three turned back.
+            let mut rebuilt = ours.clone();
+            rebuilt.retain(|key, _| !added.contains_key(key));
+            rebuilt.extend(overridden);
+            rebuilt.extend(skipped);
+            prop_assert_eq!(rebuilt, theirs);
+        }
+
+        #[test]
+        fn what_was_stored_is_shown_as_it_was(ours in map()) {
+            let stored = text(&ours);
+            let shown = serde_json::to_string(&StoredMap::read(Some(&stored))).expect("serialises");
+            prop_assert_eq!(serde_json::from_str::<BTreeMap<String, String>>(&shown).expect("a map"), ours);
+        }
     }
 }

@@ -139,6 +139,8 @@ fn read(kind: Kind, present: &Value, value: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Change>, ApiError> {
@@ -164,6 +166,107 @@ mod tests {
             r#"[{"op": "remove", "path": "/coe"}]"#,
         ] {
             assert!(matches!(read(bad), Err(ApiError::Invalid(_))), "{bad}");
+        }
+    }
+
+    /// An operation, well formed or not: what the contract's table says of it is asked part by part, not by the code under test.
+    #[derive(Clone, Debug)]
+    struct Item {
+        op: Option<&'static str>,
+        path: Option<String>,
+        value: Option<Value>,
+        more: Option<&'static str>,
+    }
+
+    impl Item {
+        fn json(&self) -> Value {
+            let mut map = serde_json::Map::new();
+            for (key, value) in
+                [("op", self.op.map(Value::from)), ("path", self.path.clone().map(Value::from)), ("value", self.value.clone())]
+            {
+                if let Some(value) = value {
+                    map.insert(key.into(), value);
+                }
+            }
+            if let Some(key) = self.more {
+                map.insert(key.into(), Value::from("/b"));
+            }
+            Value::Object(map)
+        }
+
+        /// The table of rest-api.md 3.5.
+        fn is_good(&self) -> bool {
+            let Some(path) = &self.path else { return false };
+            let shaped = path.starts_with('/')
+                && !path.ends_with('/')
+                && !path.contains("//")
+                && path.matches('/').count() <= 2
+                && path.chars().all(|c| c == '/' || c == '_' || c == '-' || c.is_ascii_alphanumeric());
+            let forbidden = ["/created_at", "/id", "/links", "/updated_at", "/uuid", "/project_id", "/user_id"].contains(&path.as_str());
+            let valued = matches!(&self.value, Some(Value::String(_) | Value::Bool(_)))
+                || matches!(&self.value, Some(Value::Number(n)) if !n.is_f64());
+            let possible = match self.op {
+                Some("remove") => path != "/coe",
+                Some("add" | "replace") => valued,
+                _ => false,
+            };
+            self.more.is_none() && shaped && !forbidden && possible
+        }
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let op = prop::sample::select(vec![Some("add"), Some("replace"), Some("remove"), Some("test"), Some("ADD"), None]);
+        let path = prop_oneof![
+            8 => "(/(labels|name|coe|uuid|id|links|user_id|node_count|x-y)){1,3}".prop_map(Some),
+            2 => "/?[a-z./~ é_-]{0,6}".prop_map(Some),
+            1 => Just(None),
+        ];
+        let value = prop_oneof![
+            Just(None),
+            Just(Some(Value::Null)),
+            any::<bool>().prop_map(|b| Some(b.into())),
+            any::<i64>().prop_map(|n| Some(n.into())),
+            Just(Some(serde_json::json!(1.5))),
+            ".{0,5}".prop_map(|s| Some(s.into())),
+            Just(Some(serde_json::json!({"a": "b"}))),
+            Just(Some(serde_json::json!([1]))),
+        ];
+        let more = prop::sample::select(vec![None, None, None, None, None, Some("from"), Some("Op")]);
+        (op, path, value, more).prop_map(|(op, path, value, more)| Item { op, path, value, more })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_patch_is_taken_whole_or_not_at_all_and_says_what_was_written(items in prop::collection::vec(item(), 0..4)) {
+            let text = Value::Array(items.iter().map(Item::json).collect()).to_string();
+            match read(&text) {
+                Ok(changes) => {
+                    prop_assert!(items.iter().all(Item::is_good), "{}", text);
+                    prop_assert_eq!(changes.len(), items.len());
+                    for (change, item) in changes.iter().zip(&items) {
+                        let path = change.key.as_ref().map_or_else(|| format!("/{}", change.field), |key| format!("/{}/{key}", change.field));
+                        prop_assert_eq!(Some(&path), item.path.as_ref());
+                        let op = match change.op {
+                            Op::Add => "add",
+                            Op::Replace => "replace",
+                            Op::Remove => "remove",
+                        };
+                        prop_assert_eq!(Some(op), item.op);
+                        prop_assert_eq!(&change.value, item.value.as_ref().unwrap_or(&Value::Null));
+                    }
+                }
+                Err(error) => {
+                    prop_assert!(!items.iter().all(Item::is_good), "{}: {}", text, error);
+                    prop_assert!(matches!(error, ApiError::Invalid(_)));
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_is_sent_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in prop::option::of(".{0,20}")) {
+            let _ = parse(kind.as_deref(), &bytes, &["coe"], &[]);
         }
     }
 }

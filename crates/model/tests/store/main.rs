@@ -7,7 +7,7 @@ mod doorbell;
 mod list;
 mod nodegroup;
 mod operation;
-mod quota;
 mod paging;
+mod quota;
 mod schema;
 mod world;
