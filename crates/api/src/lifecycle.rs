@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use model::cluster::{Cluster, ClusterChange, status};
 use model::driver::DriverName;
-use model::id::{ClusterId, OperationId, ProjectId};
+use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::nodegroup::{NewNodegroup, Nodegroup, NodegroupChange, Nodes};
 use model::operation::{NewOperation, Operation, OperationKind, Payload};
-use model::store::{Conn, Scope, StoreError, cluster as clusters, lifecycle, nodegroup, nodes, operation, template};
+use model::quota::Resource;
+use model::store::{Conn, Scope, StoreError, cluster as clusters, lifecycle, nodegroup, nodes, operation, quota, template};
 use model::template::ClusterTemplate;
 
 use crate::context::Context;
@@ -124,7 +125,9 @@ async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {
     let new = &new;
     let mut tries = 1;
     let ring = loop {
-        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, request, new).await).await {
+        let growth = growth(cx, request).await?;
+        let quota = Growth { nodes: growth, default: cx.shared.settings.default_nodes_per_project };
+        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, request, new, quota).await).await {
             Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
             other => break other?,
         }
@@ -133,7 +136,28 @@ async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-async fn attempt(conn: &mut Conn, request: &Request, new: &NewOperation) -> Result<OperationId, StoreError> {
+/// Nodes that a request adds to its project, and the limit of projects without one of their own.
+#[derive(Clone, Copy)]
+struct Growth {
+    nodes: i64,
+    default: Option<i64>,
+}
+
+/// Nodes that a request adds, as the group stands now.
+async fn growth(cx: &Context, request: &Request) -> Result<i64, ApiError> {
+    let asked = match &request.change {
+        Change::Size { node_count, .. } => *node_count,
+        Change::Group(new) => return Ok(i64::from(new.node_count)),
+        Change::Nothing | Change::Bounds { .. } => return Ok(0),
+    };
+    let (cluster, group) = (&request.cluster, request.payload.nodegroup.as_ref());
+    let groups = cx.shared.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, cluster).await).await?;
+    let present = named(&groups, group.map(NodegroupId::as_str))?.node_count();
+    Ok(i64::from(asked) - i64::from(present))
+}
+
+async fn attempt(conn: &mut Conn, request: &Request, new: &NewOperation, quota: Growth) -> Result<OperationId, StoreError> {
+    quota::reserve(conn, &request.project, Resource::Node, quota.nodes, quota.default).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
     if !accepted.is_new {
         return Ok(accepted.operation);
@@ -145,6 +169,11 @@ async fn attempt(conn: &mut Conn, request: &Request, new: &NewOperation) -> Resu
         Change::Size { node_count, health } => {
             if let Some(health) = health {
                 clusters::record(conn, &request.cluster, health).await?;
+            }
+            let present = accepted.group.as_ref().map_or(0, Nodegroup::node_count);
+            // The group has shrunk since the reservation was counted: count again.
+            if i64::from(*node_count) - i64::from(present) > quota.nodes.max(0) {
+                return Err(StoreError::Stale { what: "nodegroup" });
             }
             let change = NodegroupChange { node_count: Some(*node_count), ..NodegroupChange::default() };
             nodegroup::record(conn, group()?, &change).await?;
