@@ -1,0 +1,96 @@
+# Every `openstack coe` subcommand, its good and its bad end, on a complete cluster $NAME of template $TEMPLATE. Sourced by `run`, whose
+# functions it uses.
+
+# refused PATTERN CMD...: the command fails, and says so in these words
+refused() { local pattern=$1 out; shift; if out=$("$@" 2>&1); then echo "it was accepted:"; echo "$out"; return 1; fi; grep -qiE "$pattern" <<<"$out" || { echo "no '$pattern' in:"; echo "$out"; return 1; }; }
+settled() { within $1 equals UPDATE_COMPLETE value coe cluster show $NAME status; }
+
+as demo
+# ---- templates
+check "coe cluster template update" os coe cluster template update $TEMPLATE replace name=$TEMPLATE-x
+check "coe cluster template update (back)" os coe cluster template update $TEMPLATE-x replace name=$TEMPLATE
+check "coe cluster template update of what is in use is refused" refused 'referenced by|400' os coe cluster template update $TEMPLATE replace flavor_id=m1.medium
+check "coe cluster template create with an unknown image is refused" refused 'image|400' os coe cluster template create bad-$$ --coe kubernetes --image nope --external-network public --keypair key
+check "coe cluster template create --public is refused to a member" refused "doesn't allow|403" os coe cluster template create pub-$$ --coe kubernetes --image fedora-coreos --external-network public --flavor m1.small --master-flavor m1.small --public
+check "coe cluster template show of an unknown one" refused 'could not be found|404|not found' os coe cluster template show nope
+check "coe cluster template delete of what is in use is refused" refused 'referenced by|400' os coe cluster template delete $TEMPLATE
+
+# ---- clusters
+check "coe cluster create from an unknown template is refused" refused 'could not be found|404' os coe cluster create bad-$$ --cluster-template nope
+check "coe cluster create with an even number of masters is refused" refused 'odd|400' os coe cluster create bad-$$ --cluster-template $TEMPLATE --master-count 2
+check "coe cluster show of an unknown one" refused 'could not be found|404|not found' os coe cluster show nope
+check "coe cluster delete of an unknown one" refused 'could not be found|404' os coe cluster delete nope
+check "coe cluster config of an unknown one" refused 'could not be found|404|not found' os coe cluster config nope
+check "coe cluster update of a fixed property is refused" refused 'cannot change|400' os coe cluster update $NAME replace name=other
+check "coe cluster upgrade is refused by the driver" refused 'does not support|400' os coe cluster upgrade $NAME $TEMPLATE
+check "coe cluster resize of masters is refused" refused 'master|400' os coe cluster resize $NAME 3 --nodegroup default-master
+check "coe cluster resize of an unknown group is refused" refused 'could not be found|404' os coe cluster resize $NAME 2 --nodegroup nope
+
+./play-nodes 900 >$RUN/nodes.log 2>&1 & players=$!
+check "coe cluster resize" os coe cluster resize $NAME 2
+check "the cluster is UPDATE_IN_PROGRESS at once, or already done" has 'UPDATE_(IN_PROGRESS|COMPLETE)' value coe cluster show $NAME status
+check "the resize ends in UPDATE_COMPLETE" settled 300
+check "the cluster has two nodes" equals 2 value coe cluster show $NAME node_count
+check "Nova: three servers are ACTIVE" count 3 ACTIVE os server list -f value -c Status
+first=$(os server list -f value -c ID -c Name | awk '/minion|worker|node/ {print $1; exit}')
+check "coe cluster resize --nodes-to-remove" os coe cluster resize $NAME 1 --nodes-to-remove $first
+check "the resize ends in UPDATE_COMPLETE (smaller)" settled 300
+check "the named server is gone" refused 'No (Server|server)|could not be found|not found' os server show $first
+check "coe cluster update (node_count)" os coe cluster update $NAME replace node_count=2
+check "the update ends in UPDATE_COMPLETE" settled 300
+check "Nova: three servers are ACTIVE again" count 3 ACTIVE os server list -f value -c Status
+check "coe cluster update (health)" os coe cluster update $NAME replace health_status=HEALTHY
+check "the health is shown" equals HEALTHY value coe cluster show $NAME health_status
+
+# ---- nodegroups
+check "coe nodegroup list" count 2 'default-(master|worker)' os coe nodegroup list $NAME -f value -c name
+check "coe nodegroup create" os coe nodegroup create $NAME gpu --node-count 1 --min-nodes 1 --max-nodes 3 --role gpu --flavor m1.small
+check "coe nodegroup create of a taken name is refused" refused 'already|409|exists' os coe nodegroup create $NAME gpu
+check "coe nodegroup create outside its bounds is refused" refused 'max_node_count|409' os coe nodegroup create $NAME gpu2 --node-count 5 --min-nodes 1 --max-nodes 2
+check "the nodegroup becomes CREATE_COMPLETE" within 300 equals CREATE_COMPLETE value coe nodegroup show $NAME gpu status
+check "Nova: four servers are ACTIVE" count 4 ACTIVE os server list -f value -c Status
+check "coe nodegroup list --role" count 1 gpu os coe nodegroup list $NAME --role gpu -f value -c name
+check "coe nodegroup show of an unknown one" refused 'could not be found|404' os coe nodegroup show $NAME nope
+check "coe nodegroup update" os coe nodegroup update $NAME gpu replace max_node_count=4
+check "the update of the nodegroup ends" settled 120
+check "the new bound is shown" equals 4 value coe nodegroup show $NAME gpu max_node_count
+check "coe nodegroup update of a fixed property is refused" refused 'internal attribute|400' os coe nodegroup update $NAME gpu replace name=other
+check "coe cluster resize above the bound is refused" refused 'outside|400' os coe cluster resize $NAME 9 --nodegroup gpu
+check "coe cluster resize --nodegroup" os coe cluster resize $NAME 2 --nodegroup gpu
+check "the nodegroup becomes UPDATE_COMPLETE" within 300 equals UPDATE_COMPLETE value coe nodegroup show $NAME gpu status
+check "coe nodegroup delete of a default one is refused" refused 'default|400' os coe nodegroup delete $NAME default-worker
+check "coe nodegroup delete" os coe nodegroup delete $NAME gpu
+check "the nodegroup is gone" within 300 refused 'could not be found|404' os coe nodegroup show $NAME gpu
+check "Heat: its stack is gone" within 120 count 1 . os stack list -f value -c ID
+check "Nova: three servers are left" count 3 ACTIVE os server list -f value -c Status
+
+# ---- certificates
+check "coe ca show" has 'BEGIN CERTIFICATE' os coe ca show $NAME
+check "coe ca show of an unknown cluster" refused 'could not be found|404' os coe ca show nope
+openssl req -new -newkey rsa:2048 -nodes -keyout $RUN/sign.key -subj '/CN=admin/O=system:masters' -out $RUN/sign.csr 2>/dev/null
+check "coe ca sign" has 'BEGIN CERTIFICATE' os coe ca sign $NAME $RUN/sign.csr
+echo nonsense >$RUN/bad.csr; check "coe ca sign of nonsense is refused" refused 'CSR|400' os coe ca sign $NAME $RUN/bad.csr
+check "coe ca rotate is refused by the driver" refused 'does not support|400' os coe ca rotate $NAME
+
+# ---- quotas, statistics, services
+as admin
+project=$(value project show demo id)
+check "coe quotas create" os coe quotas create --project-id $project --resource Cluster --hard-limit 1
+check "coe quotas create of what is there is refused" refused '409|already' os coe quotas create --project-id $project --resource Cluster --hard-limit 1
+check "coe quotas list" has "$project" os coe quotas list --all-tenants -f value
+check "coe quotas show" equals 1 value coe quotas show --project-id $project --resource Cluster hard_limit
+as demo; check "the quota holds" refused 'maximum|403|limit' os coe cluster create over-$$ --cluster-template $TEMPLATE
+as admin
+check "coe quotas update" os coe quotas update --project-id $project --resource Cluster --hard-limit 2
+check "coe quotas show (updated)" equals 2 value coe quotas show --project-id $project --resource Cluster hard_limit
+check "coe quotas delete" os coe quotas delete --project-id $project --resource Cluster
+check "coe quotas delete of what is not there" refused 'could not be found|404|not found' os coe quotas delete --project-id $project --resource Cluster
+check "coe stats list" equals 1 value coe stats list $project clusters
+as demo
+check "coe quotas create is refused to a member" refused "doesn't allow|403" os coe quotas create --project-id $project --resource Cluster --hard-limit 1
+check "coe stats list of another project is refused" refused '403|not authorized|allow' os coe stats list $(as admin; value project show demo2 id)
+check "coe service list is refused to a member" refused "doesn't allow|403" os coe service list
+
+# ---- the SDK
+check "openstacksdk: every call of container_infrastructure_management" timeout 300 $CLIENT/bin/python sdk.py $NAME $TEMPLATE
+kill $players 2>/dev/null; wait $players 2>/dev/null
