@@ -7,6 +7,7 @@ use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::{Scope, Store};
 use provider_clients::{Cloud, Session};
+use tracing::Instrument;
 
 use crate::error::ApiError;
 use crate::identity::{Caller, Identity};
@@ -30,8 +31,21 @@ pub struct Shared {
     pub identity: Identity,
     /// Counts the requests of projects, when they are limited.
     pub limiter: Option<Limiter>,
+    /// Whether this process ends TLS itself.
+    pub secure: bool,
     /// The runtime of the process: work that must finish although its client leaves runs there, not on the worker that serves him.
     pub runtime: tokio::runtime::Handle,
+}
+
+impl Shared {
+    /// Does work that must end although its client leaves or the request runs out of time: on the runtime of the process, under the span of
+    /// the request, so that its log lines carry the request id.
+    pub async fn to_the_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.runtime.spawn(work.in_current_span()).await.map_err(|e| ApiError::Internal(e.to_string()))?
+    }
 }
 
 /// The body as it came.

@@ -3,17 +3,22 @@
 //! Order: request id, cross-origin requests, size of the head, public documents, token, rate, `Accept`, microversion, body, route. An error is
 //! logged once, here.
 
+mod connection;
 pub mod cors;
 mod forwarded;
 pub mod limits;
+mod listen;
 pub mod rate;
 
 use std::net::TcpListener;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::http::header::HeaderValue;
-use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use actix_web::{HttpRequest, HttpResponse, web};
+use futures::FutureExt;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::Store;
@@ -28,6 +33,7 @@ use crate::error::ApiError;
 use crate::identity::{Caller, Identity};
 use crate::microversion::{self, Microversion};
 use crate::policy::Policy;
+use crate::server::connection::Watch;
 use crate::server::forwarded::Front;
 use crate::server::limits::Limits;
 use crate::server::rate::Limiter;
@@ -44,13 +50,13 @@ pub struct Api {
     pub sealer: Sealer,
     pub settings: Settings,
     pub policy: Policy,
+    /// Certificate and key; none: plain HTTP.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 /// Serves on a bound socket. Must be called within a tokio runtime; the caller awaits and stops what is returned.
 pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev::Server> {
     let believed = Duration::from_secs(api.settings.token_cache_seconds);
-    let workers = api.settings.workers.max(1);
-    let limits = api.settings.limits;
     let limiter = api.settings.rate.and_then(Limiter::new);
     let shared = Arc::new(Shared {
         store: api.store,
@@ -62,22 +68,15 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         policy: api.policy,
         identity: Identity::new(believed),
         limiter,
+        secure: api.tls.is_some(),
         runtime: tokio::runtime::Handle::current(),
     });
-    let server = HttpServer::new(move || App::new().app_data(web::Data::from(shared.clone())).default_service(web::to(entry)))
-        .workers(workers)
-        .max_connections((limits.connections / workers).max(1))
-        .keep_alive(limits.idle)
-        .client_request_timeout(limits.head)
-        .shutdown_timeout(limits.drain.as_secs())
-        // Signals are the program's affair.
-        .disable_signals()
-        .listen(listener)?;
-    Ok(server.run())
+    listen::listen(&shared, listener, api.tls)
 }
 
 async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Shared>) -> HttpResponse {
     let shared = shared.into_inner();
+    let _serving = request.conn_data::<Rc<Watch>>().map(Watch::serve);
     if request.path() == "/healthcheck" {
         return health::check(&request, &shared.settings);
     }
@@ -98,7 +97,7 @@ async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Sh
 
 async fn answer_to(request: &HttpRequest, payload: web::Payload, shared: Arc<Shared>, request_id: &str) -> HttpResponse {
     let started = Instant::now();
-    let connection = forwarded::Connection { secure: false, peer: request.peer_addr() };
+    let connection = forwarded::Connection { secure: shared.secure, peer: request.peer_addr() };
     let front = forwarded::front(request.headers(), connection, shared.settings.enable_proxy_headers);
     let (cors, client) = (&shared.settings.cors, front.client.clone().unwrap_or_default());
     let response = if request.method() == actix_web::http::Method::OPTIONS {
@@ -122,8 +121,14 @@ async fn respond(request: &HttpRequest, payload: web::Payload, shared: &Arc<Shar
     let accept = accept::parse(header(request, "accept"));
     let mut version = None;
     let limit = shared.settings.limits.answer;
-    let handled = tokio::time::timeout(limit, handle(request, payload, shared, request_id, accept, front.base, &mut version)).await;
-    let mut response = match handled.unwrap_or(Err(ApiError::TooLong(limit.as_secs()))) {
+    // A bug in one request must not cost its client the answer: caught, it is a fault like others and stands in the log.
+    let handling = AssertUnwindSafe(handle(request, payload, shared, request_id, accept, front.base, &mut version)).catch_unwind();
+    let handled = match tokio::time::timeout(limit, handling).await {
+        Ok(Ok(handled)) => handled,
+        Ok(Err(_)) => Err(ApiError::Internal("the handler panicked".into())),
+        Err(_) => Err(ApiError::TooLong(limit.as_secs())),
+    };
+    let mut response = match handled {
         Ok(Good::Document(body)) => HttpResponse::Ok().content_type(HeaderValue::from_static("application/json")).body(body),
         Ok(Good::Answer(good)) => good.into_response(),
         Err(error) => {

@@ -4,6 +4,7 @@ mod cloud;
 mod policy;
 mod requests;
 mod roles;
+mod tls;
 
 use std::path::Path;
 use std::time::Duration;

@@ -42,8 +42,8 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let checked = check(&cx, &body, asked, &origin, project).await?;
     let uuid = checked.spec.id.to_string();
     // From here on the work must finish although the client may leave.
-    let runtime = cx.shared.runtime.clone();
-    runtime.spawn(async move { accept(&cx, &checked, allowed).await }).await.map_err(|e| ApiError::Internal(e.to_string()))??;
+    let shared = cx.shared.clone();
+    shared.to_the_end(async move { accept(&cx, &checked, allowed).await }).await?;
     Answer::accepted(&uuid)
 }
 

@@ -39,9 +39,8 @@ pub struct ConductorRole {
 
 /// Serves the API until the shutdown begins, and lets requests at work end within its grace.
 pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow::Result<()> {
-    if config.api.enabled_ssl {
-        bail!("[api] enabled_ssl: this version serves plain HTTP only; let the load balancer end TLS");
-    }
+    let tls = super::tls::server(config)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let cloud = cloud::cloud(config)?;
     let service = cloud::service(config, &cloud)?;
     let listener = match role.listener {
@@ -61,10 +60,19 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     let (policy, watch) = super::policy::policy(config)?;
     let watching = AbortOnDropHandle::new(tokio::spawn(watch.run()));
     let server = api::serve(
-        api::Api { store: role.store.clone(), doorbell, cloud, service, sealer: super::sealer(config)?, settings, policy },
+        api::Api {
+            store: role.store.clone(),
+            doorbell,
+            cloud,
+            service,
+            sealer: super::sealer(config)?,
+            settings,
+            policy,
+            tls,
+        },
         listener,
     )?;
-    tracing::info!("Serving the API on http://{address}");
+    tracing::info!("Serving the API on {scheme}://{address}");
     let handle = server.handle();
     let running = tokio::spawn(server);
     tokio::select! {
