@@ -16,9 +16,18 @@ const LIMIT: Duration = Duration::from_secs(40);
 
 /// An HTTP client; one for a whole test.
 pub fn http() -> Result<reqwest::Client> {
+    http_trusting(None)
+}
+
+/// An HTTP client that trusts nobody but this certificate authority (PEM).
+pub fn http_trusting(authority: Option<&[u8]>) -> Result<reqwest::Client> {
     // Another part of this process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().timeout(LIMIT).no_proxy().build().context("make an HTTP client")
+    let mut builder = reqwest::Client::builder().timeout(LIMIT).no_proxy();
+    if let Some(pem) = authority {
+        builder = builder.tls_certs_only([reqwest::Certificate::from_pem(pem)?]);
+    }
+    builder.build().context("make an HTTP client")
 }
 
 /// Somebody who talks to the API, or to several API processes in turn.

@@ -12,6 +12,7 @@ pub mod kubeconfig;
 pub mod load;
 pub mod login;
 pub mod process;
+pub mod raw;
 pub mod servers;
 pub mod wait;
 pub mod world;

@@ -47,11 +47,15 @@ pub struct Options {
     pub mysql: Option<String>,
     /// Address of a RabbitMQ of the test's own.
     pub amqp: Option<String>,
+    /// More of the configuration of API processes.
+    pub api: String,
+    /// The API speaks TLS, with a certificate of this authority (PEM).
+    pub authority: Option<Vec<u8>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { stack: Duration::from_millis(600), apis: 2, conductors: 3, mysql: None, amqp: None }
+        Self { stack: Duration::from_millis(600), apis: 2, conductors: 3, mysql: None, amqp: None, api: String::new(), authority: None }
     }
 }
 
@@ -75,7 +79,7 @@ pub struct World {
 impl World {
     /// Starts everything and waits until the API answers.
     pub async fn start(mix: Mix, options: Options) -> Result<Self> {
-        let http = client::http()?;
+        let http = client::http_trusting(options.authority.as_deref())?;
         let simulator =
             Simulator::start(CloudOptions { stack_duration: options.stack, delete_duration: options.stack / 2, ..CloudOptions::default() })
                 .await
@@ -131,6 +135,11 @@ impl World {
     /// The address of the first API process.
     pub fn api(&self) -> &str {
         self.apis.first().map_or("", String::as_str)
+    }
+
+    /// Where the API processes listen.
+    pub fn addresses(&self) -> Vec<&str> {
+        self.apis.iter().filter_map(|url| url.split_once("://")).map(|(_, address)| address).collect()
     }
 
     /// Whether there are rows that can be looked at with SQL.

@@ -12,3 +12,4 @@ mod replay;
 mod services;
 mod takeover;
 mod templates;
+mod transport;

@@ -103,9 +103,8 @@ pub fn deadline(cx: &Context, cluster: &Cluster) -> Duration {
 
 /// Stores the request and rings. From here on the work must finish although the client may leave.
 pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<(), ApiError> {
-    let runtime = cx.shared.runtime.clone();
-    let work = async move { store(&cx, &request).await };
-    runtime.spawn(work).await.map_err(|e| ApiError::Internal(e.to_string()))?
+    let shared = cx.shared.clone();
+    shared.to_the_end(async move { store(&cx, &request).await }).await
 }
 
 async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {

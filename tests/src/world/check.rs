@@ -7,6 +7,7 @@ use model::store::{Conn, operation};
 
 use super::World;
 use crate::client::text;
+use crate::process::Process;
 use crate::wait::{self, PATIENCE, Seen};
 
 /// Rows that live only as long as a cluster.
@@ -39,6 +40,19 @@ impl World {
         }
         self.is_finished = true;
         Ok(())
+    }
+
+    /// The end of a world without clusters whose API a test stops or has stopped: everything is stopped, no secret may be in a log.
+    /// Returns what was logged.
+    pub async fn close(mut self) -> Result<String> {
+        self.nobody_died()?;
+        self.stop()?;
+        self.no_secret_in_logs()?;
+        if let Some(database) = &self.database {
+            database.drop().await?;
+        }
+        self.is_finished = true;
+        Ok(self.processes.iter().map(Process::log).collect())
     }
 
     /// Operations that have not ended.

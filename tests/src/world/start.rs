@@ -61,7 +61,7 @@ impl World {
             .context("run magnum-db-manage")?;
         ensure!(upgrade.status.success(), "magnum-db-manage upgrade: {}", String::from_utf8_lossy(&upgrade.stderr));
         for number in 1..=options.apis {
-            self.start_api(number).await?;
+            self.start_api(number, options).await?;
         }
         for _ in 0..options.conductors {
             self.start_conductor()?;
@@ -69,14 +69,15 @@ impl World {
         Ok(())
     }
 
-    async fn start_api(&mut self, number: usize) -> Result<()> {
+    async fn start_api(&mut self, number: usize, options: &Options) -> Result<()> {
         let name = format!("api-{number}");
         for _ in 0..PORT_TRIES {
             let port = free_port()?;
-            let own = self.write(&name, &config::api(&name, port, 2))?;
+            let own = self.write(&name, &format!("{}{}", config::api(&name, port, 2), options.api))?;
             let process = self.start_service("magnum-api", &name, own)?;
             self.processes.push(process);
-            let url = format!("http://127.0.0.1:{port}");
+            let scheme = if options.authority.is_some() { "https" } else { "http" };
+            let url = format!("{scheme}://127.0.0.1:{port}");
             if self.until_answers(&url, self.processes.len() - 1).await? {
                 self.apis.push(url);
                 return Ok(());

@@ -60,16 +60,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     let (policy, watch) = super::policy::policy(config)?;
     let watching = AbortOnDropHandle::new(tokio::spawn(watch.run()));
     let server = api::serve(
-        api::Api {
-            store: role.store.clone(),
-            doorbell,
-            cloud,
-            service,
-            sealer: super::sealer(config)?,
-            settings,
-            policy,
-            tls,
-        },
+        api::Api { store: role.store.clone(), doorbell, cloud, service, sealer: super::sealer(config)?, settings, policy, tls },
         listener,
     )?;
     tracing::info!("Serving the API on {scheme}://{address}");

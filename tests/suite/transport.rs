@@ -1,0 +1,106 @@
+//! How the API takes requests, over real sockets: limits, slow clients, browsers, proxies, TLS, the end of a process.
+//!
+//! Times are those of the configuration, set as short as it allows.
+
+mod limits;
+mod slow;
+mod stop;
+mod tls;
+
+use anyhow::{Context, Result, ensure};
+use reqwest::header::HeaderMap;
+use tests::world::{Mix, Options, World};
+
+/// One API process with this much more configuration, and nobody who works.
+async fn world(api: &str) -> Result<World> {
+    let options = Options { apis: 1, conductors: 0, api: api.to_owned(), ..Options::default() };
+    World::start(Mix::Distributed, options).await
+}
+
+/// The head of a request of the user `demo`, but for its end.
+fn head(world: &World, request_line: &str) -> String {
+    format!("{request_line} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nX-Auth-Token: {}\r\n", world.token("demo", "demo"))
+}
+
+async fn with_headers(world: &World, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<(u16, HeaderMap, String)> {
+    let address = world.addresses()[0].to_owned();
+    let client = tests::client::http()?;
+    let mut request = client.request(method.parse()?, format!("http://{address}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = request.send().await.with_context(|| format!("{method} {path}"))?;
+    Ok((response.status().as_u16(), response.headers().clone(), response.text().await?))
+}
+
+#[tokio::test]
+async fn a_browser_is_told_which_pages_may_use_the_api() -> Result<()> {
+    let world = world("[cors]\nallowed_origin = https://horizon.example.org\n").await?;
+    let origin = ("Origin", "https://horizon.example.org");
+    let asks = [origin, ("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "x-auth-token, content-type")];
+    for path in ["/v1/clusters", "/v1/nosuch", "/"] {
+        let (status, headers, body) = with_headers(&world, "OPTIONS", path, &asks).await?;
+        ensure!(status == 200 && body.is_empty(), "{path}: {status} {body}");
+        for (name, value) in [
+            ("access-control-allow-origin", "https://horizon.example.org"),
+            ("access-control-allow-credentials", "true"),
+            ("access-control-allow-methods", "POST"),
+            ("access-control-allow-headers", "x-auth-token,content-type"),
+            ("access-control-max-age", "3600"),
+        ] {
+            ensure!(headers.get(name).is_some_and(|seen| seen == value), "{path}: {name}: {headers:?}");
+        }
+    }
+    let token = world.token("demo", "demo");
+    for (path, token, status) in [("/v1/clusters", token.as_str(), 200), ("/v1/clusters", "", 401), ("/v1/clusters/blue", &token, 404)] {
+        let (seen, headers, _) = with_headers(&world, "GET", path, &[origin, ("X-Auth-Token", token)]).await?;
+        ensure!(seen == status && headers.get("access-control-allow-origin").is_some_and(|seen| seen == origin.1), "{seen} {headers:?}");
+        ensure!(
+            headers.get("access-control-expose-headers").is_some_and(|seen| seen.to_str().unwrap_or("").contains("X-OpenStack-Request-ID"))
+        );
+        let vary: Vec<_> = headers.get_all("vary").iter().filter_map(|vary| vary.to_str().ok()).collect();
+        ensure!(vary.iter().any(|vary| vary.ends_with("Origin")), "{vary:?}");
+    }
+    let other = [("Origin", "https://evil.example.org"), ("X-Auth-Token", token.as_str())];
+    let (status, headers, _) = with_headers(&world, "GET", "/v1/clusters", &other).await?;
+    ensure!(status == 200 && !headers.contains_key("access-control-allow-origin"), "{headers:?}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn links_are_those_of_the_proxy_only_if_the_operator_believes_it() -> Result<()> {
+    let told = [("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", "api.example.org"), ("X-Forwarded-Prefix", "/magnum")];
+    let self_link = async |world: &World| -> Result<String> {
+        let (_, _, body) = with_headers(world, "GET", "/", &told).await?;
+        let body: serde_json::Value = serde_json::from_str(&body)?;
+        Ok(tests::client::text(&body["versions"][0]["links"][0], "href"))
+    };
+    let believing = world("[oslo_middleware]\nenable_proxy_headers_parsing = true\n").await?;
+    ensure!(self_link(&believing).await? == "https://api.example.org/magnum/v1/");
+    let usual = world("").await?;
+    ensure!(self_link(&usual).await? == format!("http://{}/v1/", usual.addresses()[0]));
+    believing.finish().await?;
+    usual.finish().await
+}
+
+#[tokio::test]
+async fn every_line_of_a_request_carries_its_id_and_the_one_the_client_gave() -> Result<()> {
+    let world = world("[oslo_middleware]\nenable_proxy_headers_parsing = true\n").await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let given = format!("req-{}", uuid::Uuid::new_v4());
+    let token = world.token("demo", "demo");
+    let asked = [("X-Auth-Token", token.as_str()), ("X-OpenStack-Request-ID", &given), ("X-Forwarded-For", "192.0.2.77")];
+    let (status, headers, _) = with_headers(&world, "DELETE", &format!("/v1/clustertemplates/{template}"), &asked).await?;
+    ensure!(status == 204, "{status}");
+    let id = headers.get("x-openstack-request-id").context("an id")?.to_str()?.to_owned();
+    ensure!(id.starts_with("req-") && id != given, "{id}");
+    with_headers(&world, "DELETE", "/v1/clusters/x", &[("X-Auth-Token", &token), ("X-OpenStack-Request-ID", "req-forged")]).await?;
+    // The log is complete when its process has ended.
+    let log = world.close().await?;
+    let user = format!("[{given} {id} ");
+    let line = log.lines().find(|line| line.contains("request answered") && line.contains(&user)).with_context(|| log.clone())?;
+    ensure!(line.contains("client=192.0.2.77") && line.contains("status=204"), "{line}");
+    ensure!(!log.contains("forged"), "another form than req-<uuid> is nobody's id: {log}");
+    Ok(())
+}
