@@ -7,6 +7,7 @@ mod faults;
 mod lifecycle;
 mod manage;
 mod outages;
+mod quotas;
 mod refusals;
 mod replay;
 mod services;

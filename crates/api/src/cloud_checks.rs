@@ -37,6 +37,23 @@ pub async fn look_up(cx: &Context, wanted: &Wanted<'_>) -> Result<Found, ApiErro
     within(cx.shared.settings.cloud_check_deadline, ask(&session, wanted)).await
 }
 
+/// Whether Keystone has a project of this id. Asked as the service: an admin by this service's policy may have no right there.
+pub async fn project_exists(cx: &Context, id: &str) -> Result<bool, ApiError> {
+    let session = cx.shared.service.clone().with_request_id(cx.request_id.clone());
+    let asked = async {
+        match session.keystone().project(id).await {
+            Ok(found) => Ok(found.is_some()),
+            // A name that no project could have.
+            Err(error) if matches!(error.kind(), ErrorKind::Invalid) => Ok(false),
+            Err(error) => Err(ApiError::Cloud {
+                text: "Keystone could not be asked whether there is such a project. Try again.".into(),
+                detail: error.to_string(),
+            }),
+        }
+    };
+    within(cx.shared.settings.cloud_check_deadline, asked).await
+}
+
 async fn ask(session: &Session, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
     let flavors = async { if wanted.flavors.is_empty() { Ok(Vec::new()) } else { session.nova().flavors().await.map_err(failed) } };
     let image = async {

@@ -187,6 +187,8 @@ fn title(what: &'static str) -> &'static str {
         "cluster" => "Cluster",
         "cluster template" => "ClusterTemplate",
         "nodegroup" => "Nodegroup",
+        "quota" => "Quota",
+        "federation" => "Federation",
         other => other,
     }
 }

@@ -31,6 +31,8 @@ pub struct Settings {
     pub default_network_driver: String,
     /// `[drivers] disabled_drivers`.
     pub disabled_drivers: Vec<String>,
+    /// `[drivers] default_driver`: of templates for which neither request nor image names one.
+    pub default_driver: Option<String>,
     /// `[cinder] default_boot_volume_size`.
     pub default_boot_volume_size: i64,
     /// `[x509]`.
@@ -70,6 +72,7 @@ impl Default for Settings {
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),
+            default_driver: None,
             default_boot_volume_size: 0,
             signing: SigningRules::default(),
             www_authenticate_uri: String::new(),

@@ -2,14 +2,17 @@
 
 pub mod certificate;
 pub mod cluster;
+pub mod federation;
 pub mod labels;
 pub mod links;
 pub mod literal;
 pub mod nodegroup;
 pub mod page;
 pub mod patch;
+pub mod quota;
 pub mod schema;
 pub mod service;
 pub mod shape;
+pub mod stats;
 pub mod template;
 pub mod time;

@@ -6,6 +6,7 @@
 pub mod certificate;
 pub mod cluster;
 pub mod driver;
+pub mod federation;
 pub mod id;
 pub mod json;
 pub mod nodegroup;

@@ -13,6 +13,7 @@ mod connection;
 mod dialect;
 mod error;
 pub mod event;
+pub mod federation;
 pub mod lifecycle;
 pub mod migrate;
 pub mod nodegroup;

@@ -35,10 +35,11 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let origin = origin(&cx, &asked).await?;
     check_template(&cx, &asked, &origin)?;
     let allowed = cx.allow_own(Act::ClusterCreate)?;
+    let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
+    check_quota(&cx, &asked, &project).await?;
     if origin.is_hidden() && !cx.caller.is_admin {
         return Err(ApiError::Forbidden(format!("ClusterTemplate {} is hidden: it can not be used.", origin.uuid)));
     }
-    let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
     let checked = check(&cx, &body, asked, &origin, project).await?;
     let uuid = checked.spec.id.to_string();
     // From here on the work must finish although the client may leave.
@@ -111,6 +112,18 @@ fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Resu
         return Err(ApiError::Invalid(format!("node_count 0 needs microversion {ZERO_NODES} or higher.")));
     }
     Ok(driver)
+}
+
+/// Whether the quotas allow it as things are (C-11), before the cloud is asked; what counts is the reservation in the end.
+async fn check_quota(cx: &Context, asked: &Asked, project: &ProjectId) -> Result<(), ApiError> {
+    let settings = &cx.shared.settings;
+    let (clusters, nodes) = (Some(settings.default_clusters_per_project), settings.default_nodes_per_project);
+    let more = i64::from(asked.master_count) + i64::from(asked.node_count);
+    let checked = cx.shared.store.read(async |conn: &mut Conn| {
+        quota::check(conn, project, Resource::Cluster, 1, clusters).await?;
+        quota::check(conn, project, Resource::Node, more, nodes).await
+    });
+    Ok(checked.await?)
 }
 
 /// Everything else (C-13 to C-26); the value that only these checks can make.

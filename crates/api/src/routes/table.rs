@@ -9,10 +9,10 @@ use crate::view::cluster::Depth;
 use crate::view::shape::ACCEPTED;
 use crate::view::shape::Shape::{self, Nothing, Object};
 use crate::view::{
-    certificate as certificate_view, cluster as cluster_view, nodegroup as nodegroup_view, service as service_view,
-    template as template_view,
+    certificate as certificate_view, cluster as cluster_view, federation as federation_view, nodegroup as nodegroup_view,
+    quota as quota_view, service as service_view, stats as stats_view, template as template_view,
 };
-use crate::{certificate, cluster, credential, nodegroup, service, template};
+use crate::{certificate, cluster, credential, federation, nodegroup, quota, service, stats, template};
 
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
@@ -29,6 +29,19 @@ const ROLLBACK: Parameter =
 
 const CA_CERT_TYPE: Parameter =
     Parameter { name: "ca_cert_type", holds: Holds::Text, since: MIN, about: "etcd, front_proxy, or (anything else) the cluster's own." };
+
+const NUMBER: Parameter =
+    Parameter { name: "marker", holds: Holds::Count, since: MIN, about: "The number of the last item of the page before." };
+const ALL_TENANTS: Parameter =
+    Parameter { name: "all_tenants", holds: Holds::Boolean, since: MIN, about: "Every project's, not only those of the own one." };
+const QUOTA_PAGE: &[Parameter] = &[NUMBER, LIMIT, SORT_KEY, SORT_DIR, ALL_TENANTS];
+
+const STATS_OF: &[Parameter] = &[
+    Parameter { name: "project_id", holds: Holds::Text, since: MIN, about: "Only of this project; others than the own one for admins." },
+    Parameter { name: "type", holds: Holds::Text, since: MIN, about: "cluster, in any case; default." },
+];
+
+const IGNORED_ROLLBACK: Parameter = Parameter { name: "rollback", holds: Holds::Boolean, since: MIN, about: "Taken and ignored." };
 
 /// A handler as the table holds it.
 macro_rules! to {
@@ -82,6 +95,21 @@ pub static ROUTES: &[Route] = &[
     route("PATCH", "certificates/{cluster}", "rotate_ca", 202, Object(&ACCEPTED), &[CertificateRotate], to!(certificate::rotate::rotate)),
 
     Route { since: microversion::CREDENTIALS, ..route("PATCH", "credentials/{cluster}", "rotate_credential", 202, Object(&ACCEPTED), &[CredentialRotate], to!(credential::rotate::rotate)) },
+
+    Route { query: QUOTA_PAGE, ..route("GET", "quotas", "list_quotas", 200, Object(&quota_view::PAGE), &[QuotaGetAll], to!(quota::list::list)) },
+    Route { body: Takes::Object(&quota_view::CREATE), ..route("POST", "quotas", "create_quota", 201, Object(&quota_view::QUOTA), &[QuotaCreate], to!(quota::create::create)) },
+    route("GET", "quotas/{project}/{resource}", "show_quota", 200, Object(&quota_view::QUOTA), &[QuotaGet], to!(quota::show::show)),
+    Route { body: Takes::Object(&quota_view::UPDATE), ..route("PATCH", "quotas/{project}/{resource}", "update_quota", 202, Object(&quota_view::QUOTA), &[QuotaUpdate], to!(quota::update::update)) },
+    route("DELETE", "quotas/{project}/{resource}", "delete_quota", 204, Nothing, &[QuotaDelete], to!(quota::delete::delete)),
+
+    Route { query: STATS_OF, ..route("GET", "stats", "show_stats", 200, Object(&stats_view::STATS), &[StatsGetAll], to!(stats::show)) },
+
+    Route { query: PAGE, ..route("GET", "federations", "list_federations", 200, Object(&federation_view::PAGE), &[FederationGetAll], to!(federation::list::short)) },
+    Route { query: PAGE, ..route("GET", "federations/detail", "list_federations_detail", 200, Object(&federation_view::DETAIL_PAGE), &[FederationDetail], to!(federation::list::detail)) },
+    Route { body: Takes::Object(&federation_view::CREATE), ..route("POST", "federations", "create_federation", 202, Object(&ACCEPTED), &[FederationCreate], to!(federation::create::create)) },
+    route("GET", "federations/{federation}", "show_federation", 200, Object(&federation_view::FEDERATION), &[FederationGet], to!(federation::show::show)),
+    Route { query: &[IGNORED_ROLLBACK], body: Takes::Patch, ..route("PATCH", "federations/{federation}", "update_federation", 202, Object(&ACCEPTED), &[FederationUpdate], to!(federation::update::update)) },
+    route("DELETE", "federations/{federation}", "delete_federation", 204, Nothing, &[FederationDelete], to!(federation::delete::delete)),
 
     route("GET", "mservices", "list_services", 200, Object(&service_view::LIST), &[ServiceGetAll], to!(service::list::list)),
 ];

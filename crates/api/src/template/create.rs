@@ -26,7 +26,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let image = found.image(row.image_id.as_deref().unwrap_or_default())?;
     let named = row.driver.clone().or_else(|| image.magnum_driver.clone());
     let distro = image.os_distro.clone().unwrap_or_default();
-    row.driver = driver(&cx, named, &row, &distro)?;
+    row.driver = Some(driver(&cx, named, &row, &distro)?.as_str().to_owned());
     cx.allow_own(Act::TemplateCreate)?;
     check_found(&mut row, &found)?;
     if row.is_public() || row.is_hidden() {
@@ -68,20 +68,17 @@ fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
     Ok(row)
 }
 
-/// The driver by name, if it is there (T-08, T-10); without a name one must serve the triple (T-11).
-fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &str) -> Result<Option<String>, ApiError> {
-    let disabled = &cx.shared.settings.disabled_drivers;
-    if let Some(name) = named {
-        return match DriverName::parse(&name).filter(|d| !disabled.iter().any(|x| x == d.as_str())) {
-            Some(driver) => Ok(Some(driver.as_str().to_owned())),
-            None => Err(ApiError::Invalid(format!("Driver {name} is not installed."))),
-        };
+/// The driver: the one that the request names, else the image, else the configuration (T-08), if it is there (T-10); without any of
+/// them the one that serves the triple (T-11).
+fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &str) -> Result<DriverName, ApiError> {
+    let settings = &cx.shared.settings;
+    if let Some(name) = named.or_else(|| settings.default_driver.clone()) {
+        let found = DriverName::parse(&name).filter(|d| !settings.disabled_drivers.iter().any(|x| x == d.as_str()));
+        return found.ok_or_else(|| ApiError::Invalid(format!("Driver {name} is not installed.")));
     }
     let (server, coe) = (row.server_type.as_deref().unwrap_or("vm"), row.coe.as_deref().unwrap_or_default());
-    match DriverName::for_triple(server, distro, coe, disabled) {
-        Some(_) => Ok(None),
-        None => Err(ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported."))),
-    }
+    let found = DriverName::for_triple(server, distro, coe, &settings.disabled_drivers);
+    found.ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))
 }
 
 async fn store(cx: &Context, row: &ClusterTemplate) -> Result<ClusterTemplate, ApiError> {

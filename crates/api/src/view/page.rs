@@ -35,6 +35,21 @@ pub fn parse(query: &[(String, String)], max_limit: i64) -> Result<PageQuery, Ap
     Ok(page)
 }
 
+/// Reads the query of a list whose markers are numbers.
+pub fn parse_numbered(query: &[(String, String)], max_limit: i64) -> Result<PageQuery, ApiError> {
+    let (marker, others): (Vec<_>, Vec<_>) = query.iter().cloned().partition(|(key, _)| key == "marker");
+    let mut page = parse(&others, max_limit)?;
+    if let Some((key, value)) = marker.first() {
+        let text = value.trim();
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(invalid(key, value, "unable to convert to int"));
+        }
+        page.marker = Some(text.to_owned());
+    }
+    Ok(page)
+}
+
 fn limit(text: &str, max: i64) -> Result<i64, ApiError> {
     let trimmed = text.trim();
     let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);

@@ -237,6 +237,14 @@ impl Body {
     }
 }
 
+/// An integer that may be left out, but not be null.
+pub fn not_null(body: &Body, key: &str) -> Result<Option<i32>, ApiError> {
+    if body.is_null(key) {
+        return Err(invalid(key, &Value::Null, "It must be an integer"));
+    }
+    Ok(body.integer(key))
+}
+
 fn items<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], ApiError> {
     match value.as_array() {
         Some(items) if items.len() <= MAX_ITEMS => Ok(items),

@@ -1,0 +1,107 @@
+//! Queries on `federation`.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::cluster::paged;
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use super::page::{Page, SortDir};
+use super::scope::Scope;
+use crate::federation::Federation;
+use crate::schema::federation;
+
+const WHAT: &str = "federation";
+
+/// The project that a scope sees; federations have no user, so a caller without a project sees none.
+fn project(scope: &Scope) -> Option<Option<String>> {
+    match scope {
+        Scope::All => Some(None),
+        Scope::Project(project) => Some(Some(project.0.clone())),
+        Scope::User(_) => None,
+    }
+}
+
+/// The federation with this uuid.
+pub async fn fetch(conn: &mut Conn, scope: &Scope, uuid: &str) -> Result<Federation, StoreError> {
+    let missing = || StoreError::NotFound { what: WHAT, key: uuid.to_owned() };
+    let project = project(scope).ok_or_else(missing)?;
+    let row: Option<Federation> = on_conn!(conn, |c| {
+        federation::table.select(Federation::as_select()).filter(federation::uuid.eq(uuid)).first(&mut **c).await.optional()
+    })?;
+    row.filter(|row| project.is_none() || row.project_id == project).ok_or_else(missing)
+}
+
+/// The one federation with this name.
+///
+/// # Errors
+/// [`StoreError::NotFound`] or [`StoreError::Ambiguous`].
+pub async fn fetch_by_name(conn: &mut Conn, scope: &Scope, name: &str) -> Result<Federation, StoreError> {
+    let missing = || StoreError::NotFound { what: WHAT, key: name.to_owned() };
+    let project = project(scope).ok_or_else(missing)?;
+    let mut rows: Vec<Federation> = on_conn!(conn, |c| {
+        let mut query = federation::table.select(Federation::as_select()).filter(federation::name.eq(name)).limit(2).into_boxed();
+        if let Some(project) = project {
+            query = query.filter(federation::project_id.eq(project));
+        }
+        query.load(&mut **c).await
+    })?;
+    match (rows.pop(), rows.is_empty()) {
+        (Some(row), true) => Ok(row),
+        (Some(_), false) => Err(StoreError::Ambiguous { what: WHAT, key: name.into() }),
+        (None, _) => Err(missing()),
+    }
+}
+
+/// One page.
+///
+/// # Errors
+/// [`StoreError::NotFound`] for a marker outside the scope, [`StoreError::BadSortKey`].
+pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Federation>, StoreError> {
+    let marker = match &page.marker {
+        Some(uuid) => Some(fetch(conn, scope, uuid).await?),
+        None => None,
+    };
+    let Some(project) = project(scope) else { return Ok(Vec::new()) };
+    on_conn!(conn, |c| {
+        let mut query = federation::table.select(Federation::as_select()).limit(page.limit).into_boxed();
+        if let Some(project) = project {
+            query = query.filter(federation::project_id.eq(project));
+        }
+        let sorted = match page.sort_key.as_str() {
+            // No two are equal, and none is NULL.
+            "uuid" => {
+                let up = page.sort_dir == SortDir::Asc;
+                if let Some(m) = &marker {
+                    query = match up {
+                        true => query.filter(federation::uuid.gt(m.uuid.clone())),
+                        false => query.filter(federation::uuid.lt(m.uuid.clone())),
+                    };
+                }
+                Some(match up {
+                    true => query.order(federation::uuid.asc()),
+                    false => query.order(federation::uuid.desc()),
+                })
+            }
+            _ => paged!(
+                query,
+                page,
+                &marker,
+                federation,
+                name,
+                hostcluster_id,
+                member_ids,
+                project_id,
+                status,
+                status_reason,
+                properties,
+                created_at,
+                updated_at
+            ),
+        };
+        match sorted {
+            Some(query) => Ok(query.load(&mut **c).await?),
+            None => Err(StoreError::BadSortKey { what: WHAT, key: page.sort_key.clone() }),
+        }
+    })
+}
