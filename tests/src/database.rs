@@ -105,6 +105,27 @@ impl Database {
         Ok(rows.into_iter().collect())
     }
 
+    /// The state of each table, in a number: equal when nothing was written. The heartbeats of services are left out.
+    pub async fn checksums(&self) -> Result<BTreeMap<String, Option<u64>>> {
+        let tables: Vec<String> = self.tables().await?.iter().map(|table| format!("`{table}`")).collect();
+        let rows: Vec<(String, Option<u64>)> = self.rows(&format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
+        Ok(rows.into_iter().map(|(table, sum)| (table.rsplit('.').next().unwrap_or_default().to_owned(), sum)).collect())
+    }
+
+    /// Removes all rows, but those that say which schema this is and which services there are.
+    pub async fn empty(&self) -> Result<()> {
+        for table in self.tables().await? {
+            self.execute(&format!("DELETE FROM `{table}`"), Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    async fn tables(&self) -> Result<Vec<String>> {
+        let sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND \
+                   table_name NOT IN ('alembic_version', '__diesel_schema_migrations', 'magnum_service')";
+        self.rows(sql).await
+    }
+
     async fn connect(&self, database: Option<&str>) -> Result<Conn> {
         let options = OptsBuilder::default()
             .ip_or_hostname(self.host())

@@ -116,12 +116,7 @@ fn group(body: &Shown, cluster: &Shown) -> Shown {
 
 /// Removes everything that a case may have left, and stores these rows.
 pub async fn store(database: &Database, rows: Vec<Row>) -> Result<()> {
-    let sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND \
-               table_name NOT IN ('alembic_version', '__diesel_schema_migrations', 'magnum_service')";
-    let tables: Vec<String> = database.rows(sql).await?;
-    for table in tables {
-        database.execute(&format!("DELETE FROM `{table}`"), Vec::new()).await?;
-    }
+    database.empty().await?;
     for (table, row) in rows {
         let (names, cells): (Vec<String>, Vec<Cell>) = row.iter().map(|(name, value)| (format!("`{name}`"), cell(name, value))).unzip();
         let marks = vec!["?"; names.len()].join(", ");

@@ -1,6 +1,6 @@
 //! `POST /v1/certificates`: signs a request with one of a cluster's authorities.
 
-use model::certificate::signing::sign as sign_request;
+use model::certificate::signing::{Request, sign as sign_request};
 use model::certificate::{Authority, CertificateError};
 use model::store::Conn;
 
@@ -24,17 +24,14 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
         other => other,
     })?;
     cx.allow_object(Act::CertificateCreate, &cluster)?;
+    let request = Request::read(&csr).map_err(refused)?;
     let pair = super::stored(&cx, &cluster, Authority::of_type(kind)).await?;
     let rules = cx.shared.settings.signing.clone();
-    let request = csr.clone();
     // Decrypting the key and signing are CPU work: not on a thread that serves others.
     let signed = tokio::task::spawn_blocking(move || sign_request(&pair.open()?, &request, &rules))
         .await
         .map_err(|e| ApiError::Internal(format!("sign a certificate: {e}")))?;
-    let pem = signed.map_err(|error| match error {
-        CertificateError::InvalidCsr(_) | CertificateError::NotAllowed(_) => ApiError::Invalid(format!("Invalid CSR: {error}.")),
-        CertificateError::Stored(_) | CertificateError::OpenSsl(_) => ApiError::Internal(format!("sign a certificate: {error:?}")),
-    })?;
+    let pem = signed.map_err(refused)?;
     let view = CertificateView {
         cluster_uuid: &cluster.uuid,
         pem: &pem,
@@ -43,4 +40,11 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
         links: Links { base: &cx.base, collection: "certificates", id: &cluster.uuid },
     };
     Answer::created(&view, String::new())
+}
+
+fn refused(error: CertificateError) -> ApiError {
+    match error {
+        CertificateError::InvalidCsr(_) | CertificateError::NotAllowed(_) => ApiError::Invalid(format!("Invalid csr: {error}.")),
+        CertificateError::Stored(_) | CertificateError::OpenSsl(_) => ApiError::Internal(format!("sign a certificate: {error:?}")),
+    }
 }

@@ -109,7 +109,7 @@ fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Resu
         return Err(ApiError::Invalid(format!("master_count {} is not allowed: it must be an odd number.", asked.master_count)));
     }
     if asked.node_count == 0 && cx.version < ZERO_NODES {
-        return Err(ApiError::Invalid(format!("node_count 0 needs microversion {ZERO_NODES} or higher.")));
+        return Err(ApiError::Invalid(format!("Zero nodes (node_count 0) need a higher microversion: {ZERO_NODES} at least.")));
     }
     Ok(driver)
 }

@@ -2,6 +2,7 @@
 
 use openssl::asn1::{Asn1Object, Asn1OctetString};
 use openssl::hash::MessageDigest;
+use openssl::pkey::{PKey, Public};
 use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
 use openssl::x509::{X509Extension, X509Req};
 
@@ -59,18 +60,35 @@ const KEY_USAGES: [&str; 9] = [
     "Decipher Only",
 ];
 
-/// Signs a PEM request and returns the certificate as PEM without trailing newline.
+/// A request that can be read and was signed by its own key.
+pub struct Request {
+    inner: X509Req,
+    key: PKey<Public>,
+}
+
+impl Request {
+    /// Reads PEM.
+    ///
+    /// # Errors
+    /// [`CertificateError::InvalidCsr`].
+    pub fn read(csr: &str) -> Result<Self, CertificateError> {
+        let inner = X509Req::from_pem(csr.as_bytes()).map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
+        let key = inner.public_key().map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
+        if !inner.verify(&key).unwrap_or(false) {
+            return Err(CertificateError::InvalidCsr("it is not signed by its own key".into()));
+        }
+        Ok(Self { inner, key })
+    }
+}
+
+/// Signs a request and returns the certificate as PEM without trailing newline.
 ///
 /// # Errors
-/// [`CertificateError::InvalidCsr`] when it cannot be read or was not signed by its own key, [`CertificateError::NotAllowed`] when a
-/// critical extension asks for what is not allowed.
-pub fn sign(authority: &Opened, csr: &str, rules: &SigningRules) -> Result<String, CertificateError> {
-    let request = X509Req::from_pem(csr.as_bytes()).map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
-    let key = request.public_key().map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
-    if !request.verify(&key).unwrap_or(false) {
-        return Err(CertificateError::InvalidCsr("it is not signed by its own key".into()));
-    }
-    let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), &key, rules.terms)?;
+/// [`CertificateError::InvalidCsr`] when an extension cannot be read, [`CertificateError::NotAllowed`] when a critical extension asks for
+/// what is not allowed.
+pub fn sign(authority: &Opened, request: &Request, rules: &SigningRules) -> Result<String, CertificateError> {
+    let (request, key) = (&request.inner, &request.key);
+    let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), key, rules.terms)?;
     // A request without extensions is an error to the binding, not an empty list.
     for raw in request.extensions().into_iter().flatten() {
         let found = extension::read(&raw).ok_or_else(|| CertificateError::InvalidCsr("an extension is malformed".into()))?;

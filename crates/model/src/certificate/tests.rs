@@ -5,7 +5,7 @@ use openssl::stack::Stack;
 use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName, SubjectKeyIdentifier};
 use openssl::x509::{X509, X509Extension, X509Name, X509Req};
 
-use super::signing::{SigningRules, sign};
+use super::signing::{Request, SigningRules};
 use super::*;
 
 fn authority() -> Opened {
@@ -29,6 +29,10 @@ fn csr(extensions: impl FnOnce() -> Vec<X509Extension>) -> String {
     }
     request.sign(&key, MessageDigest::sha256()).unwrap();
     String::from_utf8(request.build().to_pem().unwrap()).unwrap()
+}
+
+fn sign(authority: &Opened, csr: &str, rules: &SigningRules) -> Result<String, CertificateError> {
+    super::signing::sign(authority, &Request::read(csr)?, rules)
 }
 
 fn text(pem: &str) -> String {
