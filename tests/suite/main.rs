@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod certificates;
+mod changes;
 mod faults;
 mod lifecycle;
 mod manage;
