@@ -31,6 +31,18 @@ pub const CLUSTER_ID: Microversion = Microversion(13);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Microversion(u32);
 
+impl Microversion {
+    /// Every served version, the lowest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (MIN.0..=MAX.0).map(Self)
+    }
+
+    /// The version before; the lowest stays.
+    pub fn before(self) -> Self {
+        Self(self.0.saturating_sub(1)).max(MIN)
+    }
+}
+
 impl fmt::Display for Microversion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "1.{}", self.0)

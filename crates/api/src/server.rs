@@ -38,7 +38,7 @@ use crate::server::forwarded::Front;
 use crate::server::limits::Limits;
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
-use crate::{discovery, health, routes};
+use crate::{discovery, health, openapi, routes};
 
 /// Everything the API works with.
 pub struct Api {
@@ -179,7 +179,9 @@ async fn handle(
             }
             return Ok(Good::Document(discovery::v1(&base).to_string()));
         }
-        (_, "/v1" | "/v1/") => return Err(ApiError::Method { allow: "GET" }),
+        ("GET", openapi::PATH) if accept == Accept::Refuses => return Err(refuses()),
+        ("GET", openapi::PATH) => return Ok(Good::Document(openapi::text(&base))),
+        (_, "/v1" | "/v1/" | openapi::PATH) => return Err(ApiError::Method { allow: "GET" }),
         _ => {}
     }
     let caller = identify(request, shared).await?;

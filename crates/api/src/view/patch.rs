@@ -30,7 +30,7 @@ pub enum Op {
 const INTERNAL: [&str; 7] = ["created_at", "id", "links", "updated_at", "uuid", "project_id", "user_id"];
 
 /// Operations at most in one patch.
-const MAX_CHANGES: usize = 1000;
+pub const MAX_CHANGES: usize = 1000;
 
 /// Reads a patch; `mandatory` attributes cannot be removed, `internal` ones not be touched.
 pub fn parse(content_type: Option<&str>, bytes: &[u8], mandatory: &[&str], internal: &[&str]) -> Result<Vec<Change>, ApiError> {

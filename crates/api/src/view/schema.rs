@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 use crate::error::ApiError;
 
 /// Labels at most in one request; far more than any cluster has.
-const MAX_LABELS: usize = 1000;
+pub const MAX_LABELS: usize = 1000;
+
+/// Characters at most of a key and of a value of a map.
+pub const MAX_LABEL_TEXT: usize = 16_384;
 
 /// Bytes of a map at most: what upstream's TEXT columns hold.
 const MAX_STORED: usize = 65_535;
 
 /// Items at most in a list of a request.
-const MAX_ITEMS: usize = 1000;
-
-/// Longest name of a cluster: Heat's limit for what is made of it.
-const NAME_LIMIT: usize = 242;
+pub const MAX_ITEMS: usize = 1000;
 
 /// A request body: the argument's name in messages, and its fields.
 #[derive(Debug)]
@@ -64,6 +64,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Longest name of a cluster: Heat's limit for what is made of it.
+    pub const NAME_LIMIT: usize = 242;
+
     /// The kind that a value shown by us has.
     pub fn of(value: &Value) -> Self {
         match value {
@@ -262,7 +265,7 @@ fn strings(key: &str, value: &Value) -> Result<(), ApiError> {
 }
 
 fn cluster_name(key: &str, value: &Value) -> Result<(), ApiError> {
-    let name = text(key, value, 1, NAME_LIMIT)?;
+    let name = text(key, value, 1, Kind::NAME_LIMIT)?;
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
     if begins && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')) {
         return Ok(());
@@ -354,7 +357,7 @@ pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
         let text_of =
             scalar_text(item).ok_or_else(|| invalid(&format!("{key}[{name}]"), item, "It must be a string, number or boolean"))?;
         for part in [name, &text_of] {
-            text(&format!("{key}[{name}]"), &Value::String(part.clone()), 0, 16_384)?;
+            text(&format!("{key}[{name}]"), &Value::String(part.clone()), 0, MAX_LABEL_TEXT)?;
         }
         labels.0.insert(name.clone(), text_of);
     }

@@ -157,7 +157,8 @@ impl Shape {
 }
 
 impl Object {
-    fn check(&self, value: &Value, version: Microversion) -> Result<(), String> {
+    /// Whether a value has all keys that are due at a microversion, and no others; the error says where it has not.
+    pub fn check(&self, value: &Value, version: Microversion) -> Result<(), String> {
         let name = self.name;
         let Some(map) = value.as_object() else { return Err(format!("{value} where a {name} is due")) };
         if let Some(key) = map.keys().find(|key| self.properties.iter().all(|p| p.name != key.as_str())) {
