@@ -97,6 +97,37 @@ macro_rules! paged {
 }
 pub(super) use paged;
 
+/// The columns that a list can be sorted by.
+pub const SORT_KEYS: &[&str] = &[
+    "id",
+    "uuid",
+    "name",
+    "cluster_template_id",
+    "api_address",
+    "stack_id",
+    "project_id",
+    "user_id",
+    "status",
+    "discovery_url",
+    "status_reason",
+    "create_timeout",
+    "coe_version",
+    "container_version",
+    "keypair",
+    "docker_volume_size",
+    "labels",
+    "master_flavor_id",
+    "flavor_id",
+    "health_status",
+    "health_status_reason",
+    "fixed_network",
+    "fixed_subnet",
+    "floating_ip_enabled",
+    "master_lb_enabled",
+    "created_at",
+    "updated_at",
+];
+
 /// One page.
 ///
 /// # Errors

@@ -203,6 +203,8 @@ fn mysql_options(
         .prefer_socket(Some(false))
         .client_found_rows(true)
         .tcp_keepalive(Some(30_000_u32))
+        // Diesel keeps the prepared statements. A second cache below it would close its 33rd, and every use of that one would fail from then on.
+        .stmt_cache_size(0)
         .setup(vec!["SET sql_mode='TRADITIONAL', time_zone='+00:00', lc_messages='en_US', innodb_lock_wait_timeout=10"]);
     if let Some(pem) = tls_ca {
         builder = builder.ssl_opts(mysql_async::SslOpts::default().with_root_certs(vec![pem.into()]));

@@ -86,6 +86,46 @@ pub async fn by_ids(conn: &mut Conn, ids: &[&str]) -> Result<Vec<ClusterTemplate
     })?)
 }
 
+/// The columns that a list can be sorted by.
+pub const SORT_KEYS: &[&str] = &[
+    "id",
+    "uuid",
+    "name",
+    "flavor_id",
+    "keypair_id",
+    "image_id",
+    "external_network_id",
+    "dns_nameserver",
+    "apiserver_port",
+    "project_id",
+    "user_id",
+    "docker_volume_size",
+    "fixed_network",
+    "master_flavor_id",
+    "cluster_distro",
+    "coe",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "registry_enabled",
+    "network_driver",
+    "labels",
+    "tls_disabled",
+    "public",
+    "server_type",
+    "volume_driver",
+    "insecure_registry",
+    "docker_storage_driver",
+    "master_lb_enabled",
+    "fixed_subnet",
+    "floating_ip_enabled",
+    "hidden",
+    "tags",
+    "driver",
+    "created_at",
+    "updated_at",
+];
+
 /// One page.
 pub async fn list(conn: &mut Conn, visible: &Visible, page: &Page) -> Result<Vec<ClusterTemplate>, StoreError> {
     let marker = match &page.marker {

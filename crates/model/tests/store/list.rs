@@ -1,5 +1,6 @@
 use model::id::ProjectId;
-use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, service};
+use model::store::template::Visible;
+use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, service, template};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, spec};
@@ -47,6 +48,16 @@ async fn pages_join_without_gap_or_repeat_whatever_the_order(#[case] kind: Kind)
     assert_eq!(names(&world.store, "keypair", SortDir::Asc).await, ["alpha", "alpha", "delta", "beta", "gamma"]);
     assert_eq!(names(&world.store, "keypair", SortDir::Desc).await, ["gamma", "beta", "delta", "alpha", "alpha"]);
     assert_eq!(names(&world.store, "uuid", SortDir::Asc).await.len(), 5);
+
+    for key in cluster::SORT_KEYS {
+        assert_eq!(names(&world.store, key, SortDir::Desc).await.len(), 5, "{key}");
+    }
+    let everything = Visible { own: Scope::All, public: true, hidden: true };
+    for key in template::SORT_KEYS {
+        let p = page(key, SortDir::Asc, 2, None);
+        let rows = world.store.read(async |conn: &mut Conn| template::list(conn, &everything, &p).await).await;
+        assert!(rows.is_ok(), "{key}");
+    }
 
     let bad = page("node_count", SortDir::Asc, 2, None);
     let error = world.store.read(async |conn: &mut Conn| cluster::list(conn, &Scope::All, &bad).await).await.unwrap_err();
