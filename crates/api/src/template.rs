@@ -83,31 +83,15 @@ pub fn check_found(row: &mut ClusterTemplate, found: &Found) -> Result<(), ApiEr
     found.networks(&wanted(row))
 }
 
-/// Rules on the fields alone (T-02 to T-07, T-18).
+/// Rules on the fields alone that the schema does not say (T-05, T-07, T-18).
 pub fn check_fields(cx: &Context, row: &ClusterTemplate) -> Result<(), ApiError> {
     let bad = |key: &str, value: &str, rule: &str| schema::invalid(key, &Value::String(value.into()), rule);
     let settings = &cx.shared.settings;
-    match row.coe.as_deref() {
-        Some("kubernetes") => {}
-        other => return Err(bad("coe", other.unwrap_or_default(), "It must be kubernetes")),
-    }
-    match row.server_type.as_deref() {
-        Some("vm" | "bm") => {}
-        other => return Err(bad("server_type", other.unwrap_or_default(), "It must be vm or bm")),
-    }
     if let Some(driver) = row.network_driver.as_deref() {
-        if !["flannel", "calico", "cilium"].contains(&driver) {
-            return Err(bad("network_driver", driver, "It must be flannel, calico or cilium"));
-        }
         let allowed = &settings.allowed_network_drivers;
         if !allowed.iter().any(|a| a == driver || a == "all") {
             return Err(bad("network_driver", driver, &format!("This cloud allows {}", allowed.join(", "))));
         }
-    }
-    if let Some(driver) = row.volume_driver.as_deref()
-        && driver != "cinder"
-    {
-        return Err(bad("volume_driver", driver, "It must be cinder"));
     }
     if row.docker_storage_driver.as_deref() == Some("devicemapper") && row.docker_volume_size.unwrap_or(0) < 3 {
         return Err(ApiError::Invalid("docker_volume_size must be at least 3 GB with the storage driver devicemapper.".into()));

@@ -2,6 +2,8 @@
 //!
 //! A line says all that is known of a route before its handler runs; the OpenAPI document is made of the same lines.
 
+use model::store;
+
 use super::{Holds, Parameter, Route, Takes};
 use crate::microversion::{self, MIN, NODEGROUPS};
 use crate::policy::Act::{self, *};
@@ -17,9 +19,13 @@ use crate::{certificate, cluster, credential, federation, nodegroup, quota, serv
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
     Parameter { name: "marker", holds: Holds::Uuid, since: MIN, about: "The uuid of the last item of the page before." };
-const SORT_KEY: Parameter = Parameter { name: "sort_key", holds: Holds::Text, since: MIN, about: "The column to sort by; default id." };
+/// The column to sort by: one of these.
+const fn sort_key(columns: &'static [&'static str]) -> Parameter {
+    Parameter { name: "sort_key", holds: Holds::OneOf(columns), since: MIN, about: "The column to sort by; default id." }
+}
 const SORT_DIR: Parameter = Parameter { name: "sort_dir", holds: Holds::OneOf(&["asc", "desc"]), since: MIN, about: "Default asc." };
-const PAGE: &[Parameter] = &[MARKER, LIMIT, SORT_KEY, SORT_DIR];
+const CLUSTER_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::cluster::SORT_KEYS), SORT_DIR];
+const TEMPLATE_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::template::SORT_KEYS), SORT_DIR];
 
 const ROLE: Parameter = Parameter { name: "role", holds: Holds::Text, since: MIN, about: "Only groups of this role." };
 const GROUP_PAGE: &[Parameter] = &[MARKER, LIMIT, SORT_KEY, SORT_DIR, ROLE];
@@ -68,8 +74,8 @@ const fn route(
 
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
-    Route { query: PAGE, ..route("GET", "clusters", "list_clusters", 200, Object(&cluster_view::PAGE), &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list, Depth::Short)) },
-    Route { query: PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, Object(&cluster_view::DETAIL_PAGE), &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::list, Depth::Detail)) },
+    Route { query: CLUSTER_PAGE, ..route("GET", "clusters", "list_clusters", 200, Object(&cluster_view::PAGE), &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list, Depth::Short)) },
+    Route { query: CLUSTER_PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, Object(&cluster_view::DETAIL_PAGE), &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::list, Depth::Detail)) },
     Route { body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, Object(&ACCEPTED), &[ClusterCreate], to!(cluster::create::create)) },
     route("GET", "clusters/{cluster}", "show_cluster", 200, Object(&cluster_view::CLUSTER), &[ClusterGet, ClusterGetOneEverywhere], to!(cluster::show::show)),
     route("DELETE", "clusters/{cluster}", "delete_cluster", 204, Nothing, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)),
@@ -83,8 +89,8 @@ pub static ROUTES: &[Route] = &[
     Route { since: NODEGROUPS, body: Takes::Patch, ..route("PATCH", "clusters/{cluster}/nodegroups/{nodegroup}", "update_nodegroup", 202, Object(&nodegroup_view::NODEGROUP), &[NodegroupUpdate], to!(nodegroup::update::update)) },
     Route { since: NODEGROUPS, ..route("DELETE", "clusters/{cluster}/nodegroups/{nodegroup}", "delete_nodegroup", 204, Nothing, &[NodegroupDelete], to!(nodegroup::delete::delete)) },
 
-    Route { query: PAGE, ..route("GET", "clustertemplates", "list_clustertemplates", 200, Object(&template_view::PAGE), &[TemplateGetAll, TemplateGetAllEverywhere], to!(template::list::list, template::list::LIST)) },
-    Route { query: PAGE, ..route("GET", "clustertemplates/detail", "list_clustertemplates_detail", 200, Object(&template_view::PAGE), &[TemplateDetail, TemplateDetailEverywhere], to!(template::list::list, template::list::DETAIL)) },
+    Route { query: TEMPLATE_PAGE, ..route("GET", "clustertemplates", "list_clustertemplates", 200, Object(&template_view::PAGE), &[TemplateGetAll, TemplateGetAllEverywhere], to!(template::list::list, template::list::LIST)) },
+    Route { query: TEMPLATE_PAGE, ..route("GET", "clustertemplates/detail", "list_clustertemplates_detail", 200, Object(&template_view::PAGE), &[TemplateDetail, TemplateDetailEverywhere], to!(template::list::list, template::list::DETAIL)) },
     Route { body: Takes::Object(&template_view::SCHEMA), ..route("POST", "clustertemplates", "create_clustertemplate", 201, Object(&template_view::TEMPLATE), &[TemplateCreate, TemplatePublish], to!(template::create::create)) },
     route("GET", "clustertemplates/{template}", "show_clustertemplate", 200, Object(&template_view::TEMPLATE), &[TemplateGet, TemplateGetOneEverywhere], to!(template::show::show)),
     Route { body: Takes::Patch, ..route("PATCH", "clustertemplates/{template}", "update_clustertemplate", 200, Object(&template_view::TEMPLATE), &[TemplateUpdate, TemplateUpdateEverywhere, TemplatePublish], to!(template::update::update)) },
