@@ -28,7 +28,7 @@ const CLUSTER_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::cluster::SOR
 const TEMPLATE_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::template::SORT_KEYS), SORT_DIR];
 
 const ROLE: Parameter = Parameter { name: "role", holds: Holds::Text, since: MIN, about: "Only groups of this role." };
-const GROUP_PAGE: &[Parameter] = &[MARKER, LIMIT, SORT_KEY, SORT_DIR, ROLE];
+const GROUP_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::nodegroup::SORT_KEYS), SORT_DIR, ROLE];
 
 const ROLLBACK: Parameter =
     Parameter { name: "rollback", holds: Holds::Boolean, since: microversion::ROLLBACK, about: "Whether a failed change is taken back." };

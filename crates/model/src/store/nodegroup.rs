@@ -110,6 +110,31 @@ pub struct Shown {
     pub role: Option<String>,
 }
 
+/// The columns that a list can be sorted by.
+pub const SORT_KEYS: &[&str] = &[
+    "id",
+    "uuid",
+    "name",
+    "cluster_id",
+    "project_id",
+    "docker_volume_size",
+    "labels",
+    "flavor_id",
+    "image_id",
+    "node_addresses",
+    "node_count",
+    "max_node_count",
+    "min_node_count",
+    "role",
+    "is_default",
+    "stack_id",
+    "status",
+    "status_reason",
+    "version",
+    "created_at",
+    "updated_at",
+];
+
 /// One page of a cluster's groups.
 ///
 /// # Errors
