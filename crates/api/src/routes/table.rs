@@ -27,6 +27,8 @@ const SORT_DIR: Parameter = Parameter { name: "sort_dir", holds: Holds::OneOf(&[
 const CLUSTER_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::cluster::SORT_KEYS), SORT_DIR];
 const TEMPLATE_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::template::SORT_KEYS), SORT_DIR];
 
+const FEDERATION_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::federation::SORT_KEYS), SORT_DIR];
+
 const ROLE: Parameter = Parameter { name: "role", holds: Holds::Text, since: MIN, about: "Only groups of this role." };
 const GROUP_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::nodegroup::SORT_KEYS), SORT_DIR, ROLE];
 
@@ -40,11 +42,11 @@ const NUMBER: Parameter =
     Parameter { name: "marker", holds: Holds::Count, since: MIN, about: "The number of the last item of the page before." };
 const ALL_TENANTS: Parameter =
     Parameter { name: "all_tenants", holds: Holds::Boolean, since: MIN, about: "Every project's, not only those of the own one." };
-const QUOTA_PAGE: &[Parameter] = &[NUMBER, LIMIT, SORT_KEY, SORT_DIR, ALL_TENANTS];
+const QUOTA_PAGE: &[Parameter] = &[NUMBER, LIMIT, sort_key(store::quota::SORT_KEYS), SORT_DIR, ALL_TENANTS];
 
 const STATS_OF: &[Parameter] = &[
     Parameter { name: "project_id", holds: Holds::Text, since: MIN, about: "Only of this project; others than the own one for admins." },
-    Parameter { name: "type", holds: Holds::Text, since: MIN, about: "cluster, in any case; default." },
+    Parameter { name: "type", holds: Holds::OneOf(&["cluster"]), since: MIN, about: "What is counted, in any case." },
 ];
 
 const IGNORED_ROLLBACK: Parameter = Parameter { name: "rollback", holds: Holds::Boolean, since: MIN, about: "Taken and ignored." };
@@ -110,8 +112,8 @@ pub static ROUTES: &[Route] = &[
 
     Route { query: STATS_OF, ..route("GET", "stats", "show_stats", 200, Object(&stats_view::STATS), &[StatsGetAll], to!(stats::show)) },
 
-    Route { query: PAGE, ..route("GET", "federations", "list_federations", 200, Object(&federation_view::PAGE), &[FederationGetAll], to!(federation::list::short)) },
-    Route { query: PAGE, ..route("GET", "federations/detail", "list_federations_detail", 200, Object(&federation_view::DETAIL_PAGE), &[FederationDetail], to!(federation::list::detail)) },
+    Route { query: FEDERATION_PAGE, ..route("GET", "federations", "list_federations", 200, Object(&federation_view::PAGE), &[FederationGetAll], to!(federation::list::short)) },
+    Route { query: FEDERATION_PAGE, ..route("GET", "federations/detail", "list_federations_detail", 200, Object(&federation_view::DETAIL_PAGE), &[FederationDetail], to!(federation::list::detail)) },
     Route { body: Takes::Object(&federation_view::CREATE), ..route("POST", "federations", "create_federation", 202, Object(&ACCEPTED), &[FederationCreate], to!(federation::create::create)) },
     route("GET", "federations/{federation}", "show_federation", 200, Object(&federation_view::FEDERATION), &[FederationGet], to!(federation::show::show)),
     Route { query: &[IGNORED_ROLLBACK], body: Takes::Patch, ..route("PATCH", "federations/{federation}", "update_federation", 202, Object(&ACCEPTED), &[FederationUpdate], to!(federation::update::update)) },

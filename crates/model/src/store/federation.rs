@@ -53,6 +53,21 @@ pub async fn fetch_by_name(conn: &mut Conn, scope: &Scope, name: &str) -> Result
     }
 }
 
+/// The columns that a list can be sorted by.
+pub const SORT_KEYS: &[&str] = &[
+    "id",
+    "uuid",
+    "name",
+    "hostcluster_id",
+    "member_ids",
+    "project_id",
+    "status",
+    "status_reason",
+    "properties",
+    "created_at",
+    "updated_at",
+];
+
 /// One page.
 ///
 /// # Errors

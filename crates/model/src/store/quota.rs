@@ -79,6 +79,9 @@ pub async fn fetch(conn: &mut Conn, project: &str, resource: Resource) -> Result
     find(conn, project, resource).await?.ok_or_else(missing)
 }
 
+/// The columns that a list can be sorted by.
+pub const SORT_KEYS: &[&str] = &["id", "hard_limit", "created_at", "updated_at", "project_id", "resource"];
+
 /// One page. The marker is an internal id, as text.
 ///
 /// # Errors
