@@ -135,7 +135,7 @@ pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failu
 /// A session that can see the cluster's resources: through the trust while it works, else as the caller if he is of the same project.
 ///
 /// The project matters: a token of another project would find no stack, and a delete would take that for done.
-pub(crate) async fn for_delete(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
+pub(crate) async fn for_existing(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
     let mut refusal = String::from("the cluster has no trust");
     if let Some(session) = trusted(cx, work, cluster) {
         match session.token().await {
@@ -149,7 +149,7 @@ pub(crate) async fn for_delete(cx: &Context, work: &Work, cluster: &Cluster) -> 
     };
     let info = caller.info().await.map_err(expired)?;
     if info.project_id.as_deref() != Some(cluster.project().0.as_str()) {
-        let text = format!("{refusal}, and the request came from another project; a member of the cluster's project can delete it");
+        let text = format!("{refusal}, and the request came from another project; a member of the cluster's project can ask for this");
         return Err(Failure::fail(OutcomeCode::Credentials, text));
     }
     Ok(caller)

@@ -5,23 +5,66 @@
 
 mod heat;
 
+use std::collections::HashMap;
+
 use model::cluster::Cluster;
 use model::driver::DriverName;
-use model::nodegroup::Nodegroup;
+use model::nodegroup::{Nodegroup, Nodes};
 use model::template::ClusterTemplate;
 use provider_clients::Session;
 
 use crate::certificates::Material;
 use crate::context::Settings;
 use crate::outcome::Failure;
-use crate::plan::{Observed, Seen};
+use crate::plan::{Observed, Seen, Wanted};
 
 pub(crate) use heat::Stack;
+
+/// A stack, by what is known of it before it is seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handle {
+    /// Its deterministic name.
+    pub name: String,
+    /// Its id, once known.
+    pub id: Option<String>,
+    /// The uuid of the cluster it belongs to.
+    pub cluster: String,
+}
+
+impl Handle {
+    /// The cluster's own stack.
+    pub fn of_cluster(cluster: &Cluster) -> Self {
+        let name = heat::stack_name(cluster.display_name(), &cluster.uuid);
+        Self { name, id: cluster.stack_id.clone(), cluster: cluster.uuid.clone() }
+    }
+
+    /// The stack that a group is in: the default groups are in the cluster's, every other has one of its own.
+    pub fn of_group(cluster: &Cluster, group: &Nodegroup) -> Self {
+        if group.is_default() {
+            return Self::of_cluster(cluster);
+        }
+        let name = heat::group_stack_name(cluster.display_name(), &group.name, &group.uuid);
+        Self { name, id: group.stack_id.clone(), cluster: cluster.uuid.clone() }
+    }
+}
+
+/// A node of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its number in the group.
+    pub number: String,
+    /// Its Nova server, once there is one.
+    pub server_id: Option<String>,
+    /// On the cluster's network and, where it has one, outside.
+    pub addresses: Vec<String>,
+}
 
 /// What a driver works on.
 pub(crate) struct Target<'a> {
     pub cluster: &'a Cluster,
     pub groups: &'a [Nodegroup],
+    /// How the nodes of groups register, by the group's uuid.
+    pub nodes: &'a HashMap<String, Nodes>,
     pub template: &'a ClusterTemplate,
     /// Acts as the cluster's creator.
     pub session: &'a Session,
@@ -53,16 +96,9 @@ pub(crate) struct Facts {
     pub kube_version: Option<String>,
 }
 
-/// Looks at the cluster's stack.
-pub(crate) async fn observe(target: &Target<'_>) -> Result<Observed, Failure> {
-    match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::observe(target.cluster, target.session).await,
-    }
-}
-
-/// Looks at the stack of a cluster whose template may be gone (every driver so far keeps a Heat stack).
-pub(crate) async fn observe_stack(cluster: &Cluster, session: &Session) -> Result<Observed, Failure> {
-    heat::observe(cluster, session).await
+/// Looks at a stack (every driver so far keeps Heat stacks, also where the template is gone that would name the driver).
+pub(crate) async fn observe(handle: &Handle, session: &Session) -> Result<Observed, Failure> {
+    heat::observe(handle, session).await
 }
 
 /// Computes what is to be made; no call to the cloud.
@@ -70,6 +106,57 @@ pub(crate) fn prepare(settings: &Settings, target: &Target<'_>, material: &Mater
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, material, minutes),
     }
+}
+
+/// As [`prepare`], for a group in a stack of its own; `seen` is the cluster's stack, which is asked what the group joins.
+pub(crate) async fn prepare_group(
+    settings: &Settings,
+    target: &Target<'_>,
+    group: &Nodegroup,
+    seen: &Seen,
+    material: &Material,
+    minutes: u32,
+) -> Result<Stack, Failure> {
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => {
+            let joint = heat::joint(target.session, seen).await?;
+            heat::prepare_group(settings, target, group, &joint, material, minutes)
+        }
+    }
+}
+
+/// The first boot of the workers that a group gets from now on.
+pub(crate) fn worker_user_data(
+    settings: &Settings,
+    target: &Target<'_>,
+    group: &Nodegroup,
+    material: &Material,
+    minutes: u32,
+) -> Result<String, Failure> {
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, material, minutes),
+    }
+}
+
+/// The nodes of the workers' group in a stack, in the order of their numbers.
+pub(crate) async fn members(session: &Session, seen: &Seen) -> Result<Vec<Member>, Failure> {
+    heat::members(session, seen).await
+}
+
+/// A new number of workers for a stack.
+pub(crate) struct Resize {
+    pub wanted: Wanted,
+    /// The first boot of new workers; none: as the stack has it.
+    pub user_data: Option<String>,
+    /// How long it may take.
+    pub minutes: u32,
+    /// Whether the cloud takes back a change that failed.
+    pub rollback: bool,
+}
+
+/// Asks for a new number of workers. When the answer is lost, looking at the stack tells whether it was taken.
+pub(crate) async fn resize(session: &Session, seen: &Seen, resize: Resize) -> Result<(), Failure> {
+    heat::resize(session, seen, &resize.wanted, resize.user_data, resize.minutes, resize.rollback).await
 }
 
 /// Why a stack was not made, or may have been.
@@ -87,10 +174,8 @@ pub(crate) async fn make(target: &Target<'_>, stack: &Stack) -> Result<String, N
 }
 
 /// Reads what a complete stack tells.
-pub(crate) async fn facts(target: &Target<'_>, seen: &Seen) -> Result<Facts, Failure> {
-    match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::facts(target, seen).await,
-    }
+pub(crate) async fn facts(cluster: &Cluster, session: &Session, seen: &Seen) -> Result<Facts, Failure> {
+    heat::facts(session, seen, cluster.floating_ip_enabled()).await
 }
 
 /// Asks for the deletion of a stack.

@@ -10,10 +10,13 @@ mod context;
 mod credentials;
 mod driver;
 mod heartbeat;
+mod nodegroup;
 mod operation;
 mod outcome;
 mod plan;
 mod scan;
+mod settle;
+mod stack;
 mod worker;
 
 pub use context::{Conductor, Settings, Timing};

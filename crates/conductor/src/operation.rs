@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use model::cluster::ClusterChange;
-use model::cluster::status::{Rest, settle};
-use model::nodegroup::NodegroupChange;
+use model::cluster::status::{Concerns, Rest, settle};
+use model::id::NodegroupId;
+use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::operation::{Ending, OperationKind, OperationState, OutcomeCode, Progress};
 use model::store::{Conn, StoreError, cluster as clusters, nodegroup, operation};
 
-use crate::cluster::{create, delete};
+use crate::cluster::{create, delete, resize};
 use crate::context::Context;
 use crate::outcome::{Failure, Turn};
+use crate::settle::End;
 use crate::worker::Work;
 
 /// One turn of the operation's reconciler.
@@ -18,16 +20,14 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     match work.operation.kind() {
         Some(OperationKind::ClusterCreate) => create::turn(cx, work).await,
         Some(OperationKind::ClusterDelete) => delete::turn(cx, work).await,
-        Some(
-            kind @ (OperationKind::ClusterUpdate
-            | OperationKind::ClusterResize
-            | OperationKind::ClusterUpgrade
-            | OperationKind::NodegroupCreate
-            | OperationKind::NodegroupUpdate
-            | OperationKind::NodegroupDelete
-            | OperationKind::CaRotate
-            | OperationKind::CredentialRotate),
-        ) => Err(Failure::fail(OutcomeCode::Invalid, format!("the cluster's driver does not support {}", kind.phrase()))),
+        Some(OperationKind::ClusterUpdate | OperationKind::ClusterResize) => resize::turn(cx, work).await,
+        Some(OperationKind::NodegroupCreate) => crate::nodegroup::create::turn(cx, work).await,
+        Some(OperationKind::NodegroupUpdate) => crate::nodegroup::update::turn(cx, work).await,
+        Some(OperationKind::NodegroupDelete) => crate::nodegroup::delete::turn(cx, work).await,
+        // The API refuses them for every driver there is; a row all the same is of another program.
+        Some(kind @ (OperationKind::ClusterUpgrade | OperationKind::CaRotate | OperationKind::CredentialRotate)) => {
+            Err(Failure::fail(OutcomeCode::Invalid, format!("the cluster's driver does not support {}", kind.phrase())))
+        }
         // Never claimed (see `model::store::operation::claim`).
         None => Err(Failure::Stale),
     }
@@ -50,23 +50,46 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str) -> Resul
         .await
 }
 
-/// Ends an operation badly: outcome, status and reason of the cluster and its groups, in one transaction.
+/// Ends an operation badly: outcome, status and reason of the cluster and of the groups it concerns, in one transaction.
 pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &str) -> Result<(), StoreError> {
     let cluster = work.operation.cluster_id();
-    let status = work.operation.kind().and_then(|kind| settle(kind, OperationState::Failed, Rest::default()));
     let ending = Ending::Failed { code, reason: reason.to_owned() };
     let (ending, cluster) = (&ending, &cluster);
     cx.store
         .write(async |conn: &mut Conn| {
             operation::finish(conn, &work.claim, cluster, ending).await?;
-            let Some(status) = status else { return Ok(()) };
-            let text = Some(reason.to_owned());
-            nodegroup::record_all(conn, cluster, &NodegroupChange::status(status, text.clone())).await?;
-            match clusters::record(conn, cluster, &ClusterChange::status(status, text)).await {
-                // Somebody removed the row behind our back: the operation must end all the same.
-                Err(StoreError::Stale { .. }) => Ok(()),
-                other => other,
+            match work.operation.kind().map(OperationKind::concerns) {
+                Some(Concerns::AllGroups) => fail_all(conn, work, reason).await,
+                Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await,
+                None => Ok(()),
             }
         })
         .await
+}
+
+async fn fail_all(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
+    let cluster = work.operation.cluster_id();
+    let status = work.operation.kind().and_then(|kind| settle(kind, OperationState::Failed, Rest::default()));
+    let Some(status) = status else { return Ok(()) };
+    let text = Some(reason.to_owned());
+    nodegroup::record_all(conn, &cluster, &NodegroupChange::status(status, text.clone())).await?;
+    match clusters::record(conn, &cluster, &ClusterChange::status(status, text)).await {
+        // Somebody removed the row behind our back: the operation must end all the same.
+        Err(StoreError::Stale { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
+    let about_one = work.operation.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup);
+    let named = work.operation.payload().ok().and_then(|p| p.nodegroup);
+    let ident = named.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
+    let group = match about_one {
+        true => nodegroup::find_in_cluster(conn, &work.operation.cluster_id(), ident).await?,
+        false => None,
+    };
+    // The size that the cloud has, not the one that was wished for.
+    let facts = NodegroupChange { node_count: work.seen_workers(), ..NodegroupChange::default() };
+    let end = End { state: OperationState::Failed, group: group.as_ref(), facts, reason: Some(reason) };
+    crate::settle::record(conn, &work.operation, &end).await
 }

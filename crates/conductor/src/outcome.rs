@@ -33,6 +33,12 @@ impl Failure {
     pub fn fail(code: OutcomeCode, reason: impl Into<String>) -> Self {
         Self::Final { code, reason: reason.into() }
     }
+
+    /// The operation fails by what became of its stack.
+    pub fn of_stack(reason: String) -> Self {
+        let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };
+        Self::Final { code, reason }
+    }
 }
 
 impl From<StoreError> for Failure {
@@ -83,7 +89,7 @@ impl From<Unsealable> for Failure {
 }
 
 /// Whether the cloud's words speak of a limit the user's project has reached.
-pub(crate) fn says_quota(message: &str) -> bool {
+fn says_quota(message: &str) -> bool {
     let lower = message.to_lowercase();
     lower.contains("quota") || lower.contains("limit exceeded") || lower.contains("no more ip addresses")
 }

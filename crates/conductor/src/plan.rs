@@ -13,6 +13,8 @@ pub(crate) enum Observed {
     Building(Seen),
     /// Complete.
     Ready(Seen),
+    /// A change failed and was taken back.
+    RolledBack { seen: Seen, reason: String },
     /// Failed while being made or changed.
     Broken { seen: Seen, reason: String },
     /// Being deleted.
@@ -31,6 +33,20 @@ pub(crate) struct Seen {
     pub total: i32,
     /// Names of resources at work, a few.
     pub busy: Vec<String>,
+    /// When the stack was last changed, as Heat words it; empty for one that never was.
+    pub changed: String,
+    pub workers: Workers,
+    /// Whether new workers take a first boot that we can give anew.
+    pub has_our_workers: bool,
+}
+
+/// What a stack says of its workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Workers {
+    /// None when the stack has no such parameter.
+    pub count: Option<i32>,
+    /// Member numbers that were taken away by name the last time.
+    pub removed: Vec<String>,
 }
 
 impl Seen {
@@ -65,6 +81,81 @@ pub(crate) enum DeleteStep {
 /// that a second request survives.
 pub(crate) const DELETE_TRIES: usize = 3;
 
+/// What the workers of a stack shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub count: i32,
+    /// Member numbers that must go; empty: the cloud may choose.
+    pub remove: Vec<String>,
+}
+
+impl Wanted {
+    fn is_met_by(&self, workers: &Workers) -> bool {
+        workers.count == Some(self.count) && (self.remove.is_empty() || self.remove == workers.removed)
+    }
+}
+
+/// What an operation has already asked of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// How often.
+    pub tries: usize,
+    /// [`Seen::changed`] just before the last time: while the stack still says so, it has not begun.
+    pub before: String,
+    /// So young that what is seen need not be its outcome.
+    pub is_fresh: bool,
+}
+
+/// The next thing to do for a change of the number of workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateStep {
+    /// There is no stack yet.
+    Make,
+    Send(Seen),
+    Wait(Seen),
+    /// Asked for, and not begun yet as far as can be seen.
+    WaitForBeginning(Seen),
+    Finish(Seen),
+    Fail {
+        seen: Option<Seen>,
+        reason: String,
+    },
+}
+
+/// Requests for one change before the operation fails: somebody else may be changing the same stack.
+pub(crate) const UPDATE_TRIES: usize = 5;
+
+/// Decides for a change of the number of workers; `sent` is what this operation has asked for.
+///
+/// A stack that is as wanted needs nothing, also when nobody asked. A stack that failed is asked again by a new operation, and fails the
+/// operation whose own request failed.
+pub(crate) fn update(observed: Observed, wanted: &Wanted, sent: Option<&Sent>) -> UpdateStep {
+    let may_not_have_begun = |seen: &Seen| sent.is_some_and(|s| s.is_fresh && s.before == seen.changed);
+    let has_begun = |seen: &Seen| sent.is_some_and(|s| s.before != seen.changed);
+    let tries = sent.map_or(0, |s| s.tries);
+    match observed {
+        Observed::Absent => UpdateStep::Make,
+        Observed::Foreign { reason } => UpdateStep::Fail { seen: None, reason },
+        Observed::Building(seen) => UpdateStep::Wait(seen),
+        Observed::Leaving(seen) => UpdateStep::Fail { reason: format!("stack {} is being deleted", seen.stack_name), seen: Some(seen) },
+        Observed::Stuck { seen, reason } => UpdateStep::Fail { seen: Some(seen), reason },
+        Observed::Ready(seen) if wanted.is_met_by(&seen.workers) => UpdateStep::Finish(seen),
+        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } if may_not_have_begun(&seen) => {
+            UpdateStep::WaitForBeginning(seen)
+        }
+        Observed::Broken { seen, reason } | Observed::RolledBack { seen, reason } if has_begun(&seen) => {
+            UpdateStep::Fail { seen: Some(seen), reason }
+        }
+        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } if tries < UPDATE_TRIES => {
+            UpdateStep::Send(seen)
+        }
+        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => {
+            let reason = format!("stack {} does not become what it was asked {tries} times to be", seen.stack_name);
+            UpdateStep::Fail { seen: Some(seen), reason }
+        }
+    }
+}
+
 /// Decides for a create.
 pub(crate) fn create(observed: Observed) -> CreateStep {
     match observed {
@@ -73,7 +164,9 @@ pub(crate) fn create(observed: Observed) -> CreateStep {
         // The name is taken by a stack on its way out: wait until it is gone, then make ours.
         Observed::Leaving(seen) => CreateStep::Wait(seen),
         Observed::Ready(seen) => CreateStep::Finish(seen),
-        Observed::Broken { seen, reason } | Observed::Stuck { seen, reason } => CreateStep::Fail { seen: Some(seen), reason },
+        Observed::Broken { seen, reason } | Observed::Stuck { seen, reason } | Observed::RolledBack { seen, reason } => {
+            CreateStep::Fail { seen: Some(seen), reason }
+        }
         Observed::Foreign { reason } => CreateStep::Fail { seen: None, reason },
     }
 }
@@ -83,7 +176,9 @@ pub(crate) fn delete(observed: Observed, tries: usize) -> DeleteStep {
     match observed {
         // A foreign stack is not ours to remove: as far as this cluster goes there is none.
         Observed::Absent | Observed::Foreign { .. } => DeleteStep::Finish,
-        Observed::Building(seen) | Observed::Ready(seen) | Observed::Broken { seen, .. } => DeleteStep::Remove(seen),
+        Observed::Building(seen) | Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => {
+            DeleteStep::Remove(seen)
+        }
         Observed::Leaving(seen) => DeleteStep::Wait(seen),
         Observed::Stuck { seen, .. } if tries < DELETE_TRIES => DeleteStep::Remove(seen),
         Observed::Stuck { reason, .. } => DeleteStep::Fail { reason },
@@ -96,53 +191,4 @@ pub(crate) fn next_look(age: Duration, min: Duration, max: Duration) -> Duration
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen() -> Seen {
-        Seen { stack_id: "s".into(), stack_name: "blue-1".into(), done: 1, total: 3, busy: vec!["kube_masters".into()] }
-    }
-
-    fn all() -> Vec<Observed> {
-        let reason = String::from("no");
-        vec![
-            Observed::Absent,
-            Observed::Foreign { reason: reason.clone() },
-            Observed::Building(seen()),
-            Observed::Ready(seen()),
-            Observed::Broken { seen: seen(), reason: reason.clone() },
-            Observed::Leaving(seen()),
-            Observed::Stuck { seen: seen(), reason },
-        ]
-    }
-
-    #[test]
-    fn a_create_makes_a_stack_only_when_none_is_there() {
-        for observed in all() {
-            let makes = create(observed.clone()) == CreateStep::Make;
-            assert_eq!(makes, observed == Observed::Absent, "{observed:?}");
-        }
-    }
-
-    #[test]
-    fn a_delete_never_touches_a_foreign_stack_and_gives_up_only_after_tries() {
-        assert_eq!(delete(Observed::Foreign { reason: String::new() }, 0), DeleteStep::Finish);
-        for tries in 0..DELETE_TRIES {
-            assert!(matches!(delete(Observed::Stuck { seen: seen(), reason: "x".into() }, tries), DeleteStep::Remove(_)));
-        }
-        assert!(matches!(delete(Observed::Stuck { seen: seen(), reason: "x".into() }, DELETE_TRIES), DeleteStep::Fail { .. }));
-        for observed in all() {
-            if !matches!(observed, Observed::Stuck { .. }) {
-                assert!(!matches!(delete(observed, 99), DeleteStep::Fail { .. }));
-            }
-        }
-    }
-
-    #[test]
-    fn looks_grow_rarer_with_age_within_bounds() {
-        let (min, max) = (Duration::from_secs(1), Duration::from_secs(10));
-        assert_eq!(next_look(Duration::ZERO, min, max), min);
-        assert_eq!(next_look(Duration::from_secs(60), min, max), Duration::from_secs(3));
-        assert_eq!(next_look(Duration::from_secs(3600), min, max), max);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Progress};
+use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Payload, Progress};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
 use model::time::{millis, now};
@@ -32,11 +32,13 @@ pub(crate) struct Work {
     stale: CancellationToken,
     /// The session through the cluster's trust, by the trust's id: one login for all turns.
     trusted: Mutex<Option<(String, Session)>>,
+    /// The number of workers that the stack was last seen to have.
+    workers: Mutex<Option<i32>>,
 }
 
 impl Work {
     fn new(operation: Operation, claim: Claim) -> Self {
-        Self { operation, claim, stale: CancellationToken::new(), trusted: Mutex::new(None) }
+        Self { operation, claim, stale: CancellationToken::new(), trusted: Mutex::new(None), workers: Mutex::new(None) }
     }
 
     /// The session through a trust, made by `open` the first time.
@@ -46,6 +48,21 @@ impl Work {
             Some((known, session)) if known == trust => session.clone(),
             _ => held.insert((trust.to_owned(), open())).1.clone(),
         }
+    }
+
+    /// What the request asked for beyond the cluster's row.
+    pub fn payload(&self) -> Result<Payload, Failure> {
+        self.operation.payload().map_err(|_| Failure::fail(OutcomeCode::Internal, "the operation's row cannot be read"))
+    }
+
+    /// Remembers how many workers the stack says it has; a hint for the end of an operation that fails, no more.
+    pub fn saw_workers(&self, count: i32) {
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = Some(count);
+    }
+
+    /// What [`Work::saw_workers`] remembered last.
+    pub fn seen_workers(&self) -> Option<i32> {
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says what is about to be done and makes sure that it is still ours to do; called before every effect.

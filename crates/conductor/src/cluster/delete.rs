@@ -1,28 +1,21 @@
-//! Deleting a cluster, in whatever state it is: the stack, then trust and trustee, then the rows.
+//! Deleting a cluster, in whatever state it is: the stacks of its groups, its own stack, then trust and trustee, then the rows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::cluster::ClusterChange;
-use model::operation::{OutcomeCode, Progress};
+use model::nodegroup::{Nodegroup, NodegroupChange};
+use model::operation::Progress;
 use model::resource::ResourceKind;
-use model::store::{Conn, certificate, cluster as clusters, event, nodegroup, operation, resource};
-use model::time::{from_millis, now};
+use model::store::{Conn, certificate, cluster as clusters, nodegroup, operation, resource};
+use provider_clients::Session;
 
-use super::{Rows, await_unclear_stack, follow, rows};
+use super::{Rows, rows};
 use crate::context::Context;
 use crate::credentials;
-use crate::driver;
 use crate::outcome::{Failure, Turn};
-use crate::plan::{self, DeleteStep, Observed, Seen};
+use crate::stack::{self, Known, Whose};
 use crate::worker::{Work, succeed};
-
-/// The event of a request to delete the stack.
-const ASKED: &str = "stack_delete";
-/// The event of one after a deletion that failed; these are counted.
-const ASKED_AGAIN: &str = "stack_delete_again";
-
-/// Events looked through for that count; far more than an operation has.
-const EVENTS: i64 = 1000;
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -30,85 +23,71 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         // Removed by an attempt that did not live to settle: nothing is left to do.
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
-    let cluster = &rows.cluster;
-    // No stack was ever made, or it was seen to be gone by an attempt that did not live to settle: nothing to ask the cloud, which the
+    let (own, others) = (rows.stack(), rows.other_stacks());
+    // No stack was ever made, or all were seen to be gone by an attempt that did not live to settle: nothing to ask the cloud, which the
     // trust that this attempt may have removed could not do any more.
-    if !rows.may_have_stack {
+    if !own.may_exist && others.is_empty() {
         return remove(cx, work, &rows).await;
     }
-    let session = credentials::for_delete(cx, work, cluster).await?;
-    let observed = driver::observe_stack(cluster, &session).await?;
-    tracing::debug!(?observed, "observed");
-    let asked = asked(cx, work, &observed).await?;
-    let is_retry = matches!(observed, Observed::Stuck { .. });
-    match plan::delete(observed, asked.tries) {
-        DeleteStep::Remove(_) | DeleteStep::Fail { .. } if is_retry && asked.is_fresh => {
-            // What is seen may still be the failure before the last request.
-            work.guard(cx, &Progress { step: "stack", waiting_for: Some("the deletion of the stack".into()), ..Progress::default() })
-                .await?;
-            Ok(Turn::Again { after: cx.settings.timing.poll_min })
-        }
-        // A create that gave way to this delete may have asked for a stack that has not appeared yet.
-        DeleteStep::Finish if !rows.is_settled(cx) => await_unclear_stack(cx, work).await,
-        DeleteStep::Remove(seen) => {
-            ask(cx, work, &rows, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
-            driver::remove(&session, &seen).await?;
-            Ok(Turn::Again { after: cx.settings.timing.poll_min })
-        }
-        DeleteStep::Wait(seen) => follow(cx, work, cluster, "deleting", &seen).await,
-        DeleteStep::Finish => {
-            stack_is_gone(cx, work, &rows).await?;
-            remove(cx, work, &rows).await
-        }
-        DeleteStep::Fail { reason } => Err(Failure::fail(OutcomeCode::Cloud, reason)),
+    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    if let Some(turn) = leave_groups(cx, work, &rows, &others, &session).await? {
+        return Ok(turn);
     }
+    // The groups' nodes are on the network that the cluster's stack made: it goes last.
+    if let Some(turn) = stack::leave(cx, work, Whose::Cluster(&rows.cluster), &own, &session).await? {
+        return Ok(turn);
+    }
+    stack_is_gone(cx, work, &rows, &own).await?;
+    remove(cx, work, &rows).await
 }
 
-/// Records that there is no stack any more, before the trust goes.
-async fn stack_is_gone(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
+/// One step for every stack of a group; none once all are gone.
+async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], session: &Session) -> Result<Option<Turn>, Failure> {
+    let mut pause = None;
+    for known in others {
+        let group = rows.groups.iter().find(|g| !g.is_default() && rows.stack_of(g).handle.name == known.handle.name);
+        let whose = group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g));
+        match stack::leave(cx, work, whose, known, session).await? {
+            Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p: Duration| p.min(after))),
+            Some(Turn::Settled) => return Ok(Some(Turn::Settled)),
+            None => group_is_gone(cx, work, rows, group, known).await?,
+        }
+    }
+    Ok(pause.map(|after| Turn::Again { after }))
+}
+
+async fn group_is_gone(cx: &Context, work: &Work, rows: &Rows, group: Option<&Nodegroup>, known: &Known) -> Result<(), Failure> {
     let progress = Progress { step: "stack gone", ..Progress::default() };
-    let change = ClusterChange { stack_id: Some(None), ..ClusterChange::default() };
+    let change = NodegroupChange { stack_id: Some(None), ..NodegroupChange::default() };
     let id = rows.cluster.cluster_id();
-    let (id, progress, change) = (&id, &progress, &change);
+    let name = known.recorded_as.as_ref().unwrap_or(&known.handle.name);
+    let (id, progress, change, group) = (&id, &progress, &change, group.map(Nodegroup::nodegroup_id));
+    let group = &group;
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
-            resource::forget(conn, id, ResourceKind::Stack).await?;
-            clusters::record(conn, id, change).await
+            resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
+            match group {
+                Some(group) => nodegroup::record(conn, group, change).await,
+                None => Ok(()),
+            }
         })
         .await?;
     Ok(())
 }
 
-/// What this operation has already asked of Heat.
-#[derive(Default)]
-struct Asked {
-    tries: usize,
-    /// The last request is too young for what is seen to be its outcome.
-    is_fresh: bool,
-}
-
-async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, Failure> {
-    if !matches!(observed, Observed::Stuck { .. }) {
-        return Ok(Asked::default());
-    }
-    let id = work.operation.operation_id();
-    let events = cx.store.read(async |conn: &mut Conn| event::of_operation(conn, &id, EVENTS).await).await?;
-    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count();
-    let last = events.iter().rfind(|e| e.kind == ASKED || e.kind == ASKED_AGAIN).map(|e| from_millis(e.at_ms));
-    let is_fresh = last.is_some_and(|at| (now() - at).to_std().unwrap_or_default() < cx.settings.timing.settle);
-    Ok(Asked { tries, is_fresh })
-}
-
-async fn ask(cx: &Context, work: &Work, rows: &Rows, seen: &Seen, event_kind: &'static str) -> Result<(), Failure> {
-    let progress = Progress { step: "stack", waiting_for: Some(seen.waiting_for()), done: 0, total: seen.total };
-    let (operation_id, cluster_id) = (work.operation.operation_id(), rows.cluster.cluster_id());
-    let (operation_id, cluster_id, progress) = (&operation_id, &cluster_id, &progress);
+/// Records that there is no stack any more, before the trust goes.
+async fn stack_is_gone(cx: &Context, work: &Work, rows: &Rows, own: &Known) -> Result<(), Failure> {
+    let progress = Progress { step: "stack gone", ..Progress::default() };
+    let change = ClusterChange { stack_id: Some(None), ..ClusterChange::default() };
+    let id = rows.cluster.cluster_id();
+    let name = own.recorded_as.as_ref().unwrap_or(&own.handle.name);
+    let (id, progress, change) = (&id, &progress, &change);
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
-            resource::record(conn, cluster_id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;
-            event::append(conn, operation_id, cluster_id, event_kind, &seen.stack_name).await
+            resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
+            clusters::record(conn, id, change).await
         })
         .await?;
     Ok(())

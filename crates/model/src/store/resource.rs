@@ -60,12 +60,13 @@ pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Clou
 }
 
 /// Forgets that one thing was about to be made: it is known that it was not.
-pub async fn unannounce(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) -> Result<(), StoreError> {
+pub async fn unannounce(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind, name: &str) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
         diesel::delete(
             cloud_resource::table
                 .filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))
                 .filter(cloud_resource::kind.eq(kind.as_str()))
+                .filter(cloud_resource::name.eq(name))
                 .filter(cloud_resource::resource_id.is_null()),
         )
         .execute(&mut **c)
@@ -74,7 +75,22 @@ pub async fn unannounce(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind
     Ok(())
 }
 
-/// Forgets a thing that is gone.
+/// Forgets one thing that is gone.
+pub async fn forget_one(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind, name: &str) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::delete(
+            cloud_resource::table
+                .filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))
+                .filter(cloud_resource::kind.eq(kind.as_str()))
+                .filter(cloud_resource::name.eq(name)),
+        )
+        .execute(&mut **c)
+        .await
+    })?;
+    Ok(())
+}
+
+/// Forgets all things of a kind: they are gone.
 pub async fn forget(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
         diesel::delete(

@@ -8,6 +8,7 @@ mod common;
 mod ignition;
 mod kubeadm;
 pub(crate) mod master;
+mod registration;
 mod token;
 pub(crate) mod worker;
 

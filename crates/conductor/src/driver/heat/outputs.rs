@@ -36,9 +36,15 @@ fn endpoint(address: &str) -> String {
     }
 }
 
-fn list(value: Option<&Value>) -> Vec<String> {
+/// The texts of a list; what is no text is left out.
+pub(crate) fn list(value: Option<&Value>) -> Vec<String> {
+    positions(value).into_iter().flatten().collect()
+}
+
+/// The texts of a list, each in its place.
+pub(crate) fn positions(value: Option<&Value>) -> Vec<Option<String>> {
     let entries = value.and_then(Value::as_array).into_iter().flatten();
-    entries.filter_map(Value::as_str).filter(|a| !a.is_empty()).map(str::to_owned).collect()
+    entries.map(|e| e.as_str().filter(|a| !a.is_empty()).map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

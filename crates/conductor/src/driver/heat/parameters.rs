@@ -5,7 +5,7 @@ pub(crate) mod choices;
 
 use serde_json::{Map, Value, json};
 
-use super::stack_input::StackInput;
+use super::stack_input::{Joint, StackInput};
 use choices::Choices;
 
 /// Heat's upper bound of a wait condition, seconds.
@@ -53,8 +53,47 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,
     });
-    match all {
+    object(all)
+}
+
+/// All parameters of `nodegroup.yaml`, by name.
+pub(crate) fn of_group(
+    input: &StackInput<'_>,
+    choices: &Choices,
+    joint: &Joint,
+    group_uuid: &str,
+    worker_user_data: String,
+) -> Map<String, Value> {
+    object(json!({
+        "cluster_uuid": input.cluster_uuid,
+        "nodegroup_uuid": group_uuid,
+        "project_id": input.project_id,
+        "kube_version": choices.kube_version,
+        "number_of_minions": input.workers,
+        "minion_image": input.worker_image,
+        "minion_flavor": input.worker_flavor,
+        "ssh_key_name": input.ssh_key_name.unwrap_or_default(),
+        "availability_zone": choices.availability_zone,
+        "nodes_affinity_policy": input.nodes_affinity_policy,
+        "external_network": input.external_network,
+        "fixed_network": joint.network,
+        "fixed_subnet": joint.subnet,
+        "security_groups": joint.security_groups,
+        "api_address": joint.api_address,
+        "pods_network_cidr": choices.pods_cidr.to_string(),
+        "floating_ip_enabled": input.floating_ip_enabled,
+        "boot_volume_size": choices.boot_volume_size,
+        "boot_volume_type": choices.boot_volume_type,
+        "docker_volume_size": input.docker_volume_size.unwrap_or(0),
+        "docker_volume_type": choices.docker_volume_type,
+        "wait_condition_timeout": wait_seconds(input),
+        "worker_user_data": worker_user_data,
+    }))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
         Value::Object(map) => map,
-        _ => unreachable!("an object was written above"),
+        _ => unreachable!("an object was written by the caller"),
     }
 }

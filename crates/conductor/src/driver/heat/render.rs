@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 use super::bootstrap;
 use super::parameters;
 use super::parameters::choices::Choices;
-use super::stack_input::StackInput;
+use super::stack_input::{Joint, StackInput};
 
 #[cfg(test)]
 mod tests;
 
 const TEMPLATE: &str = include_str!("templates/kubecluster.yaml");
 const MASTER: (&str, &str) = ("kubemaster.yaml", include_str!("templates/kubemaster.yaml"));
+const GROUP_TEMPLATE: &str = include_str!("templates/nodegroup.yaml");
 const WORKER: (&str, &str) = ("kubeminion.yaml", include_str!("templates/kubeminion.yaml"));
 
 /// What Heat is asked for.
@@ -49,11 +50,32 @@ impl RenderError {
 pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
     let choices = Choices::read(input)?;
     let master = bootstrap::user_data(input.distro, &bootstrap::master::config(input, &choices), "master")?;
-    let worker = bootstrap::user_data(input.distro, &bootstrap::worker::config(input, &choices), "worker")?;
+    let worker = user_data_of_worker(input, &choices)?;
     Ok(Rendered {
         template: TEMPLATE.to_owned(),
         files: [MASTER, WORKER].map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
         parameters: parameters::of(input, &choices, master, worker),
         kube_version: choices.kube_version,
     })
+}
+
+/// Renders the stack of a group of workers.
+pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &str) -> Result<Rendered, RenderError> {
+    let choices = Choices::read(input)?;
+    let worker = user_data_of_worker(input, &choices)?;
+    Ok(Rendered {
+        template: GROUP_TEMPLATE.to_owned(),
+        files: [WORKER].map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+        parameters: parameters::of_group(input, &choices, joint, group_uuid, worker),
+        kube_version: choices.kube_version,
+    })
+}
+
+/// The first boot of a worker of the input's group.
+pub(crate) fn worker_user_data(input: &StackInput<'_>) -> Result<String, RenderError> {
+    user_data_of_worker(input, &Choices::read(input)?)
+}
+
+fn user_data_of_worker(input: &StackInput<'_>, choices: &Choices) -> Result<String, RenderError> {
+    bootstrap::user_data(input.distro, &bootstrap::worker::config(input, choices)?, "worker")
 }

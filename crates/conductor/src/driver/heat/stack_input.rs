@@ -3,6 +3,7 @@
 //! Holds key material by reference only and has no `Debug`, so that none of it reaches a log.
 
 use model::json::Labels;
+use model::nodegroup::Nodes;
 
 /// What the nodes' image understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub(crate) struct StackInput<'a> {
     pub worker_flavor: &'a str,
     pub masters: u32,
     pub workers: u32,
+    pub worker_group: WorkerGroup<'a>,
     pub master_lb_enabled: bool,
     pub floating_ip_enabled: bool,
     pub docker_volume_size: Option<u32>,
@@ -44,6 +46,23 @@ pub(crate) struct StackInput<'a> {
     pub nodes_affinity_policy: &'a str,
     pub timeout_minutes: u32,
     pub kubernetes: Pki<'a>,
+}
+
+/// The group that the workers of a stack are in, as they tell Kubernetes.
+pub(crate) struct WorkerGroup<'a> {
+    pub name: &'a str,
+    pub role: &'a str,
+    pub nodes: &'a Nodes,
+}
+
+/// What the cluster's stack made and a group of workers in a stack of its own joins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Joint {
+    /// Where nodes reach the API, from inside.
+    pub api_address: String,
+    pub network: String,
+    pub subnet: String,
+    pub security_groups: Vec<String>,
 }
 
 /// What the control plane signs and is known by; PEM unless said otherwise.
@@ -63,28 +82,45 @@ pub(crate) struct Pki<'a> {
 /// How much of a cluster's name goes into the name of its stack; node names, which must fit into a DNS label, grow from it.
 const NAME_PART: usize = 30;
 
+/// The same for each of the two names that a group's stack is named by.
+const GROUP_NAME_PART: usize = 14;
+
 /// The name of a cluster's stack. The same for every attempt, so that a stack whose creation was answered to nobody is found again.
 pub(crate) fn stack_name(cluster_name: &str, cluster_uuid: &str) -> String {
-    let cut = cluster_name.chars().take(NAME_PART).filter_map(|c| match c {
+    named(&plain(cluster_name, NAME_PART), cluster_uuid)
+}
+
+/// The name of a group's stack; unique by the group.
+pub(crate) fn group_stack_name(cluster_name: &str, group_name: &str, group_uuid: &str) -> String {
+    let parts = [plain(cluster_name, GROUP_NAME_PART), plain(group_name, GROUP_NAME_PART)];
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
+    named(&parts.join("-"), group_uuid)
+}
+
+/// What of a name may stand in a host name.
+fn plain(name: &str, limit: usize) -> String {
+    let cut = name.chars().take(limit).filter_map(|c| match c {
         'a'..='z' | '0'..='9' | '-' => Some(c),
         'A'..='Z' => Some(c.to_ascii_lowercase()),
         '_' | '.' => Some('-'),
         _ => None,
     });
-    let cut: String = cut.collect();
-    let cut = cut.trim_matches('-');
-    let letter_first = cut.starts_with(|c: char| c.is_ascii_lowercase());
-    let unique = cluster_uuid.chars().filter(char::is_ascii_alphanumeric).take(12).collect::<String>().to_ascii_lowercase();
-    match (letter_first, cut) {
-        (true, cut) => format!("{cut}-{unique}"),
+    cut.collect::<String>().trim_matches('-').to_owned()
+}
+
+fn named(words: &str, uuid: &str) -> String {
+    let letter_first = words.starts_with(|c: char| c.is_ascii_lowercase());
+    let unique = uuid.chars().filter(char::is_ascii_alphanumeric).take(12).collect::<String>().to_ascii_lowercase();
+    match (letter_first, words) {
+        (true, words) => format!("{words}-{unique}"),
         (false, "") => format!("k8s-{unique}"),
-        (false, cut) => format!("k8s-{cut}-{unique}"),
+        (false, words) => format!("k8s-{words}-{unique}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::stack_name;
+    use super::{group_stack_name, stack_name};
 
     #[test]
     fn a_stack_name_starts_with_a_letter_and_fits_into_a_host_name() {
@@ -101,5 +137,16 @@ mod tests {
         }
         let long = stack_name(&"9".repeat(242), uuid);
         assert!(format!("{long}-master-999").len() <= 63, "{long}");
+    }
+    #[test]
+    fn a_groups_stack_is_named_by_cluster_and_group() {
+        let uuid = "7d1b2c3e-4f50-4617-8283-94a5b6c7d8e9";
+        for (cluster, group, want) in
+            [("prod", "gpu", "prod-gpu-7d1b2c3e4f50"), ("1", "GPU nodes!", "k8s-1-gpunodes-7d1b2c3e4f50"), ("ü", "ü", "k8s-7d1b2c3e4f50")]
+        {
+            assert_eq!(group_stack_name(cluster, group, uuid), want);
+        }
+        let long = group_stack_name(&"9".repeat(242), &"x".repeat(255), uuid);
+        assert!(format!("{long}-node-99999").len() <= 63, "{long}");
     }
 }

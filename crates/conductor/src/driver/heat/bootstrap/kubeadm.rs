@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
+pub(super) use super::registration::Registration;
 use super::token::bootstrap_token;
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::stack_input::StackInput;
 
 const API: &str = "kubeadm.k8s.io/v1beta4";
-const SOCKET: &str = "unix:///run/containerd/containerd.sock";
-
 /// `/usr` cannot be written on Fedora CoreOS, and kubelet's default is there.
 const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volumeplugins";
 
@@ -26,7 +25,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
             "groups": ["system:bootstrappers:kubeadm:default-node-token"],
         }],
         "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
-        "nodeRegistration": registration("master"),
+        "nodeRegistration": Registration::of_masters().document(),
     });
     let mut cluster = json!({
         "apiVersion": API,
@@ -55,8 +54,8 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     documents(&[init, cluster, kubelet])
 }
 
-/// How a node joins; `role` is what the node's label says.
-pub(super) fn join(input: &StackInput<'_>, role: &str) -> String {
+/// How a node joins.
+pub(super) fn join(input: &StackInput<'_>, registration: &Registration) -> String {
     let mut join = json!({
         "apiVersion": API,
         "kind": "JoinConfiguration",
@@ -65,26 +64,12 @@ pub(super) fn join(input: &StackInput<'_>, role: &str) -> String {
             "token": bootstrap_token(input.kubernetes.ca_key, input.cluster_uuid),
             "caCertHashes": [format!("sha256:{}", input.kubernetes.ca_public_key_hash)],
         }},
-        "nodeRegistration": registration(role),
+        "nodeRegistration": registration.document(),
     });
-    if role == "master" {
+    if registration.is_master {
         join["controlPlane"] = json!({"localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443}});
     }
     documents(&[join])
-}
-
-fn registration(role: &str) -> Value {
-    let labels = format!("magnum.openstack.org/role={role},magnum.openstack.org/nodegroup=default-{role}");
-    json!({
-        "name": "@NODE_NAME@",
-        "criSocket": SOCKET,
-        // Small flavors are the user's choice; conntrack comes with the image of kube-proxy.
-        "ignorePreflightErrors": ["NumCPU", "Mem", "FileExisting-conntrack"],
-        "kubeletExtraArgs": [
-            {"name": "node-ip", "value": "@NODE_ADDRESS@"},
-            {"name": "node-labels", "value": labels},
-        ],
-    })
 }
 
 fn documents(all: &[Value]) -> String {

@@ -22,7 +22,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/master.sh"), &VALUES);
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
-    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, "master"));
+    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &kubeadm::Registration::of_masters()));
     let pki = &input.kubernetes;
     for (name, pem) in [
         ("ca.crt", pki.ca_cert),

@@ -1,16 +1,19 @@
 //! A worker: it gets the bootstrap token and the hash of the CA's public key, and no key of any authority.
 
 use super::common::{self, BASE};
+use super::kubeadm::Registration;
 use super::{NodeConfig, kubeadm};
 use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
 const VALUES: [&str; 6] = ["NODE_NAME", "NODE_ADDRESS", "API_ADDRESS", "DATA_VOLUME", "SIGNAL_ENDPOINT", "SIGNAL_TOKEN"];
 
 /// The first boot of a worker.
-pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
+pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeConfig, RenderError> {
+    let registration = Registration::of_workers(&input.worker_group)?;
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/worker.sh"), &VALUES);
-    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, "worker"));
-    config
+    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &registration));
+    Ok(config)
 }

@@ -1,14 +1,18 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::json::Labels;
+use model::nodegroup::Nodes;
 use serde_json::Value;
 
 use super::*;
-use crate::driver::heat::stack_input::{Distro, Pki};
+use crate::driver::heat::stack_input::{Distro, Pki, WorkerGroup};
+
+static NONE: OnceLock<Nodes> = OnceLock::new();
 
 const CA_KEY: &str = "-----BEGIN PRIVATE KEY-----\nkubernetes-authority\n-----END PRIVATE KEY-----";
 
@@ -29,6 +33,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         worker_flavor: "m1.small",
         masters: 1,
         workers: 1,
+        worker_group: WorkerGroup { name: "default-worker", role: "worker", nodes: NONE.get_or_init(Nodes::default) },
         master_lb_enabled: true,
         floating_ip_enabled: false,
         docker_volume_size: None,
@@ -120,10 +125,8 @@ fn read_parameters(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn every_parameter_is_declared_read_and_given_or_has_a_default() {
-    let none = labels(&[]);
-    let rendered = done(&input(&none));
+/// Parameters given, declared, read and handed on agree, in the template and in what it nests.
+fn check_parameters(rendered: &Rendered, groups: &[(&str, &str)]) {
     let top = yaml(&rendered.template);
     let declared = names(&top["parameters"]);
     let given: BTreeSet<String> = rendered.parameters.keys().cloned().collect();
@@ -131,18 +134,65 @@ fn every_parameter_is_declared_read_and_given_or_has_a_default() {
         assert!(top["parameters"][name].get("default").is_some(), "{name} is neither given nor has a default");
     }
     assert_eq!(given.difference(&declared).collect::<Vec<_>>(), Vec::<&String>::new());
-    for (group, file) in [("kube_masters", "kubemaster.yaml"), ("kube_minions", "kubeminion.yaml")] {
+    for (group, file) in groups {
         let definition = &top["resources"][group]["properties"]["resource_def"];
-        assert_eq!(definition["type"], file);
-        assert_eq!(names(&definition["properties"]), names(&yaml(&rendered.files[file])["parameters"]), "{file}");
+        assert_eq!(definition["type"], *file);
+        assert_eq!(names(&definition["properties"]), names(&yaml(&rendered.files[*file])["parameters"]), "{file}");
     }
     for (name, text) in rendered.files.iter().chain([(&"top".to_owned(), &rendered.template)]) {
         let template = yaml(text);
         let mut read = BTreeSet::new();
         read_parameters(&template, &mut read);
         read.remove("OS::stack_name");
-        assert_eq!(read, names(&template["parameters"]), "{name}");
+        let mut unread: Vec<String> = names(&template["parameters"]).difference(&read).cloned().collect();
+        // Said for whoever looks at the stack.
+        unread.retain(|p| p != "nodegroup_uuid");
+        assert_eq!(unread, Vec::<String>::new(), "{name}");
+        assert_eq!(read.difference(&names(&template["parameters"])).count(), 0, "{name}");
     }
+}
+
+#[test]
+fn every_parameter_is_declared_read_and_given_or_has_a_default() {
+    let none = labels(&[]);
+    check_parameters(&done(&input(&none)), &[("kube_masters", "kubemaster.yaml"), ("kube_minions", "kubeminion.yaml")]);
+    check_parameters(&group(&input(&none)), &[("kube_minions", "kubeminion.yaml")]);
+}
+
+fn group(input: &StackInput<'_>) -> Rendered {
+    let joint = Joint {
+        api_address: "10.0.0.7".into(),
+        network: "network-id".into(),
+        subnet: "subnet-id".into(),
+        security_groups: vec!["node".into(), "worker".into()],
+    };
+    render_group(input, &joint, "0d1b2c3e-4f50-4617-8283-94a5b6c7d8e9").expect("the input is good")
+}
+
+#[test]
+fn a_group_joins_what_the_clusters_stack_tells_and_its_nodes_what_the_cluster_runs() {
+    let some = labels(&[("kube_tag", "v1.34.1")]);
+    let nodes = Nodes { labels: labels(&[("example.org/kind", "a100")]), taints: Vec::new() };
+    let worker_group = WorkerGroup { name: "gpu", role: "gpu", nodes: &nodes };
+    let rendered = group(&StackInput { workers: 3, worker_group, ..input(&some) });
+    assert_eq!(rendered.parameters["number_of_minions"], 3);
+    assert_eq!(rendered.parameters["fixed_network"], "network-id");
+    assert_eq!(rendered.parameters["security_groups"], serde_json::json!(["node", "worker"]));
+    let cluster = done(&input(&some));
+    let join = |r: &Rendered| -> Value {
+        serde_json::from_str(&content(user_data(r, "worker"), "/etc/kubernetes-bootstrap/join.yaml")).expect("JSON")
+    };
+    assert_eq!(join(&rendered)["discovery"], join(&cluster)["discovery"]);
+    let labels = join(&rendered)["nodeRegistration"]["kubeletExtraArgs"][1]["value"].to_string();
+    assert!(labels.contains("nodegroup=gpu,example.org/kind=a100"), "{labels}");
+    // Outputs that groups need are there.
+    let outputs = names(&yaml(&cluster.template)["outputs"]);
+    for name in ["api_private_address", "network", "subnet", "worker_security_groups"] {
+        assert!(outputs.contains(name), "{name}");
+    }
+    assert_eq!(yaml(&rendered.template)["parameters"]["worker_user_data"]["hidden"], true);
+    let resources = names(&yaml(&rendered.template)["resources"]);
+    assert!(resources.contains("kube_minions") && !resources.contains("network"), "{resources:?}");
 }
 
 #[test]

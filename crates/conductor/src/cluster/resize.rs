@@ -1,0 +1,193 @@
+//! A new number of workers in a group, by resize or by PATCH of the cluster, and which of them go.
+//!
+//! The wish is in the operation; the stack is asked until its own parameters say the same and it is complete. Nodes that the user names are
+//! looked up once, and what they were found to be is recorded before the stack is asked: afterwards they are gone and could not be found.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::nodegroup::Nodegroup;
+use model::operation::{OperationEvent, OutcomeCode, Payload, Progress};
+use model::store::{Conn, event, operation};
+use provider_clients::Session;
+
+use super::{Rows, rows};
+use crate::context::Context;
+use crate::driver::{Member, Resize};
+use crate::outcome::{Failure, Turn};
+use crate::plan::{self, Observed, Seen, Sent, UpdateStep, Wanted};
+use crate::stack::{self, Whose};
+use crate::worker::Work;
+use crate::{certificates, credentials, driver, nodegroup};
+
+/// The event of a request to change the stack; its text is when the stack had been changed before.
+const SENT: &str = "stack_update";
+/// The event of having found the nodes that go; its text is their numbers.
+const CHOSEN: &str = "nodes_to_remove";
+
+/// At once: what the next turn needs is recorded.
+const NOW: Turn = Turn::Again { after: Duration::ZERO };
+
+/// One turn.
+pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
+    let Some(rows) = rows(cx, work).await? else {
+        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
+    };
+    let payload = work.payload()?;
+    let group = rows.group(&payload)?;
+    if group.is_master() {
+        return Err(Failure::fail(OutcomeCode::Invalid, "the number of masters cannot be changed"));
+    }
+    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let known = rows.stack_of(group);
+    let observed = driver::observe(&known.handle, &session).await?;
+    tracing::debug!(?observed, "observed");
+    let events = stack::events(cx, work).await?;
+    let remove = match (chosen(&payload, &events), at_rest(&observed)) {
+        (Some(remove), _) => remove,
+        (None, Some(seen)) => {
+            choose(cx, work, group, &payload, &session, seen).await?;
+            return Ok(NOW);
+        }
+        // Nothing can be sent before it is known which nodes go; the plan waits, or fails for a reason of its own.
+        (None, None) => Vec::new(),
+    };
+    let wanted = Wanted { count: payload.node_count.unwrap_or(group.node_count()), remove };
+    if let Some(count) = seen_of(&observed).and_then(|s| s.workers.count) {
+        work.saw_workers(count);
+    }
+    let whose = if group.is_default() { Whose::Cluster(&rows.cluster) } else { Whose::Group(&rows.cluster, group) };
+    match plan::update(observed, &wanted, sent(cx, &events).as_ref()) {
+        UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
+        UpdateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
+        UpdateStep::Make => {
+            let group = Nodegroup { node_count: Some(wanted.count), ..group.clone() };
+            nodegroup::make(cx, work, &rows, &group, &session).await
+        }
+        UpdateStep::Send(seen) => send(cx, work, &rows, group, &session, &seen, wanted).await,
+        UpdateStep::Wait(seen) => stack::follow(cx, work, whose, &format!("resizing {} to {}", group.name, wanted.count), &seen).await,
+        UpdateStep::WaitForBeginning(seen) => stack::wait_for(cx, work, &format!("the change of stack {}", seen.stack_name)).await,
+        UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen).await,
+        UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
+    }
+}
+
+/// Asks the stack for what is wanted, recorded first.
+async fn send(
+    cx: &Context,
+    work: &Work,
+    rows: &Rows,
+    group: &Nodegroup,
+    session: &Session,
+    seen: &Seen,
+    wanted: Wanted,
+) -> Result<Turn, Failure> {
+    let minutes = stack::minutes_left(cx, work);
+    // Labels and taints that were changed since the stack was made are for the nodes to come; a stack that upstream made has none of ours.
+    let user_data = match rows.nodes.contains_key(&group.uuid) && seen.has_our_workers {
+        true => {
+            let material = certificates::material(cx, &rows.cluster).await?;
+            Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, &material, minutes)?)
+        }
+        false => None,
+    };
+    let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
+    record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, SENT, &seen.changed).await?;
+    let rollback = work.payload()?.rollback;
+    driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await?;
+    Ok(Turn::Again { after: cx.settings.timing.poll_min })
+}
+
+/// What was asked of the stack by this operation.
+fn sent(cx: &Context, events: &[OperationEvent]) -> Option<Sent> {
+    let mut all = events.iter().filter(|e| e.kind == SENT);
+    let last = all.next_back()?;
+    let is_fresh = stack::age(stack::at(last)) < cx.settings.timing.settle;
+    Some(Sent { tries: all.count() + 1, before: last.message.clone(), is_fresh })
+}
+
+/// The numbers of the nodes that go; none while they are not looked up.
+fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
+    if payload.nodes_to_remove.is_empty() {
+        return Some(Vec::new());
+    }
+    let found = events.iter().find(|e| e.kind == CHOSEN)?;
+    Some(found.message.split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect())
+}
+
+/// Looks up the nodes that the user named and records what they are.
+async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload, session: &Session, seen: &Seen) -> Result<(), Failure> {
+    let members = driver::members(session, seen).await?;
+    let numbers = resolve(&payload.nodes_to_remove, &members).map_err(|unknown| {
+        let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
+        Failure::fail(OutcomeCode::Invalid, text)
+    })?;
+    if let Some(count) = seen.workers.count {
+        work.saw_workers(count);
+    }
+    let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
+    record(cx, work, &progress, CHOSEN, &numbers.join(",")).await
+}
+
+/// The numbers of the named nodes, each once, in their order; the first name that fits no node is the error.
+fn resolve(named: &[String], members: &[Member]) -> Result<Vec<String>, String> {
+    let mut numbers: Vec<String> = Vec::new();
+    for name in named.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
+        let is_it = |m: &&Member| {
+            m.server_id.as_ref().is_some_and(|id| id.eq_ignore_ascii_case(name))
+                || m.number == name
+                || m.addresses.iter().any(|a| a == name)
+        };
+        let member = members.iter().find(is_it).ok_or_else(|| name.to_owned())?;
+        if !numbers.contains(&member.number) {
+            numbers.push(member.number.clone());
+        }
+    }
+    Ok(numbers)
+}
+
+async fn record(cx: &Context, work: &Work, progress: &Progress, kind: &'static str, text: &str) -> Result<(), Failure> {
+    let (operation_id, cluster_id) = (&work.operation.operation_id(), &work.operation.cluster_id());
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            event::append(conn, operation_id, cluster_id, kind, text).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// A stack that something could be asked of.
+fn at_rest(observed: &Observed) -> Option<&Seen> {
+    match observed {
+        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => Some(seen),
+        Observed::Absent | Observed::Foreign { .. } | Observed::Building(_) | Observed::Leaving(_) | Observed::Stuck { .. } => None,
+    }
+}
+
+fn seen_of(observed: &Observed) -> Option<&Seen> {
+    match observed {
+        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => Some(seen),
+        Observed::Building(seen) | Observed::Leaving(seen) | Observed::Stuck { seen, .. } => Some(seen),
+        Observed::Absent | Observed::Foreign { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_found_by_server_number_or_address_and_an_unknown_one_is_named() {
+        let member = |number: &str, server: &str, address: &str| Member {
+            number: number.into(),
+            server_id: Some(server.into()),
+            addresses: vec![address.into()],
+        };
+        let members = [member("0", "aa", "10.0.0.1"), member("2", "bb", "10.0.0.2"), member("3", "cc", "10.0.0.3")];
+        let find = |named: &[&str]| resolve(&named.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &members);
+        assert_eq!(find(&["BB", "0", "10.0.0.3", "2", " "]), Ok(vec!["2".into(), "0".into(), "3".into()]));
+        assert_eq!(find(&["0", "1"]), Err("1".into()));
+        assert_eq!(find(&[]), Ok(vec![]));
+    }
+}

@@ -1,0 +1,148 @@
+//! How a node tells Kubernetes what it is: labels and taints.
+//!
+//! The labels `magnum.openstack.org/role` and `magnum.openstack.org/nodegroup` are upstream's; autoscaler and auto-healer select by them.
+
+use serde_json::{Value, json};
+
+use crate::driver::heat::render::RenderError;
+use crate::driver::heat::stack_input::WorkerGroup;
+
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+
+/// Longest part of a label's key, and longest value, in Kubernetes.
+const LABEL_PART: usize = 63;
+/// Longest prefix of a label's key.
+const LABEL_PREFIX: usize = 253;
+
+/// What a node registers with.
+pub(super) struct Registration {
+    pub is_master: bool,
+    labels: Vec<(String, String)>,
+    taints: Vec<Value>,
+}
+
+impl Registration {
+    /// Of the control plane; kubeadm adds its own taint.
+    pub fn of_masters() -> Self {
+        Self { is_master: true, labels: ours("master", "default-master"), taints: Vec::new() }
+    }
+
+    /// Of the workers of a group.
+    ///
+    /// # Errors
+    /// When a label or taint is none that Kubernetes takes: kubelet would not start with it.
+    pub fn of_workers(group: &WorkerGroup<'_>) -> Result<Self, RenderError> {
+        let mut labels = ours(group.role, group.name);
+        for (key, value) in &group.nodes.labels.0 {
+            check("node_labels", key, value)?;
+            labels.push((key.clone(), value.clone()));
+        }
+        let mut taints = Vec::new();
+        for taint in &group.nodes.taints {
+            let value = taint.value.as_deref().unwrap_or_default();
+            check("node_taints", &taint.key, value)?;
+            taints.push(json!({"key": taint.key, "value": value, "effect": taint.effect}));
+        }
+        Ok(Self { is_master: false, labels, taints })
+    }
+
+    /// kubeadm's `nodeRegistration`.
+    pub fn document(&self) -> Value {
+        let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+        let mut document = json!({
+            "name": "@NODE_NAME@",
+            "criSocket": SOCKET,
+            // Small flavors are the user's choice; conntrack comes with the image of kube-proxy.
+            "ignorePreflightErrors": ["NumCPU", "Mem", "FileExisting-conntrack"],
+            "kubeletExtraArgs": [
+                {"name": "node-ip", "value": "@NODE_ADDRESS@"},
+                {"name": "node-labels", "value": labels},
+            ],
+        });
+        if !self.taints.is_empty() {
+            document["taints"] = self.taints.clone().into();
+        }
+        document
+    }
+}
+
+fn ours(role: &str, group: &str) -> Vec<(String, String)> {
+    [("role", role), ("nodegroup", group)].map(|(name, value)| (format!("magnum.openstack.org/{name}"), as_value(value))).into()
+}
+
+/// A name as the value of a label: what has no place there is left out.
+fn as_value(name: &str) -> String {
+    let kept: String = name.chars().filter(|c| is_inner(*c)).take(LABEL_PART).collect();
+    kept.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+}
+
+fn is_inner(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+fn check(field: &str, key: &str, value: &str) -> Result<(), RenderError> {
+    let is_name = |text: &str| {
+        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        text.len() <= LABEL_PART && ends(text.chars().next()) && ends(text.chars().last()) && text.chars().all(is_inner)
+    };
+    let is_domain = |text: &str| {
+        let part = |p: &str| {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+            p.starts_with(plain) && p.ends_with(plain) && p.chars().all(|c| plain(c) || c == '-')
+        };
+        text.len() <= LABEL_PREFIX && text.split('.').all(part)
+    };
+    let is_key = match key.split_once('/') {
+        Some((prefix, name)) => is_domain(prefix) && is_name(name),
+        None => is_name(key),
+    };
+    if !is_key {
+        return Err(RenderError::new(
+            field,
+            format!("{key:?} is no key that Kubernetes takes: [PREFIX/]NAME, each of letters, digits, - _ ."),
+        ));
+    }
+    if !value.is_empty() && !is_name(value) {
+        let rule = format!("{value:?} (of {key}) is no value that Kubernetes takes: at most {LABEL_PART} letters, digits, - _ .");
+        return Err(RenderError::new(field, rule));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::json::Labels;
+    use model::nodegroup::{Nodes, Taint};
+
+    use super::*;
+
+    fn of(name: &str, labels: &[(&str, &str)], taints: &[(&str, Option<&str>)]) -> Result<Value, RenderError> {
+        let nodes = Nodes {
+            labels: Labels(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()),
+            taints: taints
+                .iter()
+                .map(|(key, value)| Taint { key: (*key).into(), value: value.map(Into::into), effect: "NoSchedule".into() })
+                .collect(),
+        };
+        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes })?.document())
+    }
+
+    #[test]
+    fn a_group_registers_with_its_labels_and_taints() {
+        let document = of("gpu nodes", &[("example.org/kind", "a100"), ("empty", "")], &[("gpu", Some("yes")), ("alone", None)]).unwrap();
+        let labels = document["kubeletExtraArgs"][1]["value"].as_str().unwrap();
+        assert_eq!(labels, "magnum.openstack.org/role=worker,magnum.openstack.org/nodegroup=gpunodes,example.org/kind=a100,empty=");
+        assert_eq!(document["taints"][0], json!({"key": "gpu", "value": "yes", "effect": "NoSchedule"}));
+        assert_eq!(document["taints"][1]["value"], "");
+        assert!(of("x", &[], &[]).unwrap().get("taints").is_none());
+    }
+
+    #[test]
+    fn what_kubelet_would_not_start_with_is_refused_by_name() {
+        for (key, value) in [("a,b", "c"), ("", "c"), ("a", "b c"), ("-a", "b"), ("A.example/x", "b"), ("a", "'"), ("a/b/c", "d")] {
+            let error = of("x", &[(key, value)], &[]).expect_err(key);
+            assert_eq!(error.field, "node_labels");
+        }
+        assert_eq!(of("x", &[], &[("a b", None)]).expect_err("a taint").field, "node_taints");
+    }
+}

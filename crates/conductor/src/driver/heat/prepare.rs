@@ -1,0 +1,184 @@
+//! From rows to what is asked of Heat: the stack of a cluster, the stack of a nodegroup, the first boot of workers yet to come.
+
+use model::json::Labels;
+use model::nodegroup::{Nodegroup, Nodes};
+use model::operation::OutcomeCode;
+use provider_clients::{Outputs, Session};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+
+use super::render::{self, RenderError};
+use super::stack_input::{self, Distro, Joint, Pki, StackInput, WorkerGroup};
+use super::{Stack, outputs};
+use crate::certificates::Material;
+use crate::context::Settings;
+use crate::driver::Target;
+use crate::outcome::Failure;
+use crate::plan::Seen;
+
+/// Labels that say what a node is made of; a group has its own. All others are the cluster's.
+const OF_NODES: [&str; 4] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type"];
+
+/// Renders the stack of a cluster: template, files and parameters.
+pub(in crate::driver) fn prepare(settings: &Settings, target: &Target<'_>, material: &Material, minutes: u32) -> Result<Stack, Failure> {
+    let name = stack_input::stack_name(target.cluster.display_name(), &target.cluster.uuid);
+    let rendered = with_input(settings, target, None, material, minutes, render::render)?;
+    Ok(stack(target, name, rendered, minutes))
+}
+
+/// Renders the stack of a group of workers, which joins what the cluster's stack made.
+pub(in crate::driver) fn prepare_group(
+    settings: &Settings,
+    target: &Target<'_>,
+    group: &Nodegroup,
+    joint: &Joint,
+    material: &Material,
+    minutes: u32,
+) -> Result<Stack, Failure> {
+    let name = stack_input::group_stack_name(target.cluster.display_name(), &group.name, &group.uuid);
+    let rendered = with_input(settings, target, Some(group), material, minutes, |input| render::render_group(input, joint, &group.uuid))?;
+    Ok(stack(target, name, rendered, minutes))
+}
+
+/// The first boot of the workers that a group gets from now on.
+pub(in crate::driver) fn worker_user_data(
+    settings: &Settings,
+    target: &Target<'_>,
+    group: &Nodegroup,
+    material: &Material,
+    minutes: u32,
+) -> Result<String, Failure> {
+    with_input(settings, target, Some(group), material, minutes, render::worker_user_data)
+}
+
+/// Reads from the cluster's stack what a group of workers joins.
+pub(in crate::driver) async fn joint(session: &Session, seen: &Seen) -> Result<Joint, Failure> {
+    let Some(stack) = session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
+        return Err(Failure::Retry { reason: format!("stack {} which was there a moment ago", seen.stack_name) });
+    };
+    let text = |name: &str| stack.outputs.get(name).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
+    let security_groups = outputs::list(stack.outputs.get("worker_security_groups"));
+    match (text("api_private_address"), text("network"), text("subnet"), security_groups) {
+        (Some(api_address), Some(network), Some(subnet), security_groups) if !security_groups.is_empty() => {
+            Ok(Joint { api_address, network, subnet, security_groups })
+        }
+        _ => Err(Failure::fail(
+            OutcomeCode::Invalid,
+            "the cluster's stack does not tell its network, security groups and API address: it was made by a driver that groups cannot join",
+        )),
+    }
+}
+
+fn stack(target: &Target<'_>, name: String, rendered: render::Rendered, minutes: u32) -> Stack {
+    Stack {
+        name,
+        kube_version: rendered.kube_version,
+        template: rendered.template,
+        files: rendered.files,
+        parameters: rendered.parameters,
+        minutes,
+        owner: target.cluster.uuid.clone(),
+    }
+}
+
+/// Labels in force for a stack: the cluster's, with a group's own for what its nodes are made of, and the version that the cluster runs.
+fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -> Labels {
+    let mut labels = target.cluster.labels();
+    if let Some(group) = group {
+        let own = group.labels();
+        for name in OF_NODES {
+            labels.0.shift_remove(name);
+            if let Some(value) = own.0.get(name) {
+                labels.0.insert(name.into(), value.clone());
+            }
+        }
+        if let Some(version) = &target.cluster.coe_version {
+            labels.0.insert("kube_tag".into(), version.clone());
+        }
+    }
+    if settings.default_boot_volume_size > 0 {
+        labels.0.entry("boot_volume_size".into()).or_insert_with(|| settings.default_boot_volume_size.to_string());
+    }
+    if let Some(kind) = &settings.default_boot_volume_type {
+        labels.0.entry("boot_volume_type".into()).or_insert_with(|| kind.clone());
+    }
+    labels
+}
+
+/// Looks up everything a stack is rendered from; `group` none: the cluster's stack with its default worker group.
+fn with_input<T>(
+    settings: &Settings,
+    target: &Target<'_>,
+    group: Option<&Nodegroup>,
+    material: &Material,
+    minutes: u32,
+    render: impl FnOnce(&StackInput<'_>) -> Result<T, RenderError>,
+) -> Result<T, Failure> {
+    let (cluster, template) = (target.cluster, target.template);
+    let labels = labels(settings, target, group);
+    let invalid = |text: String| Failure::fail(OutcomeCode::Invalid, text);
+    let need = |value: Option<String>, what: &str| value.ok_or_else(|| invalid(format!("the cluster template has no {what}")));
+    let default = |master: bool| target.groups.iter().find(|g| g.is_master() == master && g.is_default());
+    let (masters, workers) = (default(true), group.or_else(|| default(false)));
+    let count = |g: Option<&Nodegroup>| g.map_or(1, |g| u32::try_from(g.node_count()).unwrap_or(0));
+    let image = |g: Option<&Nodegroup>| g.and_then(|g| g.image_id.clone()).or_else(|| template.image_id.clone());
+    let worker_flavor = workers.and_then(|g| g.flavor_id.clone()).or_else(|| cluster.flavor_id.clone());
+    let project = cluster.project().0;
+    let external_network = need(template.external_network_id.clone(), "external network")?;
+    let (master_image, worker_image) = (need(image(masters), "image")?, need(image(workers), "image")?);
+    let master_flavor = need(masters.and_then(|g| g.flavor_id.clone()), "master flavor")?;
+    let worker_flavor = need(worker_flavor, "flavor")?;
+    let distro = match template.cluster_distro.as_deref() {
+        Some("ubuntu") => Distro::Ubuntu,
+        _ => Distro::FedoraCoreos,
+    };
+    let dns = template.dns_nameserver.as_deref().unwrap_or("8.8.8.8");
+    let docker_volume_size = group.map_or(cluster.docker_volume_size, |g| g.docker_volume_size);
+    let none = Nodes::default();
+    let input = StackInput {
+        cluster_uuid: &cluster.uuid,
+        cluster_name: cluster.display_name(),
+        project_id: &project,
+        distro,
+        ssh_key_name: cluster.keypair.as_deref(),
+        external_network: &external_network,
+        fixed_network: cluster.fixed_network.as_deref(),
+        fixed_subnet: cluster.fixed_subnet.as_deref(),
+        dns_nameservers: dns.split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect(),
+        master_image: &master_image,
+        worker_image: &worker_image,
+        master_flavor: &master_flavor,
+        worker_flavor: &worker_flavor,
+        masters: count(masters),
+        workers: count(workers),
+        worker_group: WorkerGroup {
+            name: workers.map_or(model::nodegroup::DEFAULT_WORKER, |g| g.name.as_str()),
+            role: workers.and_then(|g| g.role.as_deref()).unwrap_or(model::nodegroup::WORKER),
+            nodes: workers.and_then(|g| target.nodes.get(&g.uuid)).unwrap_or(&none),
+        },
+        master_lb_enabled: cluster.master_lb_enabled(),
+        floating_ip_enabled: cluster.floating_ip_enabled(),
+        docker_volume_size: docker_volume_size.and_then(|n| u32::try_from(n).ok()),
+        http_proxy: template.http_proxy.as_deref(),
+        https_proxy: template.https_proxy.as_deref(),
+        no_proxy: template.no_proxy.as_deref(),
+        insecure_registry: template.insecure_registry.as_deref(),
+        network_driver: template.network_driver.as_deref().unwrap_or("flannel"),
+        tls_disabled: template.is_tls_disabled(),
+        labels: &labels,
+        nodes_affinity_policy: &settings.nodes_affinity_policy,
+        timeout_minutes: minutes,
+        kubernetes: Pki {
+            ca_cert: &material.kubernetes.certificate,
+            ca_key: material.kubernetes.key.expose_secret(),
+            etcd_ca_cert: &material.etcd.certificate,
+            etcd_ca_key: material.etcd.key.expose_secret(),
+            front_proxy_ca_cert: &material.front_proxy.certificate,
+            front_proxy_ca_key: material.front_proxy.key.expose_secret(),
+            sa_key_pem: material.service_account_key.expose_secret(),
+            sa_pub_pem: &material.service_account_public_key,
+            ca_public_key_hash: &material.ca_public_key_hash,
+        },
+    };
+    render(&input).map_err(|e| invalid(e.to_string()))
+}

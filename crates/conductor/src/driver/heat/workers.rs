@@ -1,0 +1,147 @@
+//! The workers of a stack: how many there are, which they are, and a new number of them.
+//!
+//! The names used here (`number_of_minions`, `minions_to_remove`, `kube_minions`) are upstream's, so that clusters which upstream's driver
+//! made are resized in the same way.
+
+use provider_clients::{Outputs, Session, StackResource, StackUpdate};
+use serde_json::{Map, Value, json};
+
+use super::{DEPTH, outputs};
+use crate::driver::Member;
+use crate::outcome::Failure;
+use crate::plan::{Seen, Wanted, Workers};
+
+const COUNT: &str = "number_of_minions";
+const REMOVE: &str = "minions_to_remove";
+const GROUP: &str = "kube_minions";
+/// The first boot of workers; only stacks of ours have it.
+pub(super) const USER_DATA: &str = "worker_user_data";
+
+/// Reads the parameters of a stack.
+pub(super) fn of(parameters: &Map<String, Value>) -> Workers {
+    let count = match parameters.get(COUNT) {
+        Some(Value::Number(n)) => n.as_i64().and_then(|n| i32::try_from(n).ok()),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        _ => None,
+    };
+    Workers { count, removed: parameters.get(REMOVE).map(list).unwrap_or_default() }
+}
+
+/// Heat shows a list of texts as it was given: as a list, as its JSON, or joined by commas.
+fn list(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::String(text) => match serde_json::from_str::<Vec<String>>(text) {
+            Ok(items) => items,
+            Err(_) => text.split(',').map(|t| t.trim().to_owned()).filter(|t| !t.is_empty()).collect(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The members of the workers' group, in the order of their numbers.
+pub(in crate::driver) async fn members(session: &Session, seen: &Seen) -> Result<Vec<Member>, Failure> {
+    let heat = session.heat();
+    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
+        return Err(Failure::Retry { reason: format!("stack {} which was there a moment ago", seen.stack_name) });
+    };
+    let addresses = ["kube_minions_private", "kube_minions"].map(|name| outputs::positions(stack.outputs.get(name)));
+    Ok(number(&resources, &addresses))
+}
+
+fn number(resources: &[StackResource], addresses: &[Vec<Option<String>>]) -> Vec<Member> {
+    let group = resources.iter().find(|r| r.resource_name == GROUP && r.parent_resource.is_none());
+    let Some(inner) = group.and_then(StackResource::nested_stack) else { return Vec::new() };
+    let mut members: Vec<(u32, Member)> = resources
+        .iter()
+        .filter(|r| r.stack().as_ref() == Some(&inner))
+        .filter_map(|r| {
+            let own = r.nested_stack();
+            let server = resources.iter().find(|s| s.resource_type == "OS::Nova::Server" && own.is_some() && s.stack() == own);
+            let server_id = server.map(|s| s.physical_resource_id.clone()).filter(|id| !id.is_empty());
+            Some((r.resource_name.parse().ok()?, Member { number: r.resource_name.clone(), server_id, addresses: Vec::new() }))
+        })
+        .collect();
+    members.sort_by_key(|(number, _)| *number);
+    // The attributes of a group are in the order of its members.
+    let count = members.len();
+    for list in addresses.iter().filter(|list| list.len() == count) {
+        for ((_, member), address) in members.iter_mut().zip(list) {
+            member.addresses.extend(address.clone());
+        }
+    }
+    members.into_iter().map(|(_, member)| member).collect()
+}
+
+/// Asks for a new number of workers; everything else about the stack stays, but for the first boot of new workers where it is given.
+pub(in crate::driver) async fn resize(
+    session: &Session,
+    seen: &Seen,
+    wanted: &Wanted,
+    user_data: Option<String>,
+    minutes: u32,
+    rollback: bool,
+) -> Result<(), Failure> {
+    let mut parameters = Map::new();
+    parameters.insert(COUNT.into(), json!(wanted.count));
+    if !wanted.remove.is_empty() {
+        parameters.insert(REMOVE.into(), json!(wanted.remove));
+    }
+    if let Some(user_data) = user_data {
+        parameters.insert(USER_DATA.into(), json!(user_data));
+    }
+    let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(!rollback), ..StackUpdate::default() };
+    session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::from_value;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_however_heat_shows_them() {
+        for (count, removed) in [(json!("3"), json!("1,4")), (json!(3), json!(["1", "4"])), (json!(" 3 "), json!(r#"["1", "4"]"#))] {
+            let parameters = Map::from_iter([(COUNT.to_owned(), count), (REMOVE.to_owned(), removed)]);
+            assert_eq!(of(&parameters), Workers { count: Some(3), removed: vec!["1".into(), "4".into()] });
+        }
+        assert_eq!(of(&Map::from_iter([(REMOVE.to_owned(), json!(""))])), Workers::default());
+    }
+
+    fn resource(name: &str, kind: &str, id: &str, parent: Option<&str>, within: &str, nested: Option<&str>) -> StackResource {
+        let href = |stack: &str| format!("http://heat/v1/p/stacks/{stack}/{stack}-id");
+        let mut links = vec![json!({"href": href(within), "rel": "stack"})];
+        if let Some(nested) = nested {
+            links.push(json!({"href": href(nested), "rel": "nested"}));
+        }
+        from_value(
+            json!({"resource_name": name, "resource_type": kind, "physical_resource_id": id, "parent_resource": parent, "links": links}),
+        )
+        .expect("a resource")
+    }
+
+    #[test]
+    fn members_are_told_by_number_server_and_address() {
+        let mut resources = vec![
+            resource("kube_minions", "OS::Heat::ResourceGroup", "g", None, "top", Some("group")),
+            resource("kube_masters", "OS::Heat::ResourceGroup", "m", None, "top", Some("masters")),
+            resource("0", "kubemaster.yaml", "x", Some("kube_masters"), "masters", Some("master-0")),
+        ];
+        for (number, server) in [("10", "server-10"), ("2", "server-2"), ("0", "")] {
+            let own = format!("member-{number}");
+            resources.push(resource(number, "kubeminion.yaml", "x", Some("kube_minions"), "group", Some(&own)));
+            resources.push(resource("kube-minion", "OS::Nova::Server", server, Some(number), &own, None));
+            resources.push(resource("kube_minion_eth0", "OS::Neutron::Port", "port", Some(number), &own, None));
+        }
+        let addresses = vec![vec![None, Some("10.0.0.2".to_owned()), Some("10.0.0.10".to_owned())], vec![Some("1.2.3.4".to_owned())]];
+        let members = number(&resources, &addresses);
+        let told: Vec<_> = members.iter().map(|m| (m.number.as_str(), m.server_id.as_deref(), m.addresses.join(","))).collect();
+        assert_eq!(
+            told,
+            [("0", None, String::new()), ("2", Some("server-2"), "10.0.0.2".into()), ("10", Some("server-10"), "10.0.0.10".into())]
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! The reconcilers of nodegroups, and what they share with the resize of a cluster's default group.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod update;
+
+use model::json::python_json;
+use model::nodegroup::{Nodegroup, NodegroupChange};
+use model::operation::{OperationState, OutcomeCode};
+use model::resource::ResourceKind;
+use model::store::{Conn, resource};
+use provider_clients::Session;
+
+use crate::certificates;
+use crate::cluster::Rows;
+use crate::context::Context;
+use crate::driver;
+use crate::outcome::{Failure, Turn};
+use crate::plan::{Observed, Seen};
+use crate::settle::{self, End};
+use crate::stack::{self, Whose};
+use crate::worker::{Work, succeed};
+
+/// Makes the stack of a group; the cluster's own tells what it joins.
+pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegroup, session: &Session) -> Result<Turn, Failure> {
+    let target = rows.target(session)?;
+    let own = match driver::observe(&rows.stack().handle, session).await? {
+        Observed::Building(seen) | Observed::Ready(seen) | Observed::RolledBack { seen, .. } | Observed::Broken { seen, .. } => seen,
+        Observed::Absent | Observed::Foreign { .. } | Observed::Leaving(_) | Observed::Stuck { .. } => {
+            return Err(Failure::fail(OutcomeCode::Cloud, "the cluster's own stack is gone"));
+        }
+    };
+    let material = certificates::material(cx, &rows.cluster).await?;
+    let minutes = stack::minutes_left(cx, work);
+    let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
+    stack::make(cx, work, Whose::Group(&rows.cluster, group), &target, &new).await
+}
+
+/// Ends the operation well: the group is as wanted; its nodes are read from its stack.
+pub(crate) async fn finish(
+    cx: &Context,
+    work: &Work,
+    rows: &Rows,
+    group: &Nodegroup,
+    session: &Session,
+    seen: &Seen,
+) -> Result<Turn, Failure> {
+    let facts = driver::facts(&rows.cluster, session, seen).await?;
+    let facts = NodegroupChange {
+        stack_id: Some(Some(seen.stack_id.clone())),
+        node_addresses: Some(python_json(&facts.worker_addresses)),
+        node_count: seen.workers.count,
+        ..NodegroupChange::default()
+    };
+    let end = End { state: OperationState::Succeeded, group: Some(group), facts, reason: None };
+    let (id, end, seen) = (&rows.cluster.cluster_id(), &end, &seen);
+    succeed(cx, work, async |conn: &mut Conn| {
+        resource::record(conn, id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;
+        settle::record(conn, &work.operation, end).await
+    })
+    .await
+}

@@ -1,0 +1,40 @@
+//! Creating a nodegroup: a stack of its own that joins the cluster's network, then followed until it is complete.
+
+use std::sync::Arc;
+
+use model::operation::OutcomeCode;
+
+use super::{finish, make};
+use crate::cluster::rows;
+use crate::context::Context;
+use crate::outcome::{Failure, Turn};
+use crate::plan::{self, CreateStep};
+use crate::stack::{self, Whose};
+use crate::worker::Work;
+use crate::{credentials, driver};
+
+/// One turn.
+pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
+    let Some(rows) = rows(cx, work).await? else {
+        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
+    };
+    let group = rows.group(&work.payload()?)?;
+    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let known = rows.stack_of(group);
+    let whose = Whose::Group(&rows.cluster, group);
+    let observed = driver::observe(&known.handle, &session).await?;
+    tracing::debug!(?observed, "observed");
+    match plan::create(observed) {
+        // An earlier attempt asked for it and got no clear answer: it may be on its way.
+        CreateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
+        CreateStep::Make => make(cx, work, &rows, group, &session).await,
+        CreateStep::Wait(seen) => stack::follow(cx, work, whose, &format!("creating nodegroup {}", group.name), &seen).await,
+        CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen).await,
+        CreateStep::Fail { seen, reason } => {
+            if let Some(seen) = seen {
+                stack::show_progress(cx, work, whose, "stack", "failing", &seen).await?;
+            }
+            Err(Failure::of_stack(reason))
+        }
+    }
+}

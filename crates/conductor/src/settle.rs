@@ -1,0 +1,69 @@
+//! The end of an operation on a cluster that stays: what it leaves in the rows of its group and of the cluster.
+
+use model::cluster::ClusterChange;
+use model::cluster::status::{Rest, Status, settle as cluster_status, settle_group};
+use model::nodegroup::{Nodegroup, NodegroupChange};
+use model::operation::{Operation, OperationKind, OperationState};
+use model::store::{Conn, StoreError, cluster as clusters, lifecycle, nodegroup};
+
+/// How an operation ended, for the rows.
+pub(crate) struct End<'a> {
+    pub state: OperationState,
+    /// The group that it was about.
+    pub group: Option<&'a Nodegroup>,
+    /// What is known of that group now; a status given here is put in place of the usual one.
+    pub facts: NodegroupChange,
+    /// Why it failed.
+    pub reason: Option<&'a str>,
+}
+
+/// Writes it, in the transaction that ends the operation.
+///
+/// A group that another operation is waiting for keeps status and size, which belong to that one's wish. The cluster is sound again only
+/// when nothing waits and no group has failed.
+pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>) -> Result<(), StoreError> {
+    let Some(kind) = operation.kind() else { return Ok(()) };
+    let id = operation.cluster_id();
+    let waiting = lifecycle::waiting(conn, &id, &operation.operation_id(), end.group).await?;
+    if let Some(group) = end.group {
+        record_group(conn, kind, end, group, waiting.on_group).await?;
+    }
+    let failed = nodegroup::of_cluster(conn, &id).await?.into_iter().find(lifecycle::has_failed);
+    let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some() };
+    let Some(status) = cluster_status(kind, end.state, rest) else { return Ok(()) };
+    let named = |group: &Nodegroup, text: &str| format!("{}: {text}", group.name);
+    let reason = match (end.reason, status) {
+        (Some(reason), _) => Some(end.group.map_or_else(|| reason.to_owned(), |g| named(g, reason))),
+        (None, Status::UpdateFailed) => failed.as_ref().map(|g| named(g, g.status_reason.as_deref().unwrap_or("failed"))),
+        (None, _) => None,
+    };
+    gone_is_fine(clusters::record(conn, &id, &ClusterChange::status(status, reason)).await)
+}
+
+async fn record_group(
+    conn: &mut Conn,
+    kind: OperationKind,
+    end: &End<'_>,
+    group: &Nodegroup,
+    is_waited_for: bool,
+) -> Result<(), StoreError> {
+    if (kind, end.state) == (OperationKind::NodegroupDelete, OperationState::Succeeded) {
+        return nodegroup::delete(conn, &group.nodegroup_id()).await;
+    }
+    let mut change = end.facts.clone();
+    if is_waited_for {
+        (change.status, change.status_reason, change.node_count) = (None, Some(None), None);
+    } else if change.status.is_none() {
+        change.status = settle_group(kind, end.state).map(|s| s.as_str().to_owned());
+        change.status_reason = Some(end.reason.map(str::to_owned));
+    }
+    gone_is_fine(nodegroup::record(conn, &group.nodegroup_id(), &change).await)
+}
+
+/// Somebody removed the row behind our back: the operation must end all the same.
+fn gone_is_fine(result: Result<(), StoreError>) -> Result<(), StoreError> {
+    match result {
+        Err(StoreError::Stale { what: "cluster" | "nodegroup" }) => Ok(()),
+        other => other,
+    }
+}

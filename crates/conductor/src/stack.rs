@@ -1,0 +1,258 @@
+//! What operations do with one stack, whoever owns it: make it, follow it, see it off.
+//!
+//! Each step writes first what it is about to do, under the operation's claim, and looks at the cloud before it acts, so that it can be cut
+//! off anywhere and repeated.
+
+use chrono::{DateTime, Utc};
+use model::cluster::{Cluster, ClusterChange};
+use model::nodegroup::{Nodegroup, NodegroupChange};
+use model::operation::{OperationEvent, Progress};
+use model::resource::ResourceKind;
+use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
+use model::time::{from_millis, now};
+use provider_clients::Session;
+
+use crate::context::Context;
+use crate::driver::{self, Handle, Stack, Target};
+use crate::outcome::{Failure, Turn};
+use crate::plan::{self, DeleteStep, Observed, Seen};
+use crate::worker::Work;
+
+/// Events looked through for what an operation did already; far more than an operation has.
+const EVENTS: i64 = 1000;
+
+/// The event of a request to delete a stack.
+const ASKED: &str = "stack_delete";
+/// The event of one after a deletion that failed; these are counted.
+const ASKED_AGAIN: &str = "stack_delete_again";
+
+/// A stack, and what is recorded about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub handle: Handle,
+    /// It was made, or may have been: its id is known, or the intention to make it is recorded.
+    pub may_exist: bool,
+    /// When it was last asked for without a clear answer: it may still appear.
+    pub unclear_since: Option<DateTime<Utc>>,
+    /// Its name in the inventory.
+    pub recorded_as: Option<String>,
+}
+
+impl Known {
+    /// Whether "there is no such stack" can be believed yet.
+    pub fn is_settled(&self, cx: &Context) -> bool {
+        self.unclear_since.is_none_or(|at| age(at) >= cx.settings.timing.settle)
+    }
+}
+
+/// Whose stack a step is about: where progress is shown and the stack's id is kept.
+#[derive(Clone, Copy)]
+pub(crate) enum Whose<'a> {
+    /// The cluster's own.
+    Cluster(&'a Cluster),
+    /// A group's.
+    Group(&'a Cluster, &'a Nodegroup),
+    /// Of a group whose row is gone.
+    Nobody(&'a Cluster),
+}
+
+impl<'a> Whose<'a> {
+    fn cluster(self) -> &'a Cluster {
+        match self {
+            Self::Cluster(cluster) | Self::Group(cluster, _) | Self::Nobody(cluster) => cluster,
+        }
+    }
+}
+
+/// How long ago something was; nothing for what is to come.
+pub(crate) fn age(at: DateTime<Utc>) -> std::time::Duration {
+    (now() - at).to_std().unwrap_or_default()
+}
+
+/// What this operation has recorded so far, in order.
+pub(crate) async fn events(cx: &Context, work: &Work) -> Result<Vec<OperationEvent>, Failure> {
+    let id = work.operation.operation_id();
+    Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, &id, EVENTS).await).await?)
+}
+
+/// When an event happened.
+pub(crate) fn at(event: &OperationEvent) -> DateTime<Utc> {
+    from_millis(event.at_ms)
+}
+
+/// Shows how far a stack has come, and says when to look again: the older the operation the later, with jitter.
+pub(crate) async fn follow(cx: &Context, work: &Work, whose: Whose<'_>, verb: &str, seen: &Seen) -> Result<Turn, Failure> {
+    show_progress(cx, work, whose, "stack", verb, seen).await?;
+    let pause = plan::next_look(age(work.operation.created()), cx.settings.timing.poll_min, cx.settings.timing.poll_max);
+    Ok(Turn::Again { after: pause.mul_f64(rand::random_range(0.8..1.2)) })
+}
+
+/// Waits for something that was asked for and cannot be seen yet.
+pub(crate) async fn wait_for(cx: &Context, work: &Work, what: &str) -> Result<Turn, Failure> {
+    work.guard(cx, &Progress { step: "stack", waiting_for: Some(what.to_owned()), ..Progress::default() }).await?;
+    Ok(Turn::Again { after: cx.settings.timing.poll_min })
+}
+
+/// Waits for a stack that was asked for without a clear answer: it may still appear (see [`Known::is_settled`]).
+pub(crate) async fn await_unclear(cx: &Context, work: &Work) -> Result<Turn, Failure> {
+    wait_for(cx, work, "a stack that was asked for without a clear answer").await
+}
+
+/// Records how far a stack has come: on the operation, and in words in the `status_reason` of cluster and group, where every old client
+/// shows it.
+pub(crate) async fn show_progress(
+    cx: &Context,
+    work: &Work,
+    whose: Whose<'_>,
+    step: &'static str,
+    verb: &str,
+    seen: &Seen,
+) -> Result<(), Failure> {
+    let cluster = whose.cluster();
+    let progress = Progress { step, waiting_for: Some(seen.waiting_for()), done: seen.done, total: seen.total };
+    let text = format!("{verb}: {} of {} resources complete, waiting for {}", seen.done, seen.total, seen.waiting_for());
+    let stack_id = match whose {
+        Whose::Cluster(cluster) => &cluster.stack_id,
+        Whose::Group(_, group) => &group.stack_id,
+        Whose::Nobody(_) => &None,
+    };
+    if cluster.status_reason.as_deref() == Some(text.as_str()) && stack_id.as_deref() == Some(seen.stack_id.as_str()) {
+        return Ok(());
+    }
+    let own = matches!(whose, Whose::Cluster(_)).then(|| Some(seen.stack_id.clone()));
+    let change = ClusterChange { status_reason: Some(Some(text.clone())), stack_id: own, ..ClusterChange::default() };
+    let group = match whose {
+        Whose::Group(_, group) => Some(group.nodegroup_id()),
+        Whose::Cluster(_) | Whose::Nobody(_) => None,
+    };
+    let of_group =
+        NodegroupChange { status_reason: Some(Some(text)), stack_id: Some(Some(seen.stack_id.clone())), ..NodegroupChange::default() };
+    let id = cluster.cluster_id();
+    let (id, change, progress, group, of_group) = (&id, &change, &progress, &group, &of_group);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            if let Some(group) = group {
+                nodegroup::record(conn, group, of_group).await?;
+            }
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// Minutes that a stack may take from now on, by the operation's deadline.
+pub(crate) fn minutes_left(cx: &Context, work: &Work) -> u32 {
+    let left = (work.operation.deadline() - now()).num_minutes().max(1);
+    u32::try_from(left).unwrap_or(cx.settings.create_timeout_minutes)
+}
+
+/// Makes a stack: recorded before it is asked for, and with its id afterwards.
+pub(crate) async fn make(cx: &Context, work: &Work, whose: Whose<'_>, target: &Target<'_>, stack: &Stack) -> Result<Turn, Failure> {
+    let id = whose.cluster().cluster_id();
+    let progress = Progress { step: "stack", waiting_for: Some(format!("stack {}", stack.name)), ..Progress::default() };
+    let (id, progress, name, operation_id) = (&id, &progress, &stack.name, work.operation.operation_id());
+    let operation_id = &operation_id;
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::Stack, name, None).await?;
+            event::append(conn, operation_id, id, "stack_create", name).await
+        })
+        .await?;
+    let stack_id = match driver::make(target, stack).await {
+        Ok(id) => id,
+        Err(made) => {
+            if !made.is_unclear {
+                // It is known that nothing was made: the next attempt need not wait for it.
+                cx.store
+                    .write(async |conn: &mut Conn| {
+                        operation::record(conn, &work.claim, progress).await?;
+                        resource::unannounce(conn, id, ResourceKind::Stack, name).await
+                    })
+                    .await?;
+            }
+            return Err(made.failure);
+        }
+    };
+    let group = match whose {
+        Whose::Group(_, group) => Some(group.nodegroup_id()),
+        Whose::Cluster(_) | Whose::Nobody(_) => None,
+    };
+    let change = ClusterChange {
+        stack_id: Some(Some(stack_id.clone())),
+        coe_version: Some(Some(stack.kube_version.clone())),
+        ..ClusterChange::default()
+    };
+    let of_groups = NodegroupChange { stack_id: Some(Some(stack_id.clone())), ..NodegroupChange::default() };
+    let (change, of_groups, stack_id, group) = (&change, &of_groups, &stack_id, &group);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::Stack, name, Some(stack_id)).await?;
+            match group {
+                Some(group) => nodegroup::record(conn, group, of_groups).await,
+                None => {
+                    nodegroup::record_all(conn, id, of_groups).await?;
+                    clusters::record(conn, id, change).await
+                }
+            }
+        })
+        .await?;
+    Ok(Turn::Again { after: cx.settings.timing.poll_min })
+}
+
+/// One step of seeing a stack off; none once it is gone.
+pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &Known, session: &Session) -> Result<Option<Turn>, Failure> {
+    let observed = driver::observe(&known.handle, session).await?;
+    tracing::debug!(?observed, "observed");
+    let asked = asked(cx, work, &observed).await?;
+    let is_retry = matches!(observed, Observed::Stuck { .. });
+    match plan::delete(observed, asked.tries) {
+        // What is seen may still be the failure before the last request.
+        DeleteStep::Remove(_) | DeleteStep::Fail { .. } if is_retry && asked.is_fresh => {
+            wait_for(cx, work, "the deletion of the stack").await.map(Some)
+        }
+        // What gave way to this operation may have asked for a stack that has not appeared yet.
+        DeleteStep::Finish if !known.is_settled(cx) => await_unclear(cx, work).await.map(Some),
+        DeleteStep::Remove(seen) => {
+            ask(cx, work, whose, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
+            driver::remove(session, &seen).await?;
+            Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
+        }
+        DeleteStep::Wait(seen) => follow(cx, work, whose, "deleting", &seen).await.map(Some),
+        DeleteStep::Finish => Ok(None),
+        DeleteStep::Fail { reason } => Err(Failure::fail(model::operation::OutcomeCode::Cloud, reason)),
+    }
+}
+
+/// What this operation has already asked of Heat for a stack whose deletion failed.
+#[derive(Default)]
+struct Asked {
+    tries: usize,
+    /// The last request is too young for what is seen to be its outcome.
+    is_fresh: bool,
+}
+
+async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, Failure> {
+    let Observed::Stuck { seen, .. } = observed else { return Ok(Asked::default()) };
+    let mut events = events(cx, work).await?;
+    events.retain(|e| e.message == seen.stack_name && (e.kind == ASKED || e.kind == ASKED_AGAIN));
+    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count();
+    let is_fresh = events.last().is_some_and(|e| age(at(e)) < cx.settings.timing.settle);
+    Ok(Asked { tries, is_fresh })
+}
+
+async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kind: &'static str) -> Result<(), Failure> {
+    let progress = Progress { step: "stack", waiting_for: Some(seen.waiting_for()), done: 0, total: seen.total };
+    let (operation_id, cluster_id) = (work.operation.operation_id(), whose.cluster().cluster_id());
+    let (operation_id, cluster_id, progress) = (&operation_id, &cluster_id, &progress);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, cluster_id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;
+            event::append(conn, operation_id, cluster_id, event_kind, &seen.stack_name).await
+        })
+        .await?;
+    Ok(())
+}
