@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     heat::{
         Stack, enter, expand, no_stack,
-        stack::{NewStack, Phase, StackName},
+        stack::{NewStack, Phase, Removed, StackName, Update},
         template::Blueprint,
         value::as_text,
         view,
@@ -27,7 +27,7 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let named = StackName { name, id: dashed_id() };
     let blueprint = Blueprint::read(&body, None)?;
     let parameters = blueprint.parameters(&named.name, &named.id, &project)?;
-    let resources = expand::expand(&blueprint, named.clone(), &parameters)?;
+    let resources = expand::expand(&blueprint, named.clone(), &parameters, &[], &mut Removed::new())?;
     let timeout_mins = timeout(&body)?;
     let trust = own_trust(world, &token, call)?;
 
@@ -61,16 +61,16 @@ pub(crate) fn update(world: &mut World, call: &Call) -> Outcome {
     let blueprint = Blueprint::read(&body, call.is_patch.then_some(&stack.blueprint))?;
     let parameters = blueprint.parameters(&stack.name, &stack.id, &stack.project)?;
     let named = StackName { name: stack.name.clone(), id: stack.id.clone() };
-    let wanted = expand::expand(&blueprint, named, &parameters)?;
+    let mut removed = stack.removed.clone();
+    let resources = expand::expand(&blueprint, named, &parameters, &stack.resources, &mut removed)?;
     if let Some(minutes) = timeout(&body)? {
         stack.timeout_mins = Some(minutes);
     }
     if !body["tags"].is_null() || !call.is_patch {
         stack.tags = tags(&body["tags"]);
     }
-    stack.blueprint = blueprint;
-    stack.parameters = parameters;
-    stack.begin_update(wanted, call.now, duration);
+    stack.disable_rollback = body["disable_rollback"].as_bool().unwrap_or(stack.disable_rollback);
+    stack.begin_update(Update { blueprint, parameters, resources, removed }, call.now, duration);
     Answer::with(202, json!({}))
 }
 

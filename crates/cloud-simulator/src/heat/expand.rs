@@ -2,11 +2,13 @@
 //!
 //! Members come before the group they belong to: a group is complete when all its members are.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::{
     heat::{
-        stack::{Resource, StackName},
+        stack::{Removed, Resource, StackName},
         template::{Blueprint, effective},
         value::{Scope, with_index},
     },
@@ -26,12 +28,55 @@ struct Place<'a> {
     depth: usize,
 }
 
-/// All resources of a stack.
-pub(crate) fn expand(blueprint: &Blueprint, stack: StackName, parameters: &Map<String, Value>) -> Result<Vec<Resource>, Refusal> {
-    let mut resources = Vec::new();
+/// What there was before, and what comes out.
+struct Tree<'a> {
+    before: &'a [Resource],
+    removed: &'a mut Removed,
+    resources: Vec<Resource>,
+}
+
+/// All resources of a stack; `before` are those it has, `removed` the members of groups that never come back, to which those are added
+/// that the groups' removal policies name.
+pub(crate) fn expand(
+    blueprint: &Blueprint,
+    stack: StackName,
+    parameters: &Map<String, Value>,
+    before: &[Resource],
+    removed: &mut Removed,
+) -> Result<Vec<Resource>, Refusal> {
+    let mut tree = Tree { before, removed, resources: Vec::new() };
     let place = Place { stack, path: "", parent: None, depth: 0 };
-    template(blueprint, &blueprint.template, parameters, &place, &mut resources)?;
-    Ok(resources)
+    template(blueprint, &blueprint.template, parameters, &place, &mut tree)?;
+    Ok(tree.resources)
+}
+
+impl Tree<'_> {
+    /// The names of a group's members: as many as wanted, without those that were taken away.
+    fn members(&mut self, path: &str, properties: &Value, count: u64) -> Vec<String> {
+        let policies = properties["removal_policies"].as_array().into_iter().flatten();
+        let named: Vec<String> = policies
+            .flat_map(|policy| policy["resource_list"].as_array().into_iter().flatten())
+            .filter_map(Value::as_str)
+            .filter_map(|asked| self.member(path, asked))
+            .collect();
+        let removed = self.removed.entry(path.to_owned()).or_default();
+        removed.extend(named);
+        (0u64..).map(|index| index.to_string()).filter(|name| !removed.contains(name)).take(usize::try_from(count).unwrap_or(0)).collect()
+    }
+
+    /// The member of a group that goes by this name, or whose reference or server this is.
+    fn member(&self, path: &str, asked: &str) -> Option<String> {
+        let inside = format!("{path}/");
+        self.before.iter().find_map(|resource| {
+            let rest = resource.path.strip_prefix(&inside)?;
+            let (name, deeper) = rest.split_once('/').map_or((rest, false), |(name, _)| (name, true));
+            let is_asked = match deeper {
+                false => name == asked || resource.physical == asked,
+                true => resource.acts_as == "OS::Nova::Server" && resource.physical == asked,
+            };
+            is_asked.then(|| name.to_owned())
+        })
+    }
 }
 
 fn template(
@@ -39,10 +84,10 @@ fn template(
     template: &Value,
     parameters: &Map<String, Value>,
     place: &Place,
-    out: &mut Vec<Resource>,
+    out: &mut Tree<'_>,
 ) -> Result<(), Refusal> {
     check_references(template)?;
-    let scope = Scope { parameters, conditions: &template["conditions"], files: &blueprint.files };
+    let scope = Scope { parameters, conditions: &template["conditions"], files: &blueprint.files, things: &HashMap::new() };
     for (name, definition) in template["resources"].as_object().into_iter().flatten() {
         if definition.get("condition").and_then(|condition| scope.holds(condition)) == Some(false) {
             continue;
@@ -54,15 +99,8 @@ fn template(
     Ok(())
 }
 
-fn resource(
-    blueprint: &Blueprint,
-    name: &str,
-    kind: &str,
-    properties: Value,
-    place: &Place,
-    out: &mut Vec<Resource>,
-) -> Result<(), Refusal> {
-    if out.len() >= MOST_RESOURCES || place.depth > DEEPEST {
+fn resource(blueprint: &Blueprint, name: &str, kind: &str, properties: Value, place: &Place, out: &mut Tree<'_>) -> Result<(), Refusal> {
+    if out.resources.len() >= MOST_RESOURCES || place.depth > DEEPEST {
         return Err(Refusal::new(403, "StackResourceLimitExceeded", "Maximum resources per stack exceeded."));
     }
     let path = if place.path.is_empty() { name.to_owned() } else { format!("{}/{name}", place.path) };
@@ -84,8 +122,7 @@ fn resource(
         let definition = &properties["resource_def"];
         let member = definition["type"].as_str().ok_or_else(|| invalid(format!("resources.{name}: resource_def needs a type")))?;
         let mark = properties["index_var"].as_str().unwrap_or("%index%");
-        for index in 0..count {
-            let index = index.to_string();
+        for index in out.members(&path, &properties, count.min(MOST_RESOURCES as u64)) {
             resource(blueprint, &index, member, with_index(definition["properties"].clone(), mark, &index), &inside, out)?;
         }
         nested = Some(stack);
@@ -105,7 +142,7 @@ fn resource(
 
     let physical = nested.as_ref().map_or_else(dashed_id, |stack| stack.id.clone());
     let label = properties["name"].as_str().filter(|label| !label.is_empty()).map(str::to_owned);
-    out.push(Resource {
+    out.resources.push(Resource {
         label: label.unwrap_or_else(|| format!("{}-{name}-{suffix}", place.stack.name)),
         path,
         name: name.to_owned(),

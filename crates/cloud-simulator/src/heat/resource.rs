@@ -1,5 +1,7 @@
 //! The resources of a stack, what happens to them, and the words Heat has for that.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::clock::Moment;
@@ -9,6 +11,7 @@ use crate::clock::Moment;
 pub(crate) enum Action {
     Create,
     Update,
+    Rollback,
     Delete,
 }
 
@@ -56,6 +59,9 @@ pub(crate) struct Resource {
     pub(crate) number: u32,
 }
 
+/// Members of groups by the group's place in the tree: `kube_minions` has `0` and `3`.
+pub(crate) type Removed = BTreeMap<String, BTreeSet<String>>;
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -72,6 +78,7 @@ impl Action {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
+            Self::Rollback => "ROLLBACK",
             Self::Delete => "DELETE",
         }
     }
@@ -81,6 +88,7 @@ impl Action {
         match self {
             Self::Create => "Create",
             Self::Update => "Update",
+            Self::Rollback => "Rollback",
             Self::Delete => "Delete",
         }
     }

@@ -5,7 +5,7 @@
 use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
-pub(crate) use crate::heat::resource::{Action, Event, Phase, Resource, StackName, status_name};
+pub(crate) use crate::heat::resource::{Action, Event, Phase, Removed, Resource, StackName, status_name};
 use crate::{clock::Moment, heat::template::Blueprint, state::dashed_id};
 
 /// Events are kept up to this many, as Heat purges them too.
@@ -31,6 +31,8 @@ pub(crate) struct Stack {
     /// Whether the outputs are known: from the first success on.
     pub(crate) has_outputs: bool,
     pub(crate) resources: Vec<Resource>,
+    /// Members of groups that were taken away by name and never come back.
+    pub(crate) removed: Removed,
     pub(crate) events: Vec<Event>,
     /// The trust Heat made for itself.
     pub(crate) trust: Option<String>,
@@ -41,6 +43,23 @@ pub(crate) struct Stack {
     /// The resources the present action touches, in order, and how many of them are done.
     pending: Vec<usize>,
     done: usize,
+    /// What a failed update goes back to.
+    before: Option<Box<Before>>,
+}
+
+/// A stack before an update.
+struct Before {
+    blueprint: Blueprint,
+    parameters: Map<String, Value>,
+    resources: Vec<Resource>,
+}
+
+/// What an update wants.
+pub(crate) struct Update {
+    pub(crate) blueprint: Blueprint,
+    pub(crate) parameters: Map<String, Value>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) removed: Removed,
 }
 
 /// What is fixed when a stack is made.
@@ -79,6 +98,7 @@ impl Stack {
             reason: String::new(),
             has_outputs: false,
             resources: new.resources,
+            removed: Removed::new(),
             events: Vec::new(),
             trust: new.trust,
             serial: new.serial,
@@ -86,6 +106,7 @@ impl Stack {
             duration,
             pending: Vec::new(),
             done: 0,
+            before: None,
         };
         for (number, resource) in (0..).zip(&mut stack.resources) {
             resource.number = number;
@@ -96,7 +117,19 @@ impl Stack {
     }
 
     /// Begins an update: what is in both stays as it is, what is new is made, what is no longer wanted goes at once.
-    pub(crate) fn begin_update(&mut self, wanted: Vec<Resource>, now: Moment, duration: TimeDelta) {
+    pub(crate) fn begin_update(&mut self, update: Update, now: Moment, duration: TimeDelta) {
+        self.before = Some(Box::new(Before {
+            blueprint: std::mem::replace(&mut self.blueprint, update.blueprint),
+            parameters: std::mem::replace(&mut self.parameters, update.parameters),
+            resources: self.resources.clone(),
+        }));
+        self.removed = update.removed;
+        self.change_to(update.resources);
+        self.updated = Some(now);
+        self.enter(Action::Update, now, duration);
+    }
+
+    fn change_to(&mut self, wanted: Vec<Resource>) {
         let mut next = self.resources.iter().map(|resource| resource.number).max().map_or(0, |number| number + 1);
         let mut pending = Vec::new();
         let mut resources = Vec::new();
@@ -118,8 +151,6 @@ impl Stack {
         }
         self.resources = resources;
         self.pending = pending;
-        self.updated = Some(now);
-        self.enter(Action::Update, now, duration);
     }
 
     /// Begins a delete, unless one runs.
@@ -184,7 +215,14 @@ impl Stack {
         if let Some(&index) = self.pending.get(self.done) {
             self.set(index, Phase::Failed, reason, now);
         }
-        self.settle(Phase::Failed, format!("Resource {} failed: {reason}", self.action.name()), now);
+        match self.before.take() {
+            Some(before) if self.action == Action::Update && !self.disable_rollback => {
+                (self.blueprint, self.parameters) = (before.blueprint, before.parameters);
+                self.change_to(before.resources);
+                self.enter(Action::Rollback, now, self.duration);
+            }
+            _ => self.settle(Phase::Failed, format!("Resource {} failed: {reason}", self.action.name()), now),
+        }
     }
 
     fn settle(&mut self, phase: Phase, reason: String, now: Moment) {

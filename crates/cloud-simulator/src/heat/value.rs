@@ -11,6 +11,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) parameters: &'a Map<String, Value>,
     pub(crate) conditions: &'a Value,
     pub(crate) files: &'a HashMap<String, Value>,
+    /// What resources refer to, by name; empty before they exist.
+    pub(crate) things: &'a HashMap<&'a str, &'a str>,
 }
 
 /// Functions may be nested this deep; more is a condition that refers to itself.
@@ -65,8 +67,10 @@ impl Scope<'_> {
                 })
             }
             "equals" | "not" | "and" | "or" => self.logic(name, argument, depth).map(Value::Bool),
-            "get_attr" | "get_resource" | "yaql" | "repeat" | "digest" | "str_split" | "map_merge" | "map_replace" | "resource_facade"
-            | "contains" | "filter" | "list_concat" | "list_concat_unique" | "make_url" => None,
+            "get_resource" => argument.as_str().and_then(|name| self.things.get(name)).map(|id| Value::from(*id)),
+            "list_concat" => self.concat(argument, depth),
+            "get_attr" | "yaql" | "repeat" | "digest" | "str_split" | "map_merge" | "map_replace" | "resource_facade" | "contains"
+            | "filter" | "list_concat_unique" | "make_url" => None,
             _ => return None,
         })
     }
@@ -108,6 +112,14 @@ impl Scope<'_> {
             }
         }
         Some(texts.join(separator).into())
+    }
+
+    fn concat(&self, argument: &Value, depth: usize) -> Option<Value> {
+        let mut all = Vec::new();
+        for list in argument.as_array()? {
+            all.extend(self.resolve_at(list, depth)?.as_array()?.iter().cloned());
+        }
+        Some(all.into())
     }
 
     fn holds_at(&self, condition: &Value, depth: usize) -> Option<bool> {

@@ -72,8 +72,15 @@ pub(crate) fn stack(base: &str, stack: &Stack, with_outputs: bool) -> Value {
 fn parameters(stack: &Stack) -> Value {
     let declared = &stack.blueprint.template["parameters"];
     let shown = stack.parameters.iter().map(|(name, value)| {
+        let text = match value {
+            // A list is shown as it may be given.
+            Value::Array(items) if declared[name]["type"] == "comma_delimited_list" => {
+                items.iter().map(as_text).collect::<Vec<_>>().join(",")
+            }
+            other => as_text(other),
+        };
         let is_hidden = matches!(&declared[name]["hidden"], Value::Bool(true)) || declared[name]["hidden"] == "true";
-        (name.clone(), if is_hidden { json!("******") } else { json!(as_text(value)) })
+        (name.clone(), if is_hidden { json!("******") } else { json!(text) })
     });
     shown.collect::<Map<_, _>>().into()
 }
@@ -124,7 +131,13 @@ pub(crate) fn event(base: &str, stack: &Stack, event: &Event) -> Value {
 /// The declared outputs. They are known by their names, since nothing runs that could give them their real values.
 pub(crate) fn outputs(stack: &Stack) -> Vec<Value> {
     let declared = stack.blueprint.template["outputs"].as_object();
-    let scope = Scope { parameters: &stack.parameters, conditions: &stack.blueprint.template["conditions"], files: &stack.blueprint.files };
+    let things = stack.resources.iter().filter(|resource| resource.depth == 0).map(|r| (r.name.as_str(), r.physical.as_str())).collect();
+    let scope = Scope {
+        parameters: &stack.parameters,
+        conditions: &stack.blueprint.template["conditions"],
+        files: &stack.blueprint.files,
+        things: &things,
+    };
     declared
         .into_iter()
         .flatten()
@@ -145,10 +158,10 @@ fn output_value(stack: &Stack, scope: &Scope, name: &str, value: &Value) -> Valu
         return members.map(|member| (member.name.clone(), json!(member.physical))).collect::<Map<_, _>>().into();
     }
     if name.starts_with("kube_masters") {
-        return addresses(stack, "number_of_masters", 10, is_private);
+        return addresses(stack, "kube_masters", "number_of_masters", 10, is_private);
     }
     if name.starts_with("kube_minions") {
-        return addresses(stack, "number_of_minions", 100, is_private);
+        return addresses(stack, "kube_minions", "number_of_minions", 100, is_private);
     }
     if name.contains("address") {
         return json!(address(stack.serial, 5, is_private));
@@ -156,9 +169,18 @@ fn output_value(stack: &Stack, scope: &Scope, name: &str, value: &Value) -> Valu
     scope.resolve(value).filter(|value| !value.is_null()).unwrap_or_else(|| json!(""))
 }
 
-fn addresses(stack: &Stack, parameter: &str, first: u32, is_private: bool) -> Value {
-    let count: u32 = stack.parameters.get(parameter).map(as_text).and_then(|count| count.parse().ok()).unwrap_or(0);
-    (0..count.min(5_000)).map(|index| json!(address(stack.serial, first + index, is_private))).collect()
+/// The addresses of a group's members, by their numbers; of as many as a parameter says where the template has no such group.
+fn addresses(stack: &Stack, group: &str, parameter: &str, first: u32, is_private: bool) -> Value {
+    let has_group = stack.resources.iter().any(|resource| resource.depth == 0 && resource.name == group);
+    let members = stack.resources.iter().filter(|resource| resource.depth == 1 && resource.parent.as_deref() == Some(group));
+    let numbers: Vec<u32> = match has_group {
+        true => members.filter_map(|member| member.name.parse().ok()).collect(),
+        false => {
+            let count: u32 = stack.parameters.get(parameter).map(as_text).and_then(|count| count.parse().ok()).unwrap_or(0);
+            (0..count.min(5_000)).collect()
+        }
+    };
+    numbers.into_iter().map(|number| json!(address(stack.serial, first + number, is_private))).collect()
 }
 
 /// An address that looks as if it came from the stack's network or from the public one.

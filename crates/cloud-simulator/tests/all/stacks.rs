@@ -194,6 +194,76 @@ async fn an_update_keeps_what_is_there_and_makes_what_is_new() {
 }
 
 #[tokio::test]
+async fn named_members_go_for_good_and_new_ones_get_new_numbers() {
+    let world = World::quick().await;
+    let demo = world.cloud.token_for("demo", "demo");
+    let stacks = world.stacks_path();
+    let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
+    let path = format!("{stacks}/one/{}", text(&made["stack"]["id"]));
+    let stack = world.until_status(&path, &demo, "CREATE_COMPLETE").await;
+    let output = |stack: &Value, key: &str| -> Value {
+        stack["outputs"].as_array().expect("outputs").iter().find(|o| o["output_key"] == key).expect("it")["output_value"].clone()
+    };
+    let numbers = |stack: &Value| output(stack, "refs_map").as_object().expect("a map").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(numbers(&stack), ["0", "1"]);
+    let before = output(&stack, "kube_minions_private");
+    let change = async |parameters: Value| {
+        let answer = world.send(Method::PATCH, &path, &demo, Some(json!({"parameters": parameters}))).await.expect("an answer");
+        assert_eq!(answer.status(), 202);
+        world.until_status(&path, &demo, "UPDATE_COMPLETE").await
+    };
+    // One by its number while one more is wanted.
+    let stack = change(json!({"minions_to_remove": ["0"], "number_of_minions": 2})).await;
+    assert_eq!(numbers(&stack), ["1", "2"]);
+    assert_eq!(stack["parameters"]["minions_to_remove"], "0");
+    assert_eq!(output(&stack, "kube_minions_private")[0], before[1]);
+    // One by its server.
+    let servers = world.get("/compute/v2.1/servers/detail", &demo).await.1;
+    let server = servers["servers"].as_array().expect("servers").iter().find(|s| s["name"] == "node-1").expect("a server").clone();
+    let stack = change(json!({"minions_to_remove": [server["id"]], "number_of_minions": 1})).await;
+    assert_eq!(numbers(&stack), ["2"]);
+    // The list may be repeated without effect, and nobody comes back.
+    let stack = change(json!({"number_of_minions": 3})).await;
+    assert_eq!(numbers(&stack), ["2", "3", "4"]);
+}
+
+#[tokio::test]
+async fn a_failed_update_is_rolled_back_where_that_was_asked_for() {
+    let world = World::quick().await;
+    let demo = world.cloud.token_for("demo", "demo");
+    let stacks = world.stacks_path();
+    let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
+    let id = text(&made["stack"]["id"]);
+    let path = format!("{stacks}/one/{id}");
+    world.until_status(&path, &demo, "CREATE_COMPLETE").await;
+    for (disable_rollback, status, count) in [(false, "ROLLBACK_COMPLETE", "2"), (true, "UPDATE_FAILED", "5")] {
+        world.cloud.hold_stacks(true);
+        let change = json!({"parameters": {"number_of_minions": 5}, "disable_rollback": disable_rollback});
+        assert_eq!(world.send(Method::PATCH, &path, &demo, Some(change)).await.expect("an answer").status(), 202);
+        assert!(world.cloud.fail_stack(&id, "no host"));
+        world.cloud.hold_stacks(false);
+        let stack = world.until_status(&path, &demo, status).await;
+        assert_eq!(stack["parameters"]["number_of_minions"], count);
+    }
+}
+
+#[tokio::test]
+async fn outputs_refer_to_what_was_made() {
+    let world = World::quick().await;
+    let demo = world.cloud.token_for("demo", "demo");
+    let stacks = world.stacks_path();
+    let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
+    let path = format!("{stacks}/one/{}", text(&made["stack"]["id"]));
+    let stack = world.until_status(&path, &demo, "CREATE_COMPLETE").await;
+    let resource = world.get(&format!("{path}/resources/network"), &demo).await.1;
+    let network = &resource["resource"]["physical_resource_id"];
+    let outputs = stack["outputs"].as_array().expect("outputs");
+    let output = |key: &str| &outputs.iter().find(|o| o["output_key"] == key).expect("the output")["output_value"];
+    assert_eq!(output("network"), network);
+    assert_eq!(output("groups").as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
 async fn stacks_are_found_by_tag_name_and_status_and_signalled() {
     let world = World::quick().await;
     let demo = world.cloud.token_for("demo", "demo");

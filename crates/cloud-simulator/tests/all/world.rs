@@ -133,6 +133,7 @@ description: a cluster
 parameters:
   number_of_masters: {type: number, default: 1}
   number_of_minions: {type: number, default: 1}
+  minions_to_remove: {type: comma_delimited_list, default: []}
   with_floating_ip: {type: boolean, default: false}
   cluster_uuid: {type: string}
   password: {type: string, hidden: true, default: secret}
@@ -158,6 +159,7 @@ resources:
     depends_on: kube_masters
     properties:
       count: {get_param: number_of_minions}
+      removal_policies: [{resource_list: {get_param: minions_to_remove}}]
       resource_def: {type: node.yaml, properties: {name: 'node-%index%', network: {get_resource: network}}}
 outputs:
   api_address: {value: {get_attr: [api_lb, vip_address]}}
@@ -165,6 +167,8 @@ outputs:
   kube_masters_private: {value: {get_attr: [kube_masters, ip]}}
   kube_minions: {value: {get_attr: [kube_minions, ip]}}
   kube_minions_private: {value: {get_attr: [kube_minions, ip]}}
+  network: {value: {get_resource: network}}
+  groups: {value: {list_concat: [[{get_resource: secgroup}], {if: [floating, [{get_resource: api_floating}], []]}]}}
   refs_map: {value: {get_attr: [kube_minions, refs_map]}}
 ";
     let node = "
