@@ -42,6 +42,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let known = rows.stack_of(group);
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
+    if let Some(count) = seen_of(&observed).and_then(|s| s.workers.count) {
+        work.saw_workers(count);
+    }
     let events = stack::events(cx, work).await?;
     let remove = match (chosen(&payload, &events), at_rest(&observed)) {
         (Some(remove), _) => remove,
@@ -53,9 +56,6 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         (None, None) => Vec::new(),
     };
     let wanted = Wanted { count: payload.node_count.unwrap_or(group.node_count()), remove };
-    if let Some(count) = seen_of(&observed).and_then(|s| s.workers.count) {
-        work.saw_workers(count);
-    }
     let whose = if group.is_default() { Whose::Cluster(&rows.cluster) } else { Whose::Group(&rows.cluster, group) };
     match plan::update(observed, &wanted, sent(cx, &events).as_ref()) {
         UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
@@ -122,9 +122,6 @@ async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload,
         let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
         Failure::fail(OutcomeCode::Invalid, text)
     })?;
-    if let Some(count) = seen.workers.count {
-        work.saw_workers(count);
-    }
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
     record(cx, work, &progress, CHOSEN, &numbers.join(",")).await
 }

@@ -1,0 +1,242 @@
+//! Groups of workers beside the default one: made, resized, changed and removed, and what becomes of them when something goes wrong.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{Client, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, World};
+
+/// Longer than the test: whoever waits for this answer is killed waiting.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+/// A world with a complete cluster.
+struct Scene {
+    world: World,
+    demo: Client,
+    cluster: String,
+}
+
+async fn scene(mix: Mix) -> Result<Scene> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    Ok(Scene { world, demo, cluster })
+}
+
+impl Scene {
+    fn path(&self, group: &str) -> String {
+        format!("/v1/clusters/{}/nodegroups/{group}", self.cluster)
+    }
+
+    /// Asks for a group; its uuid.
+    async fn create(&self, body: Value) -> Result<String> {
+        let path = format!("/v1/clusters/{}/nodegroups", self.cluster);
+        let answer = self.demo.post(&path, &body).await?.expect(202)?;
+        Ok(text(&answer.body, "uuid"))
+    }
+
+    async fn group(&self, group: &str) -> Result<Value> {
+        Ok(self.demo.get(&self.path(group)).await?.expect(200)?.body)
+    }
+
+    async fn wait_for(&self, group: &str, wanted: &str) -> Result<Value> {
+        wait::until(&format!("nodegroup {group} to be {wanted}"), PATIENCE, async || {
+            let body = self.group(group).await?;
+            let seen = format!("{}: {}", body["status"], body["status_reason"]);
+            ensure!(text(&body, "status").ends_with("_IN_PROGRESS") || body["status"] == wanted, "waited for {wanted}, which is {seen}");
+            Ok(if body["status"] == wanted { Seen::Yes(body) } else { Seen::Instead(seen) })
+        })
+        .await
+    }
+
+    async fn wait_gone(&self, group: &str) -> Result<()> {
+        wait::until(&format!("nodegroup {group} to be gone"), PATIENCE, async || {
+            let answer = self.demo.get(&self.path(group)).await?;
+            Ok(Seen::when(answer.status == 404, || answer.text.clone()))
+        })
+        .await
+    }
+
+    fn stacks(&self) -> Vec<String> {
+        self.world.cloud.stacks().into_iter().map(|stack| stack.name).collect()
+    }
+}
+
+fn count(body: &Value, key: &str) -> usize {
+    body[key].as_array().map_or(0, Vec::len)
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_group_is_made_resized_changed_and_removed(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    let group = scene.create(json!({"name": "gpu", "node_count": 2, "role": "gpu", "min_node_count": 1})).await?;
+    let now = scene.group("gpu").await?;
+    ensure!(text(&now, "status").starts_with("CREATE_") && now["uuid"] == group.as_str(), "{now}");
+    let made = scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+    world.keep_secrets_of_stacks();
+    ensure!(count(&made, "node_addresses") == 2, "{made}");
+    let stacks = world.cloud.stacks();
+    ensure!(stacks.len() == 2, "{stacks:?}");
+    let (own, other) = (&stacks[0], &stacks[1]);
+    ensure!(made["stack_id"] == other.id.as_str() && other.parameters["nodegroup_uuid"] == group.as_str(), "{made}");
+    // It joins what the cluster's stack made.
+    let network = world
+        .cloud
+        .leftovers(None)
+        .iter()
+        .any(|line| line.starts_with("network ") && line.contains(other.parameters["fixed_network"].as_str().unwrap_or("nothing")));
+    ensure!(network, "{:?}", other.parameters["fixed_network"]);
+    let whole = demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["node_count"] == 4 && count(&whole, "node_addresses") == 4, "{whole}");
+    ensure!(whole["stack_id"] == own.id.as_str(), "{whole}");
+
+    let resize = json!({"node_count": 3, "nodegroup": "gpu", "nodes_to_remove": ["0"]});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &resize).await?.expect(202)?;
+    let resized = scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
+    ensure!(resized["node_count"] == 3 && count(&resized, "node_addresses") == 3, "{resized}");
+    ensure!(scene.group("default-worker").await?["status"] == "CREATE_COMPLETE");
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+
+    let patch = json!([{"op": "add", "path": "/max_node_count", "value": 4}]);
+    demo.patch(&scene.path("gpu"), &patch).await?.expect(202)?;
+    let changed = scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
+    ensure!(changed["max_node_count"] == 4, "{changed}");
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+
+    demo.delete(&scene.path("gpu")).await?.expect(204)?;
+    let leaving = demo.get(&scene.path("gpu")).await?;
+    ensure!(leaving.status == 404 || leaving.body["status"] == "DELETE_IN_PROGRESS", "{}", leaving.text);
+    // A second request is no error while the first is at work.
+    demo.delete(&scene.path("gpu")).await?;
+    scene.wait_gone("gpu").await?;
+    let whole = demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["node_count"] == 2 && scene.stacks().len() == 1, "{whole}");
+    scene.world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_cluster_goes_with_all_its_groups(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let scene = scene(mix).await?;
+    for name in ["one", "two"] {
+        scene.create(json!({"name": name})).await?;
+    }
+    for name in ["one", "two"] {
+        scene.wait_for(name, "CREATE_COMPLETE").await?;
+    }
+    scene.world.keep_secrets_of_stacks();
+    // And one that is just being made.
+    scene.world.cloud.hold_stacks(true);
+    scene.create(json!({"name": "three"})).await?;
+    wait::until("the third stack", PATIENCE, async || {
+        let stacks = scene.stacks();
+        Ok(Seen::when(stacks.len() == 4, || format!("{stacks:?}")))
+    })
+    .await?;
+    scene.world.keep_secrets_of_stacks();
+    scene.demo.delete_cluster(&scene.cluster).await?;
+    scene.world.cloud.hold_stacks(false);
+    scene.demo.wait_gone(&scene.cluster, PATIENCE).await?;
+    scene.world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_failed_group_is_told_with_its_reason_and_can_be_removed_or_mended(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    for name in ["bad", "worse"] {
+        world.cloud.hold_stacks(true);
+        scene.create(json!({"name": name})).await?;
+        world.progress_is_told(demo, cluster).await?;
+        world.keep_secrets_of_stacks();
+        let stack = world.cloud.stacks().pop().map(|stack| stack.id).unwrap_or_default();
+        ensure!(world.cloud.fail_stack(&stack, "No valid host was found"));
+        world.cloud.hold_stacks(false);
+        let failed = scene.wait_for(name, "CREATE_FAILED").await?;
+        ensure!(text(&failed, "status_reason").contains("No valid host was found"), "{failed}");
+        let whole = demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+        ensure!(whole["faults"][name].to_string().contains("No valid host"), "{whole}");
+    }
+    // One is mended by asking for its size again, the other goes; the cluster is sound only after both.
+    let resize = json!({"node_count": 1, "nodegroup": "bad"});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &resize).await?.expect(202)?;
+    scene.wait_for("bad", "UPDATE_COMPLETE").await?;
+    let whole = demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&whole, "status_reason").starts_with("worse: "), "{whole}");
+    demo.delete(&scene.path("worse")).await?.expect(204)?;
+    scene.wait_gone("worse").await?;
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    scene.world.finish().await
+}
+
+#[rstest]
+#[case::stack_made_answer_lost("heat.stack_create", How::AcceptThenLose)]
+#[case::stack_500("heat.stack_create", How::Status(500, "the cloud has a bad day".to_owned()))]
+#[case::stack_refused("heat.stack_create", How::Refuse)]
+#[case::look_lost("heat.any", How::AcceptThenLose)]
+#[case::delete_lost("heat.stack_delete", How::AcceptThenLose)]
+#[tokio::test]
+async fn a_group_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
+    let scene = scene(mix).await?;
+    scene.world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how });
+    scene.create(json!({"name": "gpu"})).await?;
+    scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+    scene.world.keep_secrets_of_stacks();
+    ensure!(scene.stacks().len() == 2, "{:?}", scene.stacks());
+    scene.demo.delete(&scene.path("gpu")).await?.expect(204)?;
+    scene.wait_gone("gpu").await?;
+    ensure!(scene.stacks().len() == 1, "{:?}", scene.stacks());
+    scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    scene.world.finish().await
+}
+
+#[rstest]
+#[case::while_the_stack_is_asked_for("heat.stack_create", false)]
+#[case::while_it_is_followed("heat.stack_create", true)]
+#[case::while_it_is_removed("heat.stack_delete", false)]
+#[tokio::test]
+async fn a_group_whose_conductor_is_killed_is_finished_by_another(#[case] at: &str, #[case] follow: bool) -> Result<()> {
+    let mut scene = scene(Mix::Distributed).await?;
+    let calls = scene.world.cloud.calls(at);
+    match follow {
+        true => scene.world.cloud.hold_stacks(true),
+        false => scene.world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how: How::Slow(FOR_EVER) }),
+    }
+    scene.create(json!({"name": "gpu"})).await?;
+    if at == "heat.stack_delete" {
+        scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+        scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        scene.demo.delete(&scene.path("gpu")).await?.expect(204)?;
+    }
+    if follow {
+        scene.world.progress_is_told(&scene.demo, &scene.cluster).await?;
+    }
+    let called = async || Ok(Seen::when(scene.world.cloud.calls(at) > calls, || "no call".to_owned()));
+    wait::until(at, PATIENCE, called).await?;
+    scene.world.keep_secrets_of_stacks();
+    let owner = scene.world.owner(&scene.cluster).await?;
+    scene.world.kill(owner)?;
+    scene.world.cloud.hold_stacks(false);
+    match at {
+        "heat.stack_delete" => scene.wait_gone("gpu").await?,
+        _ => {
+            scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+            ensure!(scene.stacks().len() == 2, "{:?}", scene.stacks());
+        }
+    }
+    scene.world.keep_secrets_of_stacks();
+    scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    scene.world.finish().await
+}
