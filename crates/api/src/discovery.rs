@@ -43,7 +43,16 @@ pub static VERSION: Object = Object {
         Property::always("stats", LINKS, "Where statistics are."),
         Property::always("federations", LINKS, "Where federations are."),
         Property::always("credentials", LINKS, "Where credentials are."),
-        Property::always("nodegroups", LINKS, "Where the nodegroups of a cluster are."),
+        Property::always("nodegroups", Shape::List(&Shape::Object(&PATTERN)), "Where the nodegroups of a cluster are."),
+    ],
+    like: None,
+};
+
+static PATTERN: Object = Object {
+    name: "LinkPattern",
+    properties: &[
+        Property::always("href", Shape::Text, "The address, with `{cluster_id}` for the cluster."),
+        Property::always("rel", Shape::OneOf(&["self", "bookmark"]), "self: with the version in its path; bookmark: without."),
     ],
     like: None,
 };

@@ -4,8 +4,6 @@
 //! in one transaction together with the operation that will carry it out; then it is answered. This crate never changes anything in the
 //! cloud and never waits for a conductor: what happens after the answer is the conductor's, and the two meet in an operation row only.
 
-#![allow(dead_code, reason = "kinds of fields that the routes still to come use")]
-
 mod accept;
 mod answer;
 mod certificate;

@@ -14,7 +14,7 @@ use crate::context::{Args, Context};
 use crate::error::ApiError;
 use crate::microversion::Microversion;
 use crate::policy::Act;
-use crate::view::schema::Schema;
+use crate::view::schema::{Schema, is_storable};
 use crate::view::shape::Shape;
 pub use table::ROUTES;
 
@@ -94,6 +94,9 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
         cx.refuse_body()?;
     }
     cx.args = Args(args(route.path, &segments));
+    if let Some((what, key)) = cx.args.0.iter().find(|(_, value)| !is_storable(value)) {
+        return Err(ApiError::Missing(format!("There is no {what} {key}.")));
+    }
     let version = cx.version;
     let answer = (route.handler)(cx).await?;
     if cfg!(debug_assertions) {
@@ -123,6 +126,9 @@ fn check_query(cx: &Context, route: &Route) -> Result<(), ApiError> {
     for (at, (key, value)) in cx.query.iter().enumerate() {
         if !route.query.iter().any(|p| p.name == key && cx.version >= p.since) {
             return Err(ApiError::Invalid(format!("Unknown argument: \"{key}\"")));
+        }
+        if !is_storable(value) {
+            return Err(ApiError::Invalid(format!("Invalid input for field/attribute {key}. It has a character that cannot be stored")));
         }
         if cx.query[..at].iter().any(|(earlier, _)| earlier == key) {
             return Err(ApiError::Invalid(format!(

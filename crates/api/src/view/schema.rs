@@ -304,11 +304,15 @@ pub fn text(key: &str, value: &Value, min: usize, max: usize) -> Result<String, 
     if length < min || length > max {
         return Err(invalid(key, value, &format!("It must have {min} to {max} characters")));
     }
-    // Upstream's tables hold no characters beyond the basic plane.
-    if text.chars().any(|c| c as u32 > 0xffff || c == '\0') {
+    if !is_storable(text) {
         return Err(invalid(key, value, "It has a character that cannot be stored"));
     }
     Ok(text.to_owned())
+}
+
+/// Whether a text could be in a row: upstream's tables hold no characters beyond the basic plane, and cannot even be asked for them.
+pub fn is_storable(text: &str) -> bool {
+    text.chars().all(|c| c as u32 <= 0xffff && c != '\0')
 }
 
 /// An integer; floats are cut, booleans count as 0 and 1, decimal text is read.
