@@ -14,6 +14,7 @@ mod lab;
 mod paths;
 mod prerequisites;
 mod process;
+mod schemathesis;
 mod servers;
 mod test;
 mod tidy;
@@ -58,6 +59,12 @@ enum Command {
     /// Measure (release build)
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Thousands of requests made from the OpenAPI document, with all checks of the tool of that name (fetched into the cache folder)
+    Schemathesis {
+        /// Handed to the runner
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Stops what a run started once that run has ended, however it ended (internal)
     #[command(hide = true)]
     Keep(keep::Options),
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Ci(options) => ci::run(&options),
         Command::Bench(command) => bench::run(&command),
+        Command::Schemathesis { args } => schemathesis::run(&args),
         Command::Keep(options) => keep::run(&options),
     };
     match outcome {

@@ -33,6 +33,9 @@ pub const SERVERS: Needs = &[
     Need { package: "rabbitmq-server", present: || Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").is_file() },
 ];
 
+/// To make an environment for a Python tool.
+pub const PYTHON: Needs = &[Need { package: "python3-venv", present: has_venv }];
+
 /// The lab's own list, of which a line is a package.
 const LAB_PACKAGES: &str = include_str!("../../tests/lab/packages.txt");
 
@@ -55,6 +58,10 @@ pub fn ensure_lab() -> Result<()> {
 
 fn has_openssl() -> bool {
     Command::new("pkg-config").args(["--exists", "openssl"]).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+fn has_venv() -> bool {
+    Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
 fn is_installed(package: &str) -> bool {
