@@ -10,6 +10,7 @@ pub mod limits;
 mod listen;
 pub mod rate;
 
+use std::any::Any;
 use std::net::TcpListener;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -125,7 +126,7 @@ async fn respond(request: &HttpRequest, payload: web::Payload, shared: &Arc<Shar
     let handling = AssertUnwindSafe(handle(request, payload, shared, request_id, accept, front.base, &mut version)).catch_unwind();
     let handled = match tokio::time::timeout(limit, handling).await {
         Ok(Ok(handled)) => handled,
-        Ok(Err(_)) => Err(ApiError::Internal("the handler panicked".into())),
+        Ok(Err(panic)) => Err(ApiError::Internal(format!("the handler panicked: {}", words_of(panic.as_ref())))),
         Err(_) => Err(ApiError::TooLong(limit.as_secs())),
     };
     let mut response = match handled {
@@ -149,6 +150,11 @@ async fn respond(request: &HttpRequest, payload: web::Payload, shared: &Arc<Shar
         answer::add_version_headers(&mut response, &version.to_string());
     }
     response
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
 enum Good {

@@ -57,7 +57,8 @@ fn filter(wanted: Option<&str>, debug: bool) -> anyhow::Result<EnvFilter> {
     match wanted.filter(|text| !text.trim().is_empty()) {
         Some(text) => EnvFilter::try_new(text).with_context(|| format!("read {FILTER_VARIABLE}")),
         None if debug => EnvFilter::try_new(format!("debug,{QUIET}")).context("read the built-in filter"),
-        None => EnvFilter::try_new("info").context("read the built-in filter"),
+        // What clients send that is no HTTP is an error to this library; to us it is nobody's affair.
+        None => EnvFilter::try_new("info,actix_http=off").context("read the built-in filter"),
     }
 }
 

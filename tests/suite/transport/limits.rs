@@ -1,6 +1,6 @@
 //! What is refused for its size or its number.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tests::raw::Raw;
 
 use super::{head, world};
@@ -88,6 +88,51 @@ async fn without_a_rate_nobody_is_held_up() -> Result<()> {
     let demo = world.demo();
     for _ in 0..200 {
         demo.get("/v1/clusters").await?.expect(200)?;
+    }
+    world.finish().await
+}
+
+#[tokio::test]
+async fn odd_request_lines_and_framing_are_answered_and_never_taken_for_something_else() -> Result<()> {
+    let world = world("").await?;
+    let address = world.addresses()[0];
+    let post = head(&world, "POST /v1/clusters") + "Content-Type: application/json\r\n";
+    for (what, request, status) in [
+        ("HAProxy's default check", "OPTIONS / HTTP/1.0\r\n\r\n".to_owned(), 200),
+        ("a check of the server as a whole", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 200),
+        ("no Host", "GET / HTTP/1.0\r\n\r\n".to_owned(), 200),
+        ("the form for proxies", "GET http://elsewhere.example.org/v1 HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 200),
+        ("a method of nobody", "BREW /v1/clusters HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 401),
+        ("a path that climbs", "GET /v1/../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 401),
+        ("two lengths", format!("{post}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}"), 400),
+        ("a negative length", format!("{post}Content-Length: -2\r\n\r\n{{}}"), 400),
+        ("a length and chunks", format!("{post}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400),
+        ("a name with a blank", "GET / HTTP/1.1\r\nHo st: x\r\n\r\n".to_owned(), 400),
+        ("HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), 400),
+    ] {
+        let mut client = Raw::connect(address).await?;
+        client.send(&request).await?;
+        let answer = client.answer().await.with_context(|| format!("{what}: {request:?}"))?;
+        ensure!(answer.status == status, "{what}: expected {status}: {answer:?}");
+    }
+    // The end of such a body cannot be found: nothing is done, and the connection is closed.
+    let mut client = Raw::connect(address).await?;
+    client.send(format!("{post}Transfer-Encoding: chunked\r\n\r\nzz\r\n{{}}\r\n")).await?;
+    client.closed().await.context("a chunk without a size")?;
+    let log = world.close().await?;
+    ensure!(!log.contains(" ERROR "), "a client's nonsense is no operator's affair: {log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_that_are_sent_in_one_go_are_answered_in_their_order() -> Result<()> {
+    let world = world("").await?;
+    let mut client = Raw::connect(world.addresses()[0]).await?;
+    let (list, missing) = (head(&world, "GET /v1/clusters"), head(&world, "GET /v1/clusters/blue"));
+    client.send(format!("{list}\r\n{missing}\r\n{list}\r\n")).await?;
+    for status in [200, 404, 200] {
+        let answer = client.answer().await?;
+        ensure!(answer.status == status, "expected {status}: {answer:?}");
     }
     world.finish().await
 }
