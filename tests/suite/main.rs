@@ -6,6 +6,7 @@ mod bad_input;
 mod certificates;
 mod changes;
 mod faults;
+mod labels;
 mod lifecycle;
 mod manage;
 mod nodegroups;

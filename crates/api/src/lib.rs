@@ -16,6 +16,7 @@ mod error;
 mod federation;
 mod health;
 mod identity;
+mod label;
 mod lifecycle;
 mod microversion;
 mod nodegroup;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub disabled_drivers: Vec<String>,
     /// `[drivers] default_driver`: of templates for which neither request nor image names one.
     pub default_driver: Option<String>,
+    /// `[drivers] strict_labels`: labels that the driver does not know are refused.
+    pub strict_labels: bool,
     /// `[cinder] default_boot_volume_size`.
     pub default_boot_volume_size: i64,
     /// `[x509]`.
@@ -73,6 +75,7 @@ impl Default for Settings {
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),
             default_driver: None,
+            strict_labels: false,
             default_boot_volume_size: 0,
             signing: SigningRules::default(),
             www_authenticate_uri: String::new(),

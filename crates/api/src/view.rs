@@ -3,6 +3,7 @@
 pub mod certificate;
 pub mod cluster;
 pub mod federation;
+pub mod label;
 pub mod labels;
 pub mod links;
 pub mod literal;

@@ -71,6 +71,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// What its owner is to be told when all went well: labels that the driver does not know.
+    pub(crate) fn note(&self) -> Option<String> {
+        model::labels::note(self.driver().ok()?, &self.cluster.labels())
+    }
+
     /// The template's driver, or the one that serves its triple.
     fn driver(&self) -> Result<DriverName, Failure> {
         let t = self.template;

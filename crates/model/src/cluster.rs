@@ -133,6 +133,8 @@ pub struct CreateSpec {
     pub master_lb_enabled: bool,
     pub health_status: Option<String>,
     pub health_status_reason: Labels,
+    /// What its owner is to be told of the request: the first `status_reason`.
+    pub note: Option<String>,
 }
 
 /// Columns that change after creation; an absent field leaves its column alone, `Some(None)` writes NULL.

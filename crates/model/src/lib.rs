@@ -9,6 +9,7 @@ pub mod driver;
 pub mod federation;
 pub mod id;
 pub mod json;
+pub mod labels;
 pub mod nodegroup;
 pub mod operation;
 pub mod queue;

@@ -16,6 +16,7 @@ use crate::answer::Answer;
 use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::label;
 use crate::microversion::ZERO_NODES;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
@@ -33,14 +34,14 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let body = cx.read(&CREATE)?;
     let asked = Asked::of(&body);
     let origin = origin(&cx, &asked).await?;
-    check_template(&cx, &asked, &origin)?;
+    let driver = check_template(&cx, &asked, &origin)?;
     let allowed = cx.allow_own(Act::ClusterCreate)?;
     let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
     check_quota(&cx, &asked, &project).await?;
     if origin.is_hidden() && !cx.caller.is_admin {
         return Err(ApiError::Forbidden(format!("ClusterTemplate {} is hidden: it can not be used.", origin.uuid)));
     }
-    let checked = check(&cx, &body, asked, &origin, project).await?;
+    let checked = check(&cx, &body, asked, (&origin, driver), project).await?;
     let uuid = checked.spec.id.to_string();
     // From here on the work must finish although the client may leave.
     let shared = cx.shared.clone();
@@ -97,8 +98,11 @@ async fn origin(cx: &Context, asked: &Asked) -> Result<ClusterTemplate, ApiError
 fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Result<DriverName, ApiError> {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let (server, distro, coe) = (text(&origin.server_type), text(&origin.cluster_distro), text(&origin.coe));
-    let driver = DriverName::for_triple(&server, &distro, &coe, &cx.shared.settings.disabled_drivers)
+    let serving = DriverName::for_triple(&server, &distro, &coe, &cx.shared.settings.disabled_drivers)
         .ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))?;
+    // The triple must be served, but it is the driver that the template names which makes the cluster.
+    let named = origin.driver_name().filter(|d| !cx.shared.settings.disabled_drivers.iter().any(|x| x == d.as_str()));
+    let driver = named.unwrap_or(serving);
     if origin.docker_storage_driver.as_deref() == Some("devicemapper") {
         let size = asked.docker_volume_size.or(origin.docker_volume_size).unwrap_or(0);
         if size < 3 {
@@ -127,7 +131,13 @@ async fn check_quota(cx: &Context, asked: &Asked, project: &ProjectId) -> Result
 }
 
 /// Everything else (C-13 to C-26); the value that only these checks can make.
-async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate, project: ProjectId) -> Result<Checked, ApiError> {
+async fn check(
+    cx: &Context,
+    body: &Body,
+    asked: Asked,
+    (origin, driver): (&ClusterTemplate, DriverName),
+    project: ProjectId,
+) -> Result<Checked, ApiError> {
     let text = |key: &str, inherited: &Option<String>| body.owned(key).or_else(|| inherited.clone());
     let flag = |key: &str, inherited: bool, null: bool| body.boolean(key).unwrap_or(if body.is_null(key) { null } else { inherited });
     let labels = match asked.labels {
@@ -139,6 +149,7 @@ async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate
         }
         Some(given) => given,
     };
+    let note = label::check(cx, driver, &labels)?;
     let flavor = text("flavor_id", &origin.flavor_id);
     let master_flavor = text("master_flavor_id", &origin.master_flavor_id);
     let keypair = text("keypair", &origin.keypair_id);
@@ -209,6 +220,7 @@ async fn check(cx: &Context, body: &Body, asked: Asked, origin: &ClusterTemplate
         master_lb_enabled,
         health_status: None,
         health_status_reason: Labels::default(),
+        note,
     };
     Ok(Checked { spec, groups })
 }

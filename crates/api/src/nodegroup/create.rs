@@ -14,6 +14,7 @@ use crate::answer::Answer;
 use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::label;
 use crate::lifecycle::{self, Change, Request, Subject, accept};
 use crate::policy::Act;
 use crate::template::boot_volume_size;
@@ -67,6 +68,10 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
     if role == MASTER {
         return Err(ApiError::Invalid("Creating master nodegroups is currently not supported.".into()));
     }
+    let labels = labels(body, cluster);
+    if let Some(driver) = subject.driver() {
+        label::check(cx, driver, &labels)?;
+    }
     let flavor = body.owned("flavor_id").or_else(|| cluster.flavor_id.clone());
     check_flavor(cx, flavor.as_deref(), cluster).await?;
     Ok(NewNodegroup {
@@ -80,7 +85,7 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
         min_node_count,
         max_node_count,
         docker_volume_size: body.integer("docker_volume_size"),
-        labels: labels(body, cluster),
+        labels,
         nodes,
         name,
     })

@@ -11,10 +11,10 @@ use crate::view::cluster::Depth;
 use crate::view::shape::ACCEPTED;
 use crate::view::shape::Shape::{self, Nothing, Object};
 use crate::view::{
-    certificate as certificate_view, cluster as cluster_view, federation as federation_view, nodegroup as nodegroup_view,
-    quota as quota_view, service as service_view, stats as stats_view, template as template_view,
+    certificate as certificate_view, cluster as cluster_view, federation as federation_view, label as label_view,
+    nodegroup as nodegroup_view, quota as quota_view, service as service_view, stats as stats_view, template as template_view,
 };
-use crate::{certificate, cluster, credential, federation, nodegroup, quota, service, stats, template};
+use crate::{certificate, cluster, credential, federation, label, nodegroup, quota, service, stats, template};
 
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
@@ -43,6 +43,8 @@ const NUMBER: Parameter =
 const ALL_TENANTS: Parameter =
     Parameter { name: "all_tenants", holds: Holds::Boolean, since: MIN, about: "Every project's, not only those of the own one." };
 const QUOTA_PAGE: &[Parameter] = &[NUMBER, LIMIT, sort_key(store::quota::SORT_KEYS), SORT_DIR, ALL_TENANTS];
+
+const DRIVER: Parameter = Parameter { name: "driver", holds: Holds::Text, since: MIN, about: "Only the labels of this driver." };
 
 const STATS_OF: &[Parameter] = &[
     Parameter { name: "project_id", holds: Holds::Text, since: MIN, about: "Only of this project; others than the own one for admins." },
@@ -119,5 +121,6 @@ pub static ROUTES: &[Route] = &[
     Route { query: &[IGNORED_ROLLBACK], body: Takes::Patch, ..route("PATCH", "federations/{federation}", "update_federation", 202, Object(&ACCEPTED), &[FederationUpdate], to!(federation::update::update)) },
     route("DELETE", "federations/{federation}", "delete_federation", 204, Nothing, &[FederationDelete], to!(federation::delete::delete)),
 
+    Route { query: &[DRIVER], ..route("GET", "labels", "list_labels", 200, Object(&label_view::LIST), &[TemplateGetAll], to!(label::list::list)) },
     route("GET", "mservices", "list_services", 200, Object(&service_view::LIST), &[ServiceGetAll], to!(service::list::list)),
 ];

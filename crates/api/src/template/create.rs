@@ -12,6 +12,7 @@ use crate::answer::Answer;
 use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::label;
 use crate::policy::Act;
 use crate::view::schema::{self, Body, plain_uuid};
 use crate::view::template::{SCHEMA, TemplateView, assign, attributes, empty};
@@ -26,7 +27,9 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let image = found.image(row.image_id.as_deref().unwrap_or_default())?;
     let named = row.driver.clone().or_else(|| image.magnum_driver.clone());
     let distro = image.os_distro.clone().unwrap_or_default();
-    row.driver = Some(driver(&cx, named, &row, &distro)?.as_str().to_owned());
+    let driver = driver(&cx, named, &row, &distro)?;
+    row.driver = Some(driver.as_str().to_owned());
+    label::check(&cx, driver, &row.labels())?;
     cx.allow_own(Act::TemplateCreate)?;
     check_found(&mut row, &found)?;
     if row.is_public() || row.is_hidden() {

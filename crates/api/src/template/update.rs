@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::label;
 use crate::policy::Act;
 use crate::view::patch::{self, Change};
 use crate::view::template::{SCHEMA, TemplateView, assign, attributes};
@@ -56,6 +57,11 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     // A change of words needs no question to the cloud, nor can it be refused for what the cloud has lost meanwhile.
     if !changed.iter().all(|c| matches!(*c, "name" | "public" | "hidden" | "tags")) {
         check_fields(&cx, &row)?;
+        if row.labels() != seen.labels()
+            && let Some(driver) = row.driver_name()
+        {
+            label::check(&cx, driver, &row.labels())?;
+        }
         let found = cloud_checks::look_up(&cx, &wanted(&row)).await?;
         check_found(&mut row, &found)?;
         check_root_disks(&cx, &row, &found)?;

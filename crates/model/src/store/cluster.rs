@@ -205,6 +205,7 @@ pub async fn insert(conn: &mut Conn, spec: &CreateSpec) -> Result<(), StoreError
         cluster::master_flavor_id.eq(&spec.master_flavor),
         cluster::flavor_id.eq(&spec.flavor),
         cluster::status.eq(Status::CreateInProgress.as_str()),
+        cluster::status_reason.eq(spec.note.as_deref().map(storable)),
         cluster::create_timeout.eq(spec.create_timeout),
         cluster::discovery_url.eq(&spec.discovery_url),
         cluster::fixed_network.eq(&spec.fixed_network),

@@ -107,6 +107,7 @@ pub fn spec(name: &str) -> CreateSpec {
         master_lb_enabled: false,
         health_status: None,
         health_status_reason: Labels::default(),
+        note: None,
     }
 }
 

@@ -120,6 +120,8 @@ section! {
         enabled_beta_drivers: Vec<String>,
         /// Driver of templates that name none.
         default_driver: Option<String>,
+        /// Refuse labels that the driver does not know, instead of keeping them without effect.
+        strict_labels: bool = "false",
     }
 }
 

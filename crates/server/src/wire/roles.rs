@@ -157,6 +157,7 @@ fn api_settings(config: &Config) -> api::Settings {
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
+        strict_labels: config.drivers.strict_labels,
         default_driver: config.drivers.default_driver.clone().filter(|name| !name.is_empty()),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
         signing: SigningRules {

@@ -228,7 +228,27 @@ fn parse_cidr(name: &str, text: &str) -> Result<Cidr, RenderError> {
 
 #[cfg(test)]
 mod tests {
+    use model::driver::DriverName;
+
     use super::*;
+
+    #[test]
+    fn users_are_told_the_defaults_that_hold() {
+        for (name, default) in [
+            ("kube_tag", KUBE_VERSION),
+            ("containerd_version", CONTAINERD_VERSION),
+            ("flannel_tag", FLANNEL_TAG),
+            ("calico_tag", CALICO_TAG),
+            ("flannel_network_cidr", PODS_CIDR),
+            ("calico_ipv4pool", PODS_CIDR),
+            ("service_cluster_ip_range", SERVICES_CIDR),
+            ("fixed_subnet_cidr", SUBNET_CIDR),
+            ("flannel_backend", BACKENDS[0]),
+            ("octavia_lb_algorithm", LB_ALGORITHMS[0]),
+        ] {
+            assert_eq!(DriverName::K8sFedoraCoreosV1.label(name).and_then(|label| label.default), Some(default), "{name}");
+        }
+    }
 
     #[test]
     fn kube_tags_are_read_as_users_write_them() {

@@ -1,0 +1,251 @@
+//! What labels each driver knows: their types, defaults and meaning, so that a wrong value is refused when it is given and not when a
+//! cluster fails with it (heat-driver.md 5).
+//!
+//! Labels that a driver does not know are kept as they are: users mark things with them, and other programs read them.
+
+mod heat;
+
+use std::net::Ipv4Addr;
+
+use crate::driver::DriverName;
+use crate::json::{Labels, truth};
+
+/// Names at most in a sentence about labels.
+const NAMES_SHOWN: usize = 10;
+
+/// A label that a driver knows.
+#[derive(Debug)]
+pub struct Label {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// What holds without it; none: nothing, or what `about` says.
+    pub default: Option<&'static str>,
+    pub about: &'static str,
+    /// The release of this program that knows it first.
+    pub since: &'static str,
+    pub effect: Effect,
+}
+
+/// What a label may hold. Empty text counts as no label, unless the kind is a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// Any of the words that oslo takes for true or false.
+    Boolean,
+    /// A whole number from 0 on.
+    Count,
+    /// An IPv4 network without host bits.
+    Network,
+    /// Such networks, separated by commas.
+    Networks,
+    /// An http or https address.
+    Url,
+    /// 64 hexadecimal digits.
+    Sha256,
+    /// The beginning of image names, up to a slash.
+    ImagePrefix,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+/// What a change of a label's value does to a cluster that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it counts when the cluster is made.
+    AtCreation,
+    /// Nodes that are made afterwards have it, those that are there do not.
+    NewNodes,
+    /// It is kept and shown, and nothing reads it in this release.
+    Unused,
+}
+
+impl Effect {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AtCreation => "at_creation",
+            Self::NewNodes => "new_nodes",
+            Self::Unused => "unused",
+        }
+    }
+}
+
+impl Kind {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Boolean => "boolean",
+            Self::Count => "integer",
+            Self::Network => "cidr",
+            Self::Networks => "cidr_list",
+            Self::Url => "url",
+            Self::Sha256 => "sha256",
+            Self::ImagePrefix => "image_prefix",
+            Self::OneOf(_) => "enum",
+        }
+    }
+
+    /// Whether it may hold this text; the error is the rule.
+    ///
+    /// # Errors
+    /// The rule that the text breaks.
+    pub fn check(self, text: &str) -> Result<(), String> {
+        let text = text.trim();
+        if text.is_empty() && self != Self::Count {
+            return Ok(());
+        }
+        let (fits, rule) = match self {
+            Self::Text => (true, String::new()),
+            Self::Boolean => (truth(text).is_some(), "It must be true or false".into()),
+            Self::Count => (text.parse::<u32>().is_ok(), "It must be an integer from 0 on".into()),
+            Self::Network => (is_network(text), "It must be an IPv4 network such as 10.0.0.0/24".into()),
+            Self::Networks => {
+                let fits = text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_network);
+                (fits, "It must be IPv4 networks such as 10.0.0.0/24, separated by commas".into())
+            }
+            Self::Url => (is_url(text), "It must be an http or https address".into()),
+            Self::Sha256 => (text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()), "It must be 64 hexadecimal digits".into()),
+            Self::ImagePrefix => (text.ends_with('/'), "It must end with a slash".into()),
+            Self::OneOf(words) => (words.contains(&text), format!("It must be one of {}", words.join(", "))),
+        };
+        if fits { Ok(()) } else { Err(rule) }
+    }
+}
+
+fn is_network(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let (Ok(address), Ok(length)) = (address.parse::<Ipv4Addr>(), length.parse::<u32>()) else { return false };
+    length <= 32 && u32::from(address) & u32::MAX.checked_shr(length).unwrap_or(0) == 0
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+}
+
+impl DriverName {
+    /// Every label that it knows, by name.
+    pub fn labels(self) -> &'static [Label] {
+        match self {
+            Self::K8sFedoraCoreosV1 => heat::LABELS,
+        }
+    }
+
+    /// A label that it knows.
+    pub fn label(self, name: &str) -> Option<&'static Label> {
+        self.labels().iter().find(|label| label.name == name)
+    }
+}
+
+/// A label whose value breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    pub name: &'static str,
+    pub value: String,
+    pub rule: String,
+}
+
+/// The first label with a value that it may not have.
+///
+/// # Errors
+/// Which one, and why.
+pub fn check(driver: DriverName, labels: &Labels) -> Result<(), Wrong> {
+    for (name, value) in &labels.0 {
+        if let Some(label) = driver.label(name)
+            && let Err(rule) = label.kind.check(value)
+        {
+            return Err(Wrong { name: label.name, value: value.clone(), rule });
+        }
+    }
+    Ok(())
+}
+
+/// The labels that a driver does not know, in order; none when it knows all.
+pub fn unknown(driver: DriverName, labels: &Labels) -> Vec<&str> {
+    labels.0.keys().map(String::as_str).filter(|name| driver.label(name).is_none()).collect()
+}
+
+/// What a cluster's `status_reason` says of labels that its driver does not know; none when it knows all.
+pub fn note(driver: DriverName, labels: &Labels) -> Option<String> {
+    let unknown = unknown(driver, labels);
+    if unknown.is_empty() {
+        return None;
+    }
+    let shown = unknown[..unknown.len().min(NAMES_SHOWN)].join(", ");
+    let more = if unknown.len() > NAMES_SHOWN { ", and others" } else { "" };
+    Some(format!("Labels without effect: the driver {} does not know {shown}{more}", driver.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        Labels(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn every_table_is_in_order_and_its_defaults_keep_its_own_rules() {
+        for driver in DriverName::ALL {
+            let table = driver.labels();
+            for pair in table.windows(2) {
+                assert!(pair[0].name < pair[1].name, "{} stands before {}", pair[0].name, pair[1].name);
+            }
+            for label in table {
+                assert!(!label.about.is_empty(), "{} says nothing", label.name);
+                assert_eq!(label.default.map_or(Ok(()), |text| label.kind.check(text)), Ok(()), "{}", label.name);
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_the_wrong_type_are_named_with_the_rule() {
+        let driver = DriverName::K8sFedoraCoreosV1;
+        for (name, value) in [
+            ("boot_volume_size", "ten"),
+            ("boot_volume_size", ""),
+            ("boot_volume_size", "-1"),
+            ("etcd_volume_size", "1.5"),
+            ("octavia_lb_healthcheck", "maybe"),
+            ("flannel_backend", "ipsec"),
+            ("fixed_subnet_cidr", "10.0.0.1/24"),
+            ("fixed_subnet_cidr", "10.0.0.0/33"),
+            ("service_cluster_ip_range", "10.0.0.0"),
+            ("master_lb_allowed_cidrs", "10.0.0.0/8, everyone"),
+            ("containerd_tarball_url", "ftp://mirror.example/c.tgz"),
+            ("containerd_tarball_sha256", "abc"),
+            ("container_infra_prefix", "registry.example"),
+        ] {
+            let wrong = check(driver, &labels(&[("a", "b"), (name, value)])).expect_err(value);
+            assert_eq!((wrong.name, wrong.value.as_str()), (name, value));
+            assert!(wrong.rule.starts_with("It must"), "{}", wrong.rule);
+        }
+        for (name, value) in [
+            ("boot_volume_size", " 20 "),
+            ("octavia_lb_healthcheck", "True"),
+            ("octavia_lb_healthcheck", "off"),
+            ("octavia_lb_healthcheck", ""),
+            ("flannel_backend", "host-gw"),
+            ("fixed_subnet_cidr", "10.0.0.0/24"),
+            ("fixed_subnet_cidr", "0.0.0.0/0"),
+            ("fixed_subnet_cidr", "10.1.2.3/32"),
+            ("master_lb_allowed_cidrs", "10.0.0.0/8,192.0.2.0/24"),
+            ("containerd_tarball_url", "https://mirror.example/c.tgz"),
+            ("kube_tag", "v1.28.9-rancher1"),
+            ("nonsense", "anything"),
+        ] {
+            assert_eq!(check(driver, &labels(&[(name, value)])), Ok(()), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn unknown_labels_are_kept_and_mentioned() {
+        let driver = DriverName::K8sFedoraCoreosV1;
+        assert_eq!(note(driver, &labels(&[("kube_tag", "v1.33.5")])), None);
+        let text = note(driver, &labels(&[("team", "blue"), ("kube_tag", "v1.33.5"), ("cost", "7")])).expect("a note");
+        assert!(text.ends_with("k8s_fedora_coreos_v1 does not know team, cost"), "{text}");
+        let many: Labels = Labels((0..30).map(|n| (format!("l{n}"), String::new())).collect());
+        assert!(note(driver, &many).is_some_and(|text| text.ends_with("l9, and others")));
+    }
+}

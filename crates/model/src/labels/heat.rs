@@ -1,0 +1,123 @@
+//! The labels of the Heat driver: all that upstream's 20.0.2 has. Values and defaults are those of this program.
+
+use super::Effect;
+use super::Kind::{self, Boolean, Count, ImagePrefix, Network, Networks, OneOf, Sha256, Text, Url};
+use super::Label;
+
+const FIRST: &str = "0.1.0";
+
+const fn at_creation(name: &'static str, kind: Kind, default: Option<&'static str>, about: &'static str) -> Label {
+    Label { name, kind, default, about, since: FIRST, effect: Effect::AtCreation }
+}
+
+const fn new_nodes(name: &'static str, kind: Kind, default: Option<&'static str>, about: &'static str) -> Label {
+    Label { name, kind, default, about, since: FIRST, effect: Effect::NewNodes }
+}
+
+const fn unused(name: &'static str, kind: Kind, about: &'static str) -> Label {
+    Label { name, kind, default: None, about, since: FIRST, effect: Effect::Unused }
+}
+
+#[rustfmt::skip]
+pub(super) static LABELS: &[Label] = &[
+    unused("admission_control_list", Text, "Admission plugins of the API server."),
+    unused("auto_healing_controller", OneOf(&["draino", "magnum-auto-healer"]), "Who repairs nodes."),
+    unused("auto_healing_enabled", Boolean, "Repair of broken nodes."),
+    unused("auto_scaling_enabled", Boolean, "The cluster autoscaler."),
+    unused("autoscaler_tag", Text, "Its version."),
+    new_nodes("availability_zone", Text, None, "Zone of all nodes and volumes."),
+    new_nodes("boot_volume_size", Count, None, "Above 0: nodes boot from a volume of so many GiB; default [cinder] default_boot_volume_size."),
+    new_nodes("boot_volume_type", Text, None, "Type of that volume; default [cinder] default_boot_volume_type, else the first that Cinder lists."),
+    at_creation("calico_ipv4pool", Network, Some("10.100.0.0/16"), "Range of pods with calico."),
+    unused("calico_ipv4pool_ipip", OneOf(&["Always", "CrossSubnet", "Never", "Off"]), "IP-in-IP mode of calico."),
+    at_creation("calico_tag", Text, Some("v3.30.2"), "Version of calico."),
+    unused("cert_manager_api", Boolean, "Signing of certificates by the control plane."),
+    unused("cgroup_driver", Text, "Control group driver of kubelet."),
+    unused("cinder_csi_enabled", Boolean, "Volumes of Cinder in Kubernetes."),
+    unused("cinder_csi_plugin_tag", Text, "Version of the Cinder plugin."),
+    unused("cloud_provider_enabled", Boolean, "The OpenStack cloud controller."),
+    unused("cloud_provider_tag", Text, "Its version."),
+    unused("cluster_basic_auth_secret", Text, "Secret for the ingress of monitoring."),
+    unused("cluster_root_domain_name", Text, "Host name of the ingress of monitoring."),
+    new_nodes("container_infra_prefix", ImagePrefix, None, "Registry path that all images of the cluster come from; ends with a slash."),
+    unused("container_runtime", Text, "Container runtime; always containerd here."),
+    new_nodes("containerd_tarball_sha256", Sha256, None, "Checksum of that download."),
+    new_nodes("containerd_tarball_url", Url, None, "Where containerd is downloaded from, instead of its project."),
+    new_nodes("containerd_version", Text, Some("2.1.4"), "Version of containerd."),
+    unused("coredns_tag", Text, "Version of CoreDNS."),
+    unused("csi_attacher_tag", Text, "Version of the CSI attacher."),
+    unused("csi_liveness_probe_tag", Text, "Version of the CSI liveness probe."),
+    unused("csi_node_driver_registrar_tag", Text, "Version of the CSI registrar."),
+    unused("csi_provisioner_tag", Text, "Version of the CSI provisioner."),
+    unused("csi_resizer_tag", Text, "Version of the CSI resizer."),
+    unused("csi_snapshotter_tag", Text, "Version of the CSI snapshotter."),
+    new_nodes("docker_volume_type", Text, None, "Type of the volume for container images, where docker_volume_size asks for one."),
+    unused("draino_tag", Text, "Version of draino."),
+    unused("etcd_tag", Text, "Version of etcd; kubeadm chooses it here."),
+    unused("etcd_volume_size", Count, "Size of a volume for etcd in GiB."),
+    unused("etcd_volume_type", Text, "Type of that volume."),
+    at_creation("fixed_subnet_cidr", Network, Some("10.0.0.0/24"), "Range of the subnet that is made when the cluster names none."),
+    at_creation("flannel_backend", OneOf(&["vxlan", "host-gw", "udp"]), Some("vxlan"), "How flannel connects nodes."),
+    unused("flannel_cni_tag", Text, "Version of the CNI plugin of flannel."),
+    at_creation("flannel_network_cidr", Network, Some("10.100.0.0/16"), "Range of pods with flannel."),
+    unused("flannel_network_subnetlen", Count, "Prefix length of the pods of one node."),
+    at_creation("flannel_tag", Text, Some("v0.27.2"), "Version of flannel."),
+    unused("grafana_admin_passwd", Text, "Password of Grafana."),
+    unused("grafana_tag", Text, "Version of Grafana."),
+    unused("heapster_enabled", Boolean, "Heapster."),
+    unused("heat_container_agent_tag", Text, "Version of the agent that upstream runs on nodes; not needed here."),
+    unused("helm_client_sha256", Sha256, "Checksum of helm."),
+    unused("helm_client_tag", Text, "Version of helm."),
+    unused("helm_client_url", Url, "Where helm is downloaded from."),
+    unused("hyperkube_prefix", Text, "Registry of hyperkube images; not needed here."),
+    unused("influx_grafana_dashboard_enabled", Boolean, "InfluxDB and Grafana."),
+    unused("ingress_controller", OneOf(&["traefik", "nginx", "octavia"]), "Which ingress controller is installed."),
+    unused("ingress_controller_role", Text, "Node label for its pods."),
+    unused("k8s_keystone_auth_tag", Text, "Version of Keystone authentication."),
+    unused("keystone_auth_enabled", Boolean, "Keystone authentication in Kubernetes."),
+    unused("kube_dashboard_enabled", Boolean, "The dashboard."),
+    unused("kube_dashboard_version", Text, "Its version."),
+    unused("kube_image_digest", Text, "Digest that images must have."),
+    new_nodes("kube_tag", Text, Some("v1.33.5"), "Version of Kubernetes, v1.31.0 or newer; a build number such as -rancher1 is left out."),
+    unused("kubeapi_options", Text, "Further options of the API server."),
+    unused("kubecontroller_options", Text, "Further options of the controller manager."),
+    unused("kubelet_options", Text, "Further options of kubelet."),
+    unused("kubeproxy_options", Text, "Further options of kube-proxy."),
+    unused("kubescheduler_options", Text, "Further options of the scheduler."),
+    unused("magnum_auto_healer_tag", Text, "Version of the auto healer."),
+    at_creation("master_lb_allowed_cidrs", Networks, None, "Who reaches the load balancer of the API; default everyone."),
+    at_creation("master_lb_floating_ip_enabled", Boolean, None, "Floating address of the load balancer of the API; default floating_ip_enabled."),
+    unused("max_node_count", Count, "Upper bound of the autoscaler."),
+    unused("metrics_scraper_tag", Text, "Version of the metrics scraper."),
+    unused("metrics_server_chart_tag", Text, "Version of the chart of metrics-server."),
+    unused("metrics_server_enabled", Boolean, "metrics-server."),
+    at_creation("min_node_count", Count, None, "Least size of the default worker group; default 0."),
+    unused("monitoring_enabled", Boolean, "Prometheus and its operator."),
+    unused("monitoring_ingress_enabled", Boolean, "An ingress for monitoring."),
+    unused("monitoring_interval_seconds", Count, "How often monitoring looks."),
+    unused("monitoring_retention_days", Count, "How many days monitoring keeps."),
+    unused("monitoring_retention_size", Count, "How many GiB monitoring keeps."),
+    unused("monitoring_storage_class_name", Text, "Storage class of monitoring."),
+    unused("nginx_ingress_controller_chart_tag", Text, "Version of the chart of ingress-nginx."),
+    unused("nginx_ingress_controller_tag", Text, "Version of ingress-nginx."),
+    unused("node_problem_detector_tag", Text, "Version of the node problem detector."),
+    unused("npd_enabled", Boolean, "The node problem detector."),
+    unused("octavia_ingress_controller_tag", Text, "Version of the Octavia ingress controller."),
+    at_creation("octavia_lb_algorithm", OneOf(&["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP"]), Some("ROUND_ROBIN"), "How the load balancer of the API spreads connections."),
+    at_creation("octavia_lb_healthcheck", Boolean, Some("true"), "Whether load balancers watch the health of what is behind them."),
+    at_creation("octavia_provider", Text, Some("amphora"), "Provider of load balancers."),
+    unused("ostree_commit", Text, "Ignored upstream too."),
+    unused("ostree_remote", Text, "Ignored upstream too."),
+    unused("prometheus_adapter_chart_tag", Text, "Version of the chart of the Prometheus adapter."),
+    unused("prometheus_adapter_configmap", Text, "Its rules."),
+    unused("prometheus_adapter_enabled", Boolean, "The Prometheus adapter."),
+    unused("prometheus_monitoring", Boolean, "Monitoring of old."),
+    unused("prometheus_operator_chart_tag", Text, "Version of the chart of the Prometheus operator."),
+    unused("prometheus_tag", Text, "Version of Prometheus of old."),
+    unused("selinux_mode", OneOf(&["enforcing", "permissive", "disabled"]), "Mode of SELinux on nodes."),
+    at_creation("service_cluster_ip_range", Network, Some("10.254.0.0/16"), "Range of services."),
+    unused("system_pods_initial_delay", Count, "Delay of health checks in seconds."),
+    unused("system_pods_timeout", Count, "Timeout of health checks in seconds."),
+    unused("traefik_ingress_controller_tag", Text, "Version of traefik."),
+    unused("use_podman", Boolean, "Always so upstream; not needed here."),
+];

@@ -1,0 +1,63 @@
+//! Labels: what a driver knows is told, checked, and remarked upon.
+
+use anyhow::{Context, Result, ensure};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{self, text};
+use tests::wait::PATIENCE;
+use tests::world::{Mix, World};
+
+#[rstest]
+#[tokio::test]
+async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let all = demo.get("/v1/labels").await?.expect(200)?.body;
+    let named = demo.get("/v1/labels?driver=k8s_fedora_coreos_v1").await?.expect(200)?.body;
+    ensure!(all == named, "there is one driver");
+    let known = all["labels"].as_array().context("a list")?;
+    let label = |name: &str| known.iter().find(|l| l["name"] == name).cloned().unwrap_or_default();
+    ensure!(known.len() >= 100 && label("boot_volume_size")["type"] == "integer", "{}", known.len());
+    ensure!(label("flannel_backend")["values"] == json!(["vxlan", "host-gw", "udp"]) && label("kube_tag")["default"].is_string());
+    demo.get("/v1/labels?driver=nope").await?.expect_error(400, "nope")?;
+    world.user("nobody", "demo").get("/v1/labels").await?.expect_error(403, "clustertemplate:get_all")?;
+
+    let before = world.counts().await?;
+    let with = |labels: Value| {
+        let mut body = client::template("bad");
+        body["labels"] = labels;
+        body
+    };
+    for (labels, word) in [
+        (json!({"boot_volume_size": "ten"}), "labels[boot_volume_size]"),
+        (json!({"flannel_backend": "ipsec"}), "vxlan, host-gw, udp"),
+        (json!({"team": "blue", "octavia_lb_healthcheck": "maybe"}), "labels[octavia_lb_healthcheck]"),
+        (json!({"service_cluster_ip_range": "10.0.0.1/16"}), "labels[service_cluster_ip_range]"),
+    ] {
+        demo.post("/v1/clustertemplates", &with(labels)).await?.expect_error(400, word)?;
+    }
+    ensure!(world.counts().await? == before);
+
+    let template = demo.create_template("small").await?;
+    let path = format!("/v1/clustertemplates/{template}");
+    let patch = |value: &str| json!([{"op": "replace", "path": "/labels", "value": value}]);
+    demo.patch(&path, &patch("{'boot_volume_size': 'ten'}")).await?.expect_error(400, "labels[boot_volume_size]")?;
+    demo.patch(&path, &patch("{'team': 'blue', 'flannel_backend': 'host-gw'}")).await?.expect(200)?;
+    let mut body = client::cluster("blue", &template);
+    body["labels"] = json!({"fixed_subnet_cidr": "all"});
+    demo.post("/v1/clusters", &body).await?.expect_error(400, "labels[fixed_subnet_cidr]")?;
+    body["labels"] = json!({"team": "red", "cost": 7, "fixed_subnet_cidr": "10.1.0.0/24"});
+    let cluster = text(&demo.post("/v1/clusters", &body).await?.expect(202)?.body, "uuid");
+    let made = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(made["labels"]["cost"] == "7" && text(&made, "status_reason").ends_with("does not know team, cost"), "{made}");
+    let group = json!({"name": "gpu", "labels": {"boot_volume_size": "ten"}});
+    demo.at("1.9").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect_error(400, "labels[boot_volume_size]")?;
+
+    let plain = demo.create_cluster("plain", &demo.create_template("plain").await?).await?;
+    ensure!(demo.wait_for(&plain, "CREATE_COMPLETE", PATIENCE).await?["status_reason"].is_null());
+    for cluster in [&cluster, &plain] {
+        demo.delete_cluster(cluster).await?;
+        demo.wait_gone(cluster, PATIENCE).await?;
+    }
+    world.finish().await
+}
