@@ -5,6 +5,7 @@
 mod bad_input;
 mod certificates;
 mod changes;
+mod credentials;
 mod faults;
 mod labels;
 mod lifecycle;

@@ -3,6 +3,7 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod resize;
+pub(crate) mod rotate;
 
 use std::collections::HashMap;
 

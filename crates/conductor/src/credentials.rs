@@ -7,7 +7,7 @@
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress};
 use model::resource::ResourceKind;
-use model::store::{Conn, cluster as clusters, operation, resource};
+use model::store::{Conn, cluster as clusters, event, operation, resource};
 use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -18,6 +18,9 @@ use crate::worker::Work;
 /// What upstream's trustee passwords are made of (`[DEFAULT] password_symbols`).
 const SYMBOLS: [&str; 3] = ["23456789", "ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz"];
 const PASSWORD_LENGTH: usize = 18;
+
+/// The event of a recorded trust.
+pub(crate) const TRUSTED: &str = "trust";
 
 /// The trustee's name, as upstream names it.
 fn trustee_name(cluster: &Cluster) -> String {
@@ -70,7 +73,8 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
     Ok(())
 }
 
-async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
+/// Has the request's caller delegate to the trustee, and records the trust. One that he has given already is taken.
+pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let trustee = cluster.trustee_user_id.clone().unwrap_or_default();
     let name = trustee_name(cluster);
     let progress = Progress { step: "trust", waiting_for: Some("a Keystone trust".into()), ..Progress::default() };
@@ -106,10 +110,18 @@ async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), 
             operation::record(conn, &work.claim, progress).await?;
             operation::forget_token(conn, &work.claim).await?;
             resource::record(conn, id, ResourceKind::Trust, name, Some(&trust.id)).await?;
+            event::append(conn, &work.claim.operation, id, TRUSTED, &trust.id).await?;
             clusters::record(conn, id, change).await
         })
         .await?;
     Ok(())
+}
+
+/// Gives the trustee a new password, which the caller of this records; until then nobody can log in as the trustee.
+pub(crate) async fn new_password_of(cx: &Context, trustee: &str) -> Result<SecretString, Failure> {
+    let password = new_password();
+    cx.trustee_admin.keystone().set_password(trustee, &password).await?;
+    Ok(password)
 }
 
 /// A session as the cluster's creator, through the trust; none when there is no trust.

@@ -9,7 +9,7 @@ use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::operation::{Ending, OperationKind, OperationState, OutcomeCode, Progress};
 use model::store::{Conn, StoreError, cluster as clusters, nodegroup, operation};
 
-use crate::cluster::{create, delete, resize};
+use crate::cluster::{create, delete, resize, rotate};
 use crate::context::Context;
 use crate::outcome::{Failure, Turn};
 use crate::settle::End;
@@ -24,8 +24,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Some(OperationKind::NodegroupCreate) => crate::nodegroup::create::turn(cx, work).await,
         Some(OperationKind::NodegroupUpdate) => crate::nodegroup::update::turn(cx, work).await,
         Some(OperationKind::NodegroupDelete) => crate::nodegroup::delete::turn(cx, work).await,
+        Some(OperationKind::CredentialRotate) => rotate::turn(cx, work).await,
         // The API refuses them for every driver there is; a row all the same is of another program.
-        Some(kind @ (OperationKind::ClusterUpgrade | OperationKind::CaRotate | OperationKind::CredentialRotate)) => {
+        Some(kind @ (OperationKind::ClusterUpgrade | OperationKind::CaRotate)) => {
             Err(Failure::fail(OutcomeCode::Invalid, format!("the cluster's driver does not support {}", kind.phrase())))
         }
         // Never claimed (see `model::store::operation::claim`).

@@ -73,7 +73,7 @@ impl DriverName {
     /// Whether the credentials that were delegated for a cluster can be made anew (K-16).
     pub fn supports_credential_rotation(self) -> bool {
         match self {
-            Self::K8sFedoraCoreosV1 => false,
+            Self::K8sFedoraCoreosV1 => true,
         }
     }
 

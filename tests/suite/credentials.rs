@@ -1,0 +1,102 @@
+//! New credentials: another member of the project takes over the delegation, and everything goes on with a new password.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use serde_json::json;
+use tests::client::Client;
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, World};
+
+/// Longer than the test: whoever waits for this answer is killed waiting.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+/// A complete cluster of `demo`.
+async fn cluster(world: &World, demo: &Client) -> Result<String> {
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    Ok(cluster)
+}
+
+async fn rotate(client: &Client, cluster: &str) -> Result<()> {
+    let answer = client.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    ensure!(answer.body == json!({"uuid": cluster}), "{}", answer.text);
+    client.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    Ok(())
+}
+
+/// The trust in use and the trustee's password.
+async fn password(world: &World, cluster: &str) -> Result<Vec<String>> {
+    world.database()?.rows(&format!("SELECT CONCAT(trust_id, ' ', trustee_password) FROM cluster WHERE uuid = '{cluster}'")).await
+}
+
+async fn resize(client: &Client, cluster: &str, count: u32) -> Result<()> {
+    let body = json!({"node_count": count});
+    client.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    client.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    Ok(())
+}
+
+#[rstest]
+#[tokio::test]
+async fn credentials_are_made_anew_by_the_same_or_another_member(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = cluster(&world, &demo).await?;
+    let mut seen = Vec::new();
+    for (client, count) in [(demo.clone(), 3), (world.user("member2", "demo"), 1)] {
+        rotate(&client, &cluster).await?;
+        if mix == Mix::Distributed {
+            let now = password(&world, &cluster).await?;
+            ensure!(!seen.contains(&now), "nothing changed");
+            seen.push(now);
+        }
+        // What follows works with them.
+        resize(&demo, &cluster, count).await?;
+    }
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[rstest]
+#[case::password_set_answer_lost("keystone.user_update", How::AcceptThenLose)]
+#[case::password_500("keystone.user_update", How::Status(500, "the cloud has a bad day".to_owned()))]
+#[case::trust_made_answer_lost("keystone.trust_create", How::AcceptThenLose)]
+#[tokio::test]
+async fn a_rotation_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = cluster(&world, &demo).await?;
+    world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how });
+    rotate(&world.user("member2", "demo"), &cluster).await?;
+    resize(&demo, &cluster, 1).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_rotation_whose_conductor_is_killed_is_finished_by_another() -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = cluster(&world, &demo).await?;
+    let calls = world.cloud.calls("keystone.user_update");
+    // The old password is void and the new one recorded nowhere.
+    world.cloud.inject(Fault { at: "keystone.user_update".to_owned(), nth: 1, how: How::AcceptThenLose });
+    world.cloud.inject(Fault { at: "keystone.user_update".to_owned(), nth: 2, how: How::Slow(FOR_EVER) });
+    let path = format!("/v1/credentials/{cluster}");
+    demo.at("1.12").send(reqwest::Method::PATCH, &path, None).await?.expect(202)?;
+    wait::until("the second attempt", PATIENCE, async || {
+        let made = world.cloud.calls("keystone.user_update") - calls;
+        Ok(Seen::when(made >= 2, || format!("{made} calls")))
+    })
+    .await?;
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    resize(&demo, &cluster, 1).await?;
+    world.finish().await
+}
