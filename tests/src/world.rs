@@ -132,6 +132,22 @@ impl World {
         Client::new(self.http.clone(), &self.apis, token)
     }
 
+    /// Writes a file beside the configuration of the distributed mix, at once as a whole.
+    pub fn put(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.path().join(name);
+        let parent = path.parent().context("a file in a folder")?;
+        std::fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+        let new = tempfile::NamedTempFile::new_in(self.folder.path()).context("make a file")?;
+        std::fs::write(&new, text).with_context(|| format!("write {name}"))?;
+        new.persist(&path).with_context(|| format!("put {}", path.display()))?;
+        Ok(())
+    }
+
+    /// What the processes whose names begin like this have logged.
+    pub fn logs(&self, start: &str) -> Vec<String> {
+        self.processes.iter().filter(|process| process.name().starts_with(start)).map(Process::log).collect()
+    }
+
     /// The address of the first API process.
     pub fn api(&self) -> &str {
         self.apis.first().map_or("", String::as_str)

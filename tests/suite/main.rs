@@ -13,6 +13,7 @@ mod manage;
 mod nodegroups;
 mod outages;
 mod quotas;
+mod policy;
 mod refusals;
 mod replay;
 mod resize;

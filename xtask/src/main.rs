@@ -9,6 +9,7 @@ mod cargo;
 mod ci;
 mod demo;
 mod dev;
+mod fuzz;
 mod keep;
 mod lab;
 mod paths;
@@ -56,6 +57,8 @@ enum Command {
     Tidy,
     /// What CI runs: formatting, clippy, test
     Ci(test::Options),
+    /// The fuzz targets under libFuzzer, a minute each
+    Fuzz(fuzz::Options),
     /// Measure (release build)
     #[command(subcommand)]
     Bench(bench::Command),
@@ -71,6 +74,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(compiled) = fuzz::as_compiler() {
+        return compiled.map_or(ExitCode::FAILURE, ExitCode::from);
+    }
     let outcome = match Cli::parse().command {
         Command::Demo { args } => demo::run(&args),
         Command::Dev { args } => dev::run(&args),
@@ -79,6 +85,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Tidy => tidy::run(),
         Command::Ci(options) => ci::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Bench(command) => bench::run(&command),
         Command::Schemathesis { args } => schemathesis::run(&args),
         Command::Keep(options) => keep::run(&options),

@@ -14,6 +14,8 @@ mod credential;
 mod discovery;
 mod error;
 mod federation;
+#[doc(hidden)]
+pub mod fuzz;
 mod health;
 mod identity;
 mod label;

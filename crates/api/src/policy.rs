@@ -128,6 +128,13 @@ impl Policy {
     }
 }
 
+/// Reads a text as one rule and prints it; for the fuzz target.
+pub fn read_and_print(text: &str) {
+    if let Ok(check) = parser::parse_text(text) {
+        assert_eq!(parser::parse_text(&check.to_string()).as_ref(), Ok(&check), "{text}");
+    }
+}
+
 fn load(options: &PolicyOptions, files: &[PolicyFile]) -> Result<Arc<Rules>, PolicyError> {
     let (rules, warnings) = Rules::load(options, files)?;
     for warning in warnings {

@@ -177,7 +177,7 @@ fn no_route(method: &str, segments: &[&str]) -> ApiError {
 }
 
 /// The segments below `/v1`. Split first and decoded then: a name may hold any character, a slash too.
-fn segments(path: &str) -> Result<Vec<String>, ApiError> {
+pub fn segments(path: &str) -> Result<Vec<String>, ApiError> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     let path = path.strip_prefix("v1/").unwrap_or(path);

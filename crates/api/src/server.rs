@@ -238,7 +238,12 @@ fn global_request_id(request: &HttpRequest) -> Option<&str> {
 }
 
 fn query(request: &HttpRequest) -> Result<Vec<(String, String)>, ApiError> {
-    web::Query::<Vec<(String, String)>>::from_query(request.query_string())
+    pairs(request.query_string())
+}
+
+/// The parameters of a query string, in order.
+pub fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+    web::Query::<Vec<(String, String)>>::from_query(query)
         .map(web::Query::into_inner)
         .map_err(|e| ApiError::Invalid(format!("The query cannot be read: {e}")))
 }

@@ -10,6 +10,17 @@ use super::{PolicyError, PolicyFile, PolicyOptions, defaults, evaluate, parser};
 
 /// Rules that lead to each other further than this are refused.
 const FURTHEST: usize = 32;
+/// Rules that may need more checks than this are refused: with a few that refer to one another twice, an answer takes years.
+const LARGEST: usize = 10_000;
+
+/// What a rule may cost.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    /// Rules from it to the furthest.
+    depth: usize,
+    /// Checks made for one answer, all rules counted that it leads to.
+    checks: usize,
+}
 
 /// The rules in force.
 #[derive(Debug)]
@@ -51,20 +62,20 @@ impl Rules {
     }
 
     fn refuse_circles(&self, from_files: &IndexMap<String, (Check, &str)>) -> Result<(), PolicyError> {
-        let mut depths = HashMap::new();
+        let mut known = HashMap::new();
         for name in from_files.keys() {
-            self.depth(name, &mut Vec::new(), &mut depths).map_err(|reason| bad_rule(from_files[name].1, name, reason))?;
+            self.reach(name, &mut Vec::new(), &mut known).map_err(|reason| bad_rule(from_files[name].1, name, reason))?;
         }
         Ok(())
     }
 
     /// How far a rule leads; every rule is walked once.
-    fn depth<'a>(&'a self, name: &'a str, path: &mut Vec<&'a str>, known: &mut HashMap<&'a str, usize>) -> Result<usize, String> {
+    fn reach<'a>(&'a self, name: &'a str, path: &mut Vec<&'a str>, known: &mut HashMap<&'a str, Reach>) -> Result<Reach, String> {
         // What has no rule is decided by the default one.
         let name = if self.checks.contains_key(name) { name } else { self.default.as_str() };
-        let Some(check) = self.checks.get(name) else { return Ok(0) };
-        if let Some(depth) = known.get(name) {
-            return Ok(*depth);
+        let Some(check) = self.checks.get(name) else { return Ok(Reach::default()) };
+        if let Some(reach) = known.get(name) {
+            return Ok(*reach);
         }
         if let Some(start) = path.iter().position(|earlier| *earlier == name) {
             let circle: Vec<&str> = path[start..].iter().copied().chain([name]).collect();
@@ -74,16 +85,21 @@ impl Rules {
         if path.len() > FURTHEST {
             return Err(format!("it leads through more than {FURTHEST} other rules"));
         }
-        let mut deepest = 0;
+        let mut reach = Reach { depth: 0, checks: size(check) };
         for next in references(check) {
-            deepest = deepest.max(self.depth(next, path, known)? + 1);
+            let further = self.reach(next, path, known)?;
+            reach.depth = reach.depth.max(further.depth + 1);
+            reach.checks += further.checks;
         }
         path.pop();
-        if deepest > FURTHEST {
+        if reach.depth > FURTHEST {
             return Err(format!("it leads through more than {FURTHEST} other rules"));
         }
-        known.insert(name, deepest);
-        Ok(deepest)
+        if reach.checks > LARGEST {
+            return Err(format!("it may need more than {LARGEST} checks, with the rules that it refers to"));
+        }
+        known.insert(name, reach);
+        Ok(reach)
     }
 
     fn warnings(&self, built_in: &HashSet<String>, from_files: &IndexMap<String, (Check, &str)>) -> Vec<String> {
@@ -153,6 +169,13 @@ fn visit<'a>(check: &'a Check, seen: &mut impl FnMut(&'a Check)) {
         Check::All(checks) | Check::Any(checks) => checks.iter().for_each(|c| visit(c, seen)),
         _ => {}
     }
+}
+
+/// The checks that a rule is made of.
+fn size(check: &Check) -> usize {
+    let mut found = 0;
+    visit(check, &mut |_| found += 1);
+    found
 }
 
 /// The rules that a rule refers to.

@@ -163,6 +163,8 @@ fn what_cannot_be_read_is_named() {
     assert!(circle.contains("it leads in a circle: a -> b -> a"), "{circle}");
     let chain: String = (0..40).map(|at| format!("\"r{at}\": \"rule:r{}\"\n", at + 1)).collect();
     assert!(of(&[&chain]).is_err());
+    let doubled: String = (0..20).map(|at| format!("\"r{at}\": \"rule:r{0} or rule:r{0}\"\n", at + 1)).collect();
+    assert!(of(&[&doubled]).is_err());
     let nested = format!("\"a\": \"{}role:b{}\"", "(".repeat(70), ")".repeat(70));
     assert!(of(&[&nested]).is_err());
 }

@@ -85,7 +85,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
 }
 
 /// The row as the patch would have it.
-fn patched(seen: &ClusterTemplate, changes: &[Change]) -> Result<ClusterTemplate, ApiError> {
+pub fn patched(seen: &ClusterTemplate, changes: &[Change]) -> Result<ClusterTemplate, ApiError> {
     let before = patch::document(&TemplateView { row: seen, base: "" })?;
     let mut after = before.clone();
     for change in changes {

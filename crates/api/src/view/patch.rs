@@ -235,6 +235,58 @@ mod tests {
         (op, path, value, more).prop_map(|(op, path, value, more)| Item { op, path, value, more })
     }
 
+    /// An operation whose value is of the field's type.
+    fn typed() -> impl Strategy<Value = Change> {
+        let op = prop::sample::select(vec![Op::Add, Op::Replace, Op::Remove]);
+        let text = || "[a-c]{1,2}".prop_map(Value::from);
+        let on = |field: &'static str, key: Option<&'static str>, value: BoxedStrategy<Value>| {
+            value.prop_map(move |value| (field, key, value)).boxed()
+        };
+        let size = (1..9_i64).prop_map(Value::from).boxed();
+        let place = prop_oneof![
+            on("name", None, text().boxed()),
+            on("tags", None, text().boxed()),
+            on("docker_volume_size", None, size),
+            on("labels", Some("x"), text().boxed()),
+            on("labels", Some("y"), text().boxed()),
+            on("name", Some("x"), text().boxed()),
+            on("nothing", None, text().boxed()),
+        ];
+        (op, place).prop_map(|(op, (field, key, value))| Change {
+            op,
+            field: field.into(),
+            key: key.map(str::to_owned),
+            value: if op == Op::Remove { Value::Null } else { value },
+        })
+    }
+
+    /// The document after the operation, by the letter: a pointer that leads nowhere, or an `add` to an attribute that has a value, fails.
+    fn expected(document: &Value, change: &Change) -> Option<Value> {
+        let mut next = document.clone();
+        let root = format!("/{}", change.field);
+        let Some(key) = &change.key else {
+            let slot = next.pointer_mut(&root)?;
+            if change.op == Op::Add && *slot != Value::Null {
+                return None;
+            }
+            *slot = change.value.clone();
+            return Some(next);
+        };
+        let is_there = document.pointer(&format!("{root}/{key}")).is_some();
+        let members = next.pointer_mut(&root)?.as_object_mut()?;
+        match change.op {
+            Op::Add => {}
+            Op::Replace | Op::Remove if !is_there => return None,
+            Op::Replace | Op::Remove => {}
+        }
+        if change.op == Op::Remove {
+            members.shift_remove(key);
+        } else {
+            members.insert(key.clone(), change.value.clone());
+        }
+        Some(next)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -260,6 +312,27 @@ mod tests {
                 Err(error) => {
                     prop_assert!(!items.iter().all(Item::is_good), "{}: {}", text, error);
                     prop_assert!(matches!(error, ApiError::Invalid(_)));
+                }
+            }
+        }
+
+        #[test]
+        fn operations_in_order_make_what_rfc_6902_and_upstreams_add_make(changes in prop::collection::vec(typed(), 0..12)) {
+            let start = || serde_json::json!({"name": "a", "labels": {"x": "1"}, "docker_volume_size": null, "tags": null});
+            let Value::Object(mut document) = start() else { unreachable!("an object") };
+            let mut model = start();
+            for change in &changes {
+                let found = apply(&mut document, change, &crate::view::template::SCHEMA);
+                match expected(&model, change) {
+                    Some(next) => {
+                        prop_assert!(found.is_ok(), "{:?} on {}: {:?}", change, model, found);
+                        model = next;
+                        prop_assert_eq!(&Value::Object(document.clone()), &model, "{:?}", change);
+                    }
+                    None => {
+                        prop_assert!(matches!(found, Err(ApiError::Invalid(_))), "{:?} on {}", change, model);
+                        break;
+                    }
                 }
             }
         }

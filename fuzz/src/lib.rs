@@ -1,0 +1,36 @@
+//! Texts from outside, and what reads them: a target returns, whatever it is given, or it has found a mistake.
+
+/// What is given an input.
+pub type Target = fn(&[u8]);
+
+/// Every target, and the folder of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[("policy", policy), ("patch", patch), ("query", query), ("config", config)];
+
+/// A policy file, and a rule by itself.
+pub fn policy(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        api::fuzz::policy(text);
+    }
+}
+
+/// The body of a PATCH.
+pub fn patch(data: &[u8]) {
+    api::fuzz::patch(data);
+}
+
+/// A query string, and a path.
+pub fn query(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        api::fuzz::query(text);
+    }
+}
+
+/// `magnum.conf`.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    // A host by name keeps the reader from asking the resolver for ours.
+    if let Ok(config) = server::config::Config::parse_for_test(&format!("{text}\n[DEFAULT]\nhost = fuzz\n")) {
+        let printed = format!("{config:?}");
+        assert!(!printed.contains("hunter-two"), "a secret is printed");
+    }
+}
