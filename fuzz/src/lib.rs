@@ -28,9 +28,15 @@ pub fn query(data: &[u8]) {
 /// `magnum.conf`.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    // A host by name keeps the reader from asking the resolver for ours.
+    // A host by name keeps the reader from asking the system for ours.
     if let Ok(config) = server::config::Config::parse_for_test(&format!("{text}\n[DEFAULT]\nhost = fuzz\n")) {
         let printed = format!("{config:?}");
-        assert!(!printed.contains("hunter-two"), "a secret is printed");
+        // Names of sections and keys are printed, and so is what another option takes from a secret one by substitution.
+        let is_value = |line: &str| !line.contains(SECRET) || line.strip_prefix("password = ").is_some_and(|value| value.trim() == SECRET);
+        let is_secret = !text.contains('$') && text.lines().all(is_value);
+        assert!(!is_secret || !printed.contains(SECRET), "a secret is printed");
     }
 }
+
+/// Stands for passwords in the corpus.
+const SECRET: &str = "hunter-two";

@@ -45,6 +45,13 @@ fn every_route_asks_a_policy_and_has_a_name_of_its_own() {
 }
 
 #[test]
+fn every_policy_is_asked_by_a_route() {
+    for act in Act::ALL {
+        assert!(ROUTES.iter().any(|route| route.acts.contains(act)), "no route asks {}", act.as_str());
+    }
+}
+
+#[test]
 fn what_is_missing_in_a_path_is_named() {
     assert!(matches!(no_route("PATCH", &["clusters"]), ApiError::Invalid(text) if text.contains("cluster_ident")));
     assert!(matches!(no_route("GET", &["quotas", "p"]), ApiError::Invalid(text) if text.contains("resource")));
