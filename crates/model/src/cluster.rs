@@ -111,6 +111,24 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
+/// The columns of a row that a plain list shows. A third of the row: the others would be most of what such a list costs.
+#[derive(Clone, Debug, Queryable, Selectable)]
+#[diesel(table_name = cluster)]
+pub struct ListedCluster {
+    pub uuid: String,
+    pub name: Option<String>,
+    pub cluster_template_id: Option<String>,
+    pub stack_id: Option<String>,
+    pub status: Option<String>,
+    pub create_timeout: Option<i32>,
+    pub keypair: Option<String>,
+    pub docker_volume_size: Option<i32>,
+    pub labels: Option<String>,
+    pub master_flavor_id: Option<String>,
+    pub flavor_id: Option<String>,
+    pub health_status: Option<String>,
+}
+
 /// What the API hands to the store for a new cluster: checked values only.
 #[derive(Clone, Debug)]
 pub struct CreateSpec {

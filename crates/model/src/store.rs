@@ -20,6 +20,7 @@ pub mod nodegroup;
 pub mod nodes;
 pub mod operation;
 pub mod page;
+mod pool;
 pub mod quota;
 pub mod resource;
 pub mod scope;

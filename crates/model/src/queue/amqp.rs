@@ -29,6 +29,9 @@ const CALL: Duration = Duration::from_secs(5);
 const PUBLISH_TRIES: u32 = 3;
 /// Longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// Bytes of a frame at most. A ring is one id, and lapin holds two buffers of 32 frames for each connection: with the 128 KiB that brokers
+/// offer they are 8 MiB, touched in full.
+const FRAME_MAX: u32 = 8192;
 /// Deliveries of one ring before the broker drops it.
 const DELIVERY_LIMIT: i64 = 20;
 
@@ -261,7 +264,7 @@ async fn connect(options: &AmqpOptions, attempt: u32) -> Result<(Connection, Cha
             port: broker.port,
         },
         vhost: options.vhost.clone(),
-        query: AMQPQueryString { heartbeat: Some(options.heartbeat), ..AMQPQueryString::default() },
+        query: AMQPQueryString { heartbeat: Some(options.heartbeat), frame_max: Some(FRAME_MAX), ..AMQPQueryString::default() },
     };
     let tls = OwnedTLSConfig { identity: None, cert_chain: options.tls.as_ref().and_then(|t| t.ca_pem.clone()) };
     let properties = ConnectionProperties::default().with_connection_name("magnum doorbell".into());

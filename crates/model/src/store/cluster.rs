@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::page::{Page, SortDir};
 use super::scope::Scope;
 use crate::cluster::status::Status;
-use crate::cluster::{Cluster, ClusterChange, CreateSpec};
+use crate::cluster::{Cluster, ClusterChange, CreateSpec, ListedCluster};
 use crate::id::{ClusterId, ProjectId, TemplateId};
 use crate::schema::cluster;
 use crate::text::storable;
@@ -128,66 +128,82 @@ pub const SORT_KEYS: &[&str] = &[
     "updated_at",
 ];
 
+/// Reads columns of one page.
+macro_rules! listed {
+    ($conn:expr, $scope:expr, $page:expr, $row:ty) => {{
+        let (conn, scope, page): (&mut Conn, &Scope, &Page) = ($conn, $scope, $page);
+        let marker = match &page.marker {
+            Some(uuid) => Some(fetch(conn, scope, &ClusterId::new(uuid.clone())).await?),
+            None => None,
+        };
+        let bad = || StoreError::BadSortKey { what: "cluster", key: page.sort_key.clone() };
+        let rows = on_conn!(conn, |c| {
+            let mut query = cluster::table.select(<$row>::as_select()).limit(page.limit).into_boxed();
+            query = scoped!(query, scope);
+            let sorted = paged!(
+                query,
+                page,
+                &marker,
+                cluster,
+                name,
+                cluster_template_id,
+                api_address,
+                stack_id,
+                project_id,
+                user_id,
+                status,
+                discovery_url,
+                status_reason,
+                create_timeout,
+                coe_version,
+                container_version,
+                keypair,
+                docker_volume_size,
+                labels,
+                master_flavor_id,
+                flavor_id,
+                health_status,
+                health_status_reason,
+                fixed_network,
+                fixed_subnet,
+                floating_ip_enabled,
+                master_lb_enabled,
+                created_at,
+                updated_at
+            );
+            match sorted {
+                Some(query) => query.load(&mut **c).await?,
+                None if page.sort_key == "uuid" => {
+                    let query = scoped!(cluster::table.select(<$row>::as_select()).limit(page.limit).into_boxed(), scope);
+                    let at = page.marker.clone();
+                    match (page.sort_dir, at) {
+                        (SortDir::Asc, Some(m)) => query.filter(cluster::uuid.gt(m)).order(cluster::uuid.asc()).load(&mut **c).await?,
+                        (SortDir::Asc, None) => query.order(cluster::uuid.asc()).load(&mut **c).await?,
+                        (SortDir::Desc, Some(m)) => query.filter(cluster::uuid.lt(m)).order(cluster::uuid.desc()).load(&mut **c).await?,
+                        (SortDir::Desc, None) => query.order(cluster::uuid.desc()).load(&mut **c).await?,
+                    }
+                }
+                None => return Err(bad()),
+            }
+        });
+        Ok(rows)
+    }};
+}
+
 /// One page.
 ///
 /// # Errors
 /// [`StoreError::NotFound`] for a marker outside the scope, [`StoreError::BadSortKey`].
 pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Cluster>, StoreError> {
-    let marker = match &page.marker {
-        Some(uuid) => Some(fetch(conn, scope, &ClusterId::new(uuid.clone())).await?),
-        None => None,
-    };
-    let bad = || StoreError::BadSortKey { what: "cluster", key: page.sort_key.clone() };
-    let rows = on_conn!(conn, |c| {
-        let mut query = cluster::table.select(Cluster::as_select()).limit(page.limit).into_boxed();
-        query = scoped!(query, scope);
-        let sorted = paged!(
-            query,
-            page,
-            &marker,
-            cluster,
-            name,
-            cluster_template_id,
-            api_address,
-            stack_id,
-            project_id,
-            user_id,
-            status,
-            discovery_url,
-            status_reason,
-            create_timeout,
-            coe_version,
-            container_version,
-            keypair,
-            docker_volume_size,
-            labels,
-            master_flavor_id,
-            flavor_id,
-            health_status,
-            health_status_reason,
-            fixed_network,
-            fixed_subnet,
-            floating_ip_enabled,
-            master_lb_enabled,
-            created_at,
-            updated_at
-        );
-        match sorted {
-            Some(query) => query.load(&mut **c).await?,
-            None if page.sort_key == "uuid" => {
-                let query = scoped!(cluster::table.select(Cluster::as_select()).limit(page.limit).into_boxed(), scope);
-                let at = page.marker.clone();
-                match (page.sort_dir, at) {
-                    (SortDir::Asc, Some(m)) => query.filter(cluster::uuid.gt(m)).order(cluster::uuid.asc()).load(&mut **c).await?,
-                    (SortDir::Asc, None) => query.order(cluster::uuid.asc()).load(&mut **c).await?,
-                    (SortDir::Desc, Some(m)) => query.filter(cluster::uuid.lt(m)).order(cluster::uuid.desc()).load(&mut **c).await?,
-                    (SortDir::Desc, None) => query.order(cluster::uuid.desc()).load(&mut **c).await?,
-                }
-            }
-            None => return Err(bad()),
-        }
-    });
-    Ok(rows)
+    listed!(conn, scope, page, Cluster)
+}
+
+/// One page, with the columns that a plain list shows.
+///
+/// # Errors
+/// As [`list`].
+pub async fn list_short(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<ListedCluster>, StoreError> {
+    listed!(conn, scope, page, ListedCluster)
 }
 
 /// Inserts a new cluster in CREATE_IN_PROGRESS.

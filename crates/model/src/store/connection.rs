@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::connection::AnsiTransactionManager as SyncAnsi;
-use diesel_async::pooled_connection::deadpool::{Hook, HookError, Object, Pool, PoolError};
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 use futures::FutureExt;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::StoreError;
+use super::pool::{Loan, Pool, Pooled};
 
 pub(super) type Sqlite = SyncConnectionWrapper<SqliteConnection>;
 
@@ -73,56 +72,32 @@ pub(super) enum Db {
 /// A connection out of the pool; goes back when dropped. One dropped inside a transaction is thrown away.
 pub enum Conn {
     /// Of MariaDB.
-    Mysql(Object<AsyncMysqlConnection>),
+    Mysql(Loan<AsyncMysqlConnection>),
     /// Of SQLite.
-    Sqlite(Object<SyncConnectionWrapper<SqliteConnection>>),
+    Sqlite(Loan<SyncConnectionWrapper<SqliteConnection>>),
 }
 
 impl Db {
     pub(super) fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let timeout = Some(options.acquire_timeout);
-        let build = |e: diesel_async::pooled_connection::deadpool::BuildError| StoreError::Config(e.to_string());
+        let timeout = options.acquire_timeout;
         match options.url {
             DatabaseUrl::Mysql { host, port, user, password, database } => {
-                let mut config = ManagerConfig::default();
-                config.recycling_method = RecyclingMethod::Fast;
                 let opts = mysql_options(host, port, user, password, database, options.tls_ca)?;
-                config.custom_setup = Box::new(move |_| establish_mysql(opts.clone()).boxed());
-                let manager = AsyncDieselConnectionManager::new_with_config("", config);
-                let pool = Pool::builder(manager)
-                    .max_size(options.max_connections.max(1))
-                    .wait_timeout(timeout)
-                    .create_timeout(timeout)
-                    .recycle_timeout(timeout)
-                    .runtime(deadpool::Runtime::Tokio1)
-                    .pre_recycle(ping_idle())
-                    .build()
-                    .map_err(build)?;
-                Ok(Self::Mysql(pool))
+                let open = move || establish_mysql(opts.clone()).boxed();
+                Ok(Self::Mysql(Pool::new(options.max_connections, timeout, Box::new(open))))
             }
             DatabaseUrl::Sqlite(path) => {
-                let mut config = ManagerConfig::default();
-                config.recycling_method = RecyclingMethod::Fast;
-                config.custom_setup = Box::new(|url| establish_sqlite(url.to_owned()).boxed());
                 let path = path.to_str().ok_or_else(|| StoreError::Config("the SQLite path is not UTF-8".into()))?.to_owned();
-                let manager = AsyncDieselConnectionManager::new_with_config(path, config);
-                let pool = Pool::builder(manager)
-                    .max_size(1)
-                    .wait_timeout(timeout)
-                    .create_timeout(timeout)
-                    .runtime(deadpool::Runtime::Tokio1)
-                    .build()
-                    .map_err(build)?;
-                Ok(Self::Sqlite(pool))
+                let open = move || establish_sqlite(path.clone()).boxed();
+                Ok(Self::Sqlite(Pool::new(1, timeout, Box::new(open))))
             }
         }
     }
 
     pub(super) async fn get(&self) -> Result<Conn, StoreError> {
-        let lost = |e: PoolError| StoreError::Unavailable(e.to_string());
         Ok(match self {
-            Self::Mysql(pool) => Conn::Mysql(pool.get().await.map_err(lost)?),
-            Self::Sqlite(pool) => Conn::Sqlite(pool.get().await.map_err(lost)?),
+            Self::Mysql(pool) => Conn::Mysql(pool.get().await?),
+            Self::Sqlite(pool) => Conn::Sqlite(pool.get().await?),
         })
     }
 }
@@ -159,31 +134,29 @@ impl Conn {
     /// Throws the connection away instead of putting it back.
     pub(super) fn discard(self) {
         match self {
-            Self::Mysql(c) => drop(Object::take(c)),
-            Self::Sqlite(c) => drop(Object::take(c)),
+            Self::Mysql(c) => c.discard(),
+            Self::Sqlite(c) => c.discard(),
         }
     }
 }
 
-/// Pings a connection that lay idle for more than half a second before it is lent again: without it a pool never recovers from a restart
-/// of the database, and with a ping before every query each request would pay a round trip.
-fn ping_idle() -> Hook<AsyncMysqlConnection> {
-    Hook::async_fn(|conn: &mut AsyncMysqlConnection, metrics| {
-        let idle = metrics.last_used();
-        async move {
-            if idle < Duration::from_millis(500) {
-                return Ok(());
-            }
-            diesel::sql_query("SELECT 1").execute(conn).await.map(|_| ()).map_err(|e| HookError::message(e.to_string()))
-        }
-        .boxed()
-    })
+impl Pooled for AsyncMysqlConnection {
+    async fn check(&mut self) -> Result<(), StoreError> {
+        diesel::sql_query("SELECT 1").execute(self).await?;
+        Ok(())
+    }
 }
 
-async fn establish_mysql(opts: mysql_async::Opts) -> diesel::ConnectionResult<AsyncMysqlConnection> {
-    let bad = |e: mysql_async::Error| diesel::ConnectionError::BadConnection(e.to_string());
-    let conn = mysql_async::Conn::new(opts).await.map_err(bad)?;
-    AsyncMysqlConnection::try_from(conn).await
+impl Pooled for Sqlite {
+    /// A file does not go away.
+    async fn check(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+async fn establish_mysql(opts: mysql_async::Opts) -> Result<AsyncMysqlConnection, StoreError> {
+    let conn = mysql_async::Conn::new(opts).await.map_err(|e| StoreError::Unavailable(e.to_string()))?;
+    AsyncMysqlConnection::try_from(conn).await.map_err(|e| StoreError::Unavailable(e.to_string()))
 }
 
 fn mysql_options(
@@ -212,10 +185,11 @@ fn mysql_options(
     Ok(builder.into())
 }
 
-async fn establish_sqlite(path: String) -> diesel::ConnectionResult<Sqlite> {
-    let mut conn = Sqlite::establish(&path).await?;
+async fn establish_sqlite(path: String) -> Result<Sqlite, StoreError> {
+    let failed = |e: diesel::ConnectionError| StoreError::Unavailable(e.to_string());
+    let mut conn = Sqlite::establish(&path).await.map_err(failed)?;
     conn.batch_execute("PRAGMA busy_timeout=5000; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
         .await
-        .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+        .map_err(|e| failed(diesel::ConnectionError::CouldntSetupConfiguration(e)))?;
     Ok(conn)
 }
