@@ -15,6 +15,7 @@ mod error;
 pub mod event;
 pub mod federation;
 pub mod lifecycle;
+mod many;
 pub mod migrate;
 pub mod nodegroup;
 pub mod nodes;

@@ -1,11 +1,13 @@
 //! Clusters as clients see them. Borrowed from the rows: a list of a thousand is written without copying them.
 
-use model::cluster::Cluster;
-use model::nodegroup::Nodegroup;
+use std::borrow::Cow;
+
+use model::cluster::{Cluster, ListedCluster};
+use model::nodegroup::{self, Nodegroup};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::labels::StoredMap;
+use super::labels::{StoredMap, stored_list};
 use super::links::Links;
 use super::page::Next;
 use super::schema::{Field, Kind, Presence, Schema};
@@ -179,39 +181,127 @@ pub static DETAIL_PAGE: Object = Object {
     like: None,
 };
 
-/// How much is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// In the plain list.
-    Short,
-    /// In the detail list.
-    Detail,
-    /// Alone: with `faults` when something failed.
-    Full,
+/// What every view of a cluster shows, borrowed from a row.
+pub struct Summary<'a> {
+    uuid: &'a str,
+    name: Option<&'a str>,
+    cluster_template_id: Option<&'a str>,
+    keypair: Option<&'a str>,
+    docker_volume_size: Option<i32>,
+    labels: Option<&'a str>,
+    master_flavor_id: Option<&'a str>,
+    flavor_id: Option<&'a str>,
+    create_timeout: Option<i32>,
+    stack_id: Option<&'a str>,
+    status: Option<&'a str>,
+    health_status: Option<&'a str>,
 }
 
-/// One cluster.
-pub struct ClusterView<'a> {
-    pub row: &'a Cluster,
-    pub groups: &'a [&'a Nodegroup],
-    /// The template's labels, for the differences; unused in the plain list.
-    pub template_labels: Option<&'a str>,
+macro_rules! summary_of {
+    ($($row:ty),+) => {
+        $(impl<'a> From<&'a $row> for Summary<'a> {
+            fn from(row: &'a $row) -> Self {
+                Self {
+                    uuid: &row.uuid,
+                    name: row.name.as_deref(),
+                    cluster_template_id: row.cluster_template_id.as_deref(),
+                    keypair: row.keypair.as_deref(),
+                    docker_volume_size: row.docker_volume_size,
+                    labels: row.labels.as_deref(),
+                    master_flavor_id: row.master_flavor_id.as_deref(),
+                    flavor_id: row.flavor_id.as_deref(),
+                    create_timeout: row.create_timeout,
+                    stack_id: row.stack_id.as_deref(),
+                    status: row.status.as_deref(),
+                    health_status: row.health_status.as_deref(),
+                }
+            }
+        })+
+    };
+}
+summary_of!(Cluster, ListedCluster);
+
+/// What the groups of a cluster come to.
+#[derive(Default)]
+pub struct Nodes<'a> {
+    masters: i32,
+    workers: i32,
+    master_addresses: Vec<Cow<'a, str>>,
+    worker_addresses: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Nodes<'a> {
+    /// Adds a group's columns; a role other than master is a worker's, and NULL nodes are one (upstream's rules).
+    pub fn add(&mut self, role: Option<&str>, count: Option<i32>, addresses: Option<&'a str>) {
+        let (nodes, all) = match role {
+            Some(nodegroup::MASTER) => (&mut self.masters, &mut self.master_addresses),
+            _ => (&mut self.workers, &mut self.worker_addresses),
+        };
+        *nodes = nodes.saturating_add(count.unwrap_or(1));
+        all.extend(stored_list(addresses));
+    }
+
+    /// Of whole rows.
+    pub fn of(groups: &'a [Nodegroup]) -> Self {
+        let mut nodes = Self::default();
+        for group in groups {
+            nodes.add(group.role.as_deref(), group.node_count, group.node_addresses.as_deref());
+        }
+        nodes
+    }
+}
+
+/// One cluster of the plain list.
+pub struct SummaryView<'a> {
+    pub row: Summary<'a>,
+    pub nodes: Nodes<'a>,
     pub base: &'a str,
     pub version: Microversion,
-    pub depth: Depth,
 }
 
-impl ClusterView<'_> {
-    fn count(&self, masters: bool) -> i32 {
-        self.groups.iter().filter(|g| g.is_master() == masters).map(|g| g.node_count()).sum()
-    }
-
-    fn addresses(&self, masters: bool) -> Vec<String> {
-        self.groups.iter().filter(|g| g.is_master() == masters).flat_map(|g| g.addresses()).collect()
+impl SummaryView<'_> {
+    fn write<M: SerializeMap>(&self, map: &mut M, labels: &StoredMap<'_>) -> Result<(), M::Error> {
+        let row = &self.row;
+        map.serialize_entry("uuid", row.uuid)?;
+        map.serialize_entry("name", &row.name)?;
+        map.serialize_entry("cluster_template_id", &row.cluster_template_id)?;
+        map.serialize_entry("keypair", &row.keypair)?;
+        map.serialize_entry("node_count", &self.nodes.workers)?;
+        map.serialize_entry("master_count", &self.nodes.masters)?;
+        map.serialize_entry("docker_volume_size", &row.docker_volume_size)?;
+        map.serialize_entry("labels", labels)?;
+        map.serialize_entry("master_flavor_id", &row.master_flavor_id)?;
+        map.serialize_entry("flavor_id", &row.flavor_id)?;
+        map.serialize_entry("create_timeout", &row.create_timeout)?;
+        map.serialize_entry("links", &Links { base: self.base, collection: "clusters", id: row.uuid })?;
+        map.serialize_entry(if self.version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &row.stack_id)?;
+        map.serialize_entry("status", &row.status)?;
+        map.serialize_entry("health_status", &row.health_status)?;
+        map.serialize_entry("merge_labels", &false)
     }
 }
 
-struct Faults<'a>(&'a [&'a Nodegroup]);
+impl Serialize for SummaryView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.write(&mut map, &StoredMap::read(self.row.labels))?;
+        map.end()
+    }
+}
+
+/// One cluster in detail.
+pub struct ClusterView<'a> {
+    pub row: &'a Cluster,
+    pub nodes: Nodes<'a>,
+    /// The template's labels, for the differences.
+    pub template_labels: Option<&'a str>,
+    /// The groups whose failures are shown; none in a list.
+    pub faults: Option<&'a [Nodegroup]>,
+    pub base: &'a str,
+    pub version: Microversion,
+}
+
+struct Faults<'a>(&'a [Nodegroup]);
 
 impl Serialize for Faults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -222,30 +312,13 @@ impl Serialize for Faults<'_> {
 
 impl Serialize for ClusterView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = self.row;
+        let Self { row, nodes, template_labels, faults, base, version } = self;
         let labels = StoredMap::read(row.labels.as_deref());
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("uuid", &row.uuid)?;
-        map.serialize_entry("name", &row.name)?;
-        map.serialize_entry("cluster_template_id", &row.cluster_template_id)?;
-        map.serialize_entry("keypair", &row.keypair)?;
-        map.serialize_entry("node_count", &self.count(false))?;
-        map.serialize_entry("master_count", &self.count(true))?;
-        map.serialize_entry("docker_volume_size", &row.docker_volume_size)?;
-        map.serialize_entry("labels", &labels)?;
-        map.serialize_entry("master_flavor_id", &row.master_flavor_id)?;
-        map.serialize_entry("flavor_id", &row.flavor_id)?;
-        map.serialize_entry("create_timeout", &row.create_timeout)?;
-        map.serialize_entry("links", &Links { base: self.base, collection: "clusters", id: &row.uuid })?;
-        map.serialize_entry(if self.version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &row.stack_id)?;
-        map.serialize_entry("status", &row.status)?;
-        map.serialize_entry("health_status", &row.health_status)?;
-        map.serialize_entry("merge_labels", &false)?;
-        if self.depth == Depth::Short {
-            return map.end();
-        }
-        let origin = StoredMap::read(self.template_labels);
+        let origin = StoredMap::read(*template_labels);
         let differences = labels.against(&origin);
+        let counts = Nodes { masters: nodes.masters, workers: nodes.workers, ..Nodes::default() };
+        let mut map = serializer.serialize_map(None)?;
+        SummaryView { row: (*row).into(), nodes: counts, base, version: *version }.write(&mut map, &labels)?;
         map.serialize_entry("status_reason", &row.status_reason)?;
         map.serialize_entry("health_status_reason", &StoredMap::read(row.health_status_reason.as_deref()))?;
         map.serialize_entry("discovery_url", &row.discovery_url)?;
@@ -254,8 +327,8 @@ impl Serialize for ClusterView<'_> {
         map.serialize_entry("container_version", &row.container_version)?;
         map.serialize_entry("project_id", &row.project_id)?;
         map.serialize_entry("user_id", &row.user_id)?;
-        map.serialize_entry("node_addresses", &self.addresses(false))?;
-        map.serialize_entry("master_addresses", &self.addresses(true))?;
+        map.serialize_entry("node_addresses", &nodes.worker_addresses)?;
+        map.serialize_entry("master_addresses", &nodes.master_addresses)?;
         map.serialize_entry("fixed_network", &row.fixed_network)?;
         map.serialize_entry("fixed_subnet", &row.fixed_subnet)?;
         map.serialize_entry("floating_ip_enabled", &row.floating_ip_enabled())?;
@@ -265,8 +338,10 @@ impl Serialize for ClusterView<'_> {
         map.serialize_entry("labels_skipped", &differences.skipped)?;
         map.serialize_entry("created_at", &Time::of(row.created_at))?;
         map.serialize_entry("updated_at", &Time::of(row.updated_at))?;
-        if self.depth == Depth::Full && row.status().is_some_and(|s| s.is_failed()) {
-            map.serialize_entry("faults", &Faults(self.groups))?;
+        if let Some(groups) = faults
+            && row.status().is_some_and(|s| s.is_failed())
+        {
+            map.serialize_entry("faults", &Faults(groups))?;
         }
         map.end()
     }
@@ -274,8 +349,8 @@ impl Serialize for ClusterView<'_> {
 
 /// A page of clusters.
 #[derive(Serialize)]
-pub struct ClusterPage<'a> {
-    pub clusters: Vec<ClusterView<'a>>,
+pub struct ClusterPage<'a, T> {
+    pub clusters: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Next<'a>>,
 }

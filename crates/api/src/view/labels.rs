@@ -41,6 +41,14 @@ impl<'a> StoredMap<'a> {
     }
 }
 
+/// Reads a column that holds a list of text; NULL and broken text are an empty list.
+pub fn stored_list(column: Option<&str>) -> Vec<Cow<'_, str>> {
+    match column {
+        None | Some("" | "[]") => Vec::new(),
+        Some(text) => serde_json::from_str::<Vec<Text<'_>>>(text).unwrap_or_default().into_iter().map(|text| text.0).collect(),
+    }
+}
+
 impl Serialize for StoredMap<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(k, v)| (k, v)))

@@ -1,14 +1,12 @@
 //! Queries on `nodegroup`.
 
-use diesel::dsl::sql;
 use diesel::prelude::*;
-use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
 
 use super::cluster::paged;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::nodes;
+use super::{many, nodes};
 use super::page::{Page, SortDir};
 use crate::cluster::CreateSpec;
 use crate::cluster::status::Status;
@@ -19,29 +17,16 @@ use crate::text::storable;
 use crate::time::{now, whole_seconds};
 
 /// Reads columns of the groups of many clusters, in order of creation.
-///
-/// Pages of a usual size are filled up to one of few lengths by repeating the last id, so that their statement is prepared once for a
-/// connection: a list of varying length (`IN`) would be prepared anew each time, which costs the database as much as the query. Longer ones
-/// are prepared anew, but with the ids in their text: for a thousand placeholders the database describes each in a packet of its own.
 macro_rules! of_clusters {
     ($conn:expr, $clusters:expr, $row:ty) => {{
         let clusters: &[&str] = $clusters;
         if clusters.is_empty() {
             return Ok(Vec::new());
         }
-        let (padded, text) = (pad(clusters), if clusters.len() > PADDED { literals(clusters) } else { None });
+        let many = many::Many::of("nodegroup.cluster_id", clusters);
         Ok(on_conn!($conn, |c| {
-            let mut query = nodegroup::table.select(<$row>::as_select()).order(nodegroup::id.asc()).into_boxed();
-            match (&padded, &text) {
-                (Some(padded), _) => {
-                    for id in padded {
-                        query = query.or_filter(nodegroup::cluster_id.eq(*id));
-                    }
-                }
-                (None, Some(text)) => query = query.filter(sql::<Bool>(text)),
-                (None, None) => query = query.filter(nodegroup::cluster_id.eq_any(clusters)),
-            }
-            query.load(&mut **c).await
+            let query = nodegroup::table.select(<$row>::as_select()).order(nodegroup::id.asc()).into_boxed();
+            many::among!(query, nodegroup::cluster_id, many).load(&mut **c).await
         })?)
     }};
 }
@@ -59,33 +44,6 @@ pub async fn sizes(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<GroupSize>,
 /// Sizes and addresses of the groups of the given clusters, in order of creation.
 pub async fn addresses(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<GroupNodes>, StoreError> {
     of_clusters!(conn, clusters, GroupNodes)
-}
-
-/// The longest padded list.
-const PADDED: usize = 32;
-
-fn pad<'a>(ids: &[&'a str]) -> Option<Vec<&'a str>> {
-    let last = ids.last()?;
-    let length = [1, 4, PADDED].into_iter().find(|n| *n >= ids.len())?;
-    let mut padded = ids.to_vec();
-    padded.resize(length, last);
-    Some(padded)
-}
-
-/// A condition with the ids in its text; none when one is no plain word, as every uuid is.
-fn literals(ids: &[&str]) -> Option<String> {
-    let mut text = String::with_capacity(24 + ids.len() * 40);
-    text += "nodegroup.cluster_id IN (";
-    for (at, id) in ids.iter().enumerate() {
-        if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return None;
-        }
-        text += if at == 0 { "'" } else { ",'" };
-        text += id;
-        text.push('\'');
-    }
-    text.push(')');
-    Some(text)
 }
 
 /// The groups of one cluster.
@@ -361,17 +319,4 @@ pub async fn delete_all(conn: &mut Conn, cluster: &ClusterId) -> Result<(), Stor
     nodes::forget_all(conn, cluster).await?;
     on_conn!(conn, |c| diesel::delete(nodegroup::table.filter(nodegroup::cluster_id.eq(cluster.as_str()))).execute(&mut **c).await)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::literals;
-
-    #[test]
-    fn only_plain_words_are_put_into_the_text_of_a_statement() {
-        assert_eq!(literals(&["a-1", "B2"]).as_deref(), Some("nodegroup.cluster_id IN ('a-1','B2')"));
-        for odd in ["a'b", "a\\", "a b", "ä", "a\0", "a;b"] {
-            assert_eq!(literals(&["good", odd]), None, "{odd}");
-        }
-    }
 }

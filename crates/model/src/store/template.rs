@@ -5,6 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::many::{Many, among};
 use super::page::{Page, SortDir};
 use super::scope::Scope;
 use super::{cluster as clusters, cluster::paged};
@@ -125,6 +126,18 @@ pub const SORT_KEYS: &[&str] = &[
     "created_at",
     "updated_at",
 ];
+
+/// Uuid and label column of the templates with these uuids.
+pub async fn labels(conn: &mut Conn, ids: &[&str]) -> Result<Vec<(String, Option<String>)>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let many = Many::of("cluster_template.uuid", ids);
+    Ok(on_conn!(conn, |c| {
+        let query = cluster_template::table.select((cluster_template::uuid, cluster_template::labels)).into_boxed();
+        among!(query, cluster_template::uuid, many).load(&mut **c).await
+    })?)
+}
 
 /// One page.
 pub async fn list(conn: &mut Conn, visible: &Visible, page: &Page) -> Result<Vec<ClusterTemplate>, StoreError> {
