@@ -1,10 +1,13 @@
 //! What a handler answers, and how answers and errors become HTTP: bodies, microversion headers, the four forms of errors.
 
+mod pieces;
+
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use serde::Serialize;
 
+use self::pieces::Pieces;
 use crate::accept::Accept;
 use crate::error::{ApiError, Form, reason};
 use crate::microversion::{HEADER, MAX, MIN, Microversion, Refused, SERVICE_WORD};
@@ -19,7 +22,7 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("openstack-api-versio
 #[derive(Debug)]
 pub struct Answer {
     kind: Kind,
-    body: Vec<u8>,
+    body: Pieces,
 }
 
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl Answer {
 
     /// 204.
     pub fn no_content() -> Self {
-        Self { kind: Kind::NoContent, body: Vec::new() }
+        Self { kind: Kind::NoContent, body: Pieces::default() }
     }
 
     /// The status it is sent with.
@@ -71,8 +74,8 @@ impl Answer {
     }
 
     /// The body; empty when there is none.
-    pub fn body(&self) -> &[u8] {
-        &self.body
+    pub fn body(&self) -> Vec<u8> {
+        self.body.joined()
     }
 
     /// As HTTP.
@@ -96,8 +99,10 @@ fn mime() -> HeaderValue {
     HeaderValue::from_static("application/json")
 }
 
-fn json<T: Serialize>(body: &T) -> Result<Vec<u8>, ApiError> {
-    serde_json::to_vec(body).map_err(|e| ApiError::Internal(format!("serialise the answer: {e}")))
+fn json<T: Serialize>(body: &T) -> Result<Pieces, ApiError> {
+    let mut pieces = Pieces::default();
+    serde_json::to_writer(&mut pieces, body).map_err(|e| ApiError::Internal(format!("serialise the answer: {e}")))?;
+    Ok(pieces)
 }
 
 /// Adds the microversion headers; `served` is a version of ours or one that was refused.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::ClusterId;
 use model::json::Labels;
-use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, Payload};
 use model::store::{Conn, cluster as clusters};
 use serde_json::{Map, Value};
@@ -21,7 +20,7 @@ use crate::lifecycle::{self, Change as RowChange, Request, Subject, accept, is_d
 use crate::microversion::ZERO_NODES;
 use crate::policy::Act;
 use crate::template::boot_volume_size;
-use crate::view::cluster::{ClusterView, Depth, PATCH};
+use crate::view::cluster::{ClusterView, Nodes, PATCH};
 use crate::view::patch::{self, Change};
 
 /// Attributes that no patch of a cluster may touch, besides those of every resource (P-04).
@@ -76,10 +75,10 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
 
 /// The cluster as the patch sees it: as it is shown, but for `node_count`, which here is the size of the default worker group.
 fn document(cx: &Context, subject: &Subject) -> Result<Map<String, Value>, ApiError> {
-    let groups: Vec<&Nodegroup> = subject.groups.iter().collect();
+    let groups = &subject.groups;
     let template_labels = subject.template.as_ref().and_then(|t| t.labels.as_deref());
     let (row, base, version) = (&subject.cluster, &cx.base, cx.version);
-    let view = ClusterView { row, groups: &groups, template_labels, base, version, depth: Depth::Detail };
+    let view = ClusterView { row, nodes: Nodes::of(groups), template_labels, faults: None, base, version };
     let mut document = patch::document(&view)?;
     if let Some(workers) = groups.iter().find(|g| is_default_worker(g)) {
         document.insert("node_count".into(), workers.node_count().into());

@@ -7,7 +7,6 @@ use model::store;
 use super::{Holds, Parameter, Route, Takes};
 use crate::microversion::{self, MIN, NODEGROUPS};
 use crate::policy::Act::{self, *};
-use crate::view::cluster::Depth;
 use crate::view::shape::ACCEPTED;
 use crate::view::shape::Shape::{self, Nothing, Object};
 use crate::view::{
@@ -78,8 +77,8 @@ const fn route(
 
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
-    Route { query: CLUSTER_PAGE, ..route("GET", "clusters", "list_clusters", 200, Object(&cluster_view::PAGE), &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list, Depth::Short)) },
-    Route { query: CLUSTER_PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, Object(&cluster_view::DETAIL_PAGE), &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::list, Depth::Detail)) },
+    Route { query: CLUSTER_PAGE, ..route("GET", "clusters", "list_clusters", 200, Object(&cluster_view::PAGE), &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list)) },
+    Route { query: CLUSTER_PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, Object(&cluster_view::DETAIL_PAGE), &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::detail)) },
     Route { body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, Object(&ACCEPTED), &[ClusterCreate], to!(cluster::create::create)) },
     route("GET", "clusters/{cluster}", "show_cluster", 200, Object(&cluster_view::CLUSTER), &[ClusterGet, ClusterGetOneEverywhere], to!(cluster::show::show)),
     route("DELETE", "clusters/{cluster}", "delete_cluster", 204, Nothing, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)),
