@@ -49,16 +49,28 @@ pub trait Connection: Send + Sized + 'static {
     fn act(&mut self) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Runs a connection for each of `connections` until the time is up.
-pub async fn run<C: Connection>(connections: Vec<C>, time: Duration) -> Result<Outcome> {
+/// When a run is over.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// After this long.
+    Time(Duration),
+    /// When each connection has acted this often.
+    Turns(u64),
+}
+
+/// Runs a connection for each of `connections` until it is over.
+pub async fn run<C: Connection>(connections: Vec<C>, until: Until) -> Result<Outcome> {
     let start = Instant::now();
-    let end = start + time;
     let tasks: Vec<_> = connections
         .into_iter()
         .map(|mut connection| {
             tokio::spawn(async move {
-                let (mut times, mut errors, mut first) = (Vec::new(), 0, None);
-                while Instant::now() < end {
+                let (mut times, mut errors, mut first, mut turns) = (Vec::new(), 0, None, 0);
+                while match until {
+                    Until::Time(time) => start.elapsed() < time,
+                    Until::Turns(all) => turns < all,
+                } {
+                    turns += 1;
                     let begin = Instant::now();
                     match connection.act().await {
                         Ok(()) => times.push(begin.elapsed()),
@@ -87,11 +99,11 @@ pub async fn run<C: Connection>(connections: Vec<C>, time: Duration) -> Result<O
     Ok(outcome)
 }
 
-/// A keep-alive connection to an HTTP server that sends one request over and over.
+/// A keep-alive connection to an HTTP server that sends its requests in turn, over and over.
 pub struct Http {
     address: String,
-    request: Vec<u8>,
-    wanted: u16,
+    requests: Vec<(Vec<u8>, u16)>,
+    turn: usize,
     stream: Option<TcpStream>,
     buffer: Vec<u8>,
 }
@@ -99,7 +111,13 @@ pub struct Http {
 impl Http {
     /// `address` is `host:port`; `wanted` the status that counts as an answer.
     pub fn new(address: &str, request: &Request<'_>, wanted: u16) -> Self {
-        Self { address: address.to_owned(), request: request.bytes(address), wanted, stream: None, buffer: Vec::with_capacity(64 * 1024) }
+        Self::of(address, &[(request, wanted)])
+    }
+
+    /// Several requests, each with the status that counts as its answer.
+    pub fn of(address: &str, requests: &[(&Request<'_>, u16)]) -> Self {
+        let requests = requests.iter().map(|(request, wanted)| (request.bytes(address), *wanted)).collect();
+        Self { address: address.to_owned(), requests, turn: 0, stream: None, buffer: Vec::with_capacity(64 * 1024) }
     }
 
     async fn exchange(&mut self) -> Result<()> {
@@ -111,7 +129,9 @@ impl Http {
                 self.stream.insert(stream)
             }
         };
-        stream.write_all(&self.request).await.context("send")?;
+        let (request, wanted) = &self.requests[self.turn % self.requests.len()];
+        self.turn = self.turn.wrapping_add(1);
+        stream.write_all(request).await.context("send")?;
         self.buffer.clear();
         let head = loop {
             ensure!(stream.read_buf(&mut self.buffer).await.context("receive")? > 0, "connection closed");
@@ -123,7 +143,7 @@ impl Http {
         while self.buffer.len() < head + length {
             ensure!(stream.read_buf(&mut self.buffer).await.context("receive")? > 0, "connection closed");
         }
-        if status != self.wanted {
+        if status != *wanted {
             let body = String::from_utf8_lossy(&self.buffer[head..]).into_owned();
             bail!("answered {status}: {body}");
         }
@@ -146,15 +166,19 @@ pub struct Request<'a> {
     pub method: &'a str,
     pub path: &'a str,
     pub token: Option<&'a str>,
+    pub microversion: Option<&'a str>,
     pub body: Option<&'a str>,
 }
 
 impl Request<'_> {
     fn bytes(&self, host: &str) -> Vec<u8> {
-        let Self { method, path, token, body } = self;
+        let Self { method, path, token, microversion, body } = self;
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n");
         if let Some(token) = token {
             text += &format!("X-Auth-Token: {token}\r\n");
+        }
+        if let Some(microversion) = microversion {
+            text += &format!("OpenStack-API-Version: container-infra {microversion}\r\n");
         }
         if let Some(body) = body {
             text += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());

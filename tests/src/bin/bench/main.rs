@@ -20,7 +20,7 @@ use tests::binaries;
 use tests::client;
 use tests::config::{self, Settings};
 use tests::database::{Database, needed};
-use tests::load::{self, Account, Connection, Http, Outcome, Request};
+use tests::load::{self, Account, Connection, Http, Outcome, Request, Until};
 use tests::process::Process;
 use tests::world::free_port;
 
@@ -28,6 +28,9 @@ const CONNECTIONS: [usize; 3] = [1, 8, 64];
 const FEW: usize = 20;
 const MANY: usize = 1000;
 const STARTS: usize = 5;
+const LIST: &str = "GET /v1/clusters (20)";
+const LONG_DETAIL: &str = "GET .../detail (1000)";
+const BARE: &str = "bare SQL, 20 rows";
 
 #[derive(Parser)]
 #[command(about = "Measurements; run them through `cargo xtask bench`")]
@@ -43,13 +46,20 @@ enum What {
         /// Seconds for each cell of the table.
         #[arg(long, default_value_t = 3.0)]
         seconds: f64,
+        /// Only cells whose name holds this text, and no endurance run.
+        #[arg(long)]
+        only: Option<String>,
+        /// Requests of the endurance run at the end; 0 leaves it out.
+        #[arg(long, default_value_t = 200_000)]
+        endurance: u64,
     },
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let What::Api { seconds } = Arguments::parse().command;
-    match measure(Duration::from_secs_f64(seconds.clamp(0.1, 600.0))).await {
+    let What::Api { seconds, only, endurance } = Arguments::parse().command;
+    let plan = Plan { time: Duration::from_secs_f64(seconds.clamp(0.1, 600.0)), only, endurance };
+    match measure(plan).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("bench: some requests were not answered as they should be");
@@ -62,6 +72,20 @@ async fn main() -> ExitCode {
     }
 }
 
+/// What is to be measured.
+struct Plan {
+    /// Of each cell.
+    time: Duration,
+    only: Option<String>,
+    endurance: u64,
+}
+
+impl Plan {
+    fn wants(&self, what: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| what.contains(only))
+    }
+}
+
 /// One cell of the table.
 struct Cell {
     what: &'static str,
@@ -69,9 +93,11 @@ struct Cell {
     outcome: Outcome,
     /// CPU of the API per request; none for the bare query.
     cpu: Option<Duration>,
+    /// Memory of the API afterwards, in KiB.
+    resident: u64,
 }
 
-async fn measure(time: Duration) -> Result<bool> {
+async fn measure(plan: Plan) -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
     let simulator = Simulator::start(cloud_simulator::Options::default()).await?;
@@ -101,7 +127,7 @@ async fn measure(time: Duration) -> Result<bool> {
     first_answers.sort_unstable();
 
     let bench = Bench {
-        time,
+        plan,
         address,
         pid: api.pid(),
         database,
@@ -113,10 +139,14 @@ async fn measure(time: Duration) -> Result<bool> {
     let (template, cluster) = bench.fill().await?;
     let cells = bench.cells(&template, &cluster).await?;
     let account = Account::of(api.pid())?;
+    let endurance = match bench.plan.only {
+        None if bench.plan.endurance > 0 => Some(bench.endure(&template, &cluster).await?),
+        _ => None,
+    };
     api.terminate(Duration::from_secs(20))?;
     bench.database.drop().await?;
-    report::report(&cells, first_answers[first_answers.len() / 2], account);
-    Ok(cells.iter().all(|cell| cell.outcome.errors == 0))
+    report::report(&cells, first_answers[first_answers.len() / 2], account, endurance.as_ref());
+    Ok(cells.iter().all(|cell| cell.outcome.errors == 0) && endurance.is_none_or(|run| run.errors == 0))
 }
 
 /// Starts the API and notes how long its first answer took.
@@ -137,8 +167,16 @@ async fn start(address: &str, folder: &Path, first_answers: &mut Vec<Duration>) 
     Ok(process)
 }
 
+/// What the endurance run came to.
+struct Endurance {
+    requests: u64,
+    errors: usize,
+    /// Memory of the API after each tenth, in KiB.
+    resident: Vec<u64>,
+}
+
 struct Bench {
-    time: Duration,
+    plan: Plan,
     address: String,
     pid: u32,
     database: Database,
@@ -150,30 +188,70 @@ struct Bench {
 
 impl Bench {
     async fn cells(&self, template: &str, cluster: &str) -> Result<Vec<Cell>> {
+        let (few, many) = (Some(self.few_token.as_str()), Some(self.many_token.as_str()));
         let one = format!("/v1/clusters/{cluster}");
+        let groups = format!("/v1/clusters/{cluster}/nodegroups");
         let body = client::cluster("posted", template).to_string();
-        let plan: [(&str, Request<'_>, u16); 5] = [
+        let plan: [(&str, Request<'_>, u16); 8] = [
             ("GET /", request("GET", "/", None, None), 200),
-            ("GET /v1/clusters (20)", request("GET", "/v1/clusters", Some(&self.few_token), None), 200),
-            ("GET /v1/clusters (1000)", request("GET", "/v1/clusters", Some(&self.many_token), None), 200),
-            ("GET /v1/clusters/{id}", request("GET", &one, Some(&self.few_token), None), 200),
-            ("POST /v1/clusters", request("POST", "/v1/clusters", Some(&self.few_token), Some(&body)), 202),
+            (LIST, request("GET", "/v1/clusters", few, None), 200),
+            ("GET /v1/clusters (1000)", request("GET", "/v1/clusters", many, None), 200),
+            ("GET .../detail (20)", request("GET", "/v1/clusters/detail", few, None), 200),
+            (LONG_DETAIL, request("GET", "/v1/clusters/detail", many, None), 200),
+            ("GET /v1/clusters/{id}", request("GET", &one, few, None), 200),
+            ("GET .../nodegroups (2)", Request { microversion: Some("1.9"), ..request("GET", &groups, few, None) }, 200),
+            // The template names an image, flavors, a network and a key pair: Glance, Nova and Neutron are asked.
+            ("POST /v1/clusters", request("POST", "/v1/clusters", few, Some(&body)), 202),
         ];
         let mut cells = Vec::new();
-        for (what, request, wanted) in &plan {
+        for (what, request, wanted) in plan.iter().filter(|(what, ..)| self.plan.wants(what)) {
             for connections in CONNECTIONS {
-                if *what == "GET /v1/clusters (20)" {
+                if *what == LIST {
                     cells.push(self.bare(connections).await?);
                 }
                 let load = (0..connections).map(|_| Http::new(&self.address, request, *wanted)).collect();
                 let before = Account::of(self.pid)?;
-                let outcome = load::run(load, self.time).await?;
-                let used = Account::of(self.pid)?.cpu.saturating_sub(before.cpu);
+                let outcome = load::run(load, Until::Time(self.plan.time)).await?;
+                let after = Account::of(self.pid)?;
                 let count = u32::try_from(outcome.count().max(1))?;
-                cells.push(Cell { what, connections, outcome, cpu: Some(used / count) });
+                let cpu = Some(after.cpu.saturating_sub(before.cpu) / count);
+                cells.push(Cell { what, connections, outcome, cpu, resident: after.resident });
             }
         }
         Ok(cells)
+    }
+
+    /// Many requests of all kinds, to see whether memory grows with them.
+    async fn endure(&self, template: &str, cluster: &str) -> Result<Endurance> {
+        let (few, many) = (Some(self.few_token.as_str()), Some(self.many_token.as_str()));
+        let one = format!("/v1/clusters/{cluster}");
+        let body = client::cluster("posted", template).to_string();
+        let show = request("GET", &one, few, None);
+        let list = request("GET", "/v1/clusters?limit=20", few, None);
+        let long = request("GET", "/v1/clusters", many, None);
+        let detail = request("GET", "/v1/clusters/detail?limit=20", few, None);
+        let post = request("POST", "/v1/clusters", few, Some(&body));
+        let none = request("GET", "/v1/clusters/none", few, None);
+        let mut round: Vec<(&Request<'_>, u16)> = Vec::new();
+        for _ in 0..20 {
+            round.extend([(&show, 200), (&list, 200), (&show, 200), (&detail, 200), (&none, 404)]);
+        }
+        round[33] = (&long, 200);
+        round[66] = (&post, 202);
+        let connections = 8;
+        let mut run = Endurance { requests: 0, errors: 0, resident: Vec::new() };
+        while run.requests < self.plan.endurance {
+            let turns = (self.plan.endurance / 10 / connections).max(1);
+            let load = (0..connections).map(|_| Http::of(&self.address, &round)).collect();
+            let outcome = load::run(load, Until::Turns(turns)).await?;
+            if let Some(error) = &outcome.first_error {
+                eprintln!("endurance: {error}");
+            }
+            run.requests += turns * connections;
+            run.errors += outcome.errors;
+            run.resident.push(Account::of(self.pid)?.resident);
+        }
+        Ok(run)
     }
 
     /// The query a list of 20 clusters cannot do without, and nothing else.
@@ -182,8 +260,8 @@ impl Bench {
         for _ in 0..connections {
             load.push(Bare { conn: self.database.open().await?, project: self.few_project.clone() });
         }
-        let outcome = load::run(load, self.time).await?;
-        Ok(Cell { what: "bare SQL, 20 rows", connections, outcome, cpu: None })
+        let outcome = load::run(load, Until::Time(self.plan.time)).await?;
+        Ok(Cell { what: BARE, connections, outcome, cpu: None, resident: Account::of(self.pid)?.resident })
     }
 }
 
@@ -203,5 +281,5 @@ impl Connection for Bare {
 }
 
 fn request<'a>(method: &'a str, path: &'a str, token: Option<&'a str>, body: Option<&'a str>) -> Request<'a> {
-    Request { method, path, token, body }
+    Request { method, path, token, microversion: None, body }
 }
