@@ -171,18 +171,21 @@ macro_rules! listed {
                 created_at,
                 updated_at
             );
-            match sorted {
-                Some(query) => query.load(&mut **c).await?,
+            // One place that loads: each is a state machine of its own in the program, for either database.
+            let sorted = match sorted {
                 None if page.sort_key == "uuid" => {
                     let query = scoped!(cluster::table.select(<$row>::as_select()).limit(page.limit).into_boxed(), scope);
-                    let at = page.marker.clone();
-                    match (page.sort_dir, at) {
-                        (SortDir::Asc, Some(m)) => query.filter(cluster::uuid.gt(m)).order(cluster::uuid.asc()).load(&mut **c).await?,
-                        (SortDir::Asc, None) => query.order(cluster::uuid.asc()).load(&mut **c).await?,
-                        (SortDir::Desc, Some(m)) => query.filter(cluster::uuid.lt(m)).order(cluster::uuid.desc()).load(&mut **c).await?,
-                        (SortDir::Desc, None) => query.order(cluster::uuid.desc()).load(&mut **c).await?,
-                    }
+                    Some(match (page.sort_dir, page.marker.clone()) {
+                        (SortDir::Asc, Some(m)) => query.filter(cluster::uuid.gt(m)).order(cluster::uuid.asc()),
+                        (SortDir::Asc, None) => query.order(cluster::uuid.asc()),
+                        (SortDir::Desc, Some(m)) => query.filter(cluster::uuid.lt(m)).order(cluster::uuid.desc()),
+                        (SortDir::Desc, None) => query.order(cluster::uuid.desc()),
+                    })
                 }
+                sorted => sorted,
+            };
+            match sorted {
+                Some(query) => query.load(&mut **c).await?,
                 None => return Err(bad()),
             }
         });
