@@ -38,8 +38,8 @@ def equal(what, wanted, got):
 new = magnum.create_cluster_template(name="sdk-template", coe="kubernetes", image_id="fedora-coreos", keypair_id="key",
                                      external_network_id="public", flavor_id="m1.small", master_flavor_id="m1.small")
 equal("create_cluster_template", "sdk-template", new.name)
-equal("get_cluster_template", new.id, magnum.get_cluster_template(new.id).id)
-equal("find_cluster_template by name", new.id, magnum.find_cluster_template("sdk-template").id)
+equal("get_cluster_template", new.uuid, magnum.get_cluster_template(new.id).uuid)
+equal("find_cluster_template by name", new.uuid, magnum.find_cluster_template("sdk-template").uuid)
 equal("find_cluster_template of an unknown one", None, magnum.find_cluster_template("sdk-nope"))
 equal("cluster_templates", True, {"sdk-template", template_name} <= {t.name for t in magnum.cluster_templates()})
 equal("cluster_templates page by page", True, {"sdk-template", template_name} <= {t.name for t in magnum.cluster_templates(limit=1)})
@@ -52,10 +52,12 @@ refused("delete of an unknown template", lambda: magnum.delete_cluster_template(
         openstack.exceptions.NotFoundException)
 
 # clusters
-cluster = magnum.find_cluster(cluster_name)
-equal("find_cluster by name", cluster_name, cluster.name)
-equal("get_cluster", cluster.id, magnum.get_cluster(cluster.id).id)
-equal("clusters", [cluster.id], [c.id for c in magnum.clusters()])
+# What is found by name keeps the name for its id; the uuid is what the service says.
+found = magnum.find_cluster(cluster_name)
+equal("find_cluster by name", cluster_name, found.name)
+cluster = magnum.get_cluster(found.uuid)
+equal("get_cluster", found.uuid, cluster.uuid)
+equal("clusters", [cluster.uuid], [c.uuid for c in magnum.clusters()])
 equal("find_cluster of an unknown one", None, magnum.find_cluster("sdk-nope"))
 refused("get_cluster of an unknown one", lambda: magnum.get_cluster("sdk-nope"), openstack.exceptions.NotFoundException)
 magnum.update_cluster(magnum.get_cluster(cluster.id), node_count=1)
@@ -63,7 +65,7 @@ magnum.wait_for_status(magnum.get_cluster(cluster.id), "UPDATE_COMPLETE", failur
 equal("update_cluster and wait_for_status", 1, magnum.get_cluster(cluster.id).node_count)
 refused("a cluster of an unknown template", lambda: magnum.create_cluster(name="x", cluster_template_id="sdk-nope"),
         openstack.exceptions.BadRequestException)
-made = magnum.create_cluster(name="sdk-cluster", cluster_template_id=magnum.find_cluster_template(template_name).id, node_count=1)
+made = magnum.create_cluster(name="sdk-cluster", cluster_template_id=magnum.find_cluster_template(template_name).uuid, node_count=1)
 equal("create_cluster", "CREATE_IN_PROGRESS", magnum.get_cluster(made.id).status)
 magnum.delete_cluster(made.id)
 magnum.wait_for_delete(magnum.get_cluster(made.id), interval=2, wait=240)

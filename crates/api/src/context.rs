@@ -16,7 +16,7 @@ use crate::policy::{Act, Allowed, Attributes, Policy, Target};
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
 use crate::view::page::{self, PageQuery};
-use crate::view::patch::{self, Change};
+use crate::view::patch::{self, Change, Limits};
 use crate::view::schema::{self, Body, Schema};
 
 /// What all requests share.
@@ -142,7 +142,8 @@ impl Context {
 
     /// The body of a patch; `mandatory` attributes cannot be removed, `internal` ones not be touched.
     pub fn patch(&self, mandatory: &[&str], internal: &[&str]) -> Result<Vec<Change>, ApiError> {
-        patch::parse(self.body.content_type.as_deref(), &self.body.bytes, mandatory, internal)
+        let ident = self.args.0.last().map(|(_, value)| value.as_str());
+        patch::parse(self.body.content_type.as_deref(), &self.body.bytes, Limits { mandatory, internal, ident })
     }
 
     /// Refuses a body on routes that take none; an empty JSON object is tolerated.

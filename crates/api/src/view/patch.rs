@@ -32,18 +32,34 @@ const INTERNAL: [&str; 7] = ["created_at", "id", "links", "updated_at", "uuid", 
 /// Operations at most in one patch.
 pub const MAX_CHANGES: usize = 1000;
 
-/// Reads a patch; `mandatory` attributes cannot be removed, `internal` ones not be touched.
-pub fn parse(content_type: Option<&str>, bytes: &[u8], mandatory: &[&str], internal: &[&str]) -> Result<Vec<Change>, ApiError> {
+/// What a patch must keep to besides the rules of every patch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits<'a> {
+    /// Attributes that cannot be removed.
+    pub mandatory: &'a [&'a str],
+    /// Attributes that cannot be touched.
+    pub internal: &'a [&'a str],
+    /// How the request addresses the resource. openstacksdk repeats it as the resource's `id` in every patch; that changes nothing.
+    pub ident: Option<&'a str>,
+}
+
+/// Reads a patch.
+pub fn parse(content_type: Option<&str>, bytes: &[u8], limits: Limits<'_>) -> Result<Vec<Change>, ApiError> {
     let Value::Array(items) = schema::json("patch", content_type, bytes)? else {
         return Err(ApiError::Invalid("Invalid input for patch: the body must be a list of operations".into()));
     };
     if items.len() > MAX_CHANGES {
         return Err(ApiError::Invalid(format!("Invalid input for patch: more than {MAX_CHANGES} operations")));
     }
-    items.iter().map(|item| change(item, mandatory, internal)).collect()
+    items.iter().filter(|item| !repeats_ident(item, limits.ident)).map(|item| change(item, limits)).collect()
 }
 
-fn change(item: &Value, mandatory: &[&str], internal: &[&str]) -> Result<Change, ApiError> {
+fn repeats_ident(item: &Value, ident: Option<&str>) -> bool {
+    let is_set = matches!(item["op"].as_str(), Some("add" | "replace")) && item["path"] == "/id";
+    is_set && ident.is_some_and(|ident| item["value"] == ident)
+}
+
+fn change(item: &Value, Limits { mandatory, internal, .. }: Limits<'_>) -> Result<Change, ApiError> {
     let bad = |rule: String| ApiError::Invalid(format!("Invalid input for patch: {rule}"));
     let Value::Object(map) = item else { return Err(bad("each operation must be an object".into())) };
     if let Some(key) = map.keys().find(|k| !["op", "path", "value"].contains(&k.as_str())) {
@@ -144,12 +160,14 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Change>, ApiError> {
-        parse(Some("application/json"), text.as_bytes(), &["coe"], &["stack_id"])
+        parse(Some("application/json"), text.as_bytes(), Limits { mandatory: &["coe"], internal: &["stack_id"], ident: Some("blue") })
     }
 
     #[test]
     fn what_upstream_refuses_is_refused() {
         assert_eq!(read("[]").expect("valid"), []);
+        assert_eq!(read(r#"[{"op": "add", "path": "/id", "value": "blue"}]"#).expect("changes nothing"), []);
+        assert!(read(r#"[{"op": "add", "path": "/id", "value": "green"}]"#).is_err());
         let one = read(r#"[{"op": "replace", "path": "/labels/a", "value": "b"}]"#).expect("valid");
         assert_eq!((one[0].field.as_str(), one[0].key.as_deref()), ("labels", Some("a")));
         for bad in [
@@ -339,7 +357,7 @@ mod tests {
 
         #[test]
         fn whatever_is_sent_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in prop::option::of(".{0,20}")) {
-            let _ = parse(kind.as_deref(), &bytes, &["coe"], &[]);
+            let _ = parse(kind.as_deref(), &bytes, Limits { mandatory: &["coe"], ..Limits::default() });
         }
     }
 }
