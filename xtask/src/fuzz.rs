@@ -1,4 +1,4 @@
-//! `fuzz`: the targets of `fuzz/` under libFuzzer.
+//! `fuzz`: the targets of `tests/fuzz/` under libFuzzer.
 //!
 //! No nightly compiler and no further tool is needed: coverage counters are a pass that the stable compiler has. Only our own crates get them
 //! (this program stands before the compiler as cargo's workspace wrapper), so that everything else is shared with ordinary builds.
@@ -35,7 +35,7 @@ pub struct Options {
     /// How long each of them runs
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Add what reached something new to the corpora in fuzz/corpus
+    /// Add what reached something new to the corpora in tests/fuzz/corpus
     #[arg(long)]
     keep: bool,
 }
@@ -87,7 +87,7 @@ fn one(target: &str, options: &Options) -> Result<bool> {
     for folder in [&found, &broken] {
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     }
-    let ours = paths::root().join("fuzz");
+    let ours = paths::root().join("tests/fuzz");
     let corpus = ours.join("corpus").join(target);
     let program = paths::bin_dir("debug").join(format!("fuzz-{target}"));
     println!("fuzz {target}: {} s", options.seconds);

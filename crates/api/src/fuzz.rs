@@ -1,4 +1,4 @@
-//! Doors for the fuzz targets (`fuzz/` in the checkout): text from outside goes in, and nothing but an answer may come of it. Not an interface.
+//! Doors for the fuzz targets (`tests/fuzz/` in the checkout): text from outside goes in, and nothing but an answer may come of it. Not an interface.
 
 use std::sync::Arc;
 

@@ -144,7 +144,9 @@ fn the_log_file_is_named_after_the_program_unless_it_has_a_name() {
 
 #[test]
 fn the_level_is_info_or_debug_unless_the_environment_says_otherwise() {
-    for (wanted, debug, shown) in [(None, false, "actix_http=off,info"), (Some(""), false, "actix_http=off,info"), (Some("warn"), true, "warn")] {
+    for (wanted, debug, shown) in
+        [(None, false, "actix_http=off,info"), (Some(""), false, "actix_http=off,info"), (Some("warn"), true, "warn")]
+    {
         assert_eq!(filter(wanted, debug).expect("filter").to_string(), shown);
     }
     assert!(filter(None, true).expect("filter").to_string().contains("debug"));
