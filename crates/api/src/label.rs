@@ -16,7 +16,7 @@ use crate::view::schema;
 pub fn check(cx: &Context, driver: DriverName, given: &Labels) -> Result<Option<String>, ApiError> {
     let note = judge(driver, given, cx.shared.settings.strict_labels)?;
     if let Some(note) = &note {
-        tracing::info!(request.id = %cx.request_id, driver = driver.as_str(), note, "unknown labels kept");
+        tracing::info!(driver = driver.as_str(), note = %note, "unknown labels kept");
     }
     Ok(note)
 }
