@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 use tests::client::{self, Client, text};
 use tests::world::{Mix, Options, World};
 
+/// Stands for the id of the project demo2.
+const OTHER: &str = "DEMO2";
+
 /// Cases that have something in common.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,12 +73,13 @@ async fn every_malformed_request_is_refused_with_its_reason_and_writes_nothing()
         .into();
     let http = client::http()?;
     let database = world.database()?;
+    let other = world.cloud.project_id("demo2");
     let mut before = database.checksums().await?;
     let (mut sent, mut problems) = (0, Vec::new());
     for group in read_all()? {
         for case in &group.cases {
             sent += 1;
-            let problem = ask(&http, world.api(), &tokens, &group, case).await.with_context(|| case.what.clone())?;
+            let problem = ask(&http, world.api(), &tokens, &other, &group, case).await.with_context(|| case.what.clone())?;
             problems.extend(problem.map(|problem| format!("{} ({}): {problem}", case.what, case.send.as_ref().unwrap_or(&group.send))));
             let after = database.checksums().await?;
             if after != before {
@@ -157,7 +161,8 @@ async fn ask(http: &reqwest::Client, base: &str, tokens: &BTreeMap<&str, String>
         "stranger" => drop(headers.insert("X-Auth-Token".to_owned(), "gAAAAAnotATokenOfThisCloud".to_owned())),
         who => drop(headers.insert("X-Auth-Token".to_owned(), tokens.get(who).context("an unknown person")?.clone())),
     }
-    let body = body(group, case);
+    let path = path.replace(OTHER, other);
+    let body = body(group, case).map(|body| body.replace(OTHER, other));
     if body.is_some() {
         headers.insert("Content-Type".to_owned(), "application/json".to_owned());
     }

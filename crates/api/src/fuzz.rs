@@ -6,8 +6,9 @@ use provider_clients::TokenInfo;
 
 use crate::identity::Caller;
 use crate::policy::{self, Act, Policy, PolicyFile, PolicyOptions, Target};
+use crate::view::page;
+use crate::view::patch::{self, Limits};
 use crate::view::template::{TemplateView, empty};
-use crate::view::{page, patch};
 use crate::{routes, template};
 
 /// A policy file, and the same text as one rule.
@@ -33,7 +34,10 @@ pub fn policy(text: &str) {
 /// # Panics
 /// When the patched template has other attributes than before.
 pub fn patch(bytes: &[u8]) {
-    let Ok(changes) = patch::parse(Some("application/json"), bytes, &["coe"], &["stack_id"]) else { return };
+    let Ok(changes) = patch::parse(Some("application/json"), bytes, Limits { mandatory: &["coe"], internal: &["stack_id"], ident: None })
+    else {
+        return;
+    };
     let row = empty("a".into(), "p1".into(), "u1".into());
     let names =
         |row| patch::document(&TemplateView { row, base: "" }).map(|map| map.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();

@@ -16,9 +16,6 @@ use super::compare::Difference;
 pub struct Differences {
     rules: BTreeMap<Rule, String>,
     cases: Vec<Entry>,
-    /// Cases whose routes are not there yet; they may differ, and need not.
-    #[serde(default)]
-    pending: Vec<String>,
     #[serde(skip)]
     used: BTreeSet<String>,
 }
@@ -72,7 +69,7 @@ impl Differences {
         if let Some(number) = entry {
             self.used.insert(format!("entry {number} case {id}"));
         }
-        entry.is_some() || self.pending.iter().any(|number| number == case.number())
+        entry.is_some()
     }
 
     /// What is listed and was not needed, and what is listed without a reason.

@@ -57,7 +57,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         return Answer::accepted(&row.uuid);
     };
     if node_count == 0 && cx.version < ZERO_NODES {
-        return Err(ApiError::Invalid(format!("node_count 0 needs microversion {ZERO_NODES} or higher.")));
+        return Err(ApiError::Invalid(format!("Zero nodes (node_count 0) need a higher microversion: {ZERO_NODES} at least.")));
     }
     check_flavors(&cx, row).await?;
     let request = Request {
