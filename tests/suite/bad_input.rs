@@ -148,7 +148,14 @@ fn read_all() -> Result<Vec<Group>> {
 }
 
 /// Sends a case; what is wrong with the answer, if anything is.
-async fn ask(http: &reqwest::Client, base: &str, tokens: &BTreeMap<&str, String>, group: &Group, case: &Case) -> Result<Option<String>> {
+async fn ask(
+    http: &reqwest::Client,
+    base: &str,
+    tokens: &BTreeMap<&str, String>,
+    other: &str,
+    group: &Group,
+    case: &Case,
+) -> Result<Option<String>> {
     let (method, path) = case.send.as_ref().unwrap_or(&group.send).split_once(' ').context("method and path")?;
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     headers.insert("Accept".to_owned(), "application/json".to_owned());
