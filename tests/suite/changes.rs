@@ -235,3 +235,41 @@ async fn nodegroups_are_listed_page_by_page_and_by_role() -> Result<()> {
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.finish().await
 }
+
+/// Requests of many clients on few clusters: each is accepted or refused for what it is, and none is a fault of the service.
+#[tokio::test]
+async fn requests_on_one_cluster_at_the_same_time_are_accepted_or_refused_and_never_a_fault() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let client = demo.at("1.12");
+    let group = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
+    let (resize, path) = (format!("/v1/clusters/{cluster}/actions/resize"), format!("/v1/clusters/{cluster}"));
+    let asking = (0..12).map(|turn| {
+        let (client, group, resize, path) = (client.clone(), group.clone(), resize.clone(), path.clone());
+        async move {
+            let mut seen = Vec::new();
+            for _ in 0..4 {
+                let answer = match turn % 4 {
+                    0 => client.patch(&group, &json!([])).await?,
+                    1 => client.post(&resize, &json!({"node_count": 2})).await?,
+                    2 => client.patch(&path, &replace("/health_status", json!("HEALTHY"))).await?,
+                    _ => client.patch(&group, &replace("/min_node_count", json!(1))).await?,
+                };
+                seen.push((answer.status, answer.text));
+            }
+            Ok::<_, anyhow::Error>(seen)
+        }
+    });
+    for (status, text) in futures::future::try_join_all(asking).await?.into_iter().flatten() {
+        ensure!(matches!(status, 202 | 409), "{status}: {text}");
+    }
+    let deleting = (0..6).map(|_| demo.delete(&path));
+    for answer in futures::future::try_join_all(deleting).await? {
+        ensure!(matches!(answer.status, 204 | 404), "{}: {}", answer.status, answer.text);
+    }
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
