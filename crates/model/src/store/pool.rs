@@ -1,9 +1,9 @@
 //! A pool of connections that knows which event loop each connection belongs to.
 //!
-//! The socket of an asynchronous connection is watched by the event loop of the runtime it was opened in, and the API has one runtime for each
-//! worker. A connection that is borrowed from another runtime works, but each of its answers first wakes the wrong thread, which then
-//! wakes the right one: measured a quarter of the CPU of a short list. So the pool lends what was opened here, opens more while it may,
-//! and lends across only then. (No pool for each runtime: they could not share one limit.)
+//! The socket of an asynchronous connection is watched by the event loop of the runtime it was opened in, and the API has one runtime for
+//! each worker. A connection that is borrowed from another runtime works, but each of its answers first wakes the wrong thread, which then
+//! wakes the right one, and waits while that thread is busy with a long page. So the pool lends what was opened here, opens more while it
+//! may, and lends across only then. (No pool for each runtime: they could not share one limit.)
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,8 +112,8 @@ impl<C> Shared<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection of this event loop that came back last, else the right to open one, else that of another event loop. Whoever asks holds a
-    /// permit, so when no more may be opened one is idle.
+    /// The connection of this event loop that came back last, else the right to open one, else that of another event loop. Whoever asks
+    /// holds a permit, so when no more may be opened one is idle.
     fn seat(&self, home: Id) -> Seat<C> {
         let mut state = self.state();
         let own = state.idle.iter().rposition(|idle| idle.home == home);
