@@ -117,15 +117,24 @@ impl Conductor {
             tasks: TaskTracker::new(),
         });
         tracing::info!(owner = %cx.owner, max_running = cx.settings.max_running, "conductor started");
-        let loops = [
+        let mut loops = [
             tokio::spawn(worker::listen(cx.clone(), self.listener)),
             tokio::spawn(scan::run(cx.clone())),
             tokio::spawn(heartbeat::run(cx.clone())),
         ];
         stop.cancelled().await;
-        cx.tasks.close();
-        // The workers saw the same signal: each ends its step, gives its operation back and rings for the next conductor.
-        if tokio::time::timeout(grace + Duration::from_secs(5), cx.tasks.wait()).await.is_err() {
+        // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
+        // step, gives its operation back and rings for the next conductor.
+        let handed_back = async {
+            for task in &mut loops {
+                if let Err(error) = task.await {
+                    tracing::error!(%error, "a loop of the conductor ended badly");
+                }
+            }
+            cx.tasks.close();
+            cx.tasks.wait().await;
+        };
+        if tokio::time::timeout(grace + Duration::from_secs(5), handed_back).await.is_err() {
             tracing::warn!("some operations could not be handed back in time; their leases will run out");
         }
         for task in loops {

@@ -12,12 +12,15 @@ use crate::worker;
 /// Operations taken from one scan at most.
 const BATCH: i64 = 64;
 
-/// Scans for ever, with jitter so that conductors do not scan in step.
+/// Scans until the conductor stops, with jitter so that conductors do not scan in step.
 pub(crate) async fn run(cx: Arc<Context>) {
     let mut failing = false;
     loop {
         let interval = cx.settings.timing.scan.mul_f64(rand::random_range(0.5..1.0));
-        tokio::time::sleep(interval).await;
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = cx.stop.cancelled() => return,
+        }
         match scan(&cx).await {
             Ok(()) => failing = false,
             Err(error) if failing => tracing::debug!(%error, "failed to scan for operations"),
@@ -37,6 +40,9 @@ async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
     // More than there are permits: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
     let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
     for id in due {
+        if cx.stop.is_cancelled() {
+            return Ok(());
+        }
         let Ok(permit) = cx.permits.clone().try_acquire_owned() else { return Ok(()) };
         // A claim that fails for good is met again at the next scan.
         if tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, permit)).await.is_err() {
