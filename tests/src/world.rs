@@ -246,6 +246,15 @@ impl World {
         }
     }
 
+    /// A complete cluster of two workers, whose secrets no log may hold.
+    pub async fn complete_cluster(&self, client: &Client) -> Result<String> {
+        let template = client.create_template("small").await?;
+        let cluster = client.create_cluster("blue", &template).await?;
+        client.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        self.keep_secrets_of_stacks();
+        Ok(cluster)
+    }
+
     /// Waits until the cloud has exactly one stack and returns its id.
     pub async fn only_stack(&self) -> Result<String> {
         wait::until("a stack", PATIENCE, async || {

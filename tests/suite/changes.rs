@@ -241,9 +241,7 @@ async fn nodegroups_are_listed_page_by_page_and_by_role() -> Result<()> {
 async fn requests_on_one_cluster_at_the_same_time_are_accepted_or_refused_and_never_a_fault() -> Result<()> {
     let world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
-    let template = demo.create_template("small").await?;
-    let cluster = demo.create_cluster("blue", &template).await?;
-    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     let client = demo.at("1.12");
     let group = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
     let (resize, path) = (format!("/v1/clusters/{cluster}/actions/resize"), format!("/v1/clusters/{cluster}"));

@@ -13,15 +13,6 @@ use tests::world::{Mix, World};
 /// Longer than the test: whoever waits for this answer is killed waiting.
 const FOR_EVER: Duration = Duration::from_secs(600);
 
-/// A complete cluster of `demo`.
-async fn cluster(world: &World, demo: &Client) -> Result<String> {
-    let template = demo.create_template("small").await?;
-    let cluster = demo.create_cluster("blue", &template).await?;
-    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-    world.keep_secrets_of_stacks();
-    Ok(cluster)
-}
-
 async fn rotate(client: &Client, cluster: &str) -> Result<()> {
     let answer = client.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
     ensure!(answer.body == json!({"uuid": cluster}), "{}", answer.text);
@@ -46,7 +37,7 @@ async fn resize(client: &Client, cluster: &str, count: u32) -> Result<()> {
 async fn credentials_are_made_anew_by_the_same_or_another_member(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     let mut seen = Vec::new();
     for (client, count) in [(demo.clone(), 3), (world.user("member2", "demo"), 1)] {
         rotate(&client, &cluster).await?;
@@ -71,7 +62,7 @@ async fn credentials_are_made_anew_by_the_same_or_another_member(#[values(Mix::E
 async fn a_rotation_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how });
     rotate(&world.user("member2", "demo"), &cluster).await?;
     resize(&demo, &cluster, 1).await?;
@@ -82,7 +73,7 @@ async fn a_rotation_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix
 async fn a_rotation_whose_conductor_is_killed_is_finished_by_another() -> Result<()> {
     let mut world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     let calls = world.cloud.calls("keystone.user_update");
     // The old password is void and the new one recorded nowhere.
     world.cloud.inject(Fault { at: "keystone.user_update".to_owned(), nth: 1, how: How::AcceptThenLose });

@@ -23,10 +23,7 @@ struct Scene {
 async fn scene(mix: Mix) -> Result<Scene> {
     let world = World::usual(mix).await?;
     let demo = world.demo().at("1.10");
-    let template = demo.create_template("small").await?;
-    let cluster = demo.create_cluster("blue", &template).await?;
-    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-    world.keep_secrets_of_stacks();
+    let cluster = world.complete_cluster(&demo).await?;
     Ok(Scene { world, demo, cluster })
 }
 

@@ -13,15 +13,6 @@ use tests::world::{Mix, World};
 /// Longer than the test: whoever waits for this answer is killed waiting.
 const FOR_EVER: Duration = Duration::from_secs(600);
 
-/// A complete cluster of two workers.
-async fn cluster(world: &World, demo: &Client) -> Result<String> {
-    let template = demo.create_template("small").await?;
-    let cluster = demo.create_cluster("blue", &template).await?;
-    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-    world.keep_secrets_of_stacks();
-    Ok(cluster)
-}
-
 async fn resize(demo: &Client, cluster: &str, body: Value) -> Result<()> {
     let answer = demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
     ensure!(answer.body == json!({"uuid": cluster}), "{}", answer.text);
@@ -59,7 +50,7 @@ fn names(world: &World) -> Vec<String> {
 async fn workers_are_added_and_taken_away(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     resize(&demo, &cluster, json!({"node_count": 4})).await?;
     // Said at once, by cluster and group.
     let now = demo.cluster(&cluster).await?;
@@ -91,7 +82,7 @@ async fn workers_are_added_and_taken_away(#[values(Mix::Embedded, Mix::Distribut
 async fn the_nodes_that_were_named_go(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     resize(&demo, &cluster, json!({"node_count": 4})).await?;
     let before = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     // One by its server, one by its number.
@@ -117,7 +108,7 @@ async fn the_nodes_that_were_named_go(#[values(Mix::Embedded, Mix::Distributed)]
 async fn an_unknown_node_fails_the_resize_by_name_and_changes_nothing(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     resize(&demo, &cluster, json!({"node_count": 1, "nodes_to_remove": ["no-such-node"]})).await?;
     let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
     ensure!(text(&failed, "status_reason").contains("no-such-node"), "{failed}");
@@ -135,7 +126,7 @@ async fn an_unknown_node_fails_the_resize_by_name_and_changes_nothing(#[values(M
 async fn a_failed_change_is_told_and_asked_for_again(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     let stack = world.only_stack().await?;
     world.cloud.hold_stacks(true);
     resize(&demo, &cluster, json!({"node_count": 3})).await?;
@@ -159,7 +150,7 @@ async fn a_change_that_was_to_be_rolled_back_leaves_the_size_that_the_cloud_has(
 ) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     let stack = world.only_stack().await?;
     world.cloud.hold_stacks(true);
     let patch = json!([{"op": "replace", "path": "/node_count", "value": 5}]);
@@ -178,7 +169,7 @@ async fn a_change_that_was_to_be_rolled_back_leaves_the_size_that_the_cloud_has(
 async fn requests_for_one_cluster_are_carried_out_in_their_order(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     for count in [5, 3, 4] {
         resize(&demo, &cluster, json!({"node_count": count})).await?;
     }
@@ -207,7 +198,7 @@ async fn requests_for_one_cluster_are_carried_out_in_their_order(#[values(Mix::E
 async fn a_resize_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how });
     resize(&demo, &cluster, json!({"node_count": 2, "nodes_to_remove": ["0"]})).await?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
@@ -223,7 +214,7 @@ async fn a_resize_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, 
 async fn a_resize_whose_conductor_is_killed_is_finished_by_another(#[case] at: &str, #[case] how: Option<How>) -> Result<()> {
     let mut world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
-    let cluster = cluster(&world, &demo).await?;
+    let cluster = world.complete_cluster(&demo).await?;
     let (calls, looks) = (world.cloud.calls(at), world.cloud.calls("heat.stack_lookup"));
     match how {
         None => world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how: How::Slow(FOR_EVER) }),

@@ -92,13 +92,30 @@ impl Subject {
     }
 }
 
-/// How long an operation on a cluster may take: as long as its creation.
-pub fn deadline(cx: &Context, cluster: &Cluster) -> Duration {
-    let minutes = match cluster.create_timeout {
-        Some(minutes) if minutes > 0 => u64::from(minutes.unsigned_abs()),
-        _ => u64::from(cx.shared.settings.default_create_timeout_minutes),
+impl Request {
+    /// A request about the cluster as a whole that changes statuses only; `scope` is whose rows the caller sees.
+    pub fn new(cx: &Context, kind: OperationKind, cluster: &Cluster, scope: Scope) -> Self {
+        Self {
+            kind,
+            cluster: cluster.cluster_id(),
+            project: cluster.project(),
+            scope,
+            change: Change::Nothing,
+            payload: Payload::default(),
+            deadline: deadline(cx, kind, cluster.create_timeout),
+        }
+    }
+}
+
+/// How long an operation may take: what deletes, as long as the service is told; all others, as long as the cluster's creation may.
+pub fn deadline(cx: &Context, kind: OperationKind, create_timeout: Option<i32>) -> Duration {
+    let settings = &cx.shared.settings;
+    let minutes = match (kind, create_timeout) {
+        (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, _) => settings.delete_timeout_minutes,
+        (_, Some(minutes)) if minutes > 0 => minutes.unsigned_abs(),
+        _ => settings.default_create_timeout_minutes,
     };
-    Duration::from_secs(60 * minutes)
+    Duration::from_secs(60 * u64::from(minutes))
 }
 
 /// Stores the request and rings. From here on the work must finish although the client may leave.

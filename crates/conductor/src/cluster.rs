@@ -34,8 +34,16 @@ pub(crate) struct Rows {
     stacks: Vec<CloudResource>,
 }
 
+/// Reads the rows of an operation that needs its cluster.
+///
+/// # Errors
+/// When the cluster is gone.
+pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Rows, Failure> {
+    find_rows(cx, work).await?.ok_or_else(|| Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"))
+}
+
 /// Reads the rows; none when the cluster is gone.
-pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Option<Rows>, StoreError> {
+pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>, StoreError> {
     let id = work.operation.cluster_id();
     cx.store
         .read(async |conn: &mut Conn| {

@@ -79,12 +79,7 @@ impl Target<'_> {
     /// The template's driver, or the one that serves its triple.
     fn driver(&self) -> Result<DriverName, Failure> {
         let t = self.template;
-        let text = |o: &Option<String>| o.clone().unwrap_or_default();
-        let found = match &t.driver {
-            Some(name) => DriverName::parse(name),
-            None => DriverName::for_triple(t.server_type.as_deref().unwrap_or("vm"), &text(&t.cluster_distro), &text(&t.coe), &[]),
-        };
-        found.ok_or_else(|| {
+        t.driver_name().ok_or_else(|| {
             let asked = t.driver.clone().unwrap_or_else(|| format!("{:?}, {:?}, {:?}", t.server_type, t.cluster_distro, t.coe));
             Failure::fail(model::operation::OutcomeCode::Invalid, format!("no driver serves the cluster's template ({asked})"))
         })

@@ -17,6 +17,11 @@ pub(crate) enum Turn {
     Settled,
 }
 
+impl Turn {
+    /// At once: what the next turn needs is recorded, look at it anew.
+    pub const NOW: Self = Self::Again { after: Duration::ZERO };
+}
+
 /// Why a turn went no further.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {

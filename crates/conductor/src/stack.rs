@@ -5,6 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
+use model::id::NodegroupId;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationEvent, Progress};
 use model::resource::ResourceKind;
@@ -57,6 +58,19 @@ pub(crate) enum Whose<'a> {
 }
 
 impl<'a> Whose<'a> {
+    /// Of the stack that a group is in.
+    pub fn of(cluster: &'a Cluster, group: &'a Nodegroup) -> Self {
+        if group.is_default() { Self::Cluster(cluster) } else { Self::Group(cluster, group) }
+    }
+
+    /// The group, where the stack is a group's alone.
+    fn group_id(self) -> Option<NodegroupId> {
+        match self {
+            Self::Group(_, group) => Some(group.nodegroup_id()),
+            Self::Cluster(_) | Self::Nobody(_) => None,
+        }
+    }
+
     fn cluster(self) -> &'a Cluster {
         match self {
             Self::Cluster(cluster) | Self::Group(cluster, _) | Self::Nobody(cluster) => cluster,
@@ -121,10 +135,7 @@ pub(crate) async fn show_progress(
     }
     let own = matches!(whose, Whose::Cluster(_)).then(|| Some(seen.stack_id.clone()));
     let change = ClusterChange { status_reason: Some(Some(text.clone())), stack_id: own, ..ClusterChange::default() };
-    let group = match whose {
-        Whose::Group(_, group) => Some(group.nodegroup_id()),
-        Whose::Cluster(_) | Whose::Nobody(_) => None,
-    };
+    let group = whose.group_id();
     let of_group =
         NodegroupChange { status_reason: Some(Some(text)), stack_id: Some(Some(seen.stack_id.clone())), ..NodegroupChange::default() };
     let id = cluster.cluster_id();
@@ -175,10 +186,7 @@ pub(crate) async fn make(cx: &Context, work: &Work, whose: Whose<'_>, target: &T
             return Err(made.failure);
         }
     };
-    let group = match whose {
-        Whose::Group(_, group) => Some(group.nodegroup_id()),
-        Whose::Cluster(_) | Whose::Nobody(_) => None,
-    };
+    let group = whose.group_id();
     let change = ClusterChange {
         stack_id: Some(Some(stack_id.clone())),
         coe_version: Some(Some(stack.kube_version.clone())),
@@ -224,6 +232,28 @@ pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &K
         DeleteStep::Finish => Ok(None),
         DeleteStep::Fail { reason } => Err(Failure::fail(model::operation::OutcomeCode::Cloud, reason)),
     }
+}
+
+/// Records that there is no stack any more.
+pub(crate) async fn gone(cx: &Context, work: &Work, whose: Whose<'_>, known: &Known) -> Result<(), Failure> {
+    let progress = Progress { step: "stack gone", ..Progress::default() };
+    let of_cluster = ClusterChange { stack_id: Some(None), ..ClusterChange::default() };
+    let of_group = NodegroupChange { stack_id: Some(None), ..NodegroupChange::default() };
+    let id = whose.cluster().cluster_id();
+    let name = known.recorded_as.as_ref().unwrap_or(&known.handle.name);
+    let (id, progress, of_cluster, of_group, group) = (&id, &progress, &of_cluster, &of_group, &whose.group_id());
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
+            match (whose, group) {
+                (Whose::Cluster(_), _) => clusters::record(conn, id, of_cluster).await,
+                (_, Some(group)) => nodegroup::record(conn, group, of_group).await,
+                (_, None) => Ok(()),
+            }
+        })
+        .await?;
+    Ok(())
 }
 
 /// What this operation has already asked of Heat for a stack whose deletion failed.

@@ -29,6 +29,18 @@ impl Labels {
         python_json(&self.0)
     }
 
+    /// These labels, where a request gave none; else the given ones, laid over these (`merge`) or in their place.
+    pub fn with(mut self, given: Option<Self>, merge: bool) -> Self {
+        match given {
+            None => self,
+            Some(given) if merge => {
+                self.0.extend(given.0);
+                self
+            }
+            Some(given) => given,
+        }
+    }
+
     /// A label's value, or none when it is absent or empty.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str).filter(|v| !v.is_empty())

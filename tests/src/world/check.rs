@@ -32,6 +32,18 @@ impl World {
                 ensure!(counts.get(table) == Some(&0), "rows left in {table}: {counts:?}");
             }
         }
+        self.end().await
+    }
+
+    /// The end of a world without clusters whose API a test stops or has stopped: everything is stopped, no secret may be in a log.
+    /// Returns what was logged.
+    pub async fn close(mut self) -> Result<String> {
+        self.end().await?;
+        Ok(self.processes.iter().map(Process::log).collect())
+    }
+
+    /// Everything is stopped, no secret may be in a log, and the database goes.
+    async fn end(&mut self) -> Result<()> {
         self.nobody_died()?;
         self.stop()?;
         self.no_secret_in_logs()?;
@@ -40,19 +52,6 @@ impl World {
         }
         self.is_finished = true;
         Ok(())
-    }
-
-    /// The end of a world without clusters whose API a test stops or has stopped: everything is stopped, no secret may be in a log.
-    /// Returns what was logged.
-    pub async fn close(mut self) -> Result<String> {
-        self.nobody_died()?;
-        self.stop()?;
-        self.no_secret_in_logs()?;
-        if let Some(database) = &self.database {
-            database.drop().await?;
-        }
-        self.is_finished = true;
-        Ok(self.processes.iter().map(Process::log).collect())
     }
 
     /// Operations that have not ended.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use model::driver::DriverName;
-use model::operation::{OperationKind, Payload};
+use model::operation::OperationKind;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{Change, Request, Subject, accept, deadline};
+use crate::lifecycle::{Request, Subject, accept};
 use crate::policy::Act;
 
 /// Accepts new certificate authorities for a cluster of the caller's own project.
@@ -21,15 +21,7 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
         return Err(ApiError::Invalid("Rotating the CA certificate of a cluster without TLS is not supported.".into()));
     }
     subject.check_possible(OperationKind::CaRotate, DriverName::supports_ca_rotation)?;
-    let request = Request {
-        kind: OperationKind::CaRotate,
-        cluster: row.cluster_id(),
-        project: row.project(),
-        scope,
-        change: Change::Nothing,
-        payload: Payload::default(),
-        deadline: deadline(&cx, row),
-    };
+    let request = Request::new(&cx, OperationKind::CaRotate, row, scope);
     accept(Arc::new(cx), request, allowed).await?;
     Answer::accepted(&row.uuid)
 }

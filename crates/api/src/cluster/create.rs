@@ -1,7 +1,5 @@
 //! `POST /v1/clusters`: rules C-01 to C-26, then one transaction, then 202.
 
-use std::time::Duration;
-
 use model::cluster::CreateSpec;
 use model::driver::DriverName;
 use model::id::{ClusterId, OperationId, ProjectId};
@@ -17,6 +15,7 @@ use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::label;
+use crate::lifecycle;
 use crate::microversion::ZERO_NODES;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
@@ -140,15 +139,7 @@ async fn check(
 ) -> Result<Checked, ApiError> {
     let text = |key: &str, inherited: &Option<String>| body.owned(key).or_else(|| inherited.clone());
     let flag = |key: &str, inherited: bool, null: bool| body.boolean(key).unwrap_or(if body.is_null(key) { null } else { inherited });
-    let labels = match asked.labels {
-        None => origin.labels(),
-        Some(given) if asked.merge_labels => {
-            let mut merged = origin.labels();
-            merged.0.extend(given.0);
-            merged
-        }
-        Some(given) => given,
-    };
+    let labels = origin.labels().with(asked.labels, asked.merge_labels);
     let note = label::check(cx, driver, &labels)?;
     let flavor = text("flavor_id", &origin.flavor_id);
     let master_flavor = text("master_flavor_id", &origin.master_flavor_id);
@@ -229,10 +220,6 @@ async fn check(
 async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiError> {
     let spec = &checked.spec;
     let settings = &cx.shared.settings;
-    let minutes = match spec.create_timeout {
-        Some(minutes) if minutes > 0 => u64::from(minutes.unsigned_abs()),
-        _ => u64::from(settings.default_create_timeout_minutes),
-    };
     let operation_id = OperationId::generate();
     let new = NewOperation {
         kind: OperationKind::ClusterCreate,
@@ -240,7 +227,7 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiEr
         project: spec.project.clone(),
         user: spec.user.clone(),
         request_id: Some(cx.request_id.clone()),
-        deadline: Duration::from_secs(60 * minutes),
+        deadline: lifecycle::deadline(cx, OperationKind::ClusterCreate, spec.create_timeout),
         payload: Payload::default(),
         sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
         id: operation_id,

@@ -1,15 +1,14 @@
 //! `DELETE /v1/clusters/{uuid or name}`: accepted in every state; the status says so before the answer does.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use model::operation::{OperationKind, Payload};
+use model::operation::OperationKind;
 use model::store::Conn;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{Change, Request, accept};
+use crate::lifecycle::{Request, accept};
 use crate::policy::Act;
 
 /// Accepts the deletion.
@@ -20,15 +19,7 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
         cx.shared.store.read(async |conn: &mut Conn| super::find(conn, scope, ident).await).await?
     };
     let allowed = cx.allow_object(Act::ClusterDelete, &row)?;
-    let request = Request {
-        kind: OperationKind::ClusterDelete,
-        cluster: row.cluster_id(),
-        project: row.project(),
-        scope,
-        change: Change::Nothing,
-        payload: Payload::default(),
-        deadline: Duration::from_secs(60 * u64::from(cx.shared.settings.delete_timeout_minutes)),
-    };
+    let request = Request::new(&cx, OperationKind::ClusterDelete, &row, scope);
     accept(Arc::new(cx), request, allowed).await?;
     Ok(Answer::no_content())
 }

@@ -30,13 +30,9 @@ pub async fn resize(cx: Context) -> Result<Answer, ApiError> {
     check_bounds(group, node_count, subject.driver())?;
     let nodes_to_remove = body.texts("nodes_to_remove");
     let request = Request {
-        kind: OperationKind::ClusterResize,
-        cluster: row.cluster_id(),
-        project: row.project(),
-        scope,
         change: Change::Size { node_count, health: None },
         payload: Payload { node_count: Some(node_count), nodes_to_remove, ..lifecycle::about(group) },
-        deadline: lifecycle::deadline(&cx, row),
+        ..Request::new(&cx, OperationKind::ClusterResize, row, scope)
     };
     accept(Arc::new(cx), request, allowed).await?;
     Answer::accepted(&row.uuid)

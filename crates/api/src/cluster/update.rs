@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{self, Change as RowChange, Request, Subject, accept, is_default_worker};
+use crate::lifecycle::{Change as RowChange, Request, Subject, accept, is_default_worker};
 use crate::microversion::ZERO_NODES;
 use crate::policy::Act;
 use crate::template::boot_volume_size;
@@ -61,13 +61,9 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     }
     check_flavors(&cx, row).await?;
     let request = Request {
-        kind: OperationKind::ClusterUpdate,
-        cluster: row.cluster_id(),
-        project: row.project(),
-        scope,
         change: RowChange::Size { node_count, health },
         payload: Payload { node_count: Some(node_count), rollback, ..Payload::default() },
-        deadline: lifecycle::deadline(&cx, row),
+        ..Request::new(&cx, OperationKind::ClusterUpdate, row, scope)
     };
     accept(Arc::new(cx), request, allowed).await?;
     Answer::accepted(&row.uuid)
@@ -106,15 +102,7 @@ impl Asked {
 }
 
 fn read(before: &Map<String, Value>, changes: &[Change]) -> Result<Asked, ApiError> {
-    let mut after = before.clone();
-    for change in changes {
-        patch::apply(&mut after, change, &PATCH)?;
-    }
-    let others: Vec<&str> =
-        before.keys().map(String::as_str).filter(|key| PATCH.field(key).is_none() && before.get(*key) != after.get(*key)).collect();
-    if !others.is_empty() {
-        return Err(ApiError::Invalid(format!("cannot change cluster property(ies) {}.", others.join(", "))));
-    }
+    let after = patch::applied_within("cluster", before, changes, &PATCH)?;
     let touched = |field: &str| changes.iter().any(|c| c.field == field);
     let labels = |value: Option<&Value>| value.filter(|v| !v.is_null()).and_then(|v| crate::view::schema::labels("", v).ok());
     Ok(Asked {

@@ -9,7 +9,7 @@ use model::store::Conn;
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{self, Change, Request, Subject, accept};
+use crate::lifecycle::{self, Request, Subject, accept};
 use crate::microversion::UPGRADE;
 use crate::policy::Act;
 use crate::view::cluster::UPGRADE as SCHEMA;
@@ -43,17 +43,12 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
     }
     subject.check_possible(OperationKind::ClusterUpgrade, DriverName::supports_upgrade)?;
     let request = Request {
-        kind: OperationKind::ClusterUpgrade,
-        cluster: row.cluster_id(),
-        project: row.project(),
-        scope,
-        change: Change::Nothing,
         payload: Payload {
             template: Some(wanted.template_id()),
             max_batch_size: Some(body.integer("max_batch_size").unwrap_or(1)),
             ..lifecycle::about(group)
         },
-        deadline: lifecycle::deadline(&cx, row),
+        ..Request::new(&cx, OperationKind::ClusterUpgrade, row, scope)
     };
     accept(Arc::new(cx), request, allowed).await?;
     Answer::accepted(&row.uuid)

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use model::driver::DriverName;
-use model::operation::{OperationKind, Payload};
+use model::operation::OperationKind;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{Change, Request, Subject, accept, deadline};
+use crate::lifecycle::{Request, Subject, accept};
 use crate::policy::Act;
 
 /// Accepts new credentials for a cluster of the caller's own project; he becomes the one who delegates.
@@ -18,15 +18,7 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     let subject = Subject::find(&cx, &scope).await?;
     let row = &subject.cluster;
     subject.check_possible(OperationKind::CredentialRotate, DriverName::supports_credential_rotation)?;
-    let request = Request {
-        kind: OperationKind::CredentialRotate,
-        cluster: row.cluster_id(),
-        project: row.project(),
-        scope,
-        change: Change::Nothing,
-        payload: Payload::default(),
-        deadline: deadline(&cx, row),
-    };
+    let request = Request::new(&cx, OperationKind::CredentialRotate, row, scope);
     accept(Arc::new(cx), request, allowed).await?;
     Answer::accepted(&row.uuid)
 }

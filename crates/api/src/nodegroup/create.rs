@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::cluster::Cluster;
 use model::id::NodegroupId;
-use model::json::Labels;
 use model::nodegroup::{MASTER, NewNodegroup, WORKER};
 use model::operation::{OperationKind, Payload};
 use model::store::{Conn, nodegroup};
@@ -15,7 +14,7 @@ use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::label;
-use crate::lifecycle::{self, Change, Request, Subject, accept};
+use crate::lifecycle::{Change, Request, Subject, accept};
 use crate::policy::Act;
 use crate::template::boot_volume_size;
 use crate::view::nodegroup::{CREATE, NodegroupView};
@@ -30,13 +29,9 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let cluster = &subject.cluster;
     let new = check(&cx, &body, &subject).await?;
     let request = Request {
-        kind: OperationKind::NodegroupCreate,
-        cluster: cluster.cluster_id(),
-        project: cluster.project(),
-        scope: scope.clone(),
         payload: Payload { nodegroup: Some(new.id.clone()), node_count: Some(new.node_count), ..Payload::default() },
-        deadline: lifecycle::deadline(&cx, cluster),
         change: Change::Group(Box::new(new.clone())),
+        ..Request::new(&cx, OperationKind::NodegroupCreate, cluster, scope)
     };
     let cx = Arc::new(cx);
     accept(cx.clone(), request, allowed).await?;
@@ -68,7 +63,8 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
     if role == MASTER {
         return Err(ApiError::Invalid("Creating master nodegroups is currently not supported.".into()));
     }
-    let labels = labels(body, cluster);
+    // An empty object means none at all, unlike for clusters.
+    let labels = cluster.labels().with(body.labels("labels"), body.boolean("merge_labels").unwrap_or(false));
     if let Some(driver) = subject.driver() {
         label::check(cx, driver, &labels)?;
     }
@@ -89,19 +85,6 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
         nodes,
         name,
     })
-}
-
-/// The group's labels: the cluster's, those given, or both (an empty object means none at all, unlike for clusters).
-fn labels(body: &Body, cluster: &Cluster) -> Labels {
-    match body.labels("labels") {
-        None => cluster.labels(),
-        Some(given) if body.boolean("merge_labels").unwrap_or(false) => {
-            let mut merged = cluster.labels();
-            merged.0.extend(given.0);
-            merged
-        }
-        Some(given) => given,
-    }
 }
 
 /// The flavor is there, with a root disk unless the cluster's nodes boot from volumes (N-17).

@@ -1,14 +1,13 @@
 //! `DELETE /v1/clusters/{cluster}/nodegroups/{nodegroup}`: rules N-21 and N-22.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::operation::OperationKind;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{self, Change, Request, accept};
+use crate::lifecycle::{self, Request, accept};
 use crate::policy::Act;
 
 /// Accepts the deletion of a group, in the caller's own project.
@@ -19,15 +18,8 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
     if found.group.is_default() {
         return Err(ApiError::Invalid(format!("Nodegroup {} is a default nodegroup: it cannot be deleted.", found.group.name)));
     }
-    let request = Request {
-        kind: OperationKind::NodegroupDelete,
-        cluster: found.cluster.cluster_id(),
-        project: found.cluster.project(),
-        scope,
-        change: Change::Nothing,
-        payload: lifecycle::about(&found.group),
-        deadline: Duration::from_secs(60 * u64::from(cx.shared.settings.delete_timeout_minutes)),
-    };
+    let request =
+        Request { payload: lifecycle::about(&found.group), ..Request::new(&cx, OperationKind::NodegroupDelete, &found.cluster, scope) };
     accept(Arc::new(cx), request, allowed).await?;
     Ok(Answer::no_content())
 }

@@ -39,34 +39,21 @@ const INTERNAL: &[&str] = &[
 pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let changes = cx.patch(&[], INTERNAL)?;
     let scope = cx.own_scope();
-    {
-        // The cluster goes before the policy, the group behind it.
+    // The cluster goes before the policy, the group behind it.
+    let cluster = {
         let (scope, ident) = (&scope, cx.arg("cluster"));
-        cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await?;
-    }
+        cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await?
+    };
     let allowed = cx.allow_own(Act::NodegroupUpdate)?;
-    let found = super::find(&cx, &scope).await?;
+    let found = super::find_in(&cx, cluster).await?;
     let view = NodegroupView { row: &found.group, nodes: &found.nodes, cluster_labels: found.cluster.labels.as_deref(), base: &cx.base };
-    let before = patch::document(&view)?;
-    let mut after = before.clone();
-    for change in &changes {
-        patch::apply(&mut after, change, &PATCH)?;
-    }
-    let others: Vec<&str> =
-        before.keys().map(String::as_str).filter(|key| PATCH.field(key).is_none() && before.get(*key) != after.get(*key)).collect();
-    if !others.is_empty() {
-        return Err(ApiError::Invalid(format!("cannot change nodegroup property(ies) {}.", others.join(", "))));
-    }
+    let after = patch::applied_within("nodegroup", &patch::document(&view)?, &changes, &PATCH)?;
     let change = check(&found, &after)?;
     check_flavor(&cx, found.group.flavor_id.as_deref(), &found.cluster).await?;
     let request = Request {
-        kind: OperationKind::NodegroupUpdate,
-        cluster: found.cluster.cluster_id(),
-        project: found.cluster.project(),
-        scope: scope.clone(),
         change,
         payload: lifecycle::about(&found.group),
-        deadline: lifecycle::deadline(&cx, &found.cluster),
+        ..Request::new(&cx, OperationKind::NodegroupUpdate, &found.cluster, scope.clone())
     };
     let cx = Arc::new(cx);
     accept(cx.clone(), request, allowed).await?;

@@ -87,10 +87,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
 /// The row as the patch would have it.
 pub fn patched(seen: &ClusterTemplate, changes: &[Change]) -> Result<ClusterTemplate, ApiError> {
     let before = patch::document(&TemplateView { row: seen, base: "" })?;
-    let mut after = before.clone();
-    for change in changes {
-        patch::apply(&mut after, change, &SCHEMA)?;
-    }
+    let after = patch::applied(&before, changes, &SCHEMA)?;
     let mut row = seen.clone();
     for field in attributes() {
         if let Some(value) = after.get(field.name).filter(|value| before.get(field.name) != Some(value)) {

@@ -138,6 +138,29 @@ pub fn apply(document: &mut Map<String, Value>, change: &Change, rules: &'static
     Ok(())
 }
 
+/// Applies a whole patch to a resource as it is shown: what becomes of it.
+pub fn applied(before: &Map<String, Value>, changes: &[Change], rules: &'static Schema) -> Result<Map<String, Value>, ApiError> {
+    let mut after = before.clone();
+    changes.iter().try_for_each(|change| apply(&mut after, change, rules))?;
+    Ok(after)
+}
+
+/// As [`applied`], for a resource (`noun`) of which only the fields of `rules` may change; every other may be replaced by itself.
+pub fn applied_within(
+    noun: &str,
+    before: &Map<String, Value>,
+    changes: &[Change],
+    rules: &'static Schema,
+) -> Result<Map<String, Value>, ApiError> {
+    let after = applied(before, changes, rules)?;
+    let is_other = |key: &&str| rules.field(key).is_none() && before.get(*key) != after.get(*key);
+    let others: Vec<&str> = before.keys().map(String::as_str).filter(is_other).collect();
+    if !others.is_empty() {
+        return Err(ApiError::Invalid(format!("cannot change {noun} property(ies) {}.", others.join(", "))));
+    }
+    Ok(after)
+}
+
 /// A value of a patch in the form that the resource has: maps and lists travel as text that holds a literal, and clients send numbers and
 /// booleans as text too. None when it cannot be read.
 fn read(kind: Kind, present: &Value, value: &Value) -> Option<Value> {

@@ -1,7 +1,6 @@
 //! Creating a cluster: trust, certificates, stack, each only if missing; then follow the stack until it is complete.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::cluster::ClusterChange;
 use model::cluster::status::{Rest, settle};
@@ -20,16 +19,11 @@ use crate::stack::{self, Whose};
 use crate::worker::{Work, succeed};
 use crate::{certificates, credentials};
 
-/// At once: the row has changed, look at it anew.
-const NOW: Turn = Turn::Again { after: Duration::ZERO };
-
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
-        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
-    };
+    let rows = rows(cx, work).await?;
     if credentials::ensure(cx, work, &rows.cluster).await? || certificates::ensure(cx, work, &rows.cluster).await? {
-        return Ok(NOW);
+        return Ok(Turn::NOW);
     }
     let session = credentials::trusted(cx, work, &rows.cluster)
         .ok_or_else(|| Failure::fail(OutcomeCode::Internal, "the cluster's trust is incomplete"))?;

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::cluster::ClusterChange;
-use model::nodegroup::{Nodegroup, NodegroupChange};
-use model::operation::Progress;
 use model::resource::ResourceKind;
-use model::store::{Conn, certificate, cluster as clusters, nodegroup, operation, resource};
+use model::store::{Conn, certificate, cluster as clusters, nodegroup, resource};
 use provider_clients::Session;
 
-use super::{Rows, rows};
+use super::{Rows, find_rows};
 use crate::context::Context;
 use crate::credentials;
 use crate::outcome::{Failure, Turn};
@@ -19,7 +16,7 @@ use crate::worker::{Work, succeed};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
+    let Some(rows) = find_rows(cx, work).await? else {
         // Removed by an attempt that did not live to settle: nothing is left to do.
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
@@ -34,10 +31,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return Ok(turn);
     }
     // The groups' nodes are on the network that the cluster's stack made: it goes last.
-    if let Some(turn) = stack::leave(cx, work, Whose::Cluster(&rows.cluster), &own, &session).await? {
+    let whose = Whose::Cluster(&rows.cluster);
+    if let Some(turn) = stack::leave(cx, work, whose, &own, &session).await? {
         return Ok(turn);
     }
-    stack_is_gone(cx, work, &rows, &own).await?;
+    // Before the trust goes.
+    stack::gone(cx, work, whose, &own).await?;
     remove(cx, work, &rows).await
 }
 
@@ -50,47 +49,10 @@ async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], 
         match stack::leave(cx, work, whose, known, session).await? {
             Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p: Duration| p.min(after))),
             Some(Turn::Settled) => return Ok(Some(Turn::Settled)),
-            None => group_is_gone(cx, work, rows, group, known).await?,
+            None => stack::gone(cx, work, whose, known).await?,
         }
     }
     Ok(pause.map(|after| Turn::Again { after }))
-}
-
-async fn group_is_gone(cx: &Context, work: &Work, rows: &Rows, group: Option<&Nodegroup>, known: &Known) -> Result<(), Failure> {
-    let progress = Progress { step: "stack gone", ..Progress::default() };
-    let change = NodegroupChange { stack_id: Some(None), ..NodegroupChange::default() };
-    let id = rows.cluster.cluster_id();
-    let name = known.recorded_as.as_ref().unwrap_or(&known.handle.name);
-    let (id, progress, change, group) = (&id, &progress, &change, group.map(Nodegroup::nodegroup_id));
-    let group = &group;
-    cx.store
-        .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
-            match group {
-                Some(group) => nodegroup::record(conn, group, change).await,
-                None => Ok(()),
-            }
-        })
-        .await?;
-    Ok(())
-}
-
-/// Records that there is no stack any more, before the trust goes.
-async fn stack_is_gone(cx: &Context, work: &Work, rows: &Rows, own: &Known) -> Result<(), Failure> {
-    let progress = Progress { step: "stack gone", ..Progress::default() };
-    let change = ClusterChange { stack_id: Some(None), ..ClusterChange::default() };
-    let id = rows.cluster.cluster_id();
-    let name = own.recorded_as.as_ref().unwrap_or(&own.handle.name);
-    let (id, progress, change) = (&id, &progress, &change);
-    cx.store
-        .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
-            clusters::record(conn, id, change).await
-        })
-        .await?;
-    Ok(())
 }
 
 /// The stack is gone: remove what else was made, then the rows.

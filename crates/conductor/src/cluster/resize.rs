@@ -4,7 +4,6 @@
 //! looked up once, and what they were found to be is recorded before the stack is asked: afterwards they are gone and could not be found.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Payload, Progress};
@@ -25,14 +24,9 @@ const SENT: &str = "stack_update";
 /// The event of having found the nodes that go; its text is their numbers.
 const CHOSEN: &str = "nodes_to_remove";
 
-/// At once: what the next turn needs is recorded.
-const NOW: Turn = Turn::Again { after: Duration::ZERO };
-
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
-        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
-    };
+    let rows = rows(cx, work).await?;
     let payload = work.payload()?;
     let group = rows.group(&payload)?;
     if group.is_master() {
@@ -50,13 +44,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         (Some(remove), _) => remove,
         (None, Some(seen)) => {
             choose(cx, work, group, &payload, &session, seen).await?;
-            return Ok(NOW);
+            return Ok(Turn::NOW);
         }
         // Nothing can be sent before it is known which nodes go; the plan waits, or fails for a reason of its own.
         (None, None) => Vec::new(),
     };
     let wanted = Wanted { count: payload.node_count.unwrap_or(group.node_count()), remove };
-    let whose = if group.is_default() { Whose::Cluster(&rows.cluster) } else { Whose::Group(&rows.cluster, group) };
+    let whose = Whose::of(&rows.cluster, group);
     match plan::update(observed, &wanted, sent(cx, &events).as_ref()) {
         UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
         UpdateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,

@@ -20,9 +20,7 @@ use crate::{credentials, driver, stack};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
-        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
-    };
+    let rows = rows(cx, work).await?;
     let cluster = &rows.cluster;
     let Some(trustee) = &cluster.trustee_user_id else {
         return Err(Failure::fail(OutcomeCode::Invalid, "the cluster has no trustee"));

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use model::operation::OutcomeCode;
-
 use super::{finish, make};
 use crate::cluster::rows;
 use crate::context::Context;
@@ -15,9 +13,7 @@ use crate::{credentials, driver};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
-        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
-    };
+    let rows = rows(cx, work).await?;
     let group = rows.group(&work.payload()?)?;
     let session = credentials::for_existing(cx, work, &rows.cluster).await?;
     let known = rows.stack_of(group);

@@ -17,9 +17,7 @@ use crate::worker::{Work, succeed};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
-        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
-    };
+    let rows = rows(cx, work).await?;
     let payload = work.payload()?;
     let group = rows.groups.iter().find(|g| payload.nodegroup.as_ref().is_some_and(|id| g.uuid == id.as_str()));
     let mut stack_name = None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::cluster::status::Status;
 use model::nodegroup::NodegroupChange;
-use model::operation::{OperationState, OutcomeCode};
+use model::operation::OperationState;
 use model::store::Conn;
 
 use crate::cluster::rows;
@@ -19,12 +19,10 @@ use crate::{credentials, driver};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
-    let Some(rows) = rows(cx, work).await? else {
-        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's row is gone"));
-    };
+    let rows = rows(cx, work).await?;
     let group = rows.group(&work.payload()?)?;
     let known = rows.stack_of(group);
-    let whose = if group.is_default() { Whose::Cluster(&rows.cluster) } else { Whose::Group(&rows.cluster, group) };
+    let whose = Whose::of(&rows.cluster, group);
     let mut facts = NodegroupChange::default();
     if known.may_exist {
         let session = credentials::for_existing(cx, work, &rows.cluster).await?;
