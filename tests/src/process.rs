@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Lines of a log that are shown when a test fails.
 const TAIL: usize = 40;
@@ -65,8 +65,7 @@ impl Process {
     /// Asks it to end (`SIGTERM`) and waits; past the limit it is killed and that is an error.
     pub fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.ended_by_us = true;
-        // The shell's own kill: no package is needed for it.
-        Command::new("sh").args(["-c", "kill -s TERM \"$1\"", "sh", &self.pid().to_string()]).status().context("send SIGTERM")?;
+        self.signal("TERM")?;
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -78,6 +77,14 @@ impl Process {
             }
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Sends it a signal, by the signal's short name.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        // The shell's own kill: no package is needed for it.
+        let status = Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &self.pid().to_string()]).status();
+        ensure!(status.with_context(|| format!("send SIG{name}"))?.success(), "{} could not be sent SIG{name}", self.name);
+        Ok(())
     }
 
     /// How it ended, when it has.

@@ -181,21 +181,44 @@ impl World {
 
     /// Waits until a conductor process holds the cluster's operation; its pid.
     pub async fn owner(&self, cluster: &str) -> Result<u32> {
-        let database = self.database()?;
-        let sql = format!("SELECT owner FROM operation WHERE cluster_uuid = '{cluster}' AND finished_ms IS NULL AND owner IS NOT NULL");
-        let owner = wait::until("a conductor to claim the operation", PATIENCE, async || {
-            Ok(Seen::from_option(database.rows::<String>(&sql).await?.pop(), "no owner"))
+        wait::until("a conductor to claim the operation", PATIENCE, async || {
+            Ok(Seen::from_option(self.owner_now(cluster).await?, "no owner"))
         })
-        .await?;
+        .await
+    }
+
+    /// The pid of the conductor process that holds the cluster's operation; none when nobody does.
+    pub async fn owner_now(&self, cluster: &str) -> Result<Option<u32>> {
+        let sql = format!("SELECT owner FROM operation WHERE cluster_uuid = '{cluster}' AND finished_ms IS NULL AND owner IS NOT NULL");
+        let Some(owner) = self.database()?.rows::<String>(&sql).await?.pop() else { return Ok(None) };
         // host:pid:random
         let pid = owner.rsplit(':').nth(1).and_then(|pid| pid.parse().ok());
-        pid.with_context(|| format!("no pid in the owner {owner}"))
+        pid.map(Some).with_context(|| format!("no pid in the owner {owner}"))
+    }
+
+    /// The states of a cluster's operations, in order of acceptance.
+    pub async fn operation_states(&self, cluster: &str) -> Result<Vec<String>> {
+        self.database()?.rows(&format!("SELECT state FROM operation WHERE cluster_uuid = '{cluster}' ORDER BY id")).await
     }
 
     /// `kill -9` of a process of this world.
     pub fn kill(&mut self, pid: u32) -> Result<()> {
         let process = self.processes.iter_mut().find(|process| process.pid() == pid);
         process.with_context(|| format!("no process {pid} in this world"))?.kill()
+    }
+
+    /// Stops a process in the middle of whatever it does, without its knowing (`SIGSTOP`).
+    pub fn freeze(&self, pid: u32) -> Result<()> {
+        self.process(pid)?.signal("STOP")
+    }
+
+    /// Lets a frozen process go on (`SIGCONT`).
+    pub fn thaw(&self, pid: u32) -> Result<()> {
+        self.process(pid)?.signal("CONT")
+    }
+
+    fn process(&self, pid: u32) -> Result<&Process> {
+        self.processes.iter().find(|process| process.pid() == pid).with_context(|| format!("no process {pid} in this world"))
     }
 
     /// `kill -9` of all processes whose name begins so.

@@ -5,10 +5,12 @@
 mod bad_input;
 mod certificates;
 mod changes;
+mod crash_matrix;
 mod credentials;
 mod faults;
 mod labels;
 mod lifecycle;
+mod lists;
 mod manage;
 mod nodegroups;
 mod outages;

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use rstest::rstest;
 use serde_json::json;
 use tests::client::{self, text};
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 #[rstest]
 #[tokio::test]
@@ -54,4 +54,26 @@ async fn a_template_in_use_can_not_be_deleted(#[values(Mix::Embedded, Mix::Distr
     demo.wait_gone(&cluster, tests::wait::PATIENCE).await?;
     demo.delete(&path).await?.expect(204)?;
     world.finish().await
+}
+
+#[tokio::test]
+async fn the_configured_driver_serves_what_names_none() -> Result<()> {
+    let configured = |api: &str| Options { apis: 1, conductors: 1, api: api.to_owned(), ..Options::default() };
+    let absent = World::start(Mix::Distributed, configured("[drivers]\ndefault_driver = nosuch\n")).await?;
+    let mut body = client::template("small");
+    absent.demo().post("/v1/clustertemplates", &body).await?.expect_error(400, "Driver nosuch is not installed.")?;
+    body["driver"] = json!("k8s_fedora_coreos_v1");
+    absent.demo().post("/v1/clustertemplates", &body).await?.expect(201)?;
+    absent.finish().await?;
+
+    // Without it the triple decides, and no driver serves this one.
+    let usual = World::start(Mix::Distributed, configured("")).await?;
+    let mut body = client::template("small");
+    body["server_type"] = json!("bm");
+    usual.demo().post("/v1/clustertemplates", &body).await?.expect_error(400, "(bm, fedora-coreos, kubernetes) not supported")?;
+    usual.finish().await?;
+    let there = World::start(Mix::Distributed, configured("[drivers]\ndefault_driver = k8s_fedora_coreos_v1\n")).await?;
+    let made = there.demo().post("/v1/clustertemplates", &body).await?.expect(201)?.body;
+    ensure!(made["driver"] == "k8s_fedora_coreos_v1", "{made}");
+    there.finish().await
 }

@@ -84,6 +84,21 @@ impl Cloud {
         self.world().faults.calls(at)
     }
 
+    /// The calls so far that changed something, in their order; logins are among them.
+    pub fn effects(&self) -> Vec<&'static str> {
+        self.world().faults.effects().to_vec()
+    }
+
+    /// How many calls are held ([`crate::How::Hold`]).
+    pub fn held(&self) -> usize {
+        self.shared.held()
+    }
+
+    /// Lets go of every call that is held.
+    pub fn let_go(&self) {
+        self.shared.let_go();
+    }
+
     /// The stacks that are not deleted.
     pub fn stacks(&self) -> Vec<StackView> {
         let world = self.world();

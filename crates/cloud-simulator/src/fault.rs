@@ -28,6 +28,10 @@ pub enum How {
     Slow(Duration),
     /// Answer 401 as if the token were unknown.
     Unauthorized,
+    /// Wait until the test lets go ([`crate::Cloud::let_go`]), then go on as usual: a call that is late.
+    Hold,
+    /// Do what was asked, and answer when the test lets go.
+    ActThenHold,
 }
 
 /// The faults that wait and the calls that were made.
@@ -35,6 +39,7 @@ pub enum How {
 pub(crate) struct Faults {
     waiting: Vec<Waiting>,
     calls: HashMap<&'static str, usize>,
+    effects: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -57,6 +62,16 @@ impl Faults {
     /// How often the calls named by `at` were made.
     pub(crate) fn calls(&self, at: &str) -> usize {
         self.calls.iter().filter(|(operation, _)| names(at, operation)).map(|(_, count)| count).sum()
+    }
+
+    /// Notes that a call which changes something was carried out.
+    pub(crate) fn note_effect(&mut self, operation: &'static str) {
+        self.effects.push(operation);
+    }
+
+    /// The calls that changed something, in their order.
+    pub(crate) fn effects(&self) -> &[&'static str] {
+        &self.effects
     }
 
     /// Counts a call and says what goes wrong with it: the oldest fault that is due. Every fault that names the call counts it.

@@ -33,6 +33,8 @@ pub(crate) struct Call {
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) is_patch: bool,
+    /// Whether its method says that it changes something.
+    pub(crate) is_effect: bool,
     pub(crate) body: Bytes,
     pub(crate) caller: Option<Token>,
     pub(crate) subject: Option<String>,
@@ -170,12 +172,14 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
 
     let fault = shared.lock().faults.meet(route.operation);
     tracing::debug!(operation = route.operation, fault = ?fault, "simulated cloud call");
-    let mut lose = false;
+    let (mut lose, mut hold) = (false, false);
     match fault {
         None => {}
         Some(How::Refuse) => return lost(),
         Some(How::Slow(duration)) => tokio::time::sleep(duration).await,
         Some(How::AcceptThenLose) => lose = true,
+        Some(How::Hold) => shared.hold().await,
+        Some(How::ActThenHold) => hold = true,
         Some(How::Status(status, message)) => {
             return render(service.refuse(&Refusal::new(status, "InjectedFault", message)), false);
         }
@@ -186,6 +190,7 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         service,
         query: Query::<Vec<(String, String)>>::from_query(request.query_string()).map(Query::into_inner).unwrap_or_default(),
         is_patch: method == Method::PATCH,
+        is_effect: method != Method::GET,
         body,
         caller: None,
         subject: header_of(&request, "X-Subject-Token"),
@@ -197,6 +202,9 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
     if lose {
         return lost();
     }
+    if hold {
+        shared.hold().await;
+    }
     let answer = outcome.unwrap_or_else(|refusal| service.refuse(&refusal));
     render(answer, request.method() == Method::HEAD)
 }
@@ -207,7 +215,11 @@ fn act(world: &mut World, route: &Route, mut call: Call, token: Option<String>) 
     if !route.open && call.caller.is_none() {
         return Err(Refusal::unauthorized());
     }
-    (route.handler)(world, &call)
+    let outcome = (route.handler)(world, &call);
+    if call.is_effect && outcome.is_ok() {
+        world.faults.note_effect(route.operation);
+    }
+    outcome
 }
 
 fn header_of(request: &HttpRequest, name: &str) -> Option<String> {

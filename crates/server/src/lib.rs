@@ -9,3 +9,7 @@ pub mod shutdown;
 pub mod standalone;
 pub mod telemetry;
 pub mod wire;
+
+/// Gives memory back after a long list; what glibc's arenas grow to they keep. Its settings are in `.cargo/config.toml`, where they are built in.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

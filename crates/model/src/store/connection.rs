@@ -178,7 +178,8 @@ fn mysql_options(
         .tcp_keepalive(Some(30_000_u32))
         // Diesel keeps the prepared statements. A second cache below it would close its 33rd, and every use of that one would fail from then on.
         .stmt_cache_size(0)
-        .setup(vec!["SET sql_mode='TRADITIONAL', time_zone='+00:00', lc_messages='en_US', innodb_lock_wait_timeout=10"]);
+        // A process that is stopped in the middle of a transaction must not hold its locks for ever (MariaDB only; MySQL reads a comment).
+        .setup(vec!["SET /*M! idle_transaction_timeout=20, */ sql_mode='TRADITIONAL', time_zone='+00:00', lc_messages='en_US', innodb_lock_wait_timeout=10"]);
     if let Some(pem) = tls_ca {
         builder = builder.ssl_opts(mysql_async::SslOpts::default().with_root_certs(vec![pem.into()]));
     }

@@ -192,7 +192,8 @@ impl Bench {
         let one = format!("/v1/clusters/{cluster}");
         let groups = format!("/v1/clusters/{cluster}/nodegroups");
         let body = client::cluster("posted", template).to_string();
-        let plan: [(&str, Request<'_>, u16); 8] = [
+        let stats = format!("/v1/stats?project_id={}&type=cluster", self.many_project);
+        let plan: [(&str, Request<'_>, u16); 9] = [
             ("GET /", request("GET", "/", None, None), 200),
             (LIST, request("GET", "/v1/clusters", few, None), 200),
             ("GET /v1/clusters (1000)", request("GET", "/v1/clusters", many, None), 200),
@@ -200,6 +201,7 @@ impl Bench {
             (LONG_DETAIL, request("GET", "/v1/clusters/detail", many, None), 200),
             ("GET /v1/clusters/{id}", request("GET", &one, few, None), 200),
             ("GET .../nodegroups (2)", Request { microversion: Some("1.9"), ..request("GET", &groups, few, None) }, 200),
+            ("GET /v1/stats (1000)", request("GET", &stats, many, None), 200),
             // The template names an image, flavors, a network and a key pair: Glance, Nova and Neutron are asked.
             ("POST /v1/clusters", request("POST", "/v1/clusters", few, Some(&body)), 202),
         ];

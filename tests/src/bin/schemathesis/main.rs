@@ -22,6 +22,9 @@ const CONFIG: &str = include_str!("schemathesis.toml");
 /// Seconds that a request may take before it counts as a hang.
 const HANG: &str = "20";
 
+/// Lines of the API's log that are shown when an answer was not as it should be.
+const SHOWN: usize = 50;
+
 /// How long clusters may take: many are made at once.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -74,6 +77,16 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         println!("{user}: {made} requests, {}", if good { "all answered as the document says" } else { "not all answered as it says" });
         requests += made;
         is_good &= good;
+    }
+    if !is_good {
+        for line in world
+            .logs("api")
+            .iter()
+            .flat_map(|log| log.lines().filter(|line| line.contains(" ERROR ") || line.contains(" WARNING ")))
+            .take(SHOWN)
+        {
+            println!("{line}");
+        }
     }
     println!("{requests} requests in all; deleting what they made");
     delete_clusters(&world.user("admin", "admin")).await?;

@@ -1,0 +1,253 @@
+//! Every effect of every operation × the moment at which its conductor is killed, frozen, or left without an answer.
+//!
+//! Nothing is listed by hand: each operation is carried out once without faults, the simulated cloud notes what it changed, and each of
+//! those changes is then met at each moment. After each cell the operation has ended well, everything exists once, and once the cluster is
+//! deleted nothing is left.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
+use reqwest::Method;
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::Client;
+use tests::wait::{self, Seen};
+use tests::world::{Mix, Options, World};
+
+/// A takeover takes a lease (4 s); on a busy machine much more.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Create,
+    Delete,
+    Grow,
+    RemoveNode,
+    CreateGroup,
+    UpdateGroup,
+    GrowGroup,
+    DeleteGroup,
+    RotateCredentials,
+}
+
+const ACTS: [Act; 9] = [
+    Act::Create,
+    Act::Delete,
+    Act::Grow,
+    Act::RemoveNode,
+    Act::CreateGroup,
+    Act::UpdateGroup,
+    Act::GrowGroup,
+    Act::DeleteGroup,
+    Act::RotateCredentials,
+];
+
+/// What happens at the effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// The owner is killed when the cloud has the request and has not begun.
+    KilledBefore,
+    /// The owner is killed when the cloud has done it and has not answered.
+    KilledDuring,
+    /// The owner is killed when it has the answer: somewhere between that and the next effect.
+    KilledAfter,
+    /// The answer is lost; the owner lives and does the step again.
+    AnswerLost,
+    /// The owner freezes while it waits for the answer, another one finishes, and then it goes on.
+    OwnerLate,
+    /// The request itself is late: it reaches the cloud when another owner has finished.
+    EffectLate,
+}
+
+/// One effect of an operation: the `nth` call of this name.
+struct Effect {
+    name: &'static str,
+    nth: u32,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.name, self.nth)
+    }
+}
+
+struct Scene {
+    world: World,
+    demo: Client,
+    template: String,
+    /// Clusters so far; each has a name of its own.
+    made: u32,
+}
+
+#[rstest]
+#[tokio::test]
+async fn every_operation_survives_at_every_effect(
+    #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
+    moment: Moment,
+) -> Result<()> {
+    let options = Options { apis: 1, stack: Duration::from_millis(200), ..Options::default() };
+    let world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo().at("1.12");
+    let template = demo.create_template("small").await?;
+    let mut scene = Scene { world, demo, template, made: 0 };
+    let mut cells = 0;
+    for act in ACTS {
+        let effects = scene.effects(act).await?;
+        ensure!(!effects.is_empty() || act == Act::UpdateGroup, "{act:?} changed nothing in the cloud");
+        for effect in &effects {
+            scene.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
+            cells += 1;
+        }
+    }
+    ensure!(cells >= 12, "{cells} cells");
+    scene.world.finish().await
+}
+
+impl Scene {
+    /// What an operation changes in the cloud when nothing goes wrong.
+    async fn effects(&mut self, act: Act) -> Result<Vec<Effect>> {
+        let cluster = self.prepare(act).await?;
+        let before = self.world.cloud.effects().len();
+        let cluster = self.ask(act, cluster).await?;
+        self.settled(act, &cluster).await?;
+        let mut found: Vec<Effect> = Vec::new();
+        for name in self.world.cloud.effects().into_iter().skip(before).filter(|name| !name.starts_with("keystone.token_")) {
+            let nth = 1 + u32::try_from(found.iter().filter(|effect| effect.name == name).count())?;
+            found.push(Effect { name, nth });
+        }
+        self.clear(act, &cluster).await?;
+        Ok(found)
+    }
+
+    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<()> {
+        let cluster = self.prepare(act).await?;
+        let how = match moment {
+            Moment::KilledBefore | Moment::EffectLate => How::Hold,
+            Moment::KilledDuring | Moment::OwnerLate => How::ActThenHold,
+            Moment::KilledAfter => How::Slow(Duration::from_millis(1)),
+            Moment::AnswerLost => How::AcceptThenLose,
+        };
+        let calls = self.world.cloud.calls(effect.name);
+        self.world.cloud.inject(Fault { at: effect.name.to_owned(), nth: effect.nth, how });
+        let cluster = self.ask(act, cluster).await?;
+        match moment {
+            Moment::AnswerLost => {}
+            Moment::KilledAfter => {
+                self.until("the effect", |world| world.cloud.calls(effect.name) >= calls + effect.nth as usize).await?;
+                // Whoever holds the operation still, if anybody does: it may have ended meanwhile.
+                if let Some(owner) = self.world.owner_now(&cluster).await? {
+                    self.world.kill(owner)?;
+                    self.world.start_conductor()?;
+                }
+            }
+            Moment::KilledBefore | Moment::KilledDuring => {
+                self.until("a call to be held", |world| world.cloud.held() > 0).await?;
+                let owner = self.world.owner(&cluster).await?;
+                self.world.kill(owner)?;
+                self.world.start_conductor()?;
+            }
+            Moment::OwnerLate | Moment::EffectLate => {
+                self.until("a call to be held", |world| world.cloud.held() > 0).await?;
+                let owner = self.world.owner(&cluster).await?;
+                self.world.freeze(owner)?;
+                let settled = self.settled(act, &cluster).await;
+                self.world.cloud.let_go();
+                self.until("the held call to go on", |world| world.cloud.held() == 0).await?;
+                self.world.thaw(owner)?;
+                settled?;
+            }
+        }
+        self.settled(act, &cluster).await?;
+        self.world.cloud.let_go();
+        self.world.cloud.clear_faults();
+        self.clear(act, &cluster).await
+    }
+
+    /// What must be there before; the cluster, unless the act is to make it.
+    async fn prepare(&mut self, act: Act) -> Result<String> {
+        if act == Act::Create {
+            return Ok(String::new());
+        }
+        let cluster = self.create().await?;
+        self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        if matches!(act, Act::UpdateGroup | Act::GrowGroup | Act::DeleteGroup) {
+            self.ask(Act::CreateGroup, cluster.clone()).await?;
+            self.settled(Act::CreateGroup, &cluster).await?;
+        }
+        Ok(cluster)
+    }
+
+    async fn create(&mut self) -> Result<String> {
+        self.made += 1;
+        self.demo.create_cluster(&format!("cluster-{}", self.made), &self.template).await
+    }
+
+    /// Sends the request; the cluster it concerns.
+    async fn ask(&mut self, act: Act, cluster: String) -> Result<String> {
+        let groups = format!("/v1/clusters/{cluster}/nodegroups");
+        let group = format!("{groups}/more");
+        let resize = format!("/v1/clusters/{cluster}/actions/resize");
+        let (method, path, body) = match act {
+            Act::Create => return self.create().await,
+            Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
+            Act::Grow => (Method::POST, resize, Some(json!({"node_count": 3}))),
+            Act::RemoveNode => (Method::POST, resize, Some(json!({"node_count": 1, "nodes_to_remove": ["0"]}))),
+            Act::CreateGroup => (Method::POST, groups, Some(json!({"name": "more", "node_count": 1}))),
+            Act::UpdateGroup => (Method::PATCH, group, Some(json!([{"op": "replace", "path": "/max_node_count", "value": 5}]))),
+            Act::GrowGroup => (Method::POST, resize, Some(json!({"node_count": 2, "nodegroup": "more"}))),
+            Act::DeleteGroup => (Method::DELETE, group, None),
+            Act::RotateCredentials => (Method::PATCH, format!("/v1/credentials/{cluster}"), None),
+        };
+        let answer = self.demo.send(method, &path, body.map(|body| body.to_string())).await?;
+        ensure!(matches!(answer.status, 202 | 204), "{act:?}: {}", answer.text);
+        Ok(cluster)
+    }
+
+    /// Waits for the end of the operation and checks that what it was about is there, once.
+    async fn settled(&self, act: Act, cluster: &str) -> Result<()> {
+        let stacks = || self.world.cloud.stacks();
+        if act == Act::Delete {
+            self.demo.wait_gone(cluster, PATIENCE).await?;
+            ensure!(stacks().is_empty(), "{:?}", stacks());
+            return Ok(());
+        }
+        let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
+        let body = self.demo.wait_for(cluster, wanted, PATIENCE).await?;
+        let with_group = matches!(act, Act::CreateGroup | Act::UpdateGroup | Act::GrowGroup);
+        ensure!(stacks().len() == 1 + usize::from(with_group), "{:?}", stacks());
+        let nodes = match act {
+            Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
+            Act::GrowGroup => 4,
+            Act::RemoveNode => 1,
+            Act::Create | Act::Delete | Act::DeleteGroup | Act::RotateCredentials => 2,
+        };
+        let shown = body["node_count"].as_i64().context("a node count")?;
+        ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");
+        Ok(())
+    }
+
+    /// The cluster goes, and with it everything.
+    async fn clear(&self, act: Act, cluster: &str) -> Result<()> {
+        self.world.keep_secrets_of_stacks();
+        if act != Act::Delete {
+            self.demo.delete_cluster(cluster).await?;
+            self.demo.wait_gone(cluster, PATIENCE).await?;
+        }
+        let left = self.world.cloud.leftovers(None);
+        ensure!(left.is_empty(), "left in the cloud: {left:#?}");
+        let ends: Vec<String> = self.world.operation_states(cluster).await?;
+        ensure!(ends.iter().all(|state| state == "SUCCEEDED"), "{ends:?}");
+        Ok(())
+    }
+
+    async fn until(&self, what: &str, seen: impl Fn(&World) -> bool) -> Result<()> {
+        wait::until(what, PATIENCE, async || Ok(Seen::when(seen(&self.world), || "not yet".to_owned()))).await
+    }
+}
+
+fn addresses(cluster: &Value) -> usize {
+    cluster["node_addresses"].as_array().map_or(0, |list| list.iter().filter(|address| !address.is_null()).count())
+}
