@@ -7,6 +7,7 @@ mod certificates;
 mod changes;
 mod credentials;
 mod faults;
+mod fleet;
 mod labels;
 mod lifecycle;
 mod manage;
