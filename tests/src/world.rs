@@ -196,6 +196,11 @@ impl World {
         pid.with_context(|| format!("no pid in the owner {owner}"))
     }
 
+    /// The process ids of the processes whose names begin like this.
+    pub fn pids(&self, start: &str) -> Vec<u32> {
+        self.processes.iter().filter(|process| process.name().starts_with(start)).map(Process::pid).collect()
+    }
+
     /// `kill -9` of a process of this world.
     pub fn kill(&mut self, pid: u32) -> Result<()> {
         let process = self.processes.iter_mut().find(|process| process.pid() == pid);
