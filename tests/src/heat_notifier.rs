@@ -19,7 +19,10 @@ impl HeatNotifier {
         let connection = Connection::connect(amqp, ConnectionProperties::default()).await.context("connect to RabbitMQ")?;
         let channel = connection.create_channel().await?;
         let options = ExchangeDeclareOptions::default();
-        channel.exchange_declare(exchange.into(), ExchangeKind::Topic, options, FieldTable::default()).await.context("make the exchange")?;
+        channel
+            .exchange_declare(exchange.into(), ExchangeKind::Topic, options, FieldTable::default())
+            .await
+            .context("make the exchange")?;
         Ok(Self { _connection: connection, channel, exchange: exchange.to_owned() })
     }
 
@@ -31,7 +34,10 @@ impl HeatNotifier {
         });
         let body = json!({"oslo.version": "2.0", "oslo.message": message.to_string()}).to_string();
         let (exchange, key) = (self.exchange.as_str().into(), "notifications.info".into());
-        self.channel.basic_publish(exchange, key, BasicPublishOptions::default(), body.as_bytes(), BasicProperties::default()).await?.await?;
+        self.channel
+            .basic_publish(exchange, key, BasicPublishOptions::default(), body.as_bytes(), BasicProperties::default())
+            .await?
+            .await?;
         Ok(())
     }
 }

@@ -57,7 +57,16 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { stack: Duration::from_millis(600), apis: 2, conductors: 3, mysql: None, amqp: None, api: String::new(), conductor: String::new(), authority: None }
+        Self {
+            stack: Duration::from_millis(600),
+            apis: 2,
+            conductors: 3,
+            mysql: None,
+            amqp: None,
+            api: String::new(),
+            conductor: String::new(),
+            authority: None,
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
 use rstest::rstest;
-use tests::client::Client;
+use tests::client::{Client, text};
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::wait::{self, PATIENCE, Seen};
@@ -94,6 +95,31 @@ async fn a_stack_that_somebody_else_deletes_is_noticed(#[values(Mix::Embedded, M
     let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     let second = world.only_stack().await?;
     ensure!(second != first && complete["stack_id"] == second.as_str(), "{complete}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn when_heat_goes_down_a_cluster_that_is_followed_says_so_and_goes_on(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    world.cloud.inject(Fault { at: "heat.any".to_owned(), nth: 0, how: How::Refuse });
+    wait::until("the reason", PATIENCE, async || {
+        let reason = text(&demo.cluster(&cluster).await?, "status_reason");
+        Ok(Seen::when(reason.contains("trying again") && reason.to_lowercase().contains("heat"), || reason))
+    })
+    .await?;
+    world.cloud.clear_faults();
+    world.progress_is_told(&demo, &cluster).await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.calls("heat.stack_create") == 1);
     world.finish().await
 }
 

@@ -39,10 +39,7 @@ pub fn run(command: &Command) -> Result<u8> {
     let keeper = keep::Keeper::start(&dir, false)?;
     let servers = servers::up(&dir, &servers::Kind::ALL)?;
     let bin = paths::bin_dir("release");
-    let status = process::run(
-        Process::new(bin.join("bench")).arg(what).args(args).envs(servers).env("MAGNUM_BIN_DIR", &bin),
-        LONGEST,
-    );
+    let status = process::run(Process::new(bin.join("bench")).arg(what).args(args).envs(servers).env("MAGNUM_BIN_DIR", &bin), LONGEST);
     keeper.finish()?;
     status.map(process::exit_code)
 }

@@ -46,6 +46,8 @@ pub(crate) enum Wake {
     Look,
     /// It is at work as before, and has come this far.
     Progress(Box<Seen>),
+    /// Nobody knows: Heat does not answer, for this reason. It is asked again without anybody's doing.
+    Trouble(Arc<str>),
 }
 
 /// What all parts of a conductor share of its follower.

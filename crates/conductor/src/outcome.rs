@@ -23,6 +23,8 @@ pub(crate) enum Turn {
 
 /// A stack that an operation waits for.
 pub(crate) struct Follow {
+    /// The project that it is in.
+    pub project: String,
     /// What was seen of it.
     pub seen: Seen,
     /// Can see the stack, and others of its project.

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::follow::{Wake, Watch};
+use crate::operation::note_retry;
 use crate::outcome::{Failure, Follow};
-use crate::stack::{self, Told};
+use crate::stack;
 use crate::worker::Work;
 
 /// Why a rest ended.
@@ -56,9 +57,9 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
     let age = stack::age(work.operation.created());
     let mut told = Vec::with_capacity(follows.len());
     let mut watches = Vec::with_capacity(follows.len());
-    for Follow { seen, session, told: place } in follows {
+    for Follow { project, seen, session, told: place } in follows {
         told.push((seen.stack_id.clone(), place));
-        watches.push(Watch { project: work.operation.project_id.clone(), seen, age, idle, session });
+        watches.push(Watch { project, seen, age, idle, session });
     }
     let ticket = cx.follower.follow(watches);
     loop {
@@ -69,18 +70,20 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
                 () = tokio::time::sleep_until(deadline) => Wake::Look,
             }
         };
-        let seen = match until(cx, work, woken).await {
+        let recorded = match until(cx, work, woken).await {
             Ok(Wake::Look) => return Rested::Awake,
-            Ok(Wake::Progress(seen)) => seen,
+            Ok(Wake::Progress(seen)) => match told.iter().find(|(id, _)| *id == seen.stack_id) {
+                Some((_, place)) => Box::pin(stack::tell(cx, work, place, "stack", &seen)).await,
+                None => Ok(()),
+            },
+            Ok(Wake::Trouble(reason)) => Box::pin(note_retry(cx, work, &reason)).await.map_err(Failure::from),
             Err(ended) => return ended,
         };
-        let place: Option<&Told> = told.iter().find(|(id, _)| *id == seen.stack_id).map(|(_, place)| place);
-        let Some(place) = place else { continue };
-        match Box::pin(stack::tell(cx, work, place, "stack", &seen)).await {
+        match recorded {
             Ok(()) => {}
             Err(Failure::Stale) => return Rested::Stale,
             // The row is another's to say something about, or the database is away: the next turn meets it if it lasts.
-            Err(_) => tracing::debug!("failed to record how far a stack has come"),
+            Err(_) => tracing::debug!("failed to record how a stack is getting on"),
         }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) async fn follow(
     session: &Session,
 ) -> Result<Turn, Failure> {
     show_progress(cx, work, whose, "stack", verb, &seen).await?;
-    Ok(Turn::Follow(vec![Follow { told: Told::of(whose, verb), seen, session: session.clone() }]))
+    Ok(Turn::Follow(vec![Follow::new(whose, verb, seen, session)]))
 }
 
 /// Waits for something that was asked for and cannot be seen yet.
@@ -125,6 +125,12 @@ pub(crate) struct Told {
     group: Option<NodegroupId>,
     is_of_cluster: bool,
     verb: Box<str>,
+}
+
+impl Follow {
+    fn new(whose: Whose<'_>, verb: &str, seen: Seen, session: &Session) -> Self {
+        Self { project: whose.cluster().project().0, seen, session: session.clone(), told: Told::of(whose, verb) }
+    }
 }
 
 impl Told {
@@ -245,7 +251,7 @@ pub(crate) async fn make(
         })
         .await?;
     let seen = Seen::begun(stack_id.clone(), name.clone());
-    Ok(Turn::Follow(vec![Follow { seen, session: target.session.clone(), told: Told::of(whose, verb) }]))
+    Ok(Turn::Follow(vec![Follow::new(whose, verb, seen, target.session)]))
 }
 
 /// One step of seeing a stack off; none once it is gone.

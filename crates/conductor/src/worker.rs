@@ -166,11 +166,13 @@ async fn drive(cx: &Arc<Context>, work: Work, room: Room) {
     tracing::info!(kind = %work.operation.kind, attempt = work.operation.attempt, "operation claimed");
     let Room { place, permit } = room;
     let ended = tokio::select! {
-        ended = turns(cx, &work, permit) => ended,
+        // The lease first: nothing goes on when it is over.
+        biased;
         () = work.lease.lost(&cx.settings.timing) => {
             tracing::info!("operation lost: taken over, or the lease could not be renewed");
             Ended::Stale
         }
+        ended = turns(cx, &work, permit) => ended,
     };
     Box::pin(give_back(cx, &work, ended)).await;
     drop(place);

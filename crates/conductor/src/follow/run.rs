@@ -98,9 +98,9 @@ async fn list(follower: &Follower, service: Option<Session>, all: &AtomicBool, j
                 all.store(false, Ordering::Relaxed);
                 tracing::warn!(%error, "Heat does not let the service user list the stacks of all projects; each project is listed by itself");
             } else {
-                tracing::warn!(%error, stacks = job.keys.len(), "failed to list stacks");
+                tracing::warn!(%error, stacks = job.keys.len(), "failed to list stacks; trying again");
             }
-            follower.table().not_listed(&job, why, now);
+            follower.table().not_listed(&job, why, &error.to_string(), now);
         }
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Entry {
     /// When it began, or was last seen to move.
     quiet_since: Instant,
     idle: u32,
+    /// Whether it was told that Heat does not answer.
+    is_troubled: bool,
     /// When its place in the lists is due.
     due: Instant,
     progress_due: Instant,
@@ -110,7 +112,8 @@ impl Table {
     pub fn add(&mut self, watch: Watch, bell: &Arc<Bell>, now: Instant) -> u64 {
         let key = self.next_key;
         self.next_key += 1;
-        let project = self.projects.get_key_value(watch.project.as_str()).map_or_else(|| Arc::from(watch.project), |(known, _)| known.clone());
+        let project =
+            self.projects.get_key_value(watch.project.as_str()).map_or_else(|| Arc::from(watch.project), |(known, _)| known.clone());
         let place = self.projects.entry(project.clone()).or_default();
         if place.sessions.is_empty() {
             place.pause = Pause::default();
@@ -130,6 +133,7 @@ impl Table {
             told,
             quiet_since: now.checked_sub(watch.age).unwrap_or(now),
             idle: watch.idle,
+            is_troubled: false,
             due: now + jittered(list_after(self.bounds, watch.age, watch.idle), rand::random()),
             // One whose resources were not counted yet is counted soon.
             progress_due: now + if watch.seen.total == 0 { self.bounds.min } else { progress_after(self.bounds, watch.age) },
@@ -246,7 +250,8 @@ impl Table {
         }
         let stacks: HashMap<&str, &Listed> = stacks.iter().map(|stack| (stack.stack_id.as_str(), stack)).collect();
         for key in &job.keys {
-            let Some(entry) = self.entries.get(key) else { continue };
+            let Some(entry) = self.entries.get_mut(key) else { continue };
+            entry.is_troubled = false;
             let same = stacks.get(&*entry.stack_id).is_some_and(|s| *s.status == *entry.status && *s.changed == *entry.changed);
             if same {
                 let quiet = now.saturating_duration_since(entry.quiet_since);
@@ -259,11 +264,12 @@ impl Table {
     }
 
     /// A listing failed; what it asked for is asked for again, later or with another session.
-    pub fn not_listed(&mut self, job: &ListJob, why: ListFailure, now: Instant) {
+    pub fn not_listed(&mut self, job: &ListJob, why: ListFailure, reason: &str, now: Instant) {
         for key in &job.keys {
             self.put_off(*key, now);
         }
         let least = self.bounds.min;
+        let mut lasts = false;
         match (why, &job.project, &job.session) {
             (ListFailure::Refused, Some(project), Some((number, _))) => self.forget_session(project, *number),
             _ => {
@@ -271,7 +277,18 @@ impl Table {
                     pause.failures += 1;
                     let length = least.saturating_mul(2u32.saturating_pow(pause.failures.min(16))).min(MAX_BACKOFF);
                     pause.until = Some(now + jittered(length, rand::random()));
+                    lasts = pause.failures > 1;
                 }
+            }
+        }
+        if lasts {
+            let reason: Arc<str> = Arc::from(reason);
+            for key in &job.keys {
+                let Some(entry) = self.entries.get_mut(key).filter(|entry| !entry.is_troubled) else { continue };
+                entry.is_troubled = true;
+                // What was told last is covered up by this.
+                entry.told = 0;
+                entry.bell.ring(Wake::Trouble(reason.clone()));
             }
         }
     }

@@ -145,10 +145,8 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
 /// Listens to Heat's notifications on a queue of this process's own.
 fn notices(config: &Config) -> anyhow::Result<StackNotices> {
     let operations = &config.operations;
-    let source = NoticeSource {
-        exchange: operations.heat_notification_exchange.clone(),
-        topic: operations.heat_notification_topic.clone(),
-    };
+    let source =
+        NoticeSource { exchange: operations.heat_notification_exchange.clone(), topic: operations.heat_notification_topic.clone() };
     Ok(StackNotices::start(super::amqp(config)?, source))
 }
 

@@ -65,7 +65,10 @@ pub async fn measure(plan: &Plan) -> Result<bool> {
 }
 
 fn print(all: &[&Figures]) {
-    let head = ["clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "end p50", "end p99", "POST p50", "POST p99"];
+    let head = [
+        "clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "end p50", "end p99", "POST p50",
+        "POST p99",
+    ];
     println!("{}", head.map(|text| format!("{text:>9}")).join(" "));
     for f in all {
         let cells = [

@@ -9,7 +9,14 @@ fn session() -> Session {
 }
 
 fn seen(id: &str) -> Seen {
-    Seen { stack_id: id.into(), stack_name: format!("name-{id}"), status: "CREATE_IN_PROGRESS".into(), done: 1, total: 5, ..Seen::default() }
+    Seen {
+        stack_id: id.into(),
+        stack_name: format!("name-{id}"),
+        status: "CREATE_IN_PROGRESS".into(),
+        done: 1,
+        total: 5,
+        ..Seen::default()
+    }
 }
 
 fn add(table: &mut Table, project: &str, id: &str, now: Instant) -> (u64, Arc<Bell>) {
@@ -63,7 +70,7 @@ fn projects_are_listed_by_themselves_and_all_together_where_that_is_allowed() {
     let now = start + Duration::from_secs(2);
     let all = list(&mut table, now, true);
     assert!(all.project.is_none() && all.ids.len() == 30);
-    table.not_listed(&all, ListFailure::Refused, now);
+    table.not_listed(&all, ListFailure::Refused, "no", now);
     for _ in 0..3 {
         let job = list(&mut table, now, false);
         assert!(job.project.is_some() && job.session.is_some() && job.ids.len() == 10);
@@ -117,15 +124,17 @@ fn trouble_makes_a_project_pause_longer_each_time_and_a_refused_session_is_forgo
     let mut pauses = Vec::new();
     for _ in 0..8 {
         let job = list(&mut table, now, false);
-        table.not_listed(&job, ListFailure::Trouble, now);
+        table.not_listed(&job, ListFailure::Trouble, "heat is down", now);
         assert!(table.next(now, false).is_none());
         let next = table.next_moment(false).expect("a moment");
         pauses.push(next - now);
         now = next;
     }
+    // Told once.
+    assert_eq!(rung(&bell), Some(Wake::Trouble("heat is down".into())));
     assert!(pauses[0] < pauses[2] && pauses[2] < pauses[4] && pauses.iter().all(|p| *p <= MAX_BACKOFF.mul_f64(1.2)), "{pauses:?}");
     let job = list(&mut table, now, false);
-    table.not_listed(&job, ListFailure::Refused, now);
+    table.not_listed(&job, ListFailure::Refused, "no", now);
     assert_eq!(rung(&bell), None);
     // Nobody is left who can list: one who waits looks for himself.
     assert!(table.next(now, false).is_none());

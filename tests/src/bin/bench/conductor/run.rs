@@ -55,7 +55,8 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
         true => Some(HeatNotifier::connect(&needed("MAGNUM_TEST_AMQP_URL")?, &exchange).await?),
         false => None,
     };
-    let hear = if plan.notifications { format!("heat_notifications = true\nheat_notification_exchange = {exchange}\n") } else { String::new() };
+    let hear =
+        if plan.notifications { format!("heat_notifications = true\nheat_notification_exchange = {exchange}\n") } else { String::new() };
     let options = Options {
         // Longer than the run: stacks move by this clock, and are ended by us.
         stack: Duration::from_secs(3600),
