@@ -8,6 +8,7 @@ pub mod binaries;
 pub mod client;
 pub mod config;
 pub mod database;
+pub mod heat_notifier;
 pub mod kubeconfig;
 pub mod load;
 pub mod login;

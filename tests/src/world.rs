@@ -49,13 +49,24 @@ pub struct Options {
     pub amqp: Option<String>,
     /// More of the configuration of API processes.
     pub api: String,
+    /// More of the configuration of conductor processes.
+    pub conductor: String,
     /// The API speaks TLS, with a certificate of this authority (PEM).
     pub authority: Option<Vec<u8>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { stack: Duration::from_millis(600), apis: 2, conductors: 3, mysql: None, amqp: None, api: String::new(), authority: None }
+        Self {
+            stack: Duration::from_millis(600),
+            apis: 2,
+            conductors: 3,
+            mysql: None,
+            amqp: None,
+            api: String::new(),
+            conductor: String::new(),
+            authority: None,
+        }
     }
 }
 
@@ -70,6 +81,7 @@ pub struct World {
     apis: Vec<String>,
     processes: Vec<Process>,
     conductors_started: usize,
+    conductor_settings: String,
     database: Option<Database>,
     store: Option<Store>,
     secrets: Mutex<BTreeMap<String, &'static str>>,
@@ -93,6 +105,7 @@ impl World {
             apis: Vec::new(),
             processes: Vec::new(),
             conductors_started: 0,
+            conductor_settings: options.conductor.clone(),
             database: None,
             store: None,
             secrets: Mutex::default(),
@@ -201,6 +214,11 @@ impl World {
         self.database()?.rows(&format!("SELECT state FROM operation WHERE cluster_uuid = '{cluster}' ORDER BY id")).await
     }
 
+    /// The process ids of the processes whose names begin like this.
+    pub fn pids(&self, start: &str) -> Vec<u32> {
+        self.processes.iter().filter(|process| process.name().starts_with(start)).map(Process::pid).collect()
+    }
+
     /// `kill -9` of a process of this world.
     pub fn kill(&mut self, pid: u32) -> Result<()> {
         let process = self.processes.iter_mut().find(|process| process.pid() == pid);
@@ -233,11 +251,16 @@ impl World {
         ours.map(|process| process.terminate(Duration::from_secs(20))).collect()
     }
 
+    /// What conductors that are started from now on have for themselves beside the usual.
+    pub fn set_conductor_settings(&mut self, text: &str) {
+        text.clone_into(&mut self.conductor_settings);
+    }
+
     /// Starts another conductor process.
     pub fn start_conductor(&mut self) -> Result<()> {
         self.conductors_started += 1;
         let name = format!("conductor-{}", self.conductors_started);
-        let own = self.write(&name, &config::conductor(&name))?;
+        let own = self.write(&name, &format!("{}{}", config::conductor(&name), self.conductor_settings))?;
         let process = self.start_service("magnum-conductor", &name, own)?;
         self.processes.push(process);
         Ok(())

@@ -8,6 +8,7 @@ mod changes;
 mod crash_matrix;
 mod credentials;
 mod faults;
+mod fleet;
 mod labels;
 mod lifecycle;
 mod lists;

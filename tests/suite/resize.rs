@@ -215,19 +215,20 @@ async fn a_resize_whose_conductor_is_killed_is_finished_by_another(#[case] at: &
     let mut world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
-    let (calls, looks) = (world.cloud.calls(at), world.cloud.calls("heat.stack_lookup"));
+    let (calls, looks) = (world.cloud.calls(at), world.cloud.calls("heat.stack_show"));
     match how {
         None => world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how: How::Slow(FOR_EVER) }),
         Some(how) => {
-            // Held when it looks for what became of its request.
+            // Held when it looks for what became of its request: the stack was looked at to find the nodes, for what they are, and before the
+            // request.
             world.cloud.inject(Fault { at: at.to_owned(), nth: 1, how });
-            world.cloud.inject(Fault { at: "heat.stack_lookup".to_owned(), nth: 3, how: How::Slow(FOR_EVER) });
+            world.cloud.inject(Fault { at: "heat.stack_show".to_owned(), nth: 4, how: How::Slow(FOR_EVER) });
         }
     }
     resize(&demo, &cluster, json!({"node_count": 3, "nodes_to_remove": ["1"]})).await?;
     wait::until("the call", PATIENCE, async || {
         let made = world.cloud.calls(at) > calls;
-        let looked = world.cloud.calls("heat.stack_lookup") >= looks + 3 || at != "heat.stack_update";
+        let looked = world.cloud.calls("heat.stack_show") >= looks + 4 || at != "heat.stack_update";
         Ok(Seen::when(made && (looked || world.cloud.calls("heat.stack_update") > 0), || "no call".to_owned()))
     })
     .await?;

@@ -16,21 +16,30 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Requests to Heat, SQL, CPU, memory and delays with thousands of clusters in flight
+    Conductor {
+        /// Handed to the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
+
+/// A run of 20,000 clusters takes hours.
+const LONGEST: Duration = Duration::from_secs(8 * 3600);
 
 /// Builds in release, starts servers of its own, measures, stops them.
 pub fn run(command: &Command) -> Result<u8> {
-    let Command::Api { args } = command;
+    let (what, args) = match command {
+        Command::Api { args } => ("api", args),
+        Command::Conductor { args } => ("conductor", args),
+    };
     prerequisites::ensure(&[prerequisites::BUILD, prerequisites::SERVERS])?;
     cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;
     let dir = servers::fresh_dir("bench")?;
     let keeper = keep::Keeper::start(&dir, false)?;
     let servers = servers::up(&dir, &servers::Kind::ALL)?;
     let bin = paths::bin_dir("release");
-    let status = process::run(
-        Process::new(bin.join("bench")).arg("api").args(args).envs(servers).env("MAGNUM_BIN_DIR", &bin),
-        Duration::from_secs(3600),
-    );
+    let status = process::run(Process::new(bin.join("bench")).arg(what).args(args).envs(servers).env("MAGNUM_BIN_DIR", &bin), LONGEST);
     keeper.finish()?;
     status.map(process::exit_code)
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -39,6 +39,8 @@ pub struct StackView {
     pub status: String,
     /// Why it has that status.
     pub status_reason: String,
+    /// When it began what it is doing or did last.
+    pub began: DateTime<Utc>,
     /// Its parameters, the hidden ones in clear.
     pub parameters: Map<String, Value>,
 }
@@ -46,7 +48,7 @@ pub struct StackView {
 impl fmt::Debug for StackView {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Parameters carry passwords and keys.
-        let Self { id, name, project, status, status_reason, parameters: _ } = self;
+        let Self { id, name, project, status, status_reason, began: _, parameters: _ } = self;
         write!(formatter, "stack {name} ({id}) of {project}: {status} ({status_reason})")
     }
 }
@@ -109,6 +111,7 @@ impl Cloud {
             project: stack.project.clone(),
             status: status_name(stack.action, stack.phase),
             status_reason: stack.reason.clone(),
+            began: stack.started,
             parameters: stack.parameters.clone(),
         })
         .collect()
@@ -134,6 +137,24 @@ impl Cloud {
         };
         stack.fail(reason, clock::now());
         true
+    }
+
+    /// Deletes a stack at once, as somebody else might. Says whether there was such a stack.
+    pub fn remove_stack(&self, name_or_id: &str) -> bool {
+        let now = clock::now();
+        let mut world = self.world();
+        let Some(stack) = world.heat.live_mut(name_or_id) else {
+            return false;
+        };
+        stack.begin_delete(now, TimeDelta::zero());
+        stack.complete(now);
+        world.advance(now);
+        true
+    }
+
+    /// Whether administrators may list the stacks of all projects; Heat's own policy denies it.
+    pub fn allow_global_index(&self, allow: bool) {
+        self.world().heat.allows_global_index = allow;
     }
 
     /// While held, stacks stay in progress until [`Cloud::complete_stack`] or [`Cloud::fail_stack`] ends them.

@@ -30,13 +30,15 @@ use crate::{
 };
 
 /// Deleted stacks stay readable by id; from this many on the oldest are forgotten.
-const MOST_STACKS: usize = 5_000;
+const MOST_STACKS: usize = 50_000;
 
 /// Everything Heat knows.
 pub(crate) struct Store {
     pub(crate) stacks: IndexMap<String, Stack>,
     /// While set, no stack ends what it is doing by itself.
     pub(crate) hold: bool,
+    /// Whether the policy lets administrators list the stacks of all projects, which Heat's own does not.
+    pub(crate) allows_global_index: bool,
     stack_duration: TimeDelta,
     delete_duration: TimeDelta,
     serial: u32,
@@ -71,6 +73,7 @@ impl Store {
         Self {
             stacks: IndexMap::new(),
             hold: false,
+            allows_global_index: false,
             stack_duration: clock::delta(stack_duration),
             delete_duration: clock::delta(delete_duration),
             serial: 0,

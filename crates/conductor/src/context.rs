@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::certificate::Terms;
+use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, Listener};
 use model::seal::Sealer;
 use model::store::Store;
 use provider_clients::{Cloud, Session};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::follow::{self, Follower};
+use crate::lease::{self, Leases};
 use crate::{heartbeat, scan, worker};
 
 /// How often and how long.
@@ -41,7 +44,7 @@ impl Default for Timing {
             heartbeat: Duration::from_secs(3),
             scan: Duration::from_secs(2),
             poll_min: Duration::from_secs(1),
-            poll_max: Duration::from_secs(10),
+            poll_max: Duration::from_secs(3),
             settle: Duration::from_secs(30),
             service_beat: Duration::from_secs(60),
             grace: Duration::from_secs(20),
@@ -54,8 +57,12 @@ impl Default for Timing {
 pub struct Settings {
     /// Shown in the service list.
     pub host: String,
-    /// Operations worked on at once.
+    /// Turns at work at once: each may be in the middle of a call to the cloud or the database.
     pub max_running: usize,
+    /// Operations held at once, those that wait for the cloud included.
+    pub max_held: usize,
+    /// Requests per second with which all conductors together follow stacks.
+    pub heat_requests_per_second: f64,
     pub timing: Timing,
     /// Minutes a stack may take when the request named none.
     pub create_timeout_minutes: u32,
@@ -77,6 +84,10 @@ pub struct Conductor {
     pub cloud: Cloud,
     /// Logs in as the admin of the trustee domain.
     pub trustee_admin: Session,
+    /// The service user, where it may list the stacks of all projects.
+    pub service: Option<Session>,
+    /// Heat's own word that a stack has ended what it did, where it is to be listened to.
+    pub notices: Option<StackNotices>,
     pub sealer: Sealer,
     pub settings: Settings,
 }
@@ -91,8 +102,13 @@ pub(crate) struct Context {
     pub settings: Settings,
     /// Unique to this process: a restarted conductor is another owner.
     pub owner: String,
-    /// One permit for each operation owned.
+    /// One for each operation that is ours.
+    pub places: Arc<Semaphore>,
+    /// One for each turn at work.
     pub permits: Arc<Semaphore>,
+    pub leases: Arc<Leases>,
+    pub follower: Arc<Follower>,
+    pub service: Option<Session>,
     /// Set when the conductor is to stop.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
@@ -102,8 +118,11 @@ impl Conductor {
     /// Works until `stop` is cancelled, then hands everything back and returns.
     pub async fn run(self, stop: CancellationToken) {
         let owner = format!("{}:{}:{:08x}", self.settings.host, std::process::id(), rand::random::<u32>());
+        let places = Arc::new(Semaphore::new(self.settings.max_held.clamp(1, Semaphore::MAX_PERMITS)));
         let permits = Arc::new(Semaphore::new(self.settings.max_running.max(1)));
-        let grace = self.settings.timing.grace;
+        let timing = self.settings.timing;
+        let grace = timing.grace;
+        let follower = Follower::new(self.settings.heat_requests_per_second, timing.poll_min, timing.poll_max);
         let cx = Arc::new(Context {
             store: self.store,
             doorbell: self.doorbell,
@@ -112,16 +131,26 @@ impl Conductor {
             sealer: self.sealer,
             settings: self.settings,
             owner,
+            places,
             permits,
+            leases: Arc::default(),
+            follower: Arc::new(follower),
+            service: self.service,
             stop: stop.clone(),
             tasks: TaskTracker::new(),
         });
-        tracing::info!(owner = %cx.owner, max_running = cx.settings.max_running, "conductor started");
-        let mut loops = [
+        tracing::info!(owner = %cx.owner, max_running = cx.settings.max_running, max_held = cx.settings.max_held, "conductor started");
+        // Outlives the others: what is at work while the conductor stops needs its lease.
+        let renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
+        let mut loops = vec![
             tokio::spawn(worker::listen(cx.clone(), self.listener)),
             tokio::spawn(scan::run(cx.clone())),
             tokio::spawn(heartbeat::run(cx.clone())),
+            tokio::spawn(follow::run(cx.clone())),
         ];
+        if let Some(notices) = self.notices {
+            loops.push(tokio::spawn(hear(cx.clone(), notices)));
+        }
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.
@@ -140,6 +169,17 @@ impl Conductor {
         for task in loops {
             task.abort();
         }
+        drop(renewing);
         tracing::info!("conductor stopped");
+    }
+}
+
+/// Hands on what Heat says of its stacks, until the conductor stops.
+async fn hear(cx: Arc<Context>, mut notices: StackNotices) {
+    loop {
+        tokio::select! {
+            stack_id = notices.next() => cx.follower.announced(&stack_id),
+            () = cx.stop.cancelled() => return,
+        }
     }
 }

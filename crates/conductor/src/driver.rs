@@ -11,7 +11,7 @@ use model::cluster::Cluster;
 use model::driver::DriverName;
 use model::nodegroup::{Nodegroup, Nodes};
 use model::template::ClusterTemplate;
-use provider_clients::Session;
+use provider_clients::{CloudError, Session};
 
 use crate::certificates::Material;
 use crate::context::Settings;
@@ -99,6 +99,26 @@ pub(crate) struct Facts {
 /// Looks at a stack (every driver so far keeps Heat stacks, also where the template is gone that would name the driver).
 pub(crate) async fn observe(handle: &Handle, session: &Session) -> Result<Observed, Failure> {
     heat::observe(handle, session).await
+}
+
+/// A stack in a list: enough to tell whether it has moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub stack_id: String,
+    /// As in [`Seen::status`].
+    pub status: String,
+    /// As in [`Seen::changed`].
+    pub changed: String,
+}
+
+/// Lists the stacks with these ids that there are, of the session's project or of all; those that are deleted are left out.
+pub(crate) async fn list(session: &Session, ids: Vec<String>, all_projects: bool) -> Result<Vec<Listed>, CloudError> {
+    heat::list(session, ids, all_projects).await
+}
+
+/// Counts how far a stack has come that is known to be at work.
+pub(crate) async fn progress(session: &Session, stack_name: &str, stack_id: &str, status: &str) -> Result<Seen, CloudError> {
+    heat::progress(session, stack_name, stack_id, status).await
 }
 
 /// Computes what is to be made; no call to the cloud.

@@ -33,7 +33,12 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let material = certificates::material(cx, &rows.cluster).await?;
     let minutes = stack::minutes_left(cx, work);
     let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
-    stack::make(cx, work, Whose::Group(&rows.cluster, group), &target, &new).await
+    stack::make(cx, work, Whose::Group(&rows.cluster, group), &creating(group), &target, &new).await
+}
+
+/// What is told of a group that is being made.
+fn creating(group: &Nodegroup) -> String {
+    format!("creating nodegroup {}", group.name)
 }
 
 /// Ends the operation well: the group is as wanted; its nodes are read from its stack.

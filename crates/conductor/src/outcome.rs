@@ -6,15 +6,31 @@ use model::certificate::CertificateError;
 use model::operation::OutcomeCode;
 use model::seal::Unsealable;
 use model::store::StoreError;
-use provider_clients::CloudError;
+use provider_clients::{CloudError, Session};
+
+use crate::plan::Seen;
+use crate::stack::Told;
 
 /// What a turn that went well came to.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Look again after a while.
     Again { after: Duration },
+    /// Nothing to do until one of these stacks has moved.
+    Follow(Vec<Follow>),
     /// The operation has ended and everything is recorded.
     Settled,
+}
+
+/// A stack that an operation waits for.
+pub(crate) struct Follow {
+    /// The project that it is in.
+    pub project: String,
+    /// What was seen of it.
+    pub seen: Seen,
+    /// Can see the stack, and others of its project.
+    pub session: Session,
+    /// Where its progress is told, and in which words.
+    pub told: Told,
 }
 
 impl Turn {

@@ -1,6 +1,6 @@
 //! Deciding: pure functions from what was observed to the one thing to do next, with its reason.
 
-use std::time::Duration;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What was seen in the cloud. After a failed call it is `Unknown` until seen again; it is never taken for a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) struct Seen {
     pub total: i32,
     /// Names of resources at work, a few.
     pub busy: Vec<String>,
+    /// Heat's word for what it does and how far it is, such as `CREATE_IN_PROGRESS`.
+    pub status: String,
     /// When the stack was last changed, as Heat words it; empty for one that never was.
     pub changed: String,
     pub workers: Workers,
@@ -50,6 +52,18 @@ pub(crate) struct Workers {
 }
 
 impl Seen {
+    /// A stack that was asked for a moment ago: nothing of it has been counted.
+    pub fn begun(stack_id: String, stack_name: String) -> Self {
+        Self { stack_id, stack_name, status: "CREATE_IN_PROGRESS".into(), ..Self::default() }
+    }
+
+    /// A number that changes with what is told of a stack at work.
+    pub fn motion(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.done, self.total, &self.busy).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// What is waited for, in words.
     pub fn waiting_for(&self) -> String {
         match &self.busy[..] {
@@ -183,11 +197,6 @@ pub(crate) fn delete(observed: Observed, tries: usize) -> DeleteStep {
         Observed::Stuck { seen, .. } if tries < DELETE_TRIES => DeleteStep::Remove(seen),
         Observed::Stuck { reason, .. } => DeleteStep::Fail { reason },
     }
-}
-
-/// When to look again: soon while the stack is young, seldom when it is old, never outside the bounds. Jitter is the caller's.
-pub(crate) fn next_look(age: Duration, min: Duration, max: Duration) -> Duration {
-    (age / 20).clamp(min, max.max(min))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use model::store::{Conn, operation};
 use model::time::{millis, now};
 
 use crate::context::Context;
-use crate::worker;
+use crate::worker::{self, Room};
 
 /// Operations taken from one scan at most.
 const BATCH: i64 = 64;
@@ -33,21 +33,30 @@ pub(crate) async fn run(cx: Arc<Context>) {
 }
 
 async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
-    if cx.permits.available_permits() == 0 {
-        return Ok(());
+    // As long as something is found to do: what a conductor that died has left are thousands.
+    while scan_once(cx).await? > 0 {}
+    Ok(())
+}
+
+/// How many were claimed.
+async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError> {
+    if cx.places.available_permits() == 0 || cx.permits.available_permits() == 0 {
+        return Ok(0);
     }
     let at = millis(now());
     // More than there are permits: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
     let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
+    let mut claimed = 0;
     for id in due {
         if cx.stop.is_cancelled() {
-            return Ok(());
+            return Ok(0);
         }
-        let Ok(permit) = cx.permits.clone().try_acquire_owned() else { return Ok(()) };
+        let Some(room) = Room::find(cx) else { return Ok(0) };
         // A claim that fails for good is met again at the next scan.
-        if tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, permit)).await.is_err() {
-            tracing::warn!(operation.id = %id, "no answer from the database while claiming");
+        match tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, room)).await {
+            Ok(is_ours) => claimed += usize::from(is_ours),
+            Err(_) => tracing::warn!(operation.id = %id, "no answer from the database while claiming"),
         }
     }
-    Ok(())
+    Ok(claimed)
 }

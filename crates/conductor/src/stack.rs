@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
-use model::id::NodegroupId;
+use model::id::{ClusterId, NodegroupId};
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationEvent, Progress};
 use model::resource::ResourceKind;
@@ -15,7 +15,7 @@ use provider_clients::Session;
 
 use crate::context::Context;
 use crate::driver::{self, Handle, Stack, Target};
-use crate::outcome::{Failure, Turn};
+use crate::outcome::{Failure, Follow, Turn};
 use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::worker::Work;
 
@@ -94,11 +94,17 @@ pub(crate) fn at(event: &OperationEvent) -> DateTime<Utc> {
     from_millis(event.at_ms)
 }
 
-/// Shows how far a stack has come, and says when to look again: the older the operation the later, with jitter.
-pub(crate) async fn follow(cx: &Context, work: &Work, whose: Whose<'_>, verb: &str, seen: &Seen) -> Result<Turn, Failure> {
-    show_progress(cx, work, whose, "stack", verb, seen).await?;
-    let pause = plan::next_look(age(work.operation.created()), cx.settings.timing.poll_min, cx.settings.timing.poll_max);
-    Ok(Turn::Again { after: pause.mul_f64(rand::random_range(0.8..1.2)) })
+/// Shows how far a stack has come, and waits until it has moved.
+pub(crate) async fn follow(
+    cx: &Context,
+    work: &Work,
+    whose: Whose<'_>,
+    verb: &str,
+    seen: Seen,
+    session: &Session,
+) -> Result<Turn, Failure> {
+    show_progress(cx, work, whose, "stack", verb, &seen).await?;
+    Ok(Turn::Follow(vec![Follow::new(whose, verb, seen, session)]))
 }
 
 /// Waits for something that was asked for and cannot be seen yet.
@@ -112,8 +118,33 @@ pub(crate) async fn await_unclear(cx: &Context, work: &Work) -> Result<Turn, Fai
     wait_for(cx, work, "a stack that was asked for without a clear answer").await
 }
 
-/// Records how far a stack has come: on the operation, and in words in the `status_reason` of cluster and group, where every old client
-/// shows it.
+/// Where the progress of a stack is told, and in which words; what is kept of it while an operation waits.
+pub(crate) struct Told {
+    cluster: ClusterId,
+    /// The group, where the stack is a group's alone.
+    group: Option<NodegroupId>,
+    is_of_cluster: bool,
+    verb: Box<str>,
+}
+
+impl Follow {
+    fn new(whose: Whose<'_>, verb: &str, seen: Seen, session: &Session) -> Self {
+        Self { project: whose.cluster().project().0, seen, session: session.clone(), told: Told::of(whose, verb) }
+    }
+}
+
+impl Told {
+    fn of(whose: Whose<'_>, verb: &str) -> Self {
+        let is_of_cluster = matches!(whose, Whose::Cluster(_));
+        Self { cluster: whose.cluster().cluster_id(), group: whose.group_id(), is_of_cluster, verb: verb.into() }
+    }
+
+    fn text(&self, seen: &Seen) -> String {
+        format!("{}: {} of {} resources complete, waiting for {}", self.verb, seen.done, seen.total, seen.waiting_for())
+    }
+}
+
+/// As [`tell`], unless the row says so already.
 pub(crate) async fn show_progress(
     cx: &Context,
     work: &Work,
@@ -122,24 +153,29 @@ pub(crate) async fn show_progress(
     verb: &str,
     seen: &Seen,
 ) -> Result<(), Failure> {
-    let cluster = whose.cluster();
-    let progress = Progress { step, waiting_for: Some(seen.waiting_for()), done: seen.done, total: seen.total };
-    let text = format!("{verb}: {} of {} resources complete, waiting for {}", seen.done, seen.total, seen.waiting_for());
+    let told = Told::of(whose, verb);
     let stack_id = match whose {
         Whose::Cluster(cluster) => &cluster.stack_id,
         Whose::Group(_, group) => &group.stack_id,
         Whose::Nobody(_) => &None,
     };
-    if cluster.status_reason.as_deref() == Some(text.as_str()) && stack_id.as_deref() == Some(seen.stack_id.as_str()) {
+    let is_told = whose.cluster().status_reason.as_deref() == Some(told.text(seen).as_str());
+    if is_told && stack_id.as_deref() == Some(seen.stack_id.as_str()) {
         return Ok(());
     }
-    let own = matches!(whose, Whose::Cluster(_)).then(|| Some(seen.stack_id.clone()));
+    tell(cx, work, &told, step, seen).await
+}
+
+/// Records how far a stack has come: on the operation, and in words in the `status_reason` of cluster and group, where every old client
+/// shows it.
+pub(crate) async fn tell(cx: &Context, work: &Work, told: &Told, step: &'static str, seen: &Seen) -> Result<(), Failure> {
+    let progress = Progress { step, waiting_for: Some(seen.waiting_for()), done: seen.done, total: seen.total };
+    let text = told.text(seen);
+    let own = told.is_of_cluster.then(|| Some(seen.stack_id.clone()));
     let change = ClusterChange { status_reason: Some(Some(text.clone())), stack_id: own, ..ClusterChange::default() };
-    let group = whose.group_id();
     let of_group =
         NodegroupChange { status_reason: Some(Some(text)), stack_id: Some(Some(seen.stack_id.clone())), ..NodegroupChange::default() };
-    let id = cluster.cluster_id();
-    let (id, change, progress, group, of_group) = (&id, &change, &progress, &group, &of_group);
+    let (id, change, progress, group, of_group) = (&told.cluster, &change, &progress, &told.group, &of_group);
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
@@ -158,8 +194,15 @@ pub(crate) fn minutes_left(cx: &Context, work: &Work) -> u32 {
     u32::try_from(left).unwrap_or(cx.settings.create_timeout_minutes)
 }
 
-/// Makes a stack: recorded before it is asked for, and with its id afterwards.
-pub(crate) async fn make(cx: &Context, work: &Work, whose: Whose<'_>, target: &Target<'_>, stack: &Stack) -> Result<Turn, Failure> {
+/// Makes a stack: recorded before it is asked for, and with its id afterwards; then waits for it.
+pub(crate) async fn make(
+    cx: &Context,
+    work: &Work,
+    whose: Whose<'_>,
+    verb: &str,
+    target: &Target<'_>,
+    stack: &Stack,
+) -> Result<Turn, Failure> {
     let id = whose.cluster().cluster_id();
     let progress = Progress { step: "stack", waiting_for: Some(format!("stack {}", stack.name)), ..Progress::default() };
     let (id, progress, name, operation_id) = (&id, &progress, &stack.name, work.operation.operation_id());
@@ -207,7 +250,8 @@ pub(crate) async fn make(cx: &Context, work: &Work, whose: Whose<'_>, target: &T
             }
         })
         .await?;
-    Ok(Turn::Again { after: cx.settings.timing.poll_min })
+    let seen = Seen::begun(stack_id.clone(), name.clone());
+    Ok(Turn::Follow(vec![Follow::new(whose, verb, seen, target.session)]))
 }
 
 /// One step of seeing a stack off; none once it is gone.
@@ -228,7 +272,7 @@ pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &K
             driver::remove(session, &seen).await?;
             Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
         }
-        DeleteStep::Wait(seen) => follow(cx, work, whose, "deleting", &seen).await.map(Some),
+        DeleteStep::Wait(seen) => follow(cx, work, whose, "deleting", seen, session).await.map(Some),
         DeleteStep::Finish => Ok(None),
         DeleteStep::Fail { reason } => Err(Failure::fail(model::operation::OutcomeCode::Cloud, reason)),
     }

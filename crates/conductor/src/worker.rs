@@ -1,11 +1,15 @@
 //! Claims operations and drives each until it is settled, handed back, or lost.
 //!
-//! Order matters in three places. A ring is acknowledged after the claim is stored, never held during the work. The lease is renewed by a
-//! task of its own, and the step at work is dropped the moment the claim is lost or can no longer be renewed in time, so that no effect
-//! begins under an expired lease. What is dropped can be repeated: every step looks before it makes.
+//! Order matters in three places. A ring is acknowledged after the claim is stored, never held during the work. The lease is renewed for
+//! all operations together (`lease.rs`), and the step at work is dropped the moment the claim is lost or can no longer be renewed in time,
+//! so that no effect begins under an expired lease. What is dropped can be repeated: every step looks before it makes.
+//!
+//! Two things are counted. An operation that is ours has a place from its claim to its end; there are thousands. A turn at work has a
+//! permit as well; there are few, for each may be at work in the cloud and the database. Between its turns an operation has none, and
+//! keeps no more than it needs to begin the next one.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Payload, Progress};
 use model::queue::Listener;
@@ -13,13 +17,14 @@ use model::store::{Conn, StoreError, operation};
 use model::time::{millis, now};
 use provider_clients::Session;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::context::Context;
+use crate::lease::Held;
 use crate::operation as acts;
 use crate::outcome::{Failure, Turn};
+use crate::rest::{self, Rested};
 
 /// Longest pause after a failed turn.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
@@ -28,20 +33,25 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 pub(crate) struct Work {
     pub operation: Operation,
     pub claim: Claim,
-    /// Set when the claim was found not to hold any more: no further turn begins.
-    stale: CancellationToken,
-    /// The session through the cluster's trust, by the trust's id: one login for all turns.
+    lease: Held,
+    /// The session through the cluster's trust, by the trust's id: one login for all turns in a row.
     trusted: Mutex<Option<(String, Session)>>,
     /// The number of workers that the stack was last seen to have.
     workers: Mutex<Option<i32>>,
 }
 
 impl Work {
-    fn new(operation: Operation, claim: Claim) -> Self {
-        Self { operation, claim, stale: CancellationToken::new(), trusted: Mutex::new(None), workers: Mutex::new(None) }
+    /// The right to work on it.
+    pub fn lease(&self) -> &Held {
+        &self.lease
     }
 
-    /// The session through a trust, made by `open` the first time.
+    /// Gives up what the next turn can get again: thousands of operations wait at a time.
+    fn unload(&self) {
+        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The session through a trust, made by `open` the first time since the operation last waited for a stack.
     pub fn trusted_session(&self, trust: &str, open: impl FnOnce() -> Session) -> Session {
         let mut held = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         match &*held {
@@ -74,37 +84,63 @@ impl Work {
     }
 }
 
-/// Answers rings for ever: one permit, one ring, one claim.
+/// The place and the permit of an operation that is about to be claimed.
+pub(crate) struct Room {
+    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Room {
+    /// Waits for both; none when the conductor stops.
+    async fn wait(cx: &Context) -> Option<Self> {
+        let both = async {
+            let place = cx.places.clone().acquire_owned().await.ok()?;
+            Some(Self { place, permit: cx.permits.clone().acquire_owned().await.ok()? })
+        };
+        tokio::select! {
+            room = both => room,
+            () = cx.stop.cancelled() => None,
+        }
+    }
+
+    /// Both, when they are there.
+    pub fn find(cx: &Context) -> Option<Self> {
+        let place = cx.places.clone().try_acquire_owned().ok()?;
+        Some(Self { place, permit: cx.permits.clone().try_acquire_owned().ok()? })
+    }
+}
+
+/// Answers rings for ever: one room, one ring, one claim.
 pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
     loop {
-        // The ring first: a permit taken while nothing rings would be one less for the scan.
+        // The ring first: a room taken while nothing rings would be one less for the scan.
         let ring = tokio::select! {
             ring = listener.next() => ring,
             () = cx.stop.cancelled() => return,
         };
-        let permit = tokio::select! {
-            permit = cx.permits.clone().acquire_owned() => permit,
-            () = cx.stop.cancelled() => return,
-        };
-        let Ok(permit) = permit else { return };
-        take(&cx, &ring.operation, permit).await;
+        let Some(room) = Room::wait(&cx).await else { return };
+        take(&cx, &ring.operation, room).await;
         ring.taken().await;
     }
 }
 
-/// Claims an operation if it can be claimed, and works on it in a task of its own.
-pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit: OwnedSemaphorePermit) {
+/// Claims an operation if it can be claimed, and works on it in a task of its own. True when it is ours.
+pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: Room) -> bool {
     if cx.stop.is_cancelled() {
-        return;
+        return false;
     }
     let asked = Instant::now();
     let at = millis(now());
     let lease = at + cx.settings.timing.lease.as_millis() as i64;
     let owner = &cx.owner;
     match cx.store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, lease).await).await {
-        Ok(Claimed::NotNow) => tracing::debug!(operation.id = %id, "nothing to claim"),
+        Ok(Claimed::NotNow) => {
+            tracing::debug!(operation.id = %id, "nothing to claim");
+            false
+        }
         Ok(Claimed::Ours(operation, claim)) => {
-            let work = Work::new(*operation, claim);
+            let lease = cx.leases.hold(claim.clone(), asked);
+            let work = Work { operation: *operation, claim, lease, trusted: Mutex::new(None), workers: Mutex::new(None) };
             let span = tracing::info_span!(
                 "operation",
                 operation.id = %work.operation.uuid,
@@ -114,31 +150,37 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, permit:
                 project.id = %work.operation.project_id,
             );
             let cx2 = cx.clone();
-            cx.tasks.spawn(async move { drive(&cx2, work, permit, asked).await }.instrument(span));
+            cx.tasks.spawn(async move { drive(&cx2, work, room).await }.instrument(span));
+            true
         }
         // The scan will find it again.
-        Err(error) => tracing::warn!(operation.id = %id, %error, "failed to claim"),
+        Err(error) => {
+            tracing::warn!(operation.id = %id, %error, "failed to claim");
+            false
+        }
     }
 }
 
 /// Turn after turn until the operation is settled, handed back or lost.
-async fn drive(cx: &Arc<Context>, work: Work, permit: OwnedSemaphorePermit, claimed: Instant) {
+async fn drive(cx: &Arc<Context>, work: Work, room: Room) {
     tracing::info!(kind = %work.operation.kind, attempt = work.operation.attempt, "operation claimed");
-    let lost = CancellationToken::new();
-    // Ends with this function, also when a turn panics: a lease that nobody works under must run out.
-    let renewing = AbortOnDropHandle::new(tokio::spawn(
-        renew(cx.clone(), work.claim.clone(), claimed, work.stale.clone(), lost.clone()).in_current_span(),
-    ));
+    let Room { place, permit } = room;
     let ended = tokio::select! {
-        ended = turns(cx, &work) => ended,
-        () = lost.cancelled() => {
+        // The lease first: nothing goes on when it is over.
+        biased;
+        () = work.lease.lost(&cx.settings.timing) => {
             tracing::info!("operation lost: taken over, or the lease could not be renewed");
             Ended::Stale
         }
+        ended = turns(cx, &work, permit) => ended,
     };
-    drop(renewing);
-    // Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile. What was found stale
-    // is not due at once: whatever made it so, it must not be claimed in a circle.
+    Box::pin(give_back(cx, &work, ended)).await;
+    drop(place);
+}
+
+/// Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile. What was found stale is
+/// not due at once: whatever made it so, it must not be claimed in a circle.
+async fn give_back(cx: &Context, work: &Work, ended: Ended) {
     let due = millis(now())
         + match ended {
             Ended::Settled | Ended::Stopped => 0,
@@ -147,8 +189,7 @@ async fn drive(cx: &Arc<Context>, work: Work, permit: OwnedSemaphorePermit, clai
     if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, &work.claim, due).await).await {
         tracing::warn!(%error, "failed to give the operation back; its lease will run out");
     }
-    ring_next(cx, &work).await;
-    drop(permit);
+    ring_next(cx, work).await;
 }
 
 /// Whatever is next on this cluster need not wait for the scan.
@@ -172,14 +213,32 @@ enum Ended {
     Stale,
 }
 
-async fn turns(cx: &Arc<Context>, work: &Work) -> Ended {
+async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> Ended {
     let mut failures = 0u32;
+    let mut permit = Some(permit);
+    let mut waits = rest::Waits::default();
     loop {
-        let turn = turn_before_deadline(cx, work).await;
+        if permit.is_none() {
+            permit = match rest::until(cx, work, cx.permits.clone().acquire_owned()).await {
+                Ok(permit) => permit.ok(),
+                Err(ended) => return ended.into(),
+            };
+        }
+        // The turn's future is large and is gone while the operation rests.
+        let turn = Box::pin(turn_before_deadline(cx, work)).await;
         let pause = match turn {
             Ok(Turn::Again { after }) => {
                 failures = 0;
                 after
+            }
+            Ok(Turn::Follow(follows)) => {
+                failures = 0;
+                permit = None;
+                work.unload();
+                match rest::follow(cx, work, follows, &mut waits).await {
+                    Rested::Awake => continue,
+                    ended => return ended.into(),
+                }
             }
             Ok(Turn::Settled) => {
                 tracing::info!("operation settled");
@@ -190,14 +249,14 @@ async fn turns(cx: &Arc<Context>, work: &Work) -> Ended {
             Err(Failure::Retry { reason }) => {
                 tracing::warn!(reason, failures, "a step failed; trying again");
                 failures += 1;
-                if let Err(StoreError::Stale { .. }) = acts::note_retry(cx, work, &reason).await {
+                if let Err(StoreError::Stale { .. }) = Box::pin(acts::note_retry(cx, work, &reason)).await {
                     return Ended::Stale;
                 }
                 backoff(failures)
             }
             Err(Failure::Final { code, reason }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
-                match acts::fail(cx, work, code, &reason).await {
+                match Box::pin(acts::fail(cx, work, code, &reason)).await {
                     Ok(()) => return Ended::Settled,
                     Err(StoreError::Stale { .. }) => return Ended::Stale,
                     Err(error) => {
@@ -208,10 +267,20 @@ async fn turns(cx: &Arc<Context>, work: &Work) -> Ended {
                 }
             }
         };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = work.stale.cancelled() => return Ended::Stale,
-            () = cx.stop.cancelled() => return Ended::Stopped,
+        if !pause.is_zero() {
+            permit = None;
+        }
+        if let Err(ended) = rest::until(cx, work, tokio::time::sleep(pause)).await {
+            return ended.into();
+        }
+    }
+}
+
+impl From<Rested> for Ended {
+    fn from(rested: Rested) -> Self {
+        match rested {
+            Rested::Stopped => Self::Stopped,
+            Rested::Awake | Rested::Stale => Self::Stale,
         }
     }
 }
@@ -239,38 +308,6 @@ async fn timed_out(cx: &Context, work: &Work) -> Failure {
     let waited = row.and_then(|r| r.waiting_for).unwrap_or_else(|| "the first step".into());
     let minutes = (work.operation.deadline_ms - work.operation.created_ms) / 60_000;
     Failure::Final { code: OutcomeCode::Timeout, reason: format!("not done within {minutes} minutes; was waiting for {waited}") }
-}
-
-/// Renews the lease, counted from `renewed`, the moment before the claim was asked for; cancels `lost` when it is lost or cannot be renewed
-/// before it runs out.
-///
-/// A claim that was superseded is not cut off at once: the call to the cloud that may be at work ends by itself, at the next guard or with
-/// the lease, and until then nobody else may begin.
-async fn renew(cx: Arc<Context>, claim: Claim, mut renewed: Instant, stale: CancellationToken, lost: CancellationToken) {
-    let timing = cx.settings.timing;
-    loop {
-        let next = timing.heartbeat.saturating_sub(renewed.elapsed().saturating_sub(timing.heartbeat));
-        tokio::time::sleep(next).await;
-        let asked = Instant::now();
-        let lease = millis(now()) + timing.lease.as_millis() as i64;
-        // The margin: what is dropped must be dropped before somebody else may begin.
-        let left = timing.lease.saturating_sub(renewed.elapsed()).saturating_sub(Duration::from_millis(500));
-        let beat = cx.store.write(async |conn: &mut Conn| operation::heartbeat(conn, &claim, lease).await);
-        match tokio::time::timeout(left, beat).await {
-            Ok(Ok(())) => renewed = asked,
-            Ok(Err(StoreError::Stale { .. })) => {
-                stale.cancel();
-                tokio::time::sleep(timing.lease.saturating_sub(renewed.elapsed()).saturating_sub(Duration::from_millis(500))).await;
-                break;
-            }
-            Ok(Err(error)) => tracing::warn!(%error, "failed to renew the lease"),
-            Err(_) => break,
-        }
-        if renewed.elapsed() + Duration::from_millis(500) >= timing.lease {
-            break;
-        }
-    }
-    lost.cancel();
 }
 
 fn backoff(failures: u32) -> Duration {

@@ -96,7 +96,11 @@ impl Heat {
     /// The stacks that match, without outputs and parameters.
     pub async fn stacks(&self, filter: &StackFilter) -> Result<Vec<Stack>, CloudError> {
         page::all(&self.0, "stacks", || {
-            get("stack_list", ["stacks"])
+            let request = get("stack_list", ["stacks"]);
+            filter
+                .ids
+                .iter()
+                .fold(request, |request, id| request.query("id", id.as_str()))
                 .tags(&filter.tags)
                 .query_if("stack_name", filter.name.clone())
                 .query_if("show_deleted", filter.show_deleted.then_some("True"))

@@ -22,7 +22,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("diesel", &["crates/model"]),
     ("diesel-async", &["crates/model"]),
     ("diesel_migrations", &["crates/model"]),
-    ("lapin", &["crates/model"]),
+    ("lapin", &["crates/model", "tests"]),
     ("reqwest", &["crates/provider-clients", "tests"]),
     ("actix-web", &["crates/api", "crates/cloud-simulator"]),
 ];

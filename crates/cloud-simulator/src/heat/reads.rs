@@ -16,16 +16,24 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
         asked.peek().is_none() || asked.any(|(_, asked)| asked.split(',').any(|asked| asked == value))
     };
     let show_deleted = call.flag("show_deleted") == Some(true);
-    let mut stacks: Vec<&Stack> = world
-        .heat
-        .stacks
-        .values()
+    let is_global = call.flag("global_tenant") == Some(true);
+    if is_global && !(world.heat.allows_global_index && call.token()?.has_role("admin")) {
+        return Err(Refusal::forbidden("You are not authorized to use global_index."));
+    }
+    let ids: Vec<&str> = call.query.iter().filter(|(key, _)| key == "id").map(|(_, id)| id.as_str()).collect();
+    let named = ids.iter().filter_map(|id| world.heat.stacks.get_full(*id)).map(|(place, _, stack)| (place, stack));
+    let mut candidates: Vec<(usize, &Stack)> =
+        if ids.is_empty() { world.heat.stacks.values().enumerate().collect() } else { named.collect() };
+    candidates.sort_by_key(|(place, _)| *place);
+    candidates.dedup_by_key(|(place, _)| *place);
+    let mut stacks: Vec<&Stack> = candidates
+        .into_iter()
+        .map(|(_, stack)| stack)
         .filter(|stack| {
             let status = status_name(stack.action, stack.phase);
-            project == Some(&stack.project)
+            (is_global || project == Some(&stack.project))
                 && (show_deleted || stack.deleted.is_none())
                 && wanted("name", &stack.name)
-                && wanted("id", &stack.id)
                 && wanted("action", stack.action.name())
                 && (wanted("status", &status) || wanted("status", stack.phase.name()))
                 && call.query("tags").is_none_or(|tags| tags.split(',').all(|tag| stack.tags.iter().any(|own| own == tag)))

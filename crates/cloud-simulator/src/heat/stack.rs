@@ -38,7 +38,8 @@ pub(crate) struct Stack {
     pub(crate) trust: Option<String>,
     /// Numbers the stacks of the cloud, for addresses that do not collide.
     pub(crate) serial: u32,
-    started: Moment,
+    /// When it began what it is doing or did last.
+    pub(crate) started: Moment,
     duration: TimeDelta,
     /// The resources the present action touches, in order, and how many of them are done.
     pending: Vec<usize>,
@@ -194,8 +195,11 @@ impl Stack {
         let total = self.pending.len();
         let share = if is_due { 1.0 } else { as_seconds(elapsed) / as_seconds(self.duration).max(0.001) };
 
-        let reached = (share.clamp(0.0, 1.0) * total as f64) as usize;
-        self.reach(reached.min(total.saturating_sub(1)), now);
+        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(total.saturating_sub(1));
+        // Nothing has happened since the last look, which is so for nearly every stack at nearly every request.
+        if reached > self.done {
+            self.reach(reached, now);
+        }
     }
 
     /// Ends the present action well.

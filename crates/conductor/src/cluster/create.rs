@@ -38,9 +38,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         CreateStep::Make => {
             let material = certificates::material(cx, cluster).await?;
             let new = driver::prepare(&cx.settings, &target, &material, stack::minutes_left(cx, work))?;
-            stack::make(cx, work, whose, &target, &new).await
+            stack::make(cx, work, whose, "creating", &target, &new).await
         }
-        CreateStep::Wait(seen) => stack::follow(cx, work, whose, "creating", &seen).await,
+        CreateStep::Wait(seen) => stack::follow(cx, work, whose, "creating", seen, &session).await,
         CreateStep::Finish(seen) => finish(cx, work, &target, &seen).await,
         CreateStep::Fail { seen, reason } => {
             if let Some(seen) = seen {

@@ -42,17 +42,22 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
 
 /// One step for every stack of a group; none once all are gone.
 async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], session: &Session) -> Result<Option<Turn>, Failure> {
-    let mut pause = None;
+    let mut pause: Option<Duration> = None;
+    let mut follows = Vec::new();
     for known in others {
         let group = rows.groups.iter().find(|g| !g.is_default() && rows.stack_of(g).handle.name == known.handle.name);
         let whose = group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g));
         match stack::leave(cx, work, whose, known, session).await? {
-            Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p: Duration| p.min(after))),
+            Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p| p.min(after))),
+            Some(Turn::Follow(more)) => follows.extend(more),
             Some(Turn::Settled) => return Ok(Some(Turn::Settled)),
             None => stack::gone(cx, work, whose, known).await?,
         }
     }
-    Ok(pause.map(|after| Turn::Again { after }))
+    Ok(match pause {
+        Some(after) => Some(Turn::Again { after }),
+        None => (!follows.is_empty()).then_some(Turn::Follow(follows)),
+    })
 }
 
 /// The stack is gone: remove what else was made, then the rows.

@@ -59,7 +59,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             nodegroup::make(cx, work, &rows, &group, &session).await
         }
         UpdateStep::Send(seen) => send(cx, work, &rows, group, &session, &seen, wanted).await,
-        UpdateStep::Wait(seen) => stack::follow(cx, work, whose, &format!("resizing {} to {}", group.name, wanted.count), &seen).await,
+        UpdateStep::Wait(seen) => {
+            let verb = format!("resizing {} to {}", group.name, wanted.count);
+            stack::follow(cx, work, whose, &verb, seen, &session).await
+        }
         UpdateStep::WaitForBeginning(seen) => stack::wait_for(cx, work, &format!("the change of stack {}", seen.stack_name)).await,
         UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen).await,
         UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{finish, make};
+use super::{creating, finish, make};
 use crate::cluster::rows;
 use crate::context::Context;
 use crate::outcome::{Failure, Turn};
@@ -24,7 +24,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         // An earlier attempt asked for it and got no clear answer: it may be on its way.
         CreateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
         CreateStep::Make => make(cx, work, &rows, group, &session).await,
-        CreateStep::Wait(seen) => stack::follow(cx, work, whose, &format!("creating nodegroup {}", group.name), &seen).await,
+        CreateStep::Wait(seen) => stack::follow(cx, work, whose, &creating(group), seen, &session).await,
         CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen).await,
         CreateStep::Fail { seen, reason } => {
             if let Some(seen) = seen {

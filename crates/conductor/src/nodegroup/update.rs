@@ -28,7 +28,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         let session = credentials::for_existing(cx, work, &rows.cluster).await?;
         match driver::observe(&known.handle, &session).await? {
             Observed::Building(seen) | Observed::Leaving(seen) => {
-                return stack::follow(cx, work, whose, &format!("updating nodegroup {}", group.name), &seen).await;
+                let verb = format!("updating nodegroup {}", group.name);
+                return stack::follow(cx, work, whose, &verb, seen, &session).await;
             }
             // What the user asked for is done; that the group is broken stays true.
             Observed::Broken { reason, .. } | Observed::Stuck { reason, .. } => {

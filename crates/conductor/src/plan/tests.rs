@@ -97,11 +97,3 @@ fn a_delete_never_touches_a_foreign_stack_and_gives_up_only_after_tries() {
         }
     }
 }
-
-#[test]
-fn looks_grow_rarer_with_age_within_bounds() {
-    let (min, max) = (Duration::from_secs(1), Duration::from_secs(10));
-    assert_eq!(next_look(Duration::ZERO, min, max), min);
-    assert_eq!(next_look(Duration::from_secs(60), min, max), Duration::from_secs(3));
-    assert_eq!(next_look(Duration::from_secs(3600), min, max), max);
-}

@@ -3,6 +3,10 @@
 //! One supervisor for each side: connect, declare, work; on any error drop all and start over with jitter on the next host of the list.
 //! Every wait has a deadline. No dead-letter queue: a ring that is dropped after too many deliveries is only late, the scan finds the work.
 
+mod notices;
+
+pub use notices::{NoticeSource, StackNotices};
+
 use std::fmt;
 use std::time::Duration;
 
@@ -254,7 +258,27 @@ async fn consume(options: &AmqpOptions, channel: &Channel, sender: &mpsc::Sender
     }
 }
 
+/// Connects and makes sure that the doorbell's queue is there.
 async fn connect(options: &AmqpOptions, attempt: u32) -> Result<(Connection, Channel), String> {
+    let (connection, channel) = open(options, attempt, "magnum doorbell").await?;
+    let setup = tokio::time::timeout(SETUP, async {
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(DELIVERY_LIMIT));
+        channel.queue_declare(options.queue.as_str().into(), QueueDeclareOptions::durable(), arguments).await
+    });
+    match within("declare", setup).await {
+        Ok(_) => Ok((connection, channel)),
+        Err(reason) => {
+            close(connection).await;
+            Err(reason)
+        }
+    }
+}
+
+/// Connects to the next broker of the list.
+async fn open(options: &AmqpOptions, attempt: u32, name: &str) -> Result<(Connection, Channel), String> {
     let broker = options.brokers.get(attempt as usize % options.brokers.len().max(1)).ok_or("no broker is configured")?;
     let uri = AMQPUri {
         scheme: if options.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
@@ -267,16 +291,11 @@ async fn connect(options: &AmqpOptions, attempt: u32) -> Result<(Connection, Cha
         query: AMQPQueryString { heartbeat: Some(options.heartbeat), frame_max: Some(FRAME_MAX), ..AMQPQueryString::default() },
     };
     let tls = OwnedTLSConfig { identity: None, cert_chain: options.tls.as_ref().and_then(|t| t.ca_pem.clone()) };
-    let properties = ConnectionProperties::default().with_connection_name("magnum doorbell".into());
+    let properties = ConnectionProperties::default().with_connection_name(name.into());
     let setup = tokio::time::timeout(SETUP, async {
         let runtime = lapin::runtime::default_runtime()?;
         let connection = Connection::connect_uri_with_config(uri, properties, tls, runtime).await?;
         let channel = connection.create_channel().await?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
-        arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(DELIVERY_LIMIT));
-        channel.queue_declare(options.queue.as_str().into(), QueueDeclareOptions::durable(), arguments).await?;
         Ok((connection, channel))
     });
     within("connect", setup).await

@@ -1,6 +1,10 @@
 //! Queries on `operation`: the record of work, and who may work on it.
 
+use std::collections::HashSet;
+
+use diesel::dsl;
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
@@ -151,13 +155,43 @@ macro_rules! held {
     };
 }
 
-/// Lengthens the lease.
+/// Lengthens the leases of many claims of one owner in one statement; returns the operations that are no longer held by these claims: stop
+/// before the next effect.
 ///
 /// # Errors
-/// [`StoreError::Stale`] when the claim no longer holds: stop before the next effect.
-pub async fn heartbeat(conn: &mut Conn, claim: &Claim, lease_ms: i64) -> Result<(), StoreError> {
-    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?;
-    if rows == 0 { Err(STALE) } else { Ok(()) }
+/// Nothing is known then: a lease may or may not have been lengthened.
+pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Vec<OperationId>, StoreError> {
+    let Some(these) = these(claims)? else { return Ok(Vec::new()) };
+    let held = || {
+        operation::table
+            .filter(dsl::sql::<Bool>(&these))
+            .filter(operation::owner.eq(owner))
+            .filter(operation::state.eq(OperationState::Running.as_str()))
+    };
+    let rows = on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?;
+    if rows == claims.len() {
+        return Ok(Vec::new());
+    }
+    // In the same transaction: it says of the same rows what the update matched.
+    let kept: Vec<String> = on_conn!(conn, |c| held().select(operation::uuid).load(&mut **c).await)?;
+    let kept: HashSet<&str> = kept.iter().map(String::as_str).collect();
+    Ok(claims.iter().filter(|claim| !kept.contains(claim.operation.as_str())).map(|claim| claim.operation.clone()).collect())
+}
+
+/// The condition that matches the rows of claims as long as their generation stands; in the text of the statement, see
+/// [`super::many`]. None without claims.
+fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
+    let mut text = String::with_capacity(claims.len() * 80);
+    for claim in claims {
+        let id = claim.operation.as_str();
+        if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(StoreError::Database("the id of an operation is no plain word".into()));
+        }
+        text += if text.is_empty() { "((" } else { ") OR (" };
+        text += &format!("uuid = '{id}' AND generation = {}", claim.generation);
+    }
+    text += "))";
+    Ok((!claims.is_empty()).then_some(text))
 }
 
 /// Records how far the work has come; also the guard that every transaction of a conductor begins with.

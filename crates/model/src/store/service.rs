@@ -1,5 +1,6 @@
 //! Queries on `magnum_service`, the heartbeats.
 
+use chrono::TimeDelta;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
@@ -46,5 +47,18 @@ pub async fn beat(conn: &mut Conn, host: &str) -> Result<(), StoreError> {
 pub async fn list(conn: &mut Conn) -> Result<Vec<Service>, StoreError> {
     Ok(on_conn!(conn, |c| {
         magnum_service::table.select(Service::as_select()).order(magnum_service::id.asc()).limit(LIST_LIMIT).load(&mut **c).await
+    })?)
+}
+
+/// How many conductors said within the last `seconds` that they are alive.
+pub async fn count_live(conn: &mut Conn, seconds: i64) -> Result<i64, StoreError> {
+    let since = whole_seconds(now() - TimeDelta::seconds(seconds));
+    Ok(on_conn!(conn, |c| {
+        magnum_service::table
+            .filter(magnum_service::binary.eq(CONDUCTOR))
+            .filter(magnum_service::last_seen_up.ge(since))
+            .count()
+            .get_result(&mut **c)
+            .await
     })?)
 }

@@ -1,5 +1,6 @@
 use model::cluster::status::Status;
 use model::cluster::{Cluster, ClusterChange};
+use model::id::{ClusterId, OperationId};
 use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Progress};
 use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
 use model::time::{millis, now};
@@ -15,6 +16,13 @@ async fn claim(store: &Store, id: &model::id::OperationId, owner: &str, at: i64)
         Claimed::Ours(_, claim) => Some(claim),
         Claimed::NotNow => None,
     }
+}
+
+/// The operations whose claims no longer hold.
+async fn renew(store: &Store, claims: &[&Claim], until: i64) -> Vec<OperationId> {
+    let owner = claims[0].owner.clone();
+    let claims: Vec<Claim> = claims.iter().map(|claim| (*claim).clone()).collect();
+    store.write(async |conn: &mut Conn| operation::renew(conn, &owner, &claims, until).await).await.unwrap()
 }
 
 async fn fetch(store: &Store, id: &model::id::ClusterId) -> Cluster {
@@ -79,8 +87,7 @@ async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind
     // Its lease runs out: somebody else takes over, and the first may not write any more.
     assert_eq!(claim(&world.store, &id, "late", at + LEASE - 1).await, None);
     let second = claim(&world.store, &id, "second", at + LEASE + 1).await.expect("taken over");
-    let stale = world.store.write(async |conn: &mut Conn| operation::heartbeat(conn, first, at + 5 * LEASE).await).await;
-    assert!(matches!(stale, Err(StoreError::Stale { .. })));
+    assert_eq!(renew(&world.store, &[first], at + 5 * LEASE).await, [id.clone()]);
     let stale = world
         .store
         .write(async |conn: &mut Conn| {
@@ -122,8 +129,7 @@ async fn a_delete_that_supersedes_waits_until_the_other_lets_go(#[case] kind: Ki
     // The creator may be in the middle of a call to the cloud.
     let later = millis(now());
     assert_eq!(claim(&world.store, &delete.id, "deleter", later).await, None);
-    let stale = world.store.write(async |conn: &mut Conn| operation::heartbeat(conn, &creating, at + 5 * LEASE).await).await;
-    assert!(matches!(stale, Err(StoreError::Stale { .. })));
+    assert_eq!(renew(&world.store, &[&creating], at + 5 * LEASE).await, [create.clone()]);
     // He notices and lets go.
     world.store.write(async |conn: &mut Conn| operation::release(conn, &creating, later).await).await.unwrap();
     let deleting = claim(&world.store, &delete.id, "deleter", later).await.expect("claimed");
@@ -134,6 +140,42 @@ async fn a_delete_that_supersedes_waits_until_the_other_lets_go(#[case] kind: Ki
         .await;
     assert!(matches!(stale, Err(StoreError::Stale { .. })));
     world.store.write(async |conn: &mut Conn| operation::finish(conn, &deleting, &s.id, &Ending::Succeeded).await).await.unwrap();
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let at = millis(now());
+    let mut held = Vec::new();
+    for n in 0..5 {
+        let s = spec(&format!("blue-{n}"));
+        let id = accept(&world.store, &s).await;
+        held.push(claim(&world.store, &id, "one", at).await.expect("claimed"));
+    }
+    // One is taken over, one given back and claimed anew by the same process, one has ended.
+    let other = claim(&world.store, &held[1].operation, "other", at + LEASE + 1).await.expect("taken over");
+    world.store.write(async |conn: &mut Conn| operation::release(conn, &held[2], at).await).await.unwrap();
+    let again = claim(&world.store, &held[2].operation, "one", at).await.expect("claimed anew");
+    let (ended, cluster) = (&held[3], ClusterId::generate());
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, ended, &cluster, &Ending::Succeeded).await).await.unwrap();
+
+    let until = at + 7 * LEASE;
+    let all: Vec<&Claim> = held.iter().collect();
+    let mut lost = renew(&world.store, &all, until).await;
+    lost.sort();
+    let mut wanted: Vec<_> = held[1..4].iter().map(|claim| claim.operation.clone()).collect();
+    wanted.sort();
+    assert_eq!(lost, wanted);
+    assert_eq!(renew(&world.store, &[&held[0], &again, &held[4]], until).await, []);
+    for (claim, wanted) in [(&held[0], Some(until)), (&other, Some(at + LEASE + 1 + LEASE)), (&again, Some(until)), (ended, None)] {
+        let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();
+        assert_eq!(row.lease_ms, wanted);
+    }
+    let odd = Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() };
+    assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &[odd.clone()], until).await).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

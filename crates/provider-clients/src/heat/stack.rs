@@ -39,6 +39,8 @@ pub struct StackUpdate {
 /// Which stacks to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackFilter {
+    /// One of them; none: any. They go into the address of the request, 40 bytes each: a hundred at once are fine, a thousand are not.
+    pub ids: Vec<String>,
     /// All of them must be there.
     pub tags: Vec<String>,
     pub name: Option<String>,

@@ -81,11 +81,24 @@ section! {
         /// Shortest time in milliseconds between two looks at something the cloud is building.
         poll_min_ms: u64 = "1000",
         /// Longest time in milliseconds between two looks at something the cloud is building.
-        poll_max_ms: u64 = "10000",
+        poll_max_ms: u64 = "3000",
+        /// Requests per second with which all conductors together ask Heat how its stacks are; each takes its share.
+        heat_requests_per_second: Positive = "15",
+        /// Ask for the stacks of all projects at once, as the service user. Heat's policy stacks:global_index must allow it, which it does not
+        /// unless it was changed; when Heat refuses, the stacks of each project are asked for by themselves.
+        heat_global_listing: bool = "false",
+        /// Listen to Heat's notifications on the broker of transport_url, so that the end of a stack is noticed at once.
+        heat_notifications: bool = "false",
+        /// The control_exchange of Heat.
+        heat_notification_exchange: String = "heat",
+        /// The topic of Heat's notifications that is listened to.
+        heat_notification_topic: String = "notifications",
         /// Seconds for which something whose making got no clear answer may still appear in the cloud.
         settle_seconds: u64 = "30",
-        /// Most operations a conductor works on at the same time.
+        /// Most operations a conductor works on at the same time; those that wait for the cloud are not counted.
         max_running: Positive = "256",
+        /// Most operations a conductor has at the same time, those that wait for the cloud included.
+        max_held: Positive = "10000",
         /// Days for which finished operations and their events are kept.
         retention_days: u32 = "30",
     }

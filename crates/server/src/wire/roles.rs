@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use conductor::{Conductor, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
+use model::queue::amqp::{NoticeSource, StackNotices};
 use model::queue::{Doorbell, Listener, amqp};
 use model::store::Store;
 use provider_clients::Session;
@@ -120,12 +121,17 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
             (Doorbell::Amqp(amqp::Bell::start(options.clone())), Listener::Amqp(amqp::Listener::start(options)))
         }
     };
+    let operations = &config.operations;
+    let service = operations.heat_global_listing.then(|| cloud::service(config, &cloud)).transpose()?;
+    let notices = if operations.heat_notifications { Some(notices(config)?) } else { None };
     let conductor = Conductor {
         store: role.store.clone(),
         doorbell,
         listener,
         cloud,
         trustee_admin,
+        service,
+        notices,
         sealer: super::sealer(config)?,
         settings: conductor_settings(config)?,
     };
@@ -134,6 +140,14 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
         () = conductor.run(stop) => Ok(()),
         failed = wrong_schema(&role.store) => Err(failed),
     }
+}
+
+/// Listens to Heat's notifications on a queue of this process's own.
+fn notices(config: &Config) -> anyhow::Result<StackNotices> {
+    let operations = &config.operations;
+    let source =
+        NoticeSource { exchange: operations.heat_notification_exchange.clone(), topic: operations.heat_notification_topic.clone() };
+    Ok(StackNotices::start(super::amqp(config)?, source))
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -197,6 +211,8 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
     Ok(conductor::Settings {
         host: config.service.host.clone().unwrap_or_else(|| "localhost".into()),
         max_running: operations.max_running.0 as usize,
+        max_held: operations.max_held.0 as usize,
+        heat_requests_per_second: f64::from(operations.heat_requests_per_second.0),
         timing,
         create_timeout_minutes: config.cluster_heat.create_timeout.0,
         terms: terms(config),

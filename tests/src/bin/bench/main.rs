@@ -3,6 +3,7 @@
 //! The figure that a busy machine disturbs least is CPU time per request, so it is printed with every cell; rates are to be
 //! read against the bare query's rate of the same run.
 
+mod conductor;
 mod fill;
 mod report;
 
@@ -53,16 +54,23 @@ enum What {
         #[arg(long, default_value_t = 200_000)]
         endurance: u64,
     },
+    /// Conductors with thousands of clusters in flight, on MariaDB, RabbitMQ and the simulated cloud.
+    Conductor(conductor::Plan),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let What::Api { seconds, only, endurance } = Arguments::parse().command;
-    let plan = Plan { time: Duration::from_secs_f64(seconds.clamp(0.1, 600.0)), only, endurance };
-    match measure(plan).await {
+    let (outcome, wrong) = match Arguments::parse().command {
+        What::Api { seconds, only, endurance } => {
+            let plan = Plan { time: Duration::from_secs_f64(seconds.clamp(0.1, 600.0)), only, endurance };
+            (measure(plan).await, "some requests were not answered as they should be")
+        }
+        What::Conductor(plan) => (conductor::measure(&plan).await, "some clusters are not complete"),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
-            eprintln!("bench: some requests were not answered as they should be");
+            eprintln!("bench: {wrong}");
             ExitCode::FAILURE
         }
         Err(error) => {

@@ -1,0 +1,167 @@
+use provider_clients::{Cloud, CloudOptions, Credential};
+
+use super::*;
+
+const BOUNDS: Bounds = Bounds { min: Duration::from_secs(1), max: Duration::from_secs(3) };
+
+fn session() -> Session {
+    Cloud::new(CloudOptions::new("http://127.0.0.1:1/v3")).expect("a cloud").session(Credential::Token("token".into()))
+}
+
+fn seen(id: &str) -> Seen {
+    Seen {
+        stack_id: id.into(),
+        stack_name: format!("name-{id}"),
+        status: "CREATE_IN_PROGRESS".into(),
+        done: 1,
+        total: 5,
+        ..Seen::default()
+    }
+}
+
+fn add(table: &mut Table, project: &str, id: &str, now: Instant) -> (u64, Arc<Bell>) {
+    let bell = Arc::new(Bell::default());
+    let watch = Watch { project: project.into(), seen: seen(id), age: Duration::ZERO, idle: 0, session: session() };
+    (table.add(watch, &bell, now), bell)
+}
+
+fn rung(bell: &Bell) -> Option<Wake> {
+    bell.wake.lock().expect("no panic").take()
+}
+
+/// The list request that is due now.
+fn list(table: &mut Table, now: Instant, all: bool) -> ListJob {
+    match table.next(now, all) {
+        Some(Next::List(job)) => job,
+        Some(Next::Progress(_)) => panic!("a list goes first"),
+        None => panic!("nothing is due"),
+    }
+}
+
+fn listed(id: &str, status: &str) -> Listed {
+    Listed { stack_id: id.into(), status: status.into(), changed: String::new() }
+}
+
+#[test]
+fn stacks_of_one_project_are_asked_for_together_in_batches_and_each_in_its_turn() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    for n in 0..250 {
+        add(&mut table, "p", &format!("s{n}"), start);
+    }
+    assert!(table.next(start, false).is_none(), "nothing is due at once");
+    let now = start + Duration::from_secs(2);
+    let mut asked = BTreeSet::new();
+    let mut sizes = Vec::new();
+    while let Some(Next::List(job)) = table.next(now, false) {
+        sizes.push(job.ids.len());
+        asked.extend(job.ids);
+    }
+    assert_eq!((sizes, asked.len()), (vec![100, 100, 50], 250));
+}
+
+#[test]
+fn projects_are_listed_by_themselves_and_all_together_where_that_is_allowed() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    for n in 0..30 {
+        add(&mut table, &format!("p{}", n % 3), &format!("s{n}"), start);
+    }
+    let now = start + Duration::from_secs(2);
+    let all = list(&mut table, now, true);
+    assert!(all.project.is_none() && all.ids.len() == 30);
+    table.not_listed(&all, ListFailure::Refused, "no", now);
+    for _ in 0..3 {
+        let job = list(&mut table, now, false);
+        assert!(job.project.is_some() && job.session.is_some() && job.ids.len() == 10);
+    }
+    assert!(!matches!(table.next(now, false), Some(Next::List(_))));
+}
+
+#[test]
+fn only_what_has_moved_or_is_gone_is_woken() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let bells: Vec<_> = ["same", "done", "changed", "gone"].iter().map(|id| add(&mut table, "p", id, start).1).collect();
+    let now = start + Duration::from_secs(2);
+    let job = list(&mut table, now, false);
+    let mut changed = listed("changed", "CREATE_IN_PROGRESS");
+    changed.changed = "2026-01-01T00:00:00+00:00".into();
+    table.listed(&job, &[listed("same", "CREATE_IN_PROGRESS"), listed("done", "CREATE_COMPLETE"), changed], now);
+    let woken: Vec<_> = bells.iter().map(|bell| rung(bell)).collect();
+    assert_eq!(woken, [None, Some(Wake::Look), Some(Wake::Look), Some(Wake::Look)]);
+}
+
+#[test]
+fn who_gives_up_his_place_is_not_asked_for_any_more() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (first, _) = add(&mut table, "p", "s1", start);
+    let (second, _) = add(&mut table, "p", "s2", start);
+    table.remove(first);
+    assert_eq!(list(&mut table, start + Duration::from_secs(2), false).ids, ["s2"]);
+    assert!(!table.hasten("s1", start) && table.hasten("s2", start));
+    table.remove(second);
+    assert!(table.next_moment(false).is_none() && table.projects.is_empty() && table.by_stack.is_empty());
+}
+
+#[test]
+fn an_announced_stack_is_asked_for_at_once() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    add(&mut table, "p", "s1", start);
+    assert!(table.next(start, false).is_none());
+    assert!(table.hasten("s1", start));
+    assert_eq!(list(&mut table, start, false).ids, ["s1"]);
+}
+
+#[test]
+fn trouble_makes_a_project_pause_longer_each_time_and_a_refused_session_is_forgotten() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (_, bell) = add(&mut table, "p", "s1", start);
+    let mut now = start + Duration::from_secs(2);
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let job = list(&mut table, now, false);
+        table.not_listed(&job, ListFailure::Trouble, "heat is down", now);
+        assert!(table.next(now, false).is_none());
+        let next = table.next_moment(false).expect("a moment");
+        pauses.push(next - now);
+        now = next;
+    }
+    // Told once.
+    assert_eq!(rung(&bell), Some(Wake::Trouble("heat is down".into())));
+    assert!(pauses[0] < pauses[2] && pauses[2] < pauses[4] && pauses.iter().all(|p| *p <= MAX_BACKOFF.mul_f64(1.2)), "{pauses:?}");
+    let job = list(&mut table, now, false);
+    table.not_listed(&job, ListFailure::Refused, "no", now);
+    assert_eq!(rung(&bell), None);
+    // Nobody is left who can list: one who waits looks for himself.
+    assert!(table.next(now, false).is_none());
+    assert_eq!(rung(&bell), Some(Wake::Look));
+}
+
+#[test]
+fn progress_is_counted_after_the_lists_and_told_only_when_something_moved() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (_, bell) = add(&mut table, "p", "s1", start);
+    let now = start + Duration::from_secs(10);
+    let job = list(&mut table, now, false);
+    table.listed(&job, &[listed("s1", "CREATE_IN_PROGRESS")], now);
+    let Some(Next::Progress(job)) = table.next(now, false) else { panic!("no progress is counted") };
+    table.counted(job.key, seen("s1"), now);
+    assert_eq!(rung(&bell), None);
+    let further = Seen { done: 2, ..seen("s1") };
+    table.counted(job.key, further.clone(), now);
+    assert_eq!(rung(&bell), Some(Wake::Progress(Box::new(further))));
+    assert!(table.next(now, false).is_none());
+}
+
+#[test]
+fn a_look_is_not_covered_up_by_progress() {
+    let bell = Bell::default();
+    bell.ring(Wake::Look);
+    bell.ring(Wake::Progress(Box::new(seen("s"))));
+    assert_eq!(rung(&bell), Some(Wake::Look));
+}

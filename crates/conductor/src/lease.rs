@@ -1,0 +1,175 @@
+//! The leases of a conductor: one task renews all of them, many in one statement.
+//!
+//! A lease counts from before it was asked for. Whoever works under one drops his step before it may have run out, by a clock of his own
+//! ([`Held::lost`]): when renewing fails, hangs or has died, nothing goes on under a lease that somebody else may have taken. A claim that
+//! was superseded or taken over is told so ([`Held::stale`]) and not renewed any more, but not cut off at once: the call to the cloud that
+//! may be at work ends by itself, at the next guard or with the lease, and until then nobody else may begin.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use model::operation::Claim;
+use model::store::{Conn, operation};
+use model::time::{millis, now};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Context, Timing};
+
+/// Claims renewed in one statement.
+const CHUNK: usize = 200;
+/// Parts that a chunk is divided into when it gets no answer: one locked row must not take the others with it.
+const PARTS: usize = 8;
+/// What is dropped must be dropped before somebody else may begin.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// The leases that this process holds.
+#[derive(Default)]
+pub(crate) struct Leases {
+    held: Mutex<HashMap<(String, i32), Arc<Lease>>>,
+}
+
+struct Lease {
+    claim: Claim,
+    /// The moment before it was last asked for with success.
+    renewed: Mutex<Instant>,
+    stale: CancellationToken,
+}
+
+/// A lease in use; dropping it ends its renewal.
+pub(crate) struct Held {
+    lease: Arc<Lease>,
+    leases: Arc<Leases>,
+}
+
+impl Leases {
+    /// Renews the lease of this claim from now on; `asked` is the moment before the claim was asked for.
+    pub fn hold(self: &Arc<Self>, claim: Claim, asked: Instant) -> Held {
+        let key = (claim.operation.to_string(), claim.generation);
+        let lease = Arc::new(Lease { claim, renewed: Mutex::new(asked), stale: CancellationToken::new() });
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(key, lease.clone());
+        Held { lease, leases: self.clone() }
+    }
+
+    fn living(&self) -> Vec<Arc<Lease>> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut living: Vec<_> = held.values().filter(|lease| !lease.stale.is_cancelled()).cloned().collect();
+        // Always in the same order, so that two statements do not lock the same rows crosswise.
+        living.sort_by(|a, b| a.claim.operation.as_str().cmp(b.claim.operation.as_str()));
+        living
+    }
+}
+
+impl Held {
+    /// Set when the claim was found not to hold any more: no further turn begins.
+    pub fn stale(&self) -> &CancellationToken {
+        &self.lease.stale
+    }
+
+    /// Ends when the lease may run out in a moment.
+    pub async fn lost(&self, timing: &Timing) {
+        loop {
+            let end = self.lease.renewed() + timing.lease.saturating_sub(MARGIN);
+            if Instant::now() >= end {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let claim = &self.lease.claim;
+        let key = (claim.operation.to_string(), claim.generation);
+        self.leases.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+}
+
+impl Lease {
+    fn renewed(&self) -> Instant {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of renewing some leases.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Renewal {
+    Answered,
+    Failed,
+    /// No answer in time.
+    Silent,
+}
+
+/// Renews for ever, also while the conductor stops: what is at work then needs its lease until it is handed back.
+pub(crate) async fn run(cx: Arc<Context>) {
+    let timing = cx.settings.timing;
+    let mut next = Instant::now();
+    loop {
+        tokio::time::sleep_until(next).await;
+        let began = Instant::now();
+        let is_done = round(&cx).await;
+        // After a failure soon again: the leases run.
+        next = began + if is_done { timing.heartbeat } else { timing.heartbeat / 4 };
+    }
+}
+
+/// Renews what has not been renewed for a while; false when some of it was not.
+async fn round(cx: &Context) -> bool {
+    let timing = cx.settings.timing;
+    let mut due = cx.leases.living();
+    due.retain(|lease| lease.renewed().elapsed() >= timing.heartbeat / 2);
+    // Two divisions fit in between a round and the end of a lease.
+    let patience = timing.lease.saturating_sub(timing.heartbeat + MARGIN) / 4;
+    let chunks: Vec<&[Arc<Lease>]> = due.chunks(CHUNK).collect();
+    let renewals = join_all(chunks.iter().map(|chunk| renew(cx, chunk, patience))).await;
+    let silent: Vec<_> = chunks.iter().zip(&renewals).filter(|(_, r)| **r == Renewal::Silent).map(|(chunk, _)| *chunk).collect();
+    // A database that answers nobody is not asked more often for it.
+    if silent.len() < chunks.len() || chunks.len() == 1 {
+        for chunk in silent {
+            divide(cx, chunk, patience).await;
+        }
+    }
+    renewals.iter().all(|renewal| *renewal == Renewal::Answered)
+}
+
+/// Renews a chunk that got no answer in parts, and those that get none one by one.
+async fn divide(cx: &Context, chunk: &[Arc<Lease>], patience: Duration) {
+    if chunk.len() < 2 {
+        return;
+    }
+    let parts: Vec<&[Arc<Lease>]> = chunk.chunks(chunk.len().div_ceil(PARTS)).collect();
+    let renewals = join_all(parts.iter().map(|part| renew(cx, part, patience))).await;
+    let silent = parts.iter().zip(renewals).filter(|(part, renewal)| *renewal == Renewal::Silent && part.len() > 1);
+    join_all(silent.flat_map(|(part, _)| part.chunks(1)).map(|one| renew(cx, one, patience))).await;
+}
+
+async fn renew(cx: &Context, leases: &[Arc<Lease>], patience: Duration) -> Renewal {
+    let asked = Instant::now();
+    let until = millis(now()) + cx.settings.timing.lease.as_millis() as i64;
+    let claims: Vec<Claim> = leases.iter().map(|lease| lease.claim.clone()).collect();
+    let (claims, owner) = (&claims, &cx.owner);
+    let write = cx.store.write(async |conn: &mut Conn| operation::renew(conn, owner, claims, until).await);
+    match tokio::time::timeout(patience, write).await {
+        Ok(Ok(gone)) => {
+            for lease in leases {
+                if gone.contains(&lease.claim.operation) {
+                    lease.stale.cancel();
+                } else {
+                    *lease.renewed.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+                }
+            }
+            Renewal::Answered
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, leases = leases.len(), "failed to renew leases");
+            Renewal::Failed
+        }
+        Err(_) => {
+            tracing::warn!(leases = leases.len(), "no answer in time while renewing leases");
+            Renewal::Silent
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What an operation does between its turns: nothing, until there is a reason for the next one.
+//!
+//! Thousands rest at a time, so what is kept here is small: what a turn needs is read again when it begins.
+
+use model::time::now;
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::follow::{Wake, Watch};
+use crate::operation::note_retry;
+use crate::outcome::{Failure, Follow};
+use crate::stack;
+use crate::worker::Work;
+
+/// Why a rest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rested {
+    /// It is time for a turn.
+    Awake,
+    /// The claim does not hold any more.
+    Stale,
+    /// The conductor stops.
+    Stopped,
+}
+
+/// What an operation has waited for so far: who is woken again and again with nothing changed is woken less often.
+#[derive(Default)]
+pub(crate) struct Waits {
+    last: Vec<(String, String)>,
+    idle: u32,
+}
+
+impl Waits {
+    /// Counts a wait for these stacks; how often in a row it has been the same.
+    fn begin(&mut self, follows: &[Follow]) -> u32 {
+        let these: Vec<_> = follows.iter().map(|f| (f.seen.status.clone(), f.seen.changed.clone())).collect();
+        self.idle = if these == self.last { self.idle.saturating_add(1) } else { 0 };
+        self.last = these;
+        self.idle
+    }
+}
+
+/// Waits for something, unless the claim is lost or the conductor stops first.
+pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output = T>) -> Result<T, Rested> {
+    tokio::select! {
+        done = what => Ok(done),
+        () = work.lease().stale().cancelled() => Err(Rested::Stale),
+        () = cx.stop.cancelled() => Err(Rested::Stopped),
+    }
+}
+
+/// Waits until one of the stacks has moved or the operation's deadline has come, and tells meanwhile how far they have come.
+pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) -> Rested {
+    let idle = waits.begin(&follows);
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let deadline = Instant::now() + left;
+    let age = stack::age(work.operation.created());
+    let mut told = Vec::with_capacity(follows.len());
+    let mut watches = Vec::with_capacity(follows.len());
+    for Follow { project, seen, session, told: place } in follows {
+        told.push((seen.stack_id.clone(), place));
+        watches.push(Watch { project, seen, age, idle, session });
+    }
+    let ticket = cx.follower.follow(watches);
+    loop {
+        let woken = async {
+            tokio::select! {
+                wake = ticket.woken() => wake,
+                // The turn finds that its time is over.
+                () = tokio::time::sleep_until(deadline) => Wake::Look,
+            }
+        };
+        let recorded = match until(cx, work, woken).await {
+            Ok(Wake::Look) => return Rested::Awake,
+            Ok(Wake::Progress(seen)) => match told.iter().find(|(id, _)| *id == seen.stack_id) {
+                Some((_, place)) => Box::pin(stack::tell(cx, work, place, "stack", &seen)).await,
+                None => Ok(()),
+            },
+            Ok(Wake::Trouble(reason)) => Box::pin(note_retry(cx, work, &reason)).await.map_err(Failure::from),
+            Err(ended) => return ended,
+        };
+        match recorded {
+            Ok(()) => {}
+            Err(Failure::Stale) => return Rested::Stale,
+            // The row is another's to say something about, or the database is away: the next turn meets it if it lasts.
+            Err(_) => tracing::debug!("failed to record how a stack is getting on"),
+        }
+    }
+}

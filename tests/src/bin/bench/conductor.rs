@@ -1,0 +1,94 @@
+//! Clusters in flight by the thousand: what following them costs, and how soon their end is noticed.
+//!
+//! One run for each number of clusters and conductors: all clusters are asked for at a steady rate, all are in flight for a while (the
+//! simulated stacks move and do not end), then the stacks are ended at a steady rate. The figures of Heat are the simulator's counts.
+
+mod run;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+pub use run::Figures;
+
+/// What is to be measured.
+#[derive(Args)]
+pub struct Plan {
+    /// Clusters in flight, one run for each number
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
+    clusters: Vec<usize>,
+    /// Conductors, one run for each number
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 3, 9])]
+    conductors: Vec<usize>,
+    /// Seconds for which all are in flight
+    #[arg(long, default_value_t = 60)]
+    window: u64,
+    /// Requests for a cluster per second
+    #[arg(long, default_value_t = 10.0)]
+    posts: f64,
+    /// Stacks that end per second
+    #[arg(long, default_value_t = 20.0)]
+    ends: f64,
+    /// Heat announces the end of its stacks on RabbitMQ
+    #[arg(long)]
+    notifications: bool,
+}
+
+impl Plan {
+    fn window(&self) -> Duration {
+        Duration::from_secs(self.window.clamp(5, 3600))
+    }
+
+    /// The time between two things that happen so often in a second.
+    fn pace(per_second: f64) -> Duration {
+        Duration::from_secs_f64(1.0 / per_second.clamp(0.1, 1000.0))
+    }
+}
+
+/// Measures and prints; false when a cluster did not become what it should.
+pub async fn measure(plan: &Plan) -> Result<bool> {
+    ensure!(plan.clusters.iter().all(|count| (1..=50_000).contains(count)), "--clusters: from 1 to 50000");
+    ensure!(plan.conductors.iter().all(|count| (1..=32).contains(count)), "--conductors: from 1 to 32");
+    let mut all = Vec::new();
+    for clusters in &plan.clusters {
+        for conductors in &plan.conductors {
+            eprintln!("{clusters} clusters, {conductors} conductors");
+            let figures = run::run(plan, *clusters, *conductors).await?;
+            print(&[&figures]);
+            all.push(figures);
+        }
+    }
+    println!();
+    print(&all.iter().collect::<Vec<_>>());
+    Ok(all.iter().all(|figures| figures.failed == 0))
+}
+
+fn print(all: &[&Figures]) {
+    let head = [
+        "clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "end p50", "end p99", "POST p50",
+        "POST p99",
+    ];
+    println!("{}", head.map(|text| format!("{text:>9}")).join(" "));
+    for f in all {
+        let cells = [
+            format!("{}", f.clusters),
+            format!("{}", f.conductors),
+            format!("{:.1}", f.heat_per_second),
+            format!("{:.1}", f.lists_per_second),
+            format!("{:.0}", f.sql_per_second),
+            format!("{:.1}", f.sql_per_cluster),
+            format!("{:.1}", f.cpu_percent),
+            format!("{:.1}", f.memory_mib),
+            format!("{:.1}", f.kib_per_cluster),
+            format!("{:.2} s", f.end.0),
+            format!("{:.2} s", f.end.1),
+            format!("{:.2} s", f.post.0),
+            format!("{:.2} s", f.post.1),
+        ];
+        println!("{}", cells.map(|text| format!("{text:>9}")).join(" "));
+        if f.failed > 0 {
+            println!("    {} clusters are not complete", f.failed);
+        }
+    }
+}

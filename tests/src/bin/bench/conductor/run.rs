@@ -1,0 +1,232 @@
+//! One run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::join_all;
+use serde_json::json;
+use tests::client::Client;
+use tests::database::needed;
+use tests::heat_notifier::HeatNotifier;
+use tests::load::Account;
+use tests::wait::{self, Seen};
+use tests::world::{Mix, Options, World};
+use tokio::sync::Semaphore;
+
+use super::Plan;
+
+/// The times of a real deployment, which tests have shorter; many clusters of one project; keys that are quick to make.
+const SETTINGS: &str = "[operations]\nlease_seconds = 10\nheartbeat_seconds = 3\nscan_seconds = 2\nsettle_seconds = 30\npoll_min_ms = 1000\n\
+                        poll_max_ms = 3000\n";
+const KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
+const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
+/// Requests for a cluster under way at once.
+const POSTING: usize = 32;
+
+/// What a run came to. Times are seconds: median and p99.
+pub struct Figures {
+    pub clusters: usize,
+    pub conductors: usize,
+    /// While all are in flight.
+    pub heat_per_second: f64,
+    pub lists_per_second: f64,
+    pub sql_per_second: f64,
+    /// From the request to the end, the API's included.
+    pub sql_per_cluster: f64,
+    /// Of one CPU, all conductors together, while all are in flight.
+    pub cpu_percent: f64,
+    /// Of the largest conductor.
+    pub memory_mib: f64,
+    /// What all conductors have grown by, for each cluster.
+    pub kib_per_cluster: f64,
+    /// From the end of a stack to the end of its operation.
+    pub end: (f64, f64),
+    /// From the request to the stack.
+    pub post: (f64, f64),
+    pub failed: usize,
+}
+
+pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures> {
+    let exchange = format!("heat-{}", uuid::Uuid::new_v4().simple());
+    let notifier = match plan.notifications {
+        true => Some(HeatNotifier::connect(&needed("MAGNUM_TEST_AMQP_URL")?, &exchange).await?),
+        false => None,
+    };
+    let hear =
+        if plan.notifications { format!("heat_notifications = true\nheat_notification_exchange = {exchange}\n") } else { String::new() };
+    let options = Options {
+        // Longer than the run: stacks move by this clock, and are ended by us.
+        stack: Duration::from_secs(3600),
+        apis: 1,
+        conductors,
+        api: QUOTA.to_owned(),
+        conductor: format!("{SETTINGS}{hear}{KEYS}"),
+        ..Options::default()
+    };
+    let world = World::start(Mix::Distributed, options).await?;
+    world.cloud.hold_stacks(true);
+    let begin = statements(&world).await?;
+    let pids = world.pids("conductor");
+    let empty = accounts(&pids)?;
+    let posted = post(&world, plan, clusters).await?;
+    let in_flight = wait::until("all stacks", Duration::from_secs(1800), async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let made = world.cloud.calls("heat.stack_create");
+        Ok(Seen::when(made >= clusters && world.cloud.stacks().len() == clusters, || format!("{made} stacks")))
+    });
+    in_flight.await?;
+    let stacks = world.cloud.stacks();
+
+    let watched = Watched::begin(&world, &pids).await?;
+    tokio::time::sleep(plan.window()).await;
+    let window = watched.end(&world, &pids).await?;
+
+    let mut ends = HashMap::new();
+    let mut ticks = tokio::time::interval(Plan::pace(plan.ends));
+    for stack in &stacks {
+        ticks.tick().await;
+        ends.insert(owner(&stack.parameters), Utc::now());
+        world.cloud.complete_stack(&stack.id);
+        if let Some(notifier) = &notifier {
+            notifier.created(&stack.id).await?;
+        }
+    }
+    let finished = finished(&world, clusters).await?;
+    let statements = statements(&world).await? - begin;
+    let failed = clusters - finished.len();
+
+    let end = finished.iter().filter_map(|(id, at)| Some((*at - *ends.get(id)?).as_seconds_f64())).collect();
+    let begun: HashMap<String, DateTime<Utc>> = stacks.iter().map(|stack| (owner(&stack.parameters), stack.began)).collect();
+    let post = posted.iter().filter_map(|(id, at)| Some((*begun.get(id)? - *at).as_seconds_f64())).collect();
+    let grown: u64 = window.accounts.iter().zip(&empty).map(|(now, then)| now.resident.saturating_sub(then.resident)).sum();
+    let largest = window.accounts.iter().map(|account| account.resident).max().unwrap_or_default();
+    world.close().await?;
+    Ok(Figures {
+        clusters,
+        conductors,
+        heat_per_second: window.per_second(window.heat),
+        lists_per_second: window.per_second(window.lists),
+        sql_per_second: window.per_second(window.statements),
+        sql_per_cluster: statements as f64 / clusters as f64,
+        cpu_percent: 100.0 * window.cpu.as_secs_f64() / window.took.as_secs_f64(),
+        memory_mib: largest as f64 / 1024.0,
+        kib_per_cluster: grown as f64 / clusters as f64,
+        end: quantiles(end),
+        post: quantiles(post),
+        failed,
+    })
+}
+
+/// The cluster whose stack has these parameters.
+fn owner(parameters: &serde_json::Map<String, serde_json::Value>) -> String {
+    parameters.get("cluster_uuid").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Asks for clusters at a steady rate; when each was asked for.
+async fn post(world: &World, plan: &Plan, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
+    let user = Arc::new(world.demo());
+    let template = user.create_template("bench").await?;
+    let places = Arc::new(Semaphore::new(POSTING));
+    let mut ticks = tokio::time::interval(Plan::pace(plan.posts));
+    let mut tasks = Vec::new();
+    for number in 0..clusters {
+        ticks.tick().await;
+        let place = places.clone().acquire_owned().await?;
+        let (user, template): (Arc<Client>, String) = (user.clone(), template.clone());
+        tasks.push(tokio::spawn(async move {
+            let _place = place;
+            let body = json!({"name": format!("fleet-{number}"), "cluster_template_id": template, "keypair": "key", "node_count": 2});
+            let at = Utc::now();
+            let answer = user.post("/v1/clusters", &body).await?.expect(202)?;
+            let id = answer.body["uuid"].as_str().context("a uuid")?.to_owned();
+            anyhow::Ok((id, at))
+        }));
+    }
+    let mut posted = HashMap::new();
+    for task in join_all(tasks).await {
+        let (id, at) = task??;
+        posted.insert(id, at);
+    }
+    Ok(posted)
+}
+
+/// When the operations of complete clusters ended, by cluster.
+async fn finished(world: &World, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
+    let database = world.database()?;
+    let unfinished = "SELECT COUNT(*) FROM operation WHERE finished_ms IS NULL";
+    wait::until("all clusters to be complete", Duration::from_secs(600), async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let left: Vec<i64> = database.rows(unfinished).await?;
+        Ok(Seen::when(left == [0], || format!("{left:?} of {clusters} unfinished")))
+    })
+    .await?;
+    let rows: Vec<(String, i64)> =
+        database.rows("SELECT cluster_uuid, finished_ms FROM operation WHERE kind = 'cluster_create' AND state = 'SUCCEEDED'").await?;
+    Ok(rows.into_iter().map(|(id, ms)| (id, DateTime::UNIX_EPOCH + TimeDelta::milliseconds(ms))).collect())
+}
+
+/// Statements that the server has answered so far.
+async fn statements(world: &World) -> Result<u64> {
+    let rows: Vec<(String, String)> = world.database()?.rows("SHOW GLOBAL STATUS LIKE 'Questions'").await?;
+    let (_, count) = rows.into_iter().next().context("no count of statements")?;
+    count.parse().context("the count of statements")
+}
+
+fn accounts(pids: &[u32]) -> Result<Vec<Account>> {
+    pids.iter().map(|pid| Account::of(*pid)).collect()
+}
+
+/// The counters at the beginning of a while.
+struct Watched {
+    at: Instant,
+    heat: usize,
+    lists: usize,
+    statements: u64,
+    cpu: Duration,
+}
+
+/// What a while came to.
+struct Window {
+    took: Duration,
+    heat: u64,
+    lists: u64,
+    statements: u64,
+    cpu: Duration,
+    accounts: Vec<Account>,
+}
+
+impl Watched {
+    async fn begin(world: &World, pids: &[u32]) -> Result<Self> {
+        Ok(Self {
+            statements: statements(world).await?,
+            cpu: accounts(pids)?.iter().map(|account| account.cpu).sum(),
+            heat: world.cloud.calls("heat.any"),
+            lists: world.cloud.calls("heat.stack_list"),
+            at: Instant::now(),
+        })
+    }
+
+    async fn end(self, world: &World, pids: &[u32]) -> Result<Window> {
+        let took = self.at.elapsed();
+        let (heat, lists) = (world.cloud.calls("heat.any") - self.heat, world.cloud.calls("heat.stack_list") - self.lists);
+        let accounts = accounts(pids)?;
+        let cpu: Duration = accounts.iter().map(|account| account.cpu).sum();
+        let statements = statements(world).await? - self.statements;
+        Ok(Window { took, heat: heat as u64, lists: lists as u64, statements, cpu: cpu.saturating_sub(self.cpu), accounts })
+    }
+}
+
+impl Window {
+    fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.took.as_secs_f64()
+    }
+}
+
+fn quantiles(mut seconds: Vec<f64>) -> (f64, f64) {
+    seconds.sort_by(f64::total_cmp);
+    let at = |share: f64| seconds.get((share * seconds.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or(f64::NAN);
+    (at(0.5), at(0.99))
+}

@@ -1,0 +1,216 @@
+//! Many clusters at once: stacks are followed together, by few requests, and nothing that happens to one is missed.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use tests::client::{Client, text};
+use tests::database::needed;
+use tests::heat_notifier::HeatNotifier;
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+/// What is asked of Heat to follow stacks, per second and by all conductors together (`[operations] heat_requests_per_second`).
+const BUDGET: f64 = 15.0;
+/// Time for many clusters on a busy machine.
+const LONG: Duration = Duration::from_secs(240);
+
+/// Keys are small: a test of many clusters is no test of how long it takes to make keys.
+fn world_of_many() -> Options {
+    Options { conductor: "[x509]\nrsa_key_size = 1024\n".to_owned(), ..Options::default() }
+}
+
+async fn many(world: &World, client: &Client, count: usize) -> Result<Vec<String>> {
+    let template = client.create_template("small").await?;
+    let admin = world.user("admin", "admin");
+    let project = world.cloud.project_id("demo");
+    let quota = serde_json::json!({"project_id": project, "resource": "Cluster", "hard_limit": 10_000});
+    admin.post("/v1/quotas", &quota).await?.expect(201)?;
+    let mut clusters = Vec::new();
+    for number in 0..count {
+        clusters.push(client.create_cluster(&format!("blue-{number}"), &template).await?);
+    }
+    Ok(clusters)
+}
+
+async fn stacks(world: &World, count: usize) -> Result<()> {
+    wait::until("all stacks", LONG, async || {
+        let made = world.cloud.stacks().len();
+        Ok(Seen::when(made == count, || format!("{made} stacks")))
+    })
+    .await
+}
+
+/// What following costs is counted by the calls that only following makes.
+fn followed(world: &World) -> usize {
+    world.cloud.calls("heat.stack_list") + world.cloud.calls("heat.resource_list")
+}
+
+#[tokio::test]
+async fn two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> Result<()> {
+    const COUNT: usize = 200;
+    let world = World::start(Mix::Distributed, world_of_many()).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let clusters = many(&world, &demo, COUNT).await?;
+    stacks(&world, COUNT).await?;
+
+    // All are in flight: what is asked in a while is bounded by the budget, and the lists ask for many stacks at once.
+    let (begin, before, lists) = (Instant::now(), followed(&world), world.cloud.calls("heat.stack_list"));
+    wait::until("lists", PATIENCE, async || {
+        let more = world.cloud.calls("heat.stack_list") - lists;
+        Ok(Seen::when(more >= 60, || format!("{more} lists")))
+    })
+    .await?;
+    let (took, asked) = (begin.elapsed().as_secs_f64(), followed(&world) - before);
+    // Each of the three may have saved up a second's share.
+    ensure!(asked as f64 <= BUDGET * (took + 1.0) + 3.0, "{asked} requests in {took:.1} s");
+    ensure!(world.cloud.calls("heat.stack_show") == 0, "stacks were looked at one by one");
+
+    world.cloud.hold_stacks(false);
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", LONG).await?;
+    }
+    // Each is looked at once when it has moved, and once for what it has become.
+    let shows = world.cloud.calls("heat.stack_show");
+    ensure!(shows <= COUNT * 5 / 2, "{shows} looks");
+    ensure!(world.cloud.calls("heat.stack_create") == COUNT);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_stack_that_somebody_else_deletes_is_noticed(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let first = world.only_stack().await?;
+    ensure!(world.cloud.remove_stack(&first));
+    world.cloud.hold_stacks(false);
+    // It is made again, for the request stands.
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let second = world.only_stack().await?;
+    ensure!(second != first && complete["stack_id"] == second.as_str(), "{complete}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn when_heat_goes_down_a_cluster_that_is_followed_says_so_and_goes_on(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    world.cloud.inject(Fault { at: "heat.any".to_owned(), nth: 0, how: How::Refuse });
+    wait::until("the reason", PATIENCE, async || {
+        let reason = text(&demo.cluster(&cluster).await?, "status_reason");
+        Ok(Seen::when(reason.contains("trying again") && reason.to_lowercase().contains("heat"), || reason))
+    })
+    .await?;
+    world.cloud.clear_faults();
+    world.progress_is_told(&demo, &cluster).await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.calls("heat.stack_create") == 1);
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_stack_is_listed_for_all_projects_where_heat_allows_it() -> Result<()> {
+    let options = Options { conductor: "[operations]\nheat_global_listing = true\n".to_owned(), ..Options::default() };
+    let world = World::start(Mix::Distributed, options).await?;
+    world.cloud.allow_global_index(true);
+    one_of_each_project(&world).await?;
+    ensure!(!world.logs("conductor").concat().contains("Heat does not let"), "the listing was refused");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn where_heat_refuses_to_list_all_projects_each_is_listed_and_the_log_says_so() -> Result<()> {
+    let options = Options { conductor: "[operations]\nheat_global_listing = true\n".to_owned(), ..Options::default() };
+    let world = World::start(Mix::Distributed, options).await?;
+    one_of_each_project(&world).await?;
+    ensure!(world.logs("conductor").concat().contains("Heat does not let"), "nobody said that the listing was refused");
+    world.finish().await
+}
+
+async fn one_of_each_project(world: &World) -> Result<()> {
+    let mut clusters = Vec::new();
+    for name in ["demo", "demo2"] {
+        let user = world.user(name, name);
+        let template = user.create_template("small").await?;
+        clusters.push((user.create_cluster("blue", &template).await?, user));
+    }
+    for (cluster, user) in &clusters {
+        user.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    ensure!(world.cloud.calls("heat.stack_list") > 0, "nothing was listed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_of_heat_wakes_who_waits_for_the_stack() -> Result<()> {
+    let exchange = format!("heat-{}", uuid::Uuid::new_v4().simple());
+    // Without a notification nobody would look for ten minutes.
+    let deaf = "[operations]\npoll_min_ms = 600000\npoll_max_ms = 600000\n";
+    let listening = format!("{deaf}heat_notifications = true\nheat_notification_exchange = {exchange}\n");
+    let options = Options { conductors: 1, conductor: listening, ..Options::default() };
+    // The exchange is Heat's to make.
+    let notifier = HeatNotifier::connect(&needed("MAGNUM_TEST_AMQP_URL")?, &exchange).await?;
+    let mut world = World::start(Mix::Distributed, options).await?;
+    wait::until("the conductor to listen", PATIENCE, async || {
+        let log = world.logs("conductor").concat();
+        Ok(Seen::when(log.contains("listening to Heat's notifications"), || log))
+    })
+    .await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let stack = world.only_stack().await?;
+    // Its id is recorded before it is waited for; what is announced before that is found by the poll only.
+    let sql = format!("SELECT COUNT(*) FROM cluster WHERE uuid = '{cluster}' AND stack_id IS NOT NULL");
+    wait::until("the stack to be waited for", PATIENCE, async || {
+        notifier.created(&stack).await?;
+        let rows: Vec<i64> = world.database()?.rows(&sql).await?;
+        let lists = world.cloud.calls("heat.stack_list");
+        Ok(Seen::when(rows == [1] && lists > 0, || format!("{lists} lists")))
+    })
+    .await?;
+    ensure!(demo.cluster(&cluster).await?["status"] == "CREATE_IN_PROGRESS", "a notification is no proof");
+    ensure!(world.cloud.complete_stack(&stack));
+    notifier.created(&stack).await.context("announce the end")?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    // The end of the test is no matter for a conductor that hardly looks.
+    world.cloud.hold_stacks(false);
+    world.kill_all("conductor")?;
+    world.set_conductor_settings("");
+    world.start_conductor()?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_a_killed_conductor_followed_is_followed_by_the_others() -> Result<()> {
+    const COUNT: usize = 12;
+    let mut world = World::start(Mix::Distributed, world_of_many()).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let clusters = many(&world, &demo, COUNT).await?;
+    stacks(&world, COUNT).await?;
+    let owner = world.owner(&clusters[0]).await?;
+    world.kill(owner)?;
+    world.cloud.hold_stacks(false);
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    ensure!(world.cloud.calls("heat.stack_create") == COUNT);
+    world.finish().await
+}
