@@ -6,12 +6,15 @@
 
 pub mod binaries;
 pub mod client;
+pub mod collector;
 pub mod config;
 pub mod database;
 pub mod heat_notifier;
 pub mod kubeconfig;
 pub mod load;
 pub mod login;
+pub mod notifications;
+pub mod openmetrics;
 pub mod process;
 pub mod raw;
 pub mod servers;

@@ -51,6 +51,8 @@ pub struct Options {
     pub api: String,
     /// More of the configuration of conductor processes.
     pub conductor: String,
+    /// Options of all processes in both mixes, as environment variables (`OS_<SECTION>__<OPTION>`).
+    pub environment: BTreeMap<String, String>,
     /// The API speaks TLS, with a certificate of this authority (PEM).
     pub authority: Option<Vec<u8>>,
 }
@@ -65,6 +67,7 @@ impl Default for Options {
             amqp: None,
             api: String::new(),
             conductor: String::new(),
+            environment: BTreeMap::new(),
             authority: None,
         }
     }
@@ -82,6 +85,7 @@ pub struct World {
     processes: Vec<Process>,
     conductors_started: usize,
     conductor_settings: String,
+    environment: BTreeMap<String, String>,
     database: Option<Database>,
     store: Option<Store>,
     secrets: Mutex<BTreeMap<String, &'static str>>,
@@ -106,6 +110,7 @@ impl World {
             processes: Vec::new(),
             conductors_started: 0,
             conductor_settings: options.conductor.clone(),
+            environment: options.environment.clone(),
             database: None,
             store: None,
             secrets: Mutex::default(),

@@ -6,13 +6,14 @@ use actix_web::web::Bytes;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::{Scope, Store};
-use provider_clients::{Cloud, Session};
+use provider_clients::{Cloud, Session, Tracing};
 use tracing::Instrument;
 
 use crate::error::ApiError;
 use crate::identity::{Caller, Identity};
 use crate::microversion::Microversion;
 use crate::policy::{Act, Allowed, Attributes, Policy, Target};
+use crate::server::Metrics;
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
 use crate::view::page::{self, PageQuery};
@@ -31,6 +32,9 @@ pub struct Shared {
     pub identity: Identity,
     /// Counts the requests of projects, when they are limited.
     pub limiter: Option<Limiter>,
+    pub metrics: Metrics,
+    /// Knows the traces that requests belong to, when there are any.
+    pub tracing: Option<Arc<dyn Tracing>>,
     /// Whether this process ends TLS itself.
     pub secure: bool,
     /// The runtime of the process: work that must finish although its client leaves runs there, not on the worker that serves him.
@@ -73,6 +77,11 @@ pub struct Context {
 pub struct Args(pub Vec<(&'static str, String)>);
 
 impl Context {
+    /// The trace that this request is part of, for the work that goes on after its answer.
+    pub fn traceparent(&self) -> Option<String> {
+        self.shared.tracing.as_ref()?.traceparent(&tracing::Span::current())
+    }
+
     /// The rows a caller sees without any all-projects right.
     pub fn own_scope(&self) -> Scope {
         match &self.caller.project_id {

@@ -4,6 +4,7 @@
 //! token wait for one answer. A token that Keystone does not know is remembered for a few seconds only.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::id::{ProjectId, UserId};
@@ -14,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
+use crate::server::Metrics;
 
 /// Tokens remembered at most.
 const CAPACITY: u64 = 10_000;
@@ -73,18 +75,21 @@ impl Expiry<Key, Known> for Lifetime {
 pub struct Identity {
     cache: Cache<Key, Known>,
     believed: Duration,
+    metrics: Metrics,
 }
 
 impl Identity {
     /// Believes an answer for `believed`, and never beyond the token's end; zero asks each time.
-    pub fn new(believed: Duration) -> Self {
-        Self { cache: Cache::builder().max_capacity(CAPACITY).expire_after(Lifetime).build(), believed }
+    pub fn new(believed: Duration, metrics: Metrics) -> Self {
+        Self { cache: Cache::builder().max_capacity(CAPACITY).expire_after(Lifetime).build(), believed, metrics }
     }
 
     /// What Keystone says of a token.
     pub async fn validate(&self, cloud: &Cloud, service: &Session, token: &SecretString) -> Result<Arc<TokenInfo>, ApiError> {
         let key: Key = Sha256::digest(token.expose_secret().as_bytes()).into();
+        let asked = AtomicBool::new(false);
         let ask = async {
+            asked.store(true, Ordering::Relaxed);
             let info = cloud.validate(service, token).await?.map(Arc::new);
             let until = match &info {
                 Some(info) => (info.expires_at - model::time::now()).to_std().unwrap_or_default().min(self.believed),
@@ -92,7 +97,9 @@ impl Identity {
             };
             Ok::<_, CloudError>(Known { info, until })
         };
-        let known = self.cache.try_get_with(key, ask).await.map_err(|error| ApiError::KeystoneDown(error.to_string()))?;
+        let known = self.cache.try_get_with(key, ask).await;
+        self.metrics.token_looked_up(!asked.load(Ordering::Relaxed));
+        let known = known.map_err(|error| ApiError::KeystoneDown(error.to_string()))?;
         match known.info {
             // The cache drops entries a little late.
             Some(info) if info.expires_at > model::time::now() => Ok(info),

@@ -37,5 +37,5 @@ pub use policy::{Policy, PolicyError, PolicyFile, PolicyOptions};
 pub use server::cors::Cors;
 pub use server::limits::Limits;
 pub use server::rate::Rate;
-pub use server::{Api, serve};
+pub use server::{Api, Metrics, serve};
 pub use settings::Settings;

@@ -133,7 +133,7 @@ async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {
         user: cx.caller.user_id.clone(),
         request_id: Some(cx.request_id.clone()),
         deadline: request.deadline,
-        payload: request.payload.clone(),
+        payload: Payload { traceparent: cx.traceparent(), ..request.payload.clone() },
         // The trust does the work; the token is for clusters whose trust is broken or cannot be delegated further.
         sealed_token: Some(cx.shared.sealer.seal(&id, &cx.caller.token)),
         id,

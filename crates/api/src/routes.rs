@@ -105,6 +105,19 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
     Ok(answer)
 }
 
+/// The route of a path as the table has it, and `other` for a path that is none: a bounded set of names for metrics.
+pub fn name_of(path: &str) -> &'static str {
+    match path {
+        "/" => return "/",
+        "/v1" | "/v1/" => return "/v1",
+        crate::openapi::PATH => return crate::openapi::PATH,
+        _ => {}
+    }
+    let Ok(decoded) = segments(path) else { return "other" };
+    let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+    ROUTES.iter().find(|route| fits(route.path, &segments)).map_or("other", |route| route.path)
+}
+
 /// Whether an answer is what the table, and with it the OpenAPI document, says of it.
 fn check_answer(route: &Route, version: Microversion, answer: &Answer) -> Result<(), ApiError> {
     let wrong = |what: String| ApiError::Internal(format!("the answer of {} is not as described: {what}", route.name));

@@ -8,6 +8,7 @@ pub mod cors;
 mod forwarded;
 pub mod limits;
 mod listen;
+mod metrics;
 pub mod rate;
 
 use std::any::Any;
@@ -23,7 +24,7 @@ use futures::FutureExt;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::Store;
-use provider_clients::{Cloud, Session};
+use provider_clients::{Cloud, Session, Tracing};
 use secrecy::SecretString;
 use tracing::Instrument;
 
@@ -37,6 +38,7 @@ use crate::policy::Policy;
 use crate::server::connection::Watch;
 use crate::server::forwarded::Front;
 use crate::server::limits::Limits;
+pub use crate::server::metrics::Metrics;
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
 use crate::{discovery, health, openapi, routes};
@@ -53,6 +55,9 @@ pub struct Api {
     pub policy: Policy,
     /// Certificate and key; none: plain HTTP.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub metrics: Metrics,
+    /// None: requests belong to no trace.
+    pub tracing: Option<Arc<dyn Tracing>>,
 }
 
 /// Serves on a bound socket. Must be called within a tokio runtime; the caller awaits and stops what is returned.
@@ -67,7 +72,9 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         sealer: api.sealer,
         settings: api.settings,
         policy: api.policy,
-        identity: Identity::new(believed),
+        identity: Identity::new(believed, api.metrics.clone()),
+        metrics: api.metrics,
+        tracing: api.tracing,
         limiter,
         secure: api.tls.is_some(),
         runtime: tokio::runtime::Handle::current(),
@@ -88,7 +95,12 @@ async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Sh
         request.global_id = global_request_id(&request).unwrap_or_default(),
         user.id = tracing::field::Empty,
         project.id = tracing::field::Empty,
+        otel.kind = "server",
+        otel.name = %format_args!("{} {}", request.method(), routes::name_of(request.path())),
     );
+    if let (Some(tracing), Some(parent)) = (&shared.tracing, header(&request, "traceparent")) {
+        tracing.follow(&span, parent);
+    }
     let mut response = answer_to(&request, payload, shared, &request_id).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -98,6 +110,7 @@ async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Sh
 
 async fn answer_to(request: &HttpRequest, payload: web::Payload, shared: Arc<Shared>, request_id: &str) -> HttpResponse {
     let started = Instant::now();
+    let _in_flight = shared.metrics.begin();
     let connection = forwarded::Connection { secure: shared.secure, peer: request.peer_addr() };
     let front = forwarded::front(request.headers(), connection, shared.settings.enable_proxy_headers);
     let (cors, client) = (&shared.settings.cors, front.client.clone().unwrap_or_default());
@@ -109,6 +122,7 @@ async fn answer_to(request: &HttpRequest, payload: web::Payload, shared: Arc<Sha
         response
     };
     let (method, path, status) = (request.method(), request.path(), response.status().as_u16());
+    shared.metrics.answered(method.as_str(), path, status, started.elapsed());
     let duration_ms = started.elapsed().as_millis() as u64;
     if method.is_safe() {
         tracing::debug!(%method, path, status, client, duration_ms, "request answered");

@@ -8,14 +8,16 @@ use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, Listener};
 use model::seal::Sealer;
 use model::store::Store;
-use provider_clients::{Cloud, Session};
+use provider_clients::{Cloud, Session, Tracing};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
-use crate::{heartbeat, scan, worker};
+use crate::metrics::Metrics;
+use crate::notify::{Notifications, Outbox};
+use crate::{heartbeat, notify, scan, worker};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +92,11 @@ pub struct Conductor {
     pub notices: Option<StackNotices>,
     pub sealer: Sealer,
     pub settings: Settings,
+    pub metrics: Metrics,
+    /// Where notifications go; none: nobody is told.
+    pub notifications: Option<Notifications>,
+    /// None: operations go on with no trace.
+    pub tracing: Option<Arc<dyn Tracing>>,
 }
 
 /// The shared part of a running conductor.
@@ -100,6 +107,9 @@ pub(crate) struct Context {
     pub trustee_admin: Session,
     pub sealer: Sealer,
     pub settings: Settings,
+    pub metrics: Metrics,
+    pub outbox: Outbox,
+    pub tracing: Option<Arc<dyn Tracing>>,
     /// Unique to this process: a restarted conductor is another owner.
     pub owner: String,
     /// One for each operation that is ours.
@@ -119,6 +129,7 @@ impl Conductor {
     pub async fn run(self, stop: CancellationToken) {
         let owner = format!("{}:{}:{:08x}", self.settings.host, std::process::id(), rand::random::<u32>());
         let places = Arc::new(Semaphore::new(self.settings.max_held.clamp(1, Semaphore::MAX_PERMITS)));
+        self.metrics.at_most(self.settings.max_held, self.settings.max_running.max(1));
         let permits = Arc::new(Semaphore::new(self.settings.max_running.max(1)));
         let timing = self.settings.timing;
         let grace = timing.grace;
@@ -129,7 +140,10 @@ impl Conductor {
             cloud: self.cloud,
             trustee_admin: self.trustee_admin,
             sealer: self.sealer,
+            outbox: Outbox::new(self.notifications.is_some(), &self.settings.host),
             settings: self.settings,
+            metrics: self.metrics,
+            tracing: self.tracing,
             owner,
             places,
             permits,
@@ -151,6 +165,7 @@ impl Conductor {
         if let Some(notices) = self.notices {
             loops.push(tokio::spawn(hear(cx.clone(), notices)));
         }
+        loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.

@@ -12,7 +12,9 @@ mod driver;
 mod follow;
 mod heartbeat;
 mod lease;
+mod metrics;
 mod nodegroup;
+mod notify;
 mod operation;
 mod outcome;
 mod plan;
@@ -23,3 +25,5 @@ mod stack;
 mod worker;
 
 pub use context::{Conductor, Settings, Timing};
+pub use metrics::Metrics;
+pub use notify::Notifications;

@@ -6,6 +6,7 @@ use model::cluster::ClusterChange;
 use model::cluster::status::{Concerns, Rest, settle};
 use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
+use model::notification::Outcome;
 use model::operation::{Ending, OperationKind, OperationState, OutcomeCode, Progress};
 use model::store::{Conn, StoreError, cluster as clusters, nodegroup, operation};
 
@@ -60,10 +61,11 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
         .write(async |conn: &mut Conn| {
             operation::finish(conn, &work.claim, cluster, ending).await?;
             match work.operation.kind().map(OperationKind::concerns) {
-                Some(Concerns::AllGroups) => fail_all(conn, work, reason).await,
-                Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await,
-                None => Ok(()),
+                Some(Concerns::AllGroups) => fail_all(conn, work, reason).await?,
+                Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await?,
+                None => {}
             }
+            cx.outbox.ended(conn, &work.operation, Outcome::Failure, None).await
         })
         .await
 }

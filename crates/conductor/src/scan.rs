@@ -7,6 +7,7 @@ use model::store::{Conn, operation};
 use model::time::{millis, now};
 
 use crate::context::Context;
+use crate::metrics::FoundBy;
 use crate::worker::{self, Room};
 
 /// Operations taken from one scan at most.
@@ -53,7 +54,7 @@ async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError>
         }
         let Some(room) = Room::find(cx) else { return Ok(0) };
         // A claim that fails for good is met again at the next scan.
-        match tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, room)).await {
+        match tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, room, FoundBy::Scan)).await {
             Ok(is_ours) => claimed += usize::from(is_ours),
             Err(_) => tracing::warn!(operation.id = %id, "no answer from the database while claiming"),
         }

@@ -11,6 +11,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use model::notification::Outcome;
 use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Payload, Progress};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
@@ -22,6 +23,7 @@ use tracing::Instrument;
 
 use crate::context::Context;
 use crate::lease::Held;
+use crate::metrics::FoundBy;
 use crate::operation as acts;
 use crate::outcome::{Failure, Turn};
 use crate::rest::{self, Rested};
@@ -119,13 +121,13 @@ pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
             () = cx.stop.cancelled() => return,
         };
         let Some(room) = Room::wait(&cx).await else { return };
-        take(&cx, &ring.operation, room).await;
+        take(&cx, &ring.operation, room, FoundBy::Bell).await;
         ring.taken().await;
     }
 }
 
 /// Claims an operation if it can be claimed, and works on it in a task of its own. True when it is ours.
-pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: Room) -> bool {
+pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: Room, by: FoundBy) -> bool {
     if cx.stop.is_cancelled() {
         return false;
     }
@@ -133,12 +135,17 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
     let at = millis(now());
     let lease = at + cx.settings.timing.lease.as_millis() as i64;
     let owner = &cx.owner;
-    match cx.store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, lease).await).await {
+    let claimed = cx.store.write(async |conn: &mut Conn| {
+        let claimed = operation::claim(conn, id, owner, at, lease).await?;
+        cx.outbox.begun(conn, &claimed).await.map(|()| claimed)
+    });
+    match claimed.await {
         Ok(Claimed::NotNow) => {
             tracing::debug!(operation.id = %id, "nothing to claim");
             false
         }
         Ok(Claimed::Ours(operation, claim)) => {
+            cx.metrics.claimed(&operation, &claim, by);
             let lease = cx.leases.hold(claim.clone(), asked);
             let work = Work { operation: *operation, claim, lease, trusted: Mutex::new(None), workers: Mutex::new(None) };
             let span = tracing::info_span!(
@@ -148,7 +155,11 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
                 request.id = work.operation.request_id.as_deref().unwrap_or("-"),
                 user.id = %work.operation.user_id,
                 project.id = %work.operation.project_id,
+                otel.name = %work.operation.kind,
             );
+            if let (Some(tracing), Some(parent)) = (&cx.tracing, work.operation.payload().ok().and_then(|p| p.traceparent)) {
+                tracing.follow(&span, &parent);
+            }
             let cx2 = cx.clone();
             cx.tasks.spawn(async move { drive(&cx2, work, room).await }.instrument(span));
             true
@@ -164,6 +175,7 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
 /// Turn after turn until the operation is settled, handed back or lost.
 async fn drive(cx: &Arc<Context>, work: Work, room: Room) {
     tracing::info!(kind = %work.operation.kind, attempt = work.operation.attempt, "operation claimed");
+    let _held = cx.metrics.hold();
     let Room { place, permit } = room;
     let ended = tokio::select! {
         // The lease first: nothing goes on when it is over.
@@ -225,7 +237,7 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
             };
         }
         // The turn's future is large and is gone while the operation rests.
-        let turn = Box::pin(turn_before_deadline(cx, work)).await;
+        let turn = Box::pin(turn_before_deadline(cx, work).instrument(tracing::info_span!("turn"))).await;
         let pause = match turn {
             Ok(Turn::Again { after }) => {
                 failures = 0;
@@ -241,12 +253,14 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                 }
             }
             Ok(Turn::Settled) => {
+                cx.metrics.ended(&work.operation, None);
                 tracing::info!("operation settled");
                 return Ended::Settled;
             }
             Err(Failure::Stale) if cx.stop.is_cancelled() => return Ended::Stopped,
             Err(Failure::Stale) => return Ended::Stale,
             Err(Failure::Retry { reason }) => {
+                cx.metrics.retried(&work.operation);
                 tracing::warn!(reason, failures, "a step failed; trying again");
                 failures += 1;
                 if let Err(StoreError::Stale { .. }) = Box::pin(acts::note_retry(cx, work, &reason)).await {
@@ -257,7 +271,10 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
             Err(Failure::Final { code, reason }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
                 match Box::pin(acts::fail(cx, work, code, &reason)).await {
-                    Ok(()) => return Ended::Settled,
+                    Ok(()) => {
+                        cx.metrics.ended(&work.operation, Some(code));
+                        return Ended::Settled;
+                    }
                     Err(StoreError::Stale { .. }) => return Ended::Stale,
                     Err(error) => {
                         tracing::warn!(%error, "failed to record the failure; trying again");
@@ -287,6 +304,7 @@ impl From<Rested> for Ended {
 
 /// One turn, cut at the operation's deadline and, when the conductor stops, at the end of its grace.
 async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
+    let _at_work = cx.metrics.begin_turn();
     let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
     let stopping = async {
         cx.stop.cancelled().await;
@@ -328,7 +346,9 @@ where
     cx.store
         .write(async |conn: &mut Conn| {
             operation::finish(conn, claim, cluster, &Ending::Succeeded).await?;
-            model::store::Query::answer(settle, conn).await
+            let before = cx.outbox.look(conn, &work.operation).await?;
+            model::store::Query::answer(settle, conn).await?;
+            cx.outbox.ended(conn, &work.operation, Outcome::Success, before).await
         })
         .await?;
     Ok(Turn::Settled)

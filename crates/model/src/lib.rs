@@ -11,6 +11,7 @@ pub mod id;
 pub mod json;
 pub mod labels;
 pub mod nodegroup;
+pub mod notification;
 pub mod operation;
 pub mod queue;
 pub mod quota;

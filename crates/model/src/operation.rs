@@ -212,6 +212,9 @@ pub struct Payload {
     /// Whether the cloud shall go back to the state before when the change fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rollback: bool,
+    /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 impl Payload {
@@ -229,6 +232,7 @@ impl Default for Payload {
             template: None,
             max_batch_size: None,
             rollback: false,
+            traceparent: None,
         }
     }
 }
@@ -255,6 +259,8 @@ pub struct Claim {
     pub operation: OperationId,
     pub owner: String,
     pub generation: i32,
+    /// Whether the lease of an earlier owner had run out.
+    pub taken_over: bool,
 }
 
 /// What came of an attempt to claim.

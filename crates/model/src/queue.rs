@@ -6,10 +6,40 @@
 pub mod amqp;
 pub mod memory;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::id::OperationId;
 
 /// Rings that wait to be sent; more than that are dropped (the scan finds the work).
 pub const RING_BACKLOG: usize = 4096;
+
+/// How often a doorbell was rung in this process, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingCounts {
+    /// Taken by the queue (the broker has confirmed it, or the channel in memory has it).
+    pub rung: u64,
+    /// Given up; the conductors' scan finds the operation.
+    pub failed: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Counts(Arc<[AtomicU64; 2]>);
+
+impl Counts {
+    fn rung(&self) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn failed(&self) {
+        self.0[1].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> RingCounts {
+        let [rung, failed] = [&self.0[0], &self.0[1]].map(|count| count.load(Ordering::Relaxed));
+        RingCounts { rung, failed }
+    }
+}
 
 /// The side that rings.
 #[derive(Clone)]
@@ -26,6 +56,14 @@ impl Doorbell {
         match self {
             Self::Memory(bell) => bell.ring(operation),
             Self::Amqp(bell) => bell.ring(operation),
+        }
+    }
+
+    /// What became of the rings so far.
+    pub fn counts(&self) -> RingCounts {
+        match self {
+            Self::Memory(bell) => bell.counts.get(),
+            Self::Amqp(bell) => bell.counts.get(),
         }
     }
 }

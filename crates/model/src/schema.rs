@@ -235,3 +235,30 @@ diesel::table! {
         node_taints -> Text,
     }
 }
+
+diesel::table! {
+    notification (id) {
+        id -> BigInt,
+        uuid -> Text,
+        priority -> Text,
+        body -> Text,
+        created_ms -> BigInt,
+    }
+}
+
+diesel::table! {
+    task_lease (name) {
+        name -> Text,
+        owner -> Text,
+        lease_ms -> BigInt,
+    }
+}
+
+diesel::table! {
+    cluster_health (cluster_uuid) {
+        cluster_uuid -> Text,
+        owner -> Nullable<Text>,
+        due_ms -> BigInt,
+        reported_ms -> Nullable<BigInt>,
+    }
+}

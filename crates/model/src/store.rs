@@ -19,6 +19,7 @@ mod many;
 pub mod migrate;
 pub mod nodegroup;
 pub mod nodes;
+pub mod notification;
 pub mod operation;
 pub mod page;
 mod pool;
@@ -26,11 +27,13 @@ pub mod quota;
 pub mod resource;
 pub mod scope;
 pub mod service;
+pub mod task;
 pub mod template;
 
 pub use connection::{Conn, DatabaseUrl, StoreOptions};
 pub use error::StoreError;
 pub use page::{Page, SortDir};
+pub use pool::PoolUse;
 pub use scope::Scope;
 
 use std::sync::Arc;
@@ -58,6 +61,11 @@ impl Store {
     /// [`StoreError::Config`] for a URL or a CA bundle that cannot be used.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         Ok(Self { db: Arc::new(Db::open(options)?) })
+    }
+
+    /// How much of the pool of connections is in use.
+    pub fn pool_use(&self) -> PoolUse {
+        self.db.usage()
     }
 
     /// Lends a connection for reading. A connection that turns out to be lost is replaced once.

@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::credential::Credential;
 use crate::error::CloudError;
+use crate::observe::Watchers;
 use crate::request::Request;
 use crate::service::{Interface, Service};
 use crate::session::Session;
@@ -63,13 +64,18 @@ pub(crate) struct Place {
 impl Cloud {
     /// Checks the options and makes the client. Connects to nothing yet.
     pub fn new(options: CloudOptions) -> Result<Self, CloudError> {
+        Self::watched(options, Watchers::default())
+    }
+
+    /// `new` with somebody who watches every request.
+    pub fn watched(options: CloudOptions, watchers: Watchers) -> Result<Self, CloudError> {
         let invalid = |message: &str| CloudError::invalid(Service::Identity, "setup", message);
         let auth_url = Url::parse(&options.auth_url).map_err(|error| invalid(&format!("auth_url: {error}")))?;
         if !matches!(auth_url.scheme(), "http" | "https") {
             return Err(invalid("auth_url: neither http nor https"));
         }
         let client = client(&options).map_err(|error| invalid(&error))?;
-        let transport = Transport { client, timeout: options.timeout };
+        let transport = Transport { client, timeout: options.timeout, watchers };
         Ok(Self(Arc::new(Place { keystone: Service::Identity.normalise(auth_url), options, transport })))
     }
 

@@ -18,6 +18,7 @@ mod keystone;
 mod message;
 mod neutron;
 mod nova;
+mod observe;
 mod octavia;
 mod page;
 mod request;
@@ -35,6 +36,7 @@ pub use crate::heat::{Heat, Link, NewStack, Outputs, Stack, StackFilter, StackRe
 pub use crate::keystone::{Domain, Keystone, NewTrust, Project, Trust, User};
 pub use crate::neutron::{FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};
 pub use crate::nova::{Flavor, Keypair, Nova, Server};
+pub use crate::observe::{Call, Observer, Tracing, Watchers};
 pub use crate::octavia::{LoadBalancer, LoadBalancerFilter, Octavia};
 pub use crate::service::{Interface, Service};
 pub use crate::session::Session;

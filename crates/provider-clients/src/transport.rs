@@ -8,10 +8,12 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
+use tracing::Instrument;
 use url::Url;
 
 use crate::error::{CloudError, Sent};
 use crate::message;
+use crate::observe::{Call, Watchers};
 use crate::request::Request;
 use crate::service::Service;
 
@@ -25,6 +27,7 @@ const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 pub(crate) struct Transport {
     pub(crate) client: reqwest::Client,
     pub(crate) timeout: Duration,
+    pub(crate) watchers: Watchers,
 }
 
 /// An answer with status 2xx or 3xx.
@@ -71,7 +74,18 @@ impl Transport {
         deadline: Instant,
     ) -> Result<Answer, CloudError> {
         let started = Instant::now();
-        let outcome = self.exchange(request, url, headers, deadline.saturating_duration_since(started)).await;
+        let span = tracing::info_span!(
+            "cloud call",
+            otel.kind = "client",
+            otel.status_code = tracing::field::Empty,
+            otel.name = %format_args!("{} {}", request.service.name(), request.operation),
+            http.response.status_code = tracing::field::Empty,
+        );
+        let mut headers = headers.clone();
+        if let Some(trace) = self.watchers.traceparent(&span) {
+            headers.insert("traceparent", trace);
+        }
+        let outcome = self.exchange(request, url, headers, deadline.saturating_duration_since(started)).instrument(span.clone()).await;
         let outcome = match outcome {
             Ok(answer) if answer.status.is_success() || answer.status.is_redirection() => Ok(answer),
             Ok(answer) => {
@@ -84,6 +98,11 @@ impl Transport {
             Ok(answer) => (Some(answer.status.as_u16()), answer.request_id.as_deref()),
             Err(error) => (error.status(), error.request_id()),
         };
+        span.record("http.response.status_code", status);
+        if outcome.is_err() {
+            span.record("otel.status_code", "ERROR");
+        }
+        self.watchers.ended(&Call { service: request.service, operation: request.operation, status, took: started.elapsed() });
         tracing::debug!(
             service = request.service.name(),
             operation = request.operation,
@@ -97,8 +116,8 @@ impl Transport {
         outcome
     }
 
-    async fn exchange(&self, request: &Request, url: &Url, headers: &HeaderMap, time_left: Duration) -> Result<Answer, CloudError> {
-        let mut builder = self.client.request(request.method.clone(), url.clone()).headers(headers.clone()).timeout(time_left);
+    async fn exchange(&self, request: &Request, url: &Url, headers: HeaderMap, time_left: Duration) -> Result<Answer, CloudError> {
+        let mut builder = self.client.request(request.method.clone(), url.clone()).headers(headers).timeout(time_left);
         if let Some(body) = &request.body {
             builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
         }

@@ -26,18 +26,20 @@ mod substitute;
 mod tests;
 mod transport;
 mod value;
+mod watch;
 
 pub use cloud::{Authtoken, Client, Credentials, Interface};
 pub use cluster::{CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes, Quotas, Trust, X509};
 pub use database::{Database, DatabaseUrl, MysqlUrl};
 pub use error::{ConfigError, OptionAt};
-pub use messaging::{Policy, Rabbit};
+pub use messaging::{Notifications, Policy, Rabbit};
 pub use requests::{Cors, Middleware, Requests};
 pub use sample::sample;
 pub use service::{Api, Conductor, Operations, Service};
 pub use source::Place;
 pub use transport::{TransportHost, TransportUrl};
 pub use value::{Positive, Repeated};
+pub use watch::{Metrics, Tracing};
 
 use options::{OptionInfo, Reader, Section};
 use source::Sources;
@@ -139,10 +141,13 @@ config! {
     /// The login in the section about callers' tokens.
     keystone_authtoken_login: Credentials in "keystone_authtoken",
     oslo_messaging_rabbit: Rabbit in "oslo_messaging_rabbit",
+    oslo_messaging_notifications: Notifications in "oslo_messaging_notifications",
     oslo_middleware: Middleware in "oslo_middleware",
     requests: Requests in "requests",
     cors: Cors in "cors",
     oslo_policy: Policy in "oslo_policy",
+    metrics: Metrics in "metrics",
+    tracing: Tracing in "tracing",
 }
 
 impl Config {
@@ -242,6 +247,11 @@ impl Config {
                 .collect();
             (!keys.is_empty()).then(|| keys.join(", "))
         };
+        for driver in self.oslo_messaging_notifications.without_effect() {
+            tracing::warn!(
+                "[oslo_messaging_notifications] driver = {driver} has no effect: notifications go to messaging or messagingv2 only"
+            );
+        }
         if let Some(keys) = list(Reason::Unknown) {
             tracing::warn!("Unknown configuration options are ignored: {keys}");
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::config::{Cli, Config};
 use crate::shutdown::Shutdown;
-use crate::telemetry;
+use crate::telemetry::{self, Traces};
 
 /// Runs a long-lived program until it is told to stop: reads the configuration, starts logging, and reports how it ended. Exit code 0
 /// after an orderly stop, 1 otherwise.
@@ -30,15 +30,17 @@ where
 {
     // One TLS provider for the whole process; a second call, in tests, finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let logs = match telemetry::init(&config.service, name) {
-        Ok(logs) => logs,
-        Err(error) => return refuse(name, &error),
-    };
-    config.report_unknown();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return refuse(name, &error.into()),
     };
+    let started = Traces::start(&config.tracing, name, runtime.handle())
+        .and_then(|traces| Ok((telemetry::init(&config.service, name, traces.as_ref())?, traces)));
+    let (logs, traces) = match started {
+        Ok(started) => started,
+        Err(error) => return refuse(name, &error),
+    };
+    config.report_unknown();
     let shutdown = Shutdown::new(std::time::Duration::from_secs(config.service.graceful_shutdown_timeout.max(1)));
     let ended = runtime.block_on(async {
         let signals = tokio::spawn({
@@ -56,6 +58,9 @@ where
             ExitCode::FAILURE
         }
     };
+    if let Some(traces) = traces {
+        traces.end();
+    }
     // What still runs has been told to stop and had its time.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     drop(logs);

@@ -74,6 +74,9 @@ pub async fn run(plan: &Plan, config: &Config, simulator: Option<&Simulator>, sh
     migrate::upgrade(&store).await.context("make the schema")?;
     let (bell, ears) = memory::channel();
     let doorbell = Doorbell::Memory(bell);
+    let shown = wire::metrics(config, config.metrics.api_port, &store).await?;
+    shown.metrics.show_doorbell(&doorbell);
+    let metrics = shown.metrics.clone();
     let listener = TcpListener::bind(plan.listen).with_context(|| format!("listen on {}", plan.listen))?;
     let api_url = format!("http://{}", listener.local_addr()?);
     if let Some(simulator) = simulator {
@@ -81,8 +84,12 @@ pub async fn run(plan: &Plan, config: &Config, simulator: Option<&Simulator>, sh
     }
     let auth_url = config.keystone_auth.auth_url.clone().unwrap_or_default();
     announce(plan, &Ready { api_url, auth_url })?;
-    let api = wire::api(config, ApiRole { store: store.clone(), doorbell: Some(doorbell.clone()), listener: Some(listener) }, shutdown);
-    let conductor = wire::conductor(config, ConductorRole { store, doorbell: Some((doorbell, Listener::Memory(ears))) }, shutdown);
+    let api = wire::api(
+        config,
+        ApiRole { store: store.clone(), metrics: metrics.clone(), doorbell: Some(doorbell.clone()), listener: Some(listener) },
+        shutdown,
+    );
+    let conductor = wire::conductor(config, ConductorRole { store, metrics, doorbell: Some((doorbell, Listener::Memory(ears))) }, shutdown);
     // One role that fails ends the other: half a service helps nobody.
     let stop_both = async |role: anyhow::Result<()>| {
         shutdown.begin();

@@ -8,16 +8,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 mod fields;
 mod layer;
 mod line;
+mod traces;
 mod writer;
 
 pub use layer::OsloLayer;
+pub use traces::{Traces, tracing};
 pub use writer::{Sink, Writer};
 
 use crate::config::Service;
@@ -32,8 +36,8 @@ const QUIET: &str =
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 8192;
 
-/// Starts logging for the whole process. Call it once; keep what it returns.
-pub fn init(service: &Service, program: &str) -> anyhow::Result<Writer> {
+/// Starts logging for the whole process, and hands its spans to the traces. Call it once; keep what it returns.
+pub fn init(service: &Service, program: &str, traces: Option<&Traces>) -> anyhow::Result<Writer> {
     let mut sinks = Vec::new();
     let file = log_path(service, program);
     if let Some(path) = &file {
@@ -48,9 +52,22 @@ pub fn init(service: &Service, program: &str) -> anyhow::Result<Writer> {
     tracing_subscriber::registry()
         .with(filter)
         .with(OsloLayer::new(writer.handle(), service.use_json))
+        .with(traces.map(spans))
         .try_init()
         .context("start logging")?;
     Ok(writer)
+}
+
+/// Spans only: events are the log's, and would double it.
+fn spans<S>(traces: &Traces) -> impl Layer<S>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    tracing_opentelemetry::layer()
+        .with_tracer(traces.tracer())
+        .with_location(false)
+        .with_threads(false)
+        .with_filter(filter_fn(|metadata| metadata.is_span()))
 }
 
 fn filter(wanted: Option<&str>, debug: bool) -> anyhow::Result<EnvFilter> {

@@ -1,6 +1,7 @@
 //! Which implementation stands behind which seam, decided from the configuration in one place.
 
 mod cloud;
+mod metrics;
 mod policy;
 mod requests;
 mod roles;
@@ -10,12 +11,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use model::queue::amqp::{AmqpOptions, Broker, Tls};
+use model::queue::amqp::notify::{NotifyOptions, QueueFlags};
+use model::queue::amqp::{AmqpOptions, Broker, Reach, Tls};
 use model::seal::Sealer;
 use model::store::{DatabaseUrl, Store, StoreError, StoreOptions, migrate};
 
-use crate::config::{Config, DatabaseUrl as Configured};
+use crate::config::{Config, DatabaseUrl as Configured, TransportUrl};
 
+pub use metrics::{Shown, metrics};
 pub use roles::{ApiRole, ConductorRole, api, conductor};
 
 /// Rings on their way to one conductor at most.
@@ -62,9 +65,14 @@ pub async fn check_schema(store: &Store) -> anyhow::Result<()> {
     }
 }
 
-/// How to reach the brokers.
+/// Where the doorbell is.
 fn amqp(config: &Config) -> anyhow::Result<AmqpOptions> {
-    let transport = &config.service.transport_url;
+    let reach = reach(config, &config.service.transport_url)?;
+    Ok(AmqpOptions { reach, queue: format!("{}.operations", config.conductor.topic), prefetch: PREFETCH })
+}
+
+/// How to reach the brokers of a transport.
+fn reach(config: &Config, transport: &TransportUrl) -> anyhow::Result<Reach> {
     let rabbit = &config.oslo_messaging_rabbit;
     let tls = if transport.ssl.unwrap_or(rabbit.ssl) {
         let ca = rabbit.ssl_ca_file.as_deref().map(|path| read(path, "[oslo_messaging_rabbit] ssl_ca_file")).transpose()?;
@@ -73,18 +81,35 @@ fn amqp(config: &Config) -> anyhow::Result<AmqpOptions> {
     } else {
         None
     };
-    Ok(AmqpOptions {
-        brokers: transport
-            .hosts
-            .iter()
-            .map(|h| Broker { host: h.host.clone(), port: h.port, user: h.user.clone(), password: h.password.clone() })
-            .collect(),
+    let hosts = transport.hosts.iter();
+    Ok(Reach {
+        brokers: hosts.map(|h| Broker { host: h.host.clone(), port: h.port, user: h.user.clone(), password: h.password.clone() }).collect(),
         vhost: transport.virtual_host.clone(),
         tls,
-        queue: format!("{}.operations", config.conductor.topic),
         heartbeat: u16::try_from(rabbit.heartbeat_timeout_threshold).unwrap_or(u16::MAX),
-        prefetch: PREFETCH,
     })
+}
+
+/// Where notifications go, and how long one may wait for the broker; none when nobody is to be told.
+fn notifications(config: &Config) -> anyhow::Result<Option<conductor::Notifications>> {
+    let wanted = &config.oslo_messaging_notifications;
+    let Some(envelope) = wanted.envelope() else { return Ok(None) };
+    let rabbit = &config.oslo_messaging_rabbit;
+    let bus = NotifyOptions {
+        reach: reach(config, wanted.transport_url.as_ref().unwrap_or(&config.service.transport_url))?,
+        exchange: config.service.control_exchange.clone(),
+        topics: wanted.topics.clone(),
+        envelope,
+        queues: QueueFlags {
+            durable: rabbit.amqp_durable_queues,
+            quorum: rabbit.rabbit_quorum_queue,
+            delivery_limit: rabbit.rabbit_quorum_delivery_limit,
+            max_memory_length: rabbit.rabbit_quorum_max_memory_length,
+            max_memory_bytes: rabbit.rabbit_quorum_max_memory_bytes,
+        },
+    };
+    let longest = Duration::from_secs(3600 * u64::from(config.operations.notification_hours.0));
+    Ok(Some(conductor::Notifications { bus, longest }))
 }
 
 /// The sealer under the secret that all processes of the deployment share.

@@ -25,6 +25,7 @@ impl World {
         let data = self.folder.path().join("data");
         let mut command = Command::new(program("magnum-standalone")?);
         command.arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0", "--cloud", &self.auth_url]);
+        command.envs(&self.environment);
         let (process, output) = Process::start_with_output("standalone", &mut command, self.folder.path())?;
         self.processes.push(process);
         let ready = wait::until("magnum-standalone to be ready", PATIENCE, async || {
@@ -107,6 +108,7 @@ impl World {
     pub(super) fn start_service(&self, binary: &str, name: &str, own: PathBuf) -> Result<Process> {
         let mut command = Command::new(program(binary)?);
         command.arg("--config-file").arg(self.folder.path().join("magnum.conf")).arg("--config-file").arg(own);
+        command.envs(&self.environment);
         Process::start(name, &mut command, self.folder.path())
     }
 

@@ -19,10 +19,15 @@ const FENCES: &[Fence] = &[
     },
     Fence {
         words: &["lapin"],
-        inside: &["crates/model/src/queue/amqp", "tests/src/heat_notifier.rs"],
+        inside: &["crates/model/src/queue/amqp", "tests/"],
         what: "the broker is spoken to in model/src/queue/amqp only",
     },
-    Fence { words: &["reqwest"], inside: &["crates/provider-clients/", "tests/"], what: "HTTP is spoken in provider-clients only" },
+    Fence {
+        words: &["reqwest"],
+        inside: &["crates/provider-clients/", "crates/server/src/telemetry/", "tests/"],
+        what: "HTTP is spoken in provider-clients only (and traces are sent by server)",
+    },
+    Fence { words: &["hyper"], inside: &["crates/server/src/metrics/", "tests/"], what: "only metrics are served without actix" },
     Fence {
         words: &["actix_web"],
         inside: &["crates/api/", "crates/cloud-simulator/"],

@@ -23,7 +23,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("diesel-async", &["crates/model"]),
     ("diesel_migrations", &["crates/model"]),
     ("lapin", &["crates/model", "tests"]),
-    ("reqwest", &["crates/provider-clients", "tests"]),
+    ("reqwest", &["crates/provider-clients", "crates/server", "tests"]),
     ("actix-web", &["crates/api", "crates/cloud-simulator"]),
 ];
 

@@ -228,7 +228,7 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiEr
         user: spec.user.clone(),
         request_id: Some(cx.request_id.clone()),
         deadline: lifecycle::deadline(cx, OperationKind::ClusterCreate, spec.create_timeout),
-        payload: Payload::default(),
+        payload: Payload { traceparent: cx.traceparent(), ..Payload::default() },
         sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
         id: operation_id,
     };

@@ -4,6 +4,7 @@
 //! Every wait has a deadline. No dead-letter queue: a ring that is dropped after too many deliveries is only late, the scan finds the work.
 
 mod notices;
+pub mod notify;
 
 pub use notices::{NoticeSource, StackNotices};
 
@@ -22,7 +23,7 @@ use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, Connectio
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
 
-use super::{RING_BACKLOG, Ring};
+use super::{Counts, RING_BACKLOG, Ring};
 use crate::id::OperationId;
 
 /// Deadline of connecting and declaring.
@@ -41,16 +42,22 @@ const DELIVERY_LIMIT: i64 = 20;
 
 /// How to reach the brokers.
 #[derive(Clone)]
-pub struct AmqpOptions {
+pub struct Reach {
     /// Tried in order, again and again.
     pub brokers: Vec<Broker>,
     pub vhost: String,
     /// TLS, with the PEM bundle the brokers' certificates must chain to (none: the system's).
     pub tls: Option<Tls>,
-    /// The queue's name; every API and conductor of a deployment has the same.
-    pub queue: String,
     /// AMQP heartbeat, seconds.
     pub heartbeat: u16,
+}
+
+/// Where the doorbell is.
+#[derive(Clone)]
+pub struct AmqpOptions {
+    pub reach: Reach,
+    /// The queue's name; every API and conductor of a deployment has the same.
+    pub queue: String,
     /// Rings on their way to one listener at most.
     pub prefetch: u16,
 }
@@ -80,6 +87,7 @@ impl fmt::Debug for Broker {
 #[derive(Clone)]
 pub struct Bell {
     sender: mpsc::Sender<OperationId>,
+    pub(super) counts: Counts,
 }
 
 /// Listens.
@@ -103,12 +111,14 @@ impl Bell {
     /// Starts the publishing side. Must be called within the runtime; its task ends when the last bell is dropped.
     pub fn start(options: AmqpOptions) -> Self {
         let (sender, receiver) = mpsc::channel(RING_BACKLOG);
-        tokio::spawn(publish_for_ever(options, receiver));
-        Self { sender }
+        let counts = Counts::default();
+        tokio::spawn(publish_for_ever(options, receiver, counts.clone()));
+        Self { sender, counts }
     }
 
     pub(super) fn ring(&self, operation: OperationId) {
         if self.sender.try_send(operation).is_err() {
+            self.counts.failed();
             tracing::warn!("doorbell backlog full: the conductors' scan will find the operation");
         }
     }
@@ -130,7 +140,7 @@ impl Listener {
     }
 }
 
-async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<OperationId>) {
+async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<OperationId>, counts: Counts) {
     let mut attempt = 0u32;
     let mut unconfirmed = None;
     loop {
@@ -138,7 +148,7 @@ async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<Operat
         match connect(&options, attempt).await {
             Ok((connection, channel)) => {
                 attempt = 0;
-                let ended = publish(&options, &connection, &channel, &mut rings, &mut unconfirmed).await;
+                let ended = publish(&options, &connection, &channel, &mut rings, &mut unconfirmed, &counts).await;
                 close(connection).await;
                 if ended {
                     return;
@@ -160,6 +170,7 @@ async fn publish(
     channel: &Channel,
     rings: &mut mpsc::Receiver<OperationId>,
     unconfirmed: &mut Option<(OperationId, u32)>,
+    counts: &Counts,
 ) -> bool {
     let mut health = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -190,6 +201,7 @@ async fn publish(
         .await;
         let reason = match sent {
             Ok(Ok(Confirmation::Ack(None))) => {
+                counts.rung();
                 tracing::debug!(operation.id = %operation, "doorbell rung");
                 continue;
             }
@@ -203,6 +215,7 @@ async fn publish(
             tracing::debug!(operation.id = %operation, reason, "a ring was not confirmed, trying again");
             *unconfirmed = Some((operation, tries + 1));
         } else {
+            counts.failed();
             tracing::warn!(operation.id = %operation, reason, "failed to ring the doorbell; the conductors' scan will find the operation");
         }
         return false;
@@ -260,7 +273,7 @@ async fn consume(options: &AmqpOptions, channel: &Channel, sender: &mpsc::Sender
 
 /// Connects and makes sure that the doorbell's queue is there.
 async fn connect(options: &AmqpOptions, attempt: u32) -> Result<(Connection, Channel), String> {
-    let (connection, channel) = open(options, attempt, "magnum doorbell").await?;
+    let (connection, channel) = open(&options.reach, attempt, "magnum doorbell").await?;
     let setup = tokio::time::timeout(SETUP, async {
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
         let mut arguments = FieldTable::default();
@@ -278,19 +291,19 @@ async fn connect(options: &AmqpOptions, attempt: u32) -> Result<(Connection, Cha
 }
 
 /// Connects to the next broker of the list.
-async fn open(options: &AmqpOptions, attempt: u32, name: &str) -> Result<(Connection, Channel), String> {
-    let broker = options.brokers.get(attempt as usize % options.brokers.len().max(1)).ok_or("no broker is configured")?;
+async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Channel), String> {
+    let broker = reach.brokers.get(attempt as usize % reach.brokers.len().max(1)).ok_or("no broker is configured")?;
     let uri = AMQPUri {
-        scheme: if options.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
+        scheme: if reach.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
         authority: AMQPAuthority {
             userinfo: AMQPUserInfo { username: broker.user.clone(), password: broker.password.expose_secret().to_owned() },
             host: broker.host.clone(),
             port: broker.port,
         },
-        vhost: options.vhost.clone(),
-        query: AMQPQueryString { heartbeat: Some(options.heartbeat), frame_max: Some(FRAME_MAX), ..AMQPQueryString::default() },
+        vhost: reach.vhost.clone(),
+        query: AMQPQueryString { heartbeat: Some(reach.heartbeat), frame_max: Some(FRAME_MAX), ..AMQPQueryString::default() },
     };
-    let tls = OwnedTLSConfig { identity: None, cert_chain: options.tls.as_ref().and_then(|t| t.ca_pem.clone()) };
+    let tls = OwnedTLSConfig { identity: None, cert_chain: reach.tls.as_ref().and_then(|t| t.ca_pem.clone()) };
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let setup = tokio::time::timeout(SETUP, async {
         let runtime = lapin::runtime::default_runtime()?;

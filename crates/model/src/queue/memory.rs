@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc};
 
-use super::{RING_BACKLOG, Ring};
+use super::{Counts, RING_BACKLOG, Ring};
 use crate::id::OperationId;
 
 /// Rings.
 #[derive(Clone)]
 pub struct Bell {
     sender: mpsc::Sender<OperationId>,
+    pub(super) counts: Counts,
 }
 
 /// Listens; clones compete for the rings.
@@ -22,12 +23,15 @@ pub struct Listener {
 /// A bell and its listener.
 pub fn channel() -> (Bell, Listener) {
     let (sender, receiver) = mpsc::channel(RING_BACKLOG);
-    (Bell { sender }, Listener { receiver: Arc::new(Mutex::new(receiver)) })
+    (Bell { sender, counts: Counts::default() }, Listener { receiver: Arc::new(Mutex::new(receiver)) })
 }
 
 impl Bell {
     pub(super) fn ring(&self, operation: OperationId) {
-        if self.sender.try_send(operation).is_err() {
+        if self.sender.try_send(operation).is_ok() {
+            self.counts.rung();
+        } else {
+            self.counts.failed();
             tracing::debug!("doorbell backlog full or nobody listens; the scan will find the operation");
         }
     }

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::StoreError;
-use super::pool::{Loan, Pool, Pooled};
+use super::pool::{Loan, Pool, PoolUse, Pooled};
 
 pub(super) type Sqlite = SyncConnectionWrapper<SqliteConnection>;
 
@@ -99,6 +99,15 @@ impl Db {
             Self::Mysql(pool) => Conn::Mysql(pool.get().await?),
             Self::Sqlite(pool) => Conn::Sqlite(pool.get().await?),
         })
+    }
+}
+
+impl Db {
+    pub(super) fn usage(&self) -> PoolUse {
+        match self {
+            Self::Mysql(pool) => pool.usage(),
+            Self::Sqlite(pool) => pool.usage(),
+        }
     }
 }
 

@@ -83,6 +83,32 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
     Ok(ids.into_iter().map(OperationId::new).collect())
 }
 
+/// What is known of the unfinished operations of one state and kind.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
+pub struct Unfinished {
+    /// The stored words.
+    pub state: String,
+    pub kind: String,
+    pub count: i64,
+    /// When the oldest was accepted.
+    pub oldest_created_ms: Option<i64>,
+    /// When the lease that ends first ends, among those that are held.
+    pub first_lease_ms: Option<i64>,
+}
+
+/// How many operations have not ended, by state and kind; one statement on an index, for metrics.
+pub async fn unfinished_by_kind(conn: &mut Conn) -> Result<Vec<Unfinished>, StoreError> {
+    use diesel::dsl::{count_star, min};
+    Ok(on_conn!(conn, |c| {
+        operation::table
+            .group_by((operation::state, operation::kind))
+            .select((operation::state, operation::kind, count_star(), min(operation::created_ms), min(operation::lease_ms)))
+            .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .load(&mut **c)
+            .await
+    })?)
+}
+
 /// Takes an operation for `owner` until `lease_ms`, if it is due, free (or its lease has run out) and nothing earlier on its cluster is
 /// unfinished or still held.
 ///
@@ -131,8 +157,9 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     if rows == 0 {
         return Ok(Claimed::NotNow);
     }
-    let claim = Claim { operation: id.clone(), owner: owner.to_owned(), generation: found.generation + 1 };
-    let kind = if found.owner.is_some() { "taken_over" } else { "claimed" };
+    let taken_over = found.owner.is_some();
+    let claim = Claim { operation: id.clone(), owner: owner.to_owned(), generation: found.generation + 1, taken_over };
+    let kind = if taken_over { "taken_over" } else { "claimed" };
     event::append(conn, id, &found.cluster_id(), kind, owner).await?;
     let row = find(conn, id).await?.ok_or(STALE)?;
     Ok(Claimed::Ours(Box::new(row), claim))

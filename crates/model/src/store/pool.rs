@@ -25,6 +25,17 @@ const TRUSTED: Duration = Duration::from_millis(500);
 /// A connection that nobody needed for this long is closed when another one comes back: what a burst opened costs memory on both sides.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// How much of a pool is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Connections that exist, idle or on loan.
+    pub open: usize,
+    /// Connections on loan, or promised to somebody who waits for one to be made.
+    pub lent: usize,
+    /// The most that may be on loan.
+    pub max: usize,
+}
+
 /// What the pool needs of a connection.
 pub(super) trait Pooled: AsyncConnection + Send + 'static {
     /// Asks the database whether the connection lives. Only asked of connections that lay idle.
@@ -72,6 +83,12 @@ impl<C: Pooled> Pool<C> {
         let max = max.max(1);
         let state = Mutex::new(State { idle: Vec::with_capacity(max), count: 0 });
         Self { shared: Arc::new(Shared { open, permits: Arc::new(Semaphore::new(max)), max, timeout, state }) }
+    }
+
+    /// How much of it is in use at this moment.
+    pub(super) fn usage(&self) -> PoolUse {
+        let shared = &self.shared;
+        PoolUse { open: shared.state().count, lent: shared.max - shared.permits.available_permits(), max: shared.max }
     }
 
     /// A connection that lives, as far as can be known.

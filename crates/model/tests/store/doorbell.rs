@@ -1,25 +1,20 @@
 use std::time::Duration;
 
 use model::id::OperationId;
-use model::queue::amqp::{AmqpOptions, Bell, Broker, Listener};
+use model::queue::amqp::{AmqpOptions, Bell, Broker, Listener, Reach};
 use model::queue::{Doorbell, Listener as Ears};
 
 fn options() -> AmqpOptions {
     let text = std::env::var("MAGNUM_TEST_AMQP_URL").expect("MAGNUM_TEST_AMQP_URL is set by `cargo xtask test`");
     let url = url::Url::parse(&text).expect("an amqp:// URL");
-    AmqpOptions {
-        brokers: vec![Broker {
-            host: url.host_str().expect("a host").to_owned(),
-            port: url.port().unwrap_or(5672),
-            user: url.username().to_owned(),
-            password: url.password().unwrap_or_default().into(),
-        }],
-        vhost: "/".into(),
-        tls: None,
-        queue: format!("test-{}", uuid::Uuid::new_v4()),
-        heartbeat: 10,
-        prefetch: 16,
-    }
+    let broker = Broker {
+        host: url.host_str().expect("a host").to_owned(),
+        port: url.port().unwrap_or(5672),
+        user: url.username().to_owned(),
+        password: url.password().unwrap_or_default().into(),
+    };
+    let reach = Reach { brokers: vec![broker], vhost: "/".into(), tls: None, heartbeat: 10 };
+    AmqpOptions { reach, queue: format!("test-{}", uuid::Uuid::new_v4()), prefetch: 16 }
 }
 
 async fn hear(listener: &mut Ears) -> model::queue::Ring {

@@ -1,8 +1,8 @@
 //! Tokens, endpoints and what every call carries.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use provider_clients::{Cloud, CloudOptions, Credential, ErrorKind, Interface, Service, StackFilter};
+use provider_clients::{Call, Cloud, CloudOptions, Credential, ErrorKind, Interface, Observer, Service, StackFilter, Tracing, Watchers};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
@@ -152,4 +152,41 @@ async fn calls_carry_the_request_id() {
     let session = server.session().with_request_id("req-42".into());
     assert_eq!(session.nova().keypair("k").await.expect("an answer"), None);
     assert_eq!(server.asked("GET", "/v2.1/os-keypairs/k")[0].header("x-openstack-request-id"), Some("req-42"));
+}
+
+/// Every span is in one and the same trace.
+struct OneTrace;
+
+impl Tracing for OneTrace {
+    fn traceparent(&self, _: &tracing::Span) -> Option<String> {
+        Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into())
+    }
+
+    fn follow(&self, _: &tracing::Span, _: &str) {}
+}
+
+/// Keeps what it was told.
+#[derive(Default)]
+struct Kept(Mutex<Vec<(&'static str, Option<u16>)>>);
+
+impl Observer for Kept {
+    fn ended(&self, call: &Call) {
+        self.0.lock().expect("no panic").push((call.operation, call.status));
+    }
+}
+
+#[tokio::test]
+async fn services_are_told_of_the_trace_only_when_there_is_one_and_every_call_is_observed() {
+    let server = Server::cloud(|_, _, _| not_found()).await;
+    let kept = Arc::new(Kept::default());
+    let watchers = Watchers { observer: Some(kept.clone()), tracing: Some(Arc::new(OneTrace)) };
+    let traced = Cloud::watched(server.options(), watchers).expect("good options").session(password());
+    assert!(traced.nova().keypair("k").await.expect("an answer").is_none());
+    assert!(server.session().nova().keypair("k").await.expect("an answer").is_none());
+    let asked = server.asked("GET", "/v2.1/os-keypairs/k");
+    let told: Vec<bool> =
+        asked.iter().map(|asked| asked.header("traceparent").is_some_and(|h| h.ends_with("b7ad6b7169203331-01"))).collect();
+    assert_eq!(told, [true, false]);
+    let seen = kept.0.lock().expect("no panic").clone();
+    assert_eq!(seen.iter().map(|(_, status)| *status).collect::<Vec<_>>(), [Some(201), Some(404)]);
 }

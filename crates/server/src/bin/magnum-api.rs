@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     server::program::serve("magnum-api", &arguments.config, async |config, shutdown| {
         let store = wire::store(&config)?;
-        wire::api(&config, ApiRole { store, doorbell: None, listener: None }, &shutdown).await
+        let shown = wire::metrics(&config, config.metrics.api_port, &store).await?;
+        wire::api(&config, ApiRole { store, metrics: shown.metrics.clone(), doorbell: None, listener: None }, &shutdown).await
     })
 }

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     server::program::serve("magnum-conductor", &arguments.config, async |config, shutdown| {
         let store = wire::store(&config)?;
-        wire::conductor(&config, ConductorRole { store, doorbell: None }, &shutdown).await
+        let shown = wire::metrics(&config, config.metrics.conductor_port, &store).await?;
+        wire::conductor(&config, ConductorRole { store, metrics: shown.metrics.clone(), doorbell: None }, &shutdown).await
     })
 }

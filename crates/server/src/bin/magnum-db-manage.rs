@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = Config::load(&arguments.config, NAME)?;
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let _logs = telemetry::init(&config.service, NAME)?;
+    let _logs = telemetry::init(&config.service, NAME, None)?;
     // The migrations block a thread each while they run: not possible on a runtime of one thread.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {

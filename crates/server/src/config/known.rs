@@ -49,7 +49,7 @@ const KNOWN: &[(&str, &str)] = &[
          enable_cancel_on_failover rabbit_host rabbit_hosts rabbit_port rabbit_userid rabbit_password \
          rabbit_virtual_host rabbit_use_ssl rpc_*",
     ),
-    ("oslo_messaging_notifications", "driver topics retry transport_url"),
+    ("oslo_messaging_notifications", "retry"),
     ("oslo_messaging_kafka", "*"),
     ("oslo_messaging_amqp", "*"),
     ("oslo_messaging_metrics", "*"),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::options::section;
+use super::transport::TransportUrl;
 use super::value::Repeated;
 
 section! {
@@ -36,6 +37,32 @@ section! {
         rabbit_quorum_max_memory_bytes: u64 = "0",
         /// Queues that are not quorum queues survive a restart of the broker.
         amqp_durable_queues: bool = "false",
+    }
+}
+
+section! {
+    /// Who is told of what becomes of clusters.
+    Notifications {
+        /// How they are told: messagingv2 (in an envelope of version 2.0), messaging (without), noop or unset (not at all). May be repeated.
+        driver: Repeated,
+        /// Topics that each notification goes to.
+        topics: Vec<String> = "notifications",
+        /// The brokers to tell them by. Unset: transport_url of [DEFAULT].
+        transport_url: Option<TransportUrl>,
+    }
+}
+
+impl Notifications {
+    /// Whether messages have an envelope; none when nobody is told.
+    pub fn envelope(&self) -> Option<bool> {
+        let has = |name: &str| self.driver.0.iter().any(|driver| driver.trim() == name);
+        let is_told = !self.topics.is_empty() && (has("messagingv2") || has("messaging"));
+        is_told.then(|| has("messagingv2"))
+    }
+
+    /// The drivers named that do nothing here.
+    pub fn without_effect(&self) -> impl Iterator<Item = &str> {
+        self.driver.0.iter().map(|driver| driver.trim()).filter(|driver| !["", "noop", "messaging", "messagingv2"].contains(driver))
     }
 }
 

@@ -97,6 +97,8 @@ section! {
         settle_seconds: u64 = "30",
         /// Most operations a conductor works on at the same time; those that wait for the cloud are not counted.
         max_running: Positive = "256",
+        /// Hours for which a notification waits for a broker that is away; then it is dropped, and counted.
+        notification_hours: Positive = "24",
         /// Most operations a conductor has at the same time, those that wait for the cloud included.
         max_held: Positive = "10000",
         /// Days for which finished operations and their events are kept.

@@ -158,7 +158,7 @@ fn a_started_program_logs_to_its_file_until_the_guard_is_dropped() {
     let directory = tempfile::tempdir().expect("directory");
     let text = format!("[DEFAULT]\nlog_dir = {}\nuse_stderr = no\n", directory.path().display());
     let service = Config::parse_for_test(&text).expect("config").service;
-    let guard = init(&service, "magnum-test").expect("logging starts");
+    let guard = init(&service, "magnum-test", None).expect("logging starts");
     tracing::warn!(answer = 42, "Logged by the whole process");
     drop(guard);
     let text = std::fs::read_to_string(directory.path().join("magnum-test.log")).expect("read");

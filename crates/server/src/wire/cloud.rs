@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use provider_clients::{Cloud, CloudOptions, Credential, Interface, Scope, Service, Session, UserRef};
+use provider_clients::{Cloud, CloudOptions, Credential, Interface, Scope, Service, Session, UserRef, Watchers};
 
 use crate::config::{Client, Config, Interface as Configured};
 
 /// The cloud of `[keystone_auth]`, with the interfaces of the client sections.
-pub(super) fn cloud(config: &Config) -> anyhow::Result<Cloud> {
+pub(super) fn cloud(config: &Config, watchers: Watchers) -> anyhow::Result<Cloud> {
     let login = &config.keystone_auth;
     let auth_url = login.auth_url.clone().context("[keystone_auth] auth_url is missing (or that of [keystone_authtoken])")?;
     let mut options = CloudOptions::new(auth_url);
@@ -32,7 +32,7 @@ pub(super) fn cloud(config: &Config) -> anyhow::Result<Cloud> {
     if let Some(seconds) = config.keystone_authtoken.http_connect_timeout {
         options.connect_timeout = Duration::from_secs(seconds.max(1));
     }
-    Ok(Cloud::new(options)?)
+    Ok(Cloud::watched(options, watchers)?)
 }
 
 /// One process works in one region; the client sections must agree on it.

@@ -12,12 +12,14 @@ use model::certificate::signing::SigningRules;
 use model::queue::amqp::{NoticeSource, StackNotices};
 use model::queue::{Doorbell, Listener, amqp};
 use model::store::Store;
-use provider_clients::Session;
+use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{cloud, requests};
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
+use crate::telemetry;
 
 /// Presence of this file takes an API process out of its load balancer (upstream's api-paste.ini names it).
 const HEALTHCHECK_DISABLE: &str = "/etc/magnum/healthcheck_disable";
@@ -25,6 +27,7 @@ const HEALTHCHECK_DISABLE: &str = "/etc/magnum/healthcheck_disable";
 /// What the API needs beside the configuration.
 pub struct ApiRole {
     pub store: Store,
+    pub metrics: Arc<Metrics>,
     /// None: RabbitMQ, as configured.
     pub doorbell: Option<Doorbell>,
     /// None: the configured address.
@@ -34,6 +37,7 @@ pub struct ApiRole {
 /// What the conductor needs beside the configuration.
 pub struct ConductorRole {
     pub store: Store,
+    pub metrics: Arc<Metrics>,
     /// None: RabbitMQ, as configured.
     pub doorbell: Option<(Doorbell, Listener)>,
 }
@@ -42,7 +46,7 @@ pub struct ConductorRole {
 pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow::Result<()> {
     let tls = super::tls::server(config)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let cloud = cloud::cloud(config)?;
+    let cloud = cloud::cloud(config, watchers(config, &role.metrics))?;
     let service = cloud::service(config, &cloud)?;
     let listener = match role.listener {
         Some(listener) => listener,
@@ -51,7 +55,11 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     let address = listener.local_addr()?;
     let doorbell = match role.doorbell {
         Some(bell) => bell,
-        None => Doorbell::Amqp(amqp::Bell::start(super::amqp(config)?)),
+        None => {
+            let bell = Doorbell::Amqp(amqp::Bell::start(super::amqp(config)?));
+            role.metrics.show_doorbell(&bell);
+            bell
+        }
     };
     let settings = api_settings(config);
     let finding = AbortOnDropHandle::new(tokio::spawn(find_trustee_domain(
@@ -60,8 +68,20 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     )));
     let (policy, watch) = super::policy::policy(config)?;
     let watching = AbortOnDropHandle::new(tokio::spawn(watch.run()));
+    let metrics = role.metrics.api();
     let server = api::serve(
-        api::Api { store: role.store.clone(), doorbell, cloud, service, sealer: super::sealer(config)?, settings, policy, tls },
+        api::Api {
+            store: role.store.clone(),
+            doorbell,
+            cloud,
+            service,
+            sealer: super::sealer(config)?,
+            settings,
+            policy,
+            tls,
+            metrics,
+            tracing: telemetry::tracing(&config.tracing),
+        },
         listener,
     )?;
     tracing::info!("Serving the API on {scheme}://{address}");
@@ -112,13 +132,15 @@ async fn wrong_schema(store: &Store) -> anyhow::Error {
 
 /// Runs a conductor until the shutdown begins and its work is handed back.
 pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown) -> anyhow::Result<()> {
-    let cloud = cloud::cloud(config)?;
+    let cloud = cloud::cloud(config, watchers(config, &role.metrics))?;
     let trustee_admin = cloud::trustee_admin(config, &cloud)?;
     let (doorbell, listener) = match role.doorbell {
         Some(pair) => pair,
         None => {
             let options = super::amqp(config)?;
-            (Doorbell::Amqp(amqp::Bell::start(options.clone())), Listener::Amqp(amqp::Listener::start(options)))
+            let bell = Doorbell::Amqp(amqp::Bell::start(options.clone()));
+            role.metrics.show_doorbell(&bell);
+            (bell, Listener::Amqp(amqp::Listener::start(options)))
         }
     };
     let operations = &config.operations;
@@ -134,6 +156,9 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
         notices,
         sealer: super::sealer(config)?,
         settings: conductor_settings(config)?,
+        metrics: role.metrics.conductor(&role.store),
+        notifications: super::notifications(config)?,
+        tracing: telemetry::tracing(&config.tracing),
     };
     let stop = shutdown.token().clone();
     tokio::select! {
@@ -148,6 +173,11 @@ fn notices(config: &Config) -> anyhow::Result<StackNotices> {
     let source =
         NoticeSource { exchange: operations.heat_notification_exchange.clone(), topic: operations.heat_notification_topic.clone() };
     Ok(StackNotices::start(super::amqp(config)?, source))
+}
+
+/// Who watches the calls to the cloud.
+fn watchers(config: &Config, metrics: &Metrics) -> Watchers {
+    Watchers { observer: Some(metrics.observer()), tracing: telemetry::tracing(&config.tracing) }
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

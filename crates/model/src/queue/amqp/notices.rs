@@ -56,7 +56,7 @@ impl StackNotices {
 async fn listen(options: AmqpOptions, source: NoticeSource, sender: mpsc::Sender<String>) {
     let mut attempt = 0u32;
     loop {
-        let reason = match open(&options, attempt, "magnum stack notifications").await {
+        let reason = match open(&options.reach, attempt, "magnum stack notifications").await {
             Ok((connection, channel)) => {
                 let ended = consume(&source, &channel, &sender, &mut attempt).await;
                 close(connection).await;

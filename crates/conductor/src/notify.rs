@@ -1,0 +1,220 @@
+//! Telling others: what is put into the outbox, and the loop that empties it.
+//!
+//! A row is written in the transaction of the change it tells of, so that there is exactly one for each change, and removed when the broker
+//! has confirmed the message. One conductor at a time sends (`task_lease`), in the order of the rows. Whatever dies between confirmation and
+//! removal, the message is sent again with the same id. A broker that is away delays; nothing is lost before `longest`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::notification::{Outcome, Priority, Subject, message};
+use model::operation::{Claimed, Operation};
+use model::queue::amqp::notify::{Notifier, NotifyOptions};
+use model::store::notification::Waiting;
+use model::store::{Conn, StoreError, notification, task};
+use model::time::{millis, now};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::context::Context;
+
+/// The name of the task in `task_lease`.
+const TASK: &str = "notifications";
+/// How long one conductor has the task without a sign of life.
+const LEASE: Duration = Duration::from_secs(20);
+/// The lease is renewed when less than this is left of it: more than the sending of one message to a few topics takes.
+const MARGIN: Duration = Duration::from_secs(12);
+/// Between two looks into the outbox that nobody asked for.
+const LOOK: Duration = Duration::from_secs(2);
+/// Longest pause after a failure.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// Rows read at once.
+const BATCH: i64 = 50;
+
+/// Where notifications go, and how long they may wait.
+#[derive(Clone)]
+pub struct Notifications {
+    pub bus: NotifyOptions,
+    /// Older ones are dropped, with a line in the log.
+    pub longest: Duration,
+}
+
+/// Writes the outbox, if anybody is to be told.
+pub(crate) struct Outbox {
+    is_wanted: bool,
+    publisher: String,
+    /// Something was written: the loop need not wait.
+    written: Notify,
+}
+
+impl Outbox {
+    pub fn new(is_wanted: bool, host: &str) -> Self {
+        Self { is_wanted, publisher: format!("container-infra.{host}"), written: Notify::new() }
+    }
+
+    /// Tells of the first claim of an operation; in the claim's transaction.
+    pub async fn begun(&self, conn: &mut Conn, claimed: &Claimed) -> Result<(), StoreError> {
+        match claimed {
+            Claimed::Ours(operation, _) if operation.attempt == 1 => {
+                let subject = self.look(conn, operation).await?;
+                self.tell(conn, operation, Outcome::Pending, subject).await
+            }
+            Claimed::Ours(..) | Claimed::NotNow => Ok(()),
+        }
+    }
+
+    /// The cluster as it is before a transaction that may remove it.
+    pub async fn look(&self, conn: &mut Conn, operation: &Operation) -> Result<Option<Subject>, StoreError> {
+        if self.is_wanted { notification::subject(conn, &operation.cluster_id()).await } else { Ok(None) }
+    }
+
+    /// Tells of the end of an operation; last in the transaction that ends it. `before` is what [`Outbox::look`] saw at its beginning.
+    pub async fn ended(&self, conn: &mut Conn, operation: &Operation, outcome: Outcome, before: Option<Subject>) -> Result<(), StoreError> {
+        let after = self.look(conn, operation).await?;
+        let subject = after.or_else(|| {
+            let mut gone = before?;
+            // What upstream says of a cluster whose row it is about to remove.
+            gone.cluster.status = Some("DELETE_COMPLETE".into());
+            Some(gone)
+        });
+        self.tell(conn, operation, outcome, subject).await
+    }
+
+    async fn tell(&self, conn: &mut Conn, operation: &Operation, outcome: Outcome, subject: Option<Subject>) -> Result<(), StoreError> {
+        let told = subject.and_then(|subject| message(operation, outcome, &subject, &self.publisher, now()));
+        if let Some(message) = told {
+            notification::insert(conn, &message).await?;
+            // Before the transaction is through, perhaps: then the loop finds the row at its next look.
+            self.written.notify_one();
+        }
+        Ok(())
+    }
+}
+
+/// Empties the outbox until the conductor stops.
+pub(crate) async fn run(cx: Arc<Context>, settings: Notifications) {
+    let mut sender = Sender { cx: cx.clone(), settings, notifier: None, attempt: 0 };
+    loop {
+        let pause = match sender.attempt {
+            0 => LOOK,
+            failed => Duration::from_millis(200).saturating_mul(2u32.saturating_pow(failed.min(8))).min(MAX_PAUSE),
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))) => {}
+            () = cx.outbox.written.notified(), if sender.attempt == 0 => {}
+            () = cx.stop.cancelled() => break,
+        }
+        match sender.round().await {
+            Ok(()) => sender.attempt = 0,
+            Err(reason) => {
+                if sender.attempt == 0 {
+                    tracing::warn!(reason, "failed to send notifications; they wait");
+                }
+                sender.attempt = sender.attempt.saturating_add(1);
+                cx.metrics.notification_failed();
+                if let Some(notifier) = sender.notifier.take() {
+                    notifier.close().await;
+                }
+            }
+        }
+    }
+    sender.stop().await;
+}
+
+struct Sender {
+    cx: Arc<Context>,
+    settings: Notifications,
+    notifier: Option<Notifier>,
+    attempt: u32,
+}
+
+impl Sender {
+    /// Sends what waits, if nobody else does.
+    async fn round(&mut self) -> Result<(), String> {
+        let cx = self.cx.clone();
+        let store = &cx.store;
+        if store.read(async |conn: &mut Conn| notification::is_empty(conn).await).await.map_err(|e| e.to_string())? {
+            return Ok(());
+        }
+        let Some(mut until) = self.take().await? else { return Ok(()) };
+        let sent = self.empty(&mut until).await;
+        // Somebody else may have more luck with the broker, or other rows to send.
+        let (owner, left) = (&cx.owner, Duration::from_secs(3));
+        let leave = store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await);
+        if !matches!(tokio::time::timeout(left, leave).await, Ok(Ok(()))) {
+            tracing::debug!("the task of sending notifications was not given back; its lease will run out");
+        }
+        sent
+    }
+
+    async fn empty(&mut self, until: &mut Instant) -> Result<(), String> {
+        let cx = self.cx.clone();
+        let oldest = millis(now()) - i64::try_from(self.settings.longest.as_millis()).unwrap_or(i64::MAX);
+        let dropped = cx.store.write(async |conn: &mut Conn| notification::remove_older(conn, oldest).await).await;
+        let dropped = dropped.map_err(|e| e.to_string())?;
+        if dropped > 0 {
+            tracing::error!(
+                dropped,
+                hours = self.settings.longest.as_secs() / 3600,
+                "notifications waited for the broker for too long and were dropped"
+            );
+            cx.metrics.notifications_dropped(dropped);
+        }
+        loop {
+            let rows = cx.store.read(async |conn: &mut Conn| notification::first(conn, BATCH).await).await.map_err(|e| e.to_string())?;
+            if rows.is_empty() || cx.stop.is_cancelled() {
+                return Ok(());
+            }
+            let mut sent = Vec::with_capacity(rows.len());
+            let result = self.send(&rows, &mut sent, until).await;
+            let ids = &sent;
+            if !ids.is_empty() {
+                let removed = cx.store.write(async |conn: &mut Conn| notification::remove(conn, ids).await).await;
+                removed.map_err(|e| e.to_string())?;
+            }
+            cx.metrics.notifications_sent(sent.len());
+            if !result? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends rows in order, noting those that the broker has; false when the task went to somebody else.
+    async fn send(&mut self, rows: &[Waiting], sent: &mut Vec<i64>, until: &mut Instant) -> Result<bool, String> {
+        for row in rows {
+            if self.cx.stop.is_cancelled() {
+                return Ok(false);
+            }
+            if self.notifier.is_none() {
+                self.notifier = Some(Notifier::connect(&self.settings.bus, self.attempt).await?);
+            }
+            if Instant::now() + MARGIN > *until {
+                match self.take().await? {
+                    Some(renewed) => *until = renewed,
+                    None => return Ok(false),
+                }
+            }
+            // A priority of a newer version.
+            let priority = Priority::parse(&row.priority).unwrap_or(Priority::Info);
+            let Some(notifier) = &self.notifier else { return Ok(false) };
+            notifier.publish(&row.uuid, priority, &row.body).await?;
+            sent.push(row.id);
+        }
+        Ok(true)
+    }
+
+    /// Takes the task or lengthens its lease; until when it is ours.
+    async fn take(&self) -> Result<Option<Instant>, String> {
+        let asked = Instant::now();
+        let at = millis(now());
+        let (owner, lease) = (&self.cx.owner, at + LEASE.as_millis() as i64);
+        let taken = self.cx.store.write(async |conn: &mut Conn| task::take(conn, TASK, owner, at, lease).await).await;
+        Ok(taken.map_err(|e| e.to_string())?.then(|| asked + LEASE))
+    }
+
+    async fn stop(self) {
+        if let Some(notifier) = self.notifier {
+            notifier.close().await;
+        }
+    }
+}

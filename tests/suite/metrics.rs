@@ -1,0 +1,105 @@
+//! What Prometheus is shown.
+
+use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use tests::client;
+use tests::openmetrics::{Shown, scrape};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World, free_port};
+
+/// A world with one process of each role, and where their numbers are.
+async fn watched(mix: Mix) -> Result<(World, String, String)> {
+    let (api, conductor) = (free_port()?, free_port()?);
+    let options = [("ENABLED", "true".to_owned()), ("API_PORT", api.to_string()), ("CONDUCTOR_PORT", conductor.to_string())];
+    let environment = options.into_iter().map(|(key, value)| (format!("OS_METRICS__{key}"), value)).collect();
+    let world = World::start(mix, Options { apis: 1, conductors: 1, environment, ..Options::default() }).await?;
+    let conductor = if mix == Mix::Embedded { api } else { conductor };
+    Ok((world, format!("http://127.0.0.1:{api}/metrics"), format!("http://127.0.0.1:{conductor}/metrics")))
+}
+
+/// Asks until the numbers are as wanted.
+async fn until(url: &str, what: &str, holds: impl Fn(&Shown) -> bool) -> Result<Shown> {
+    let http = client::http()?;
+    wait::until(what, PATIENCE, async || {
+        let shown = scrape(&http, url).await?;
+        Ok(if holds(&shown) { Seen::Yes(shown) } else { Seen::Instead(format!("{shown:#?}")) })
+    })
+    .await
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let (world, api, conductor) = watched(mix).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+
+    let create = [("kind", "cluster_create")];
+    let running = [("kind", "cluster_create"), ("state", "RUNNING")];
+    let at_work = until(&conductor, "an operation at work", |shown| {
+        shown.sum("magnum_conductor_operations_unfinished", &running) == 1.0
+            && shown.sum("magnum_conductor_operations_held", &[]) == 1.0
+            && shown.sum("magnum_conductor_operations_oldest_age_seconds", &running) > 0.0
+            && shown.sum("magnum_conductor_operations_lease_left_min_seconds", &running) > 0.0
+    })
+    .await?;
+    ensure!(at_work.sum("magnum_conductor_operations_claimed_total", &create) == 1.0, "{at_work:#?}");
+    ensure!(at_work.sum("magnum_conductor_claim_delay_seconds_count", &[("by", "bell")]) == 1.0, "{at_work:#?}");
+    ensure!(at_work.sum("magnum_conductor_operations_ended_total", &create) == 0.0, "{at_work:#?}");
+
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let done = until(&conductor, "the end of the operation", |shown| {
+        shown.sum("magnum_conductor_operations_ended_total", &[("kind", "cluster_create"), ("outcome", "succeeded")]) == 1.0
+            && shown.sum("magnum_conductor_operations_unfinished", &[]) == 0.0
+            && shown.sum("magnum_conductor_operations_held", &[]) == 0.0
+            && shown.sum("magnum_conductor_turns_at_work", &[]) == 0.0
+    })
+    .await?;
+    let created = [("service", "heat"), ("operation", "stack_create"), ("status", "2xx")];
+    ensure!(done.sum("magnum_cloud_call_duration_seconds_count", &created) == 1.0, "{done:#?}");
+    ensure!(done.sum("magnum_database_connections_max", &[]) >= 1.0, "{done:#?}");
+
+    let shown = until(&api, "the requests", |shown| shown.sum("magnum_doorbell_rings_total", &[]) >= 1.0).await?;
+    let posted = [("route", "clusters"), ("method", "POST"), ("status", "2xx")];
+    ensure!(shown.sum("magnum_api_request_duration_seconds_count", &posted) == 1.0, "{shown:#?}");
+    ensure!(shown.sum("magnum_api_requests_in_flight", &[]) == 0.0, "{shown:#?}");
+    ensure!(shown.sum("magnum_api_token_lookups_total", &[("result", "miss")]) >= 1.0, "{shown:#?}");
+    ensure!(shown.sum("magnum_api_token_lookups_total", &[("result", "hit")]) >= 1.0, "{shown:#?}");
+    ensure!(!shown.names().chain(done.names()).any(|name| name.contains(&cluster)), "an id is a label");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let (world, _, conductor) = watched(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(Fault { at: "heat.stack_create".to_owned(), nth: 1, how: How::Refuse });
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let shown = until(&conductor, "the failed step", |shown| {
+        shown.sum("magnum_conductor_steps_retried_total", &[("kind", "cluster_create")]) >= 1.0
+    })
+    .await?;
+    let refused = [("service", "heat"), ("operation", "stack_create"), ("status", "none")];
+    ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &refused) >= 1.0, "{shown:#?}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
+    let (world, api, _) = watched(Mix::Distributed).await?;
+    let http = client::http()?;
+    ensure!(http.post(&api).send().await?.status() == 405);
+    ensure!(http.get(api.replace("/metrics", "/")).send().await?.status() == 404);
+    // The API's own port does not show them.
+    world.demo().get("/metrics").await?.expect(404)?;
+    world.finish().await
+}
