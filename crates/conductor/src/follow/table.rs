@@ -178,7 +178,7 @@ impl Table {
             return None;
         }
         self.projects.values().any(|p| p.due.first().is_some_and(|(due, _)| *due <= now)).then_some(())?;
-        let mut soonest: Vec<(Instant, u64)> = self.projects.values().flat_map(|p| p.due.iter().take(BATCH).copied()).collect();
+        let mut soonest: Vec<(Instant, u64)> = self.projects.values().flat_map(|p| p.soonest(now)).collect();
         soonest.sort_unstable();
         soonest.truncate(BATCH);
         Some(self.list(None, None, soonest.into_iter().map(|(_, key)| key).collect(), now))
@@ -193,7 +193,7 @@ impl Table {
             }
             let name = name.clone();
             let project = self.projects.get_mut(&name)?;
-            let keys: Vec<u64> = project.due.iter().take(BATCH).map(|(_, key)| *key).collect();
+            let keys: Vec<u64> = project.soonest(now).map(|(_, key)| key).collect();
             if let Some(session) = project.sessions.back().cloned() {
                 return Some(self.list(Some(name), Some(session), keys, now));
             }
@@ -350,6 +350,12 @@ impl Table {
 }
 
 impl Project {
+    /// What goes into the next request: what is due, and what soon will be, for a line more in a list costs nothing. What is being asked
+    /// for is left out.
+    fn soonest(&self, now: Instant) -> impl Iterator<Item = (Instant, u64)> + '_ {
+        self.due.iter().take_while(move |(due, _)| *due < now + UNANSWERED / 2).take(BATCH).copied()
+    }
+
     /// When its first stack may be asked for.
     fn ready_at(&self) -> Option<Instant> {
         self.pause.end(self.due.first()?.0)

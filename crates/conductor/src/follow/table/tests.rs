@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use provider_clients::{Cloud, CloudOptions, Credential};
 
 use super::*;
@@ -5,7 +7,8 @@ use super::*;
 const BOUNDS: Bounds = Bounds { min: Duration::from_secs(1), max: Duration::from_secs(3) };
 
 fn session() -> Session {
-    Cloud::new(CloudOptions::new("http://127.0.0.1:1/v3")).expect("a cloud").session(Credential::Token("token".into()))
+    static CLOUD: LazyLock<Cloud> = LazyLock::new(|| Cloud::new(CloudOptions::new("http://127.0.0.1:1/v3")).expect("a cloud"));
+    CLOUD.session(Credential::Token("token".into()))
 }
 
 fn seen(id: &str) -> Seen {
