@@ -14,6 +14,7 @@ mod dialect;
 mod error;
 pub mod event;
 pub mod federation;
+mod gate;
 pub mod lifecycle;
 mod many;
 pub mod migrate;
@@ -30,6 +31,7 @@ pub mod template;
 
 pub use connection::{Conn, DatabaseUrl, StoreOptions};
 pub use error::StoreError;
+pub use gate::Gate;
 pub use page::{Page, SortDir};
 pub use scope::Scope;
 
@@ -49,6 +51,8 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Store {
     db: Arc<Db>,
+    /// What stands between this handle and the database; nothing outside of simulations.
+    gate: Option<Arc<dyn Gate>>,
 }
 
 impl Store {
@@ -57,7 +61,12 @@ impl Store {
     /// # Errors
     /// [`StoreError::Config`] for a URL or a CA bundle that cannot be used.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        Ok(Self { db: Arc::new(Db::open(options)?) })
+        Ok(Self { db: Arc::new(Db::open(options)?), gate: None })
+    }
+
+    /// The same database, reached through a gate.
+    pub fn behind(&self, gate: Arc<dyn Gate>) -> Self {
+        Self { db: self.db.clone(), gate: Some(gate) }
     }
 
     /// Lends a connection for reading. A connection that turns out to be lost is replaced once.
@@ -69,6 +78,7 @@ impl Store {
         T: Send + 'a,
     {
         async move {
+            gate::enter(self.gate.as_ref()).await?;
             let mut tries = 1;
             loop {
                 let mut conn = Lent::new(self.db.get().await?);
@@ -82,7 +92,7 @@ impl Store {
                     }
                     result => {
                         conn.give_back();
-                        return result;
+                        return gate::leave(self.gate.as_ref(), result).await;
                     }
                 }
             }
@@ -102,6 +112,7 @@ impl Store {
         T: Send + 'a,
     {
         async move {
+            gate::enter(self.gate.as_ref()).await?;
             let mut tries = 1;
             loop {
                 let mut conn = Lent::new(self.db.get().await?);
@@ -110,7 +121,7 @@ impl Store {
                     Err(Cut::Unbegun(error)) if error.is_connection_lost() && tries < WRITE_TRIES => conn.discard(),
                     Err(Cut::Unbegun(StoreError::Busy(_)) | Cut::Begun(StoreError::Busy(_))) if tries < WRITE_TRIES => {
                         conn.give_back();
-                        tokio::time::sleep(Duration::from_millis(u64::from(rand::random_range(5..20 * tries)))).await;
+                        tokio::time::sleep(Duration::from_millis(u64::from(crate::random::range(5..20 * tries)))).await;
                     }
                     Err(Cut::Unbegun(error) | Cut::Begun(error)) if error.is_connection_lost() => {
                         conn.discard();
@@ -118,7 +129,7 @@ impl Store {
                     }
                     _ => {
                         conn.give_back();
-                        return result.map_err(Cut::into_error);
+                        return gate::leave(self.gate.as_ref(), result.map_err(Cut::into_error)).await;
                     }
                 }
                 tries += 1;
