@@ -17,6 +17,7 @@ mod prerequisites;
 mod process;
 mod schemathesis;
 mod servers;
+mod simulate;
 mod test;
 mod tidy;
 
@@ -62,6 +63,12 @@ enum Command {
     /// Measure (release build)
     #[command(subcommand)]
     Bench(bench::Command),
+    /// The engine under deterministic simulation: many seeds with their figures, or one with everything that happens
+    Simulate {
+        /// Handed to the simulation: `--seeds N`, `--from S`, `--seed S --trace`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Thousands of requests made from the OpenAPI document, with all checks of the tool of that name (fetched into the cache folder)
     Schemathesis {
         /// Handed to the runner
@@ -87,6 +94,7 @@ fn main() -> ExitCode {
         Command::Ci(options) => ci::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Bench(command) => bench::run(&command),
+        Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
         Command::Keep(options) => keep::run(&options),
     };

@@ -2,16 +2,26 @@
 //!
 //! Nothing runs in the background: each request looks at the clock once and brings the cloud up to that moment.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// A moment, as every part of the simulator sees it.
 pub(crate) type Moment = DateTime<Utc>;
 
+thread_local! {
+    /// The time on a thread that has a cloud in the same process.
+    static SET: Cell<Option<Moment>> = const { Cell::new(None) };
+}
+
 /// The present moment.
 pub(crate) fn now() -> Moment {
-    Utc::now()
+    SET.get().unwrap_or_else(Utc::now)
+}
+
+/// Sets the clock of this thread, or gives it back the system's.
+pub(crate) fn set(moment: Option<Moment>) {
+    SET.set(moment);
 }
 
 /// A duration as calendar arithmetic wants it; very long ones are cut to a hundred years.

@@ -23,7 +23,7 @@ use crate::{
     clock::{self, Moment},
     fault::How,
     service::Service,
-    state::{Shared, World},
+    state::{Shared, World, dashed_id},
     token::Token,
 };
 
@@ -149,29 +149,65 @@ impl Call {
     }
 }
 
-/// Answers one request.
-pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Bytes) -> HttpResponse {
-    let segments: Vec<String> = request
-        .path()
+/// A request, without what carried it.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) query: &'a str,
+    pub(crate) token: Option<String>,
+    pub(crate) subject: Option<String>,
+    pub(crate) body: Bytes,
+}
+
+/// A request whose route is known.
+pub(crate) struct Found {
+    pub(crate) service: Service,
+    pub(crate) route: Route,
+    path: Vec<String>,
+}
+
+/// Finds the route of a request; without one, what there is to answer (nothing but 404 without a service).
+pub(crate) fn find(base: &str, method: &Method, path: &str) -> Result<Found, Option<Answer>> {
+    let segments: Vec<String> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
         .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
         .collect();
-    let Some((prefix, rest)) = segments.split_first() else {
-        return render(catalog::root(&shared.base), request.method() == Method::HEAD);
-    };
-    let Some(service) = Service::of_prefix(prefix) else {
-        return HttpResponse::NotFound().finish();
-    };
+    let Some((prefix, rest)) = segments.split_first() else { return Err(Some(catalog::root(base))) };
+    let service = Service::of_prefix(prefix).ok_or(None)?;
     let path: Vec<&str> = rest.iter().map(String::as_str).collect();
-    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-    let Some(route) = service.route(method, &path) else {
-        let refusal = Refusal::not_found("The resource could not be found.");
-        return render(service.refuse(&refusal), request.method() == Method::HEAD);
-    };
+    match service.route(if method == Method::HEAD { &Method::GET } else { method }, &path) {
+        Some(route) => Ok(Found { service, route, path: rest.to_vec() }),
+        None => Err(Some(service.refuse(&Refusal::not_found("The resource could not be found.")))),
+    }
+}
 
-    let fault = shared.lock().faults.meet(route.operation);
-    tracing::debug!(operation = route.operation, fault = ?fault, "simulated cloud call");
+/// Carries a request out.
+pub(crate) fn perform(shared: &Shared, found: Found, asked: Asked<'_>) -> Answer {
+    let call = Call {
+        service: found.service,
+        query: Query::<Vec<(String, String)>>::from_query(asked.query).map(Query::into_inner).unwrap_or_default(),
+        is_patch: asked.method == Method::PATCH,
+        is_effect: !matches!(*asked.method, Method::GET | Method::HEAD),
+        body: asked.body,
+        caller: None,
+        subject: asked.subject,
+        base: shared.base.clone(),
+        now: clock::now(),
+        path: found.path,
+    };
+    act(&mut shared.lock(), &found.route, call, asked.token).unwrap_or_else(|refusal| found.service.refuse(&refusal))
+}
+
+/// Answers one request.
+pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Bytes) -> HttpResponse {
+    let is_head = request.method() == Method::HEAD;
+    let found = match find(&shared.base, request.method(), request.path()) {
+        Ok(found) => found,
+        Err(Some(answer)) => return render(answer, is_head),
+        Err(None) => return HttpResponse::NotFound().finish(),
+    };
+    let fault = shared.lock().faults.meet(found.route.operation);
+    tracing::debug!(operation = found.route.operation, fault = ?fault, "simulated cloud call");
     let (mut lose, mut hold) = (false, false);
     match fault {
         None => {}
@@ -181,32 +217,25 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         Some(How::Hold) => shared.hold().await,
         Some(How::ActThenHold) => hold = true,
         Some(How::Status(status, message)) => {
-            return render(service.refuse(&Refusal::new(status, "InjectedFault", message)), false);
+            return render(found.service.refuse(&Refusal::new(status, "InjectedFault", message)), false);
         }
-        Some(How::Unauthorized) => return render(service.refuse(&Refusal::unauthorized()), false),
+        Some(How::Unauthorized) => return render(found.service.refuse(&Refusal::unauthorized()), false),
     }
-
-    let call = Call {
-        service,
-        query: Query::<Vec<(String, String)>>::from_query(request.query_string()).map(Query::into_inner).unwrap_or_default(),
-        is_patch: method == Method::PATCH,
-        is_effect: method != Method::GET,
-        body,
-        caller: None,
+    let asked = Asked {
+        method: request.method(),
+        query: request.query_string(),
+        token: header_of(&request, "X-Auth-Token"),
         subject: header_of(&request, "X-Subject-Token"),
-        base: shared.base.clone(),
-        now: clock::now(),
-        path: rest.to_vec(),
+        body,
     };
-    let outcome = act(&mut shared.lock(), &route, call, header_of(&request, "X-Auth-Token"));
+    let answer = perform(&shared, found, asked);
     if lose {
         return lost();
     }
     if hold {
         shared.hold().await;
     }
-    let answer = outcome.unwrap_or_else(|refusal| service.refuse(&refusal));
-    render(answer, request.method() == Method::HEAD)
+    render(answer, is_head)
 }
 
 fn act(world: &mut World, route: &Route, mut call: Call, token: Option<String>) -> Outcome {
@@ -232,7 +261,7 @@ fn render(answer: Answer, head: bool) -> HttpResponse {
     for (name, value) in answer.headers {
         response.insert_header((name, value));
     }
-    response.insert_header(("x-openstack-request-id", format!("req-{}", uuid::Uuid::new_v4())));
+    response.insert_header(("x-openstack-request-id", format!("req-{}", dashed_id())));
     match answer.body {
         Some(body) if !head => response.insert_header((header::CONTENT_TYPE, "application/json")).body(body.to_string()),
         _ => response.finish(),

@@ -14,6 +14,7 @@ mod fault;
 mod glance;
 mod heat;
 mod http;
+mod in_process;
 mod keystone;
 mod neutron;
 mod nova;
@@ -25,4 +26,5 @@ mod token;
 
 pub use crate::cloud::{Cloud, StackView};
 pub use crate::fault::{Fault, How};
+pub use crate::in_process::{Answered, Asked, InProcess};
 pub use crate::simulator::{Options, Simulator};

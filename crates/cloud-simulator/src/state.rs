@@ -3,6 +3,7 @@
 //! One lock and no background thread: a request sees the cloud at one moment, and a test that looks twice sees the same order.
 
 use std::{
+    cell::Cell,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -99,14 +100,30 @@ impl World {
     }
 }
 
+thread_local! {
+    /// Seed and count of the ids on a thread that has a cloud in the same process.
+    static IDS: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
+}
+
+/// Ids on this thread follow from a seed from now on, or are random again.
+pub(crate) fn seed_ids(seed: Option<u64>) {
+    IDS.set(seed.map(|seed| (seed, 0)));
+}
+
+fn new_id() -> Uuid {
+    let Some((seed, count)) = IDS.get() else { return Uuid::new_v4() };
+    IDS.set(Some((seed, count + 1)));
+    seeded("id", &format!("{seed}/{count}"))
+}
+
 /// A new id as Keystone writes it.
 pub(crate) fn hex_id() -> String {
-    Uuid::new_v4().simple().to_string()
+    new_id().simple().to_string()
 }
 
 /// A new id as the other services write it.
 pub(crate) fn dashed_id() -> String {
-    Uuid::new_v4().to_string()
+    new_id().to_string()
 }
 
 /// The id of something seeded: the same in every run, so that rows kept by the product stay true over a restart.

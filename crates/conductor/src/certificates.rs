@@ -26,7 +26,7 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
         None => None,
     };
     // RSA keys are seconds of CPU work on a busy machine: not on the runtime's threads.
-    let made = tokio::task::spawn_blocking(move || make(&missing, &name, terms, signer.as_ref()))
+    let made = model::blocking::run(move || make(&missing, &name, terms, signer.as_ref()))
         .await
         .map_err(|e| Failure::Retry { reason: format!("the making of certificates broke off: {e}") })??;
     let (project, user, id) = (cluster.project(), cluster.user(), cluster.cluster_id());
@@ -80,7 +80,7 @@ pub(crate) async fn material(cx: &Context, cluster: &Cluster) -> Result<Material
     let fetch = async |reference: &Option<String>| load(cx, &KeypairId::new(reference.clone().unwrap_or_default())).await;
     let stored =
         [fetch(&cluster.ca_cert_ref).await?, fetch(&cluster.etcd_ca_cert_ref).await?, fetch(&cluster.front_proxy_ca_cert_ref).await?];
-    tokio::task::spawn_blocking(move || open(&stored))
+    model::blocking::run(move || open(&stored))
         .await
         .map_err(|e| Failure::Retry { reason: format!("the opening of certificates broke off: {e}") })?
         .map_err(Failure::from)

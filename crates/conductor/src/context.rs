@@ -127,7 +127,7 @@ pub(crate) struct Context {
 impl Conductor {
     /// Works until `stop` is cancelled, then hands everything back and returns.
     pub async fn run(self, stop: CancellationToken) {
-        let owner = format!("{}:{}:{:08x}", self.settings.host, std::process::id(), rand::random::<u32>());
+        let owner = format!("{}:{}:{:08x}", self.settings.host, std::process::id(), model::random::range(0..=u32::MAX));
         let places = Arc::new(Semaphore::new(self.settings.max_held.clamp(1, Semaphore::MAX_PERMITS)));
         self.metrics.at_most(self.settings.max_held, self.settings.max_running.max(1));
         let permits = Arc::new(Semaphore::new(self.settings.max_running.max(1)));
@@ -193,6 +193,7 @@ impl Conductor {
 async fn hear(cx: Arc<Context>, mut notices: StackNotices) {
     loop {
         tokio::select! {
+            biased;
             stack_id = notices.next() => cx.follower.announced(&stack_id),
             () = cx.stop.cancelled() => return,
         }

@@ -6,6 +6,7 @@
 
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress};
+use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, operation, resource};
 use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef};
@@ -87,7 +88,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
     };
     let keystone = caller.keystone();
     let found = keystone.find_trust(&info.user_id, &trustee).await.map_err(expired)?;
-    let trust = match found {
+    let trust = match found.filter(|_| !planted::has(Bug::DoubleApply)) {
         Some(trust) => trust,
         None => {
             let roles = if cx.settings.trust_roles.is_empty() { info.roles.clone() } else { cx.settings.trust_roles.clone() };
@@ -254,12 +255,12 @@ fn expired(error: CloudError) -> Failure {
 }
 
 fn new_password() -> SecretString {
-    let pick = |set: &str| char::from(set.as_bytes()[rand::random_range(0..set.len())]);
+    let pick = |set: &str| char::from(set.as_bytes()[model::random::range(0..set.len())]);
     let all = SYMBOLS.concat();
     let mut chars: Vec<char> = SYMBOLS.iter().map(|set| pick(set)).collect();
     chars.extend((chars.len()..PASSWORD_LENGTH).map(|_| pick(&all)));
     for i in (1..chars.len()).rev() {
-        chars.swap(i, rand::random_range(0..=i));
+        chars.swap(i, model::random::range(0..=i));
     }
     SecretString::from(chars.into_iter().collect::<String>())
 }

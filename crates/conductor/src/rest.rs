@@ -43,6 +43,7 @@ impl Waits {
 /// Waits for something, unless the claim is lost or the conductor stops first.
 pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output = T>) -> Result<T, Rested> {
     tokio::select! {
+        biased;
         done = what => Ok(done),
         () = work.lease().stale().cancelled() => Err(Rested::Stale),
         () = cx.stop.cancelled() => Err(Rested::Stopped),
@@ -65,6 +66,7 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
     loop {
         let woken = async {
             tokio::select! {
+                biased;
                 wake = ticket.woken() => wake,
                 // The turn finds that its time is over.
                 () = tokio::time::sleep_until(deadline) => Wake::Look,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::planted::{self, Bug};
 use model::store::{Conn, operation};
 use model::time::{millis, now};
 
@@ -17,8 +18,9 @@ const BATCH: i64 = 64;
 pub(crate) async fn run(cx: Arc<Context>) {
     let mut failing = false;
     loop {
-        let interval = cx.settings.timing.scan.mul_f64(rand::random_range(0.5..1.0));
+        let interval = cx.settings.timing.scan.mul_f64(model::random::range(0.5..1.0));
         tokio::select! {
+            biased;
             () = tokio::time::sleep(interval) => {}
             () = cx.stop.cancelled() => return,
         }
@@ -34,6 +36,9 @@ pub(crate) async fn run(cx: Arc<Context>) {
 }
 
 async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
+    if planted::has(Bug::AckBeforeClaim) {
+        return Ok(());
+    }
     // As long as something is found to do: what a conductor that died has left are thousands.
     while scan_once(cx).await? > 0 {}
     Ok(())

@@ -8,6 +8,7 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, NodegroupId};
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationEvent, Progress};
+use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
 use model::time::{from_millis, now};
@@ -210,7 +211,9 @@ pub(crate) async fn make(
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
-            resource::record(conn, id, ResourceKind::Stack, name, None).await?;
+            if !planted::has(Bug::NameNotRecorded) {
+                resource::record(conn, id, ResourceKind::Stack, name, None).await?;
+            }
             event::append(conn, operation_id, id, "stack_create", name).await
         })
         .await?;

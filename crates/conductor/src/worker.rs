@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use model::notification::Outcome;
 use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Payload, Progress};
+use model::planted::{self, Bug};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
 use model::time::{millis, now};
@@ -100,6 +101,7 @@ impl Room {
             Some(Self { place, permit: cx.permits.clone().acquire_owned().await.ok()? })
         };
         tokio::select! {
+            biased;
             room = both => room,
             () = cx.stop.cancelled() => None,
         }
@@ -117,10 +119,17 @@ pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
     loop {
         // The ring first: a room taken while nothing rings would be one less for the scan.
         let ring = tokio::select! {
+            biased;
             ring = listener.next() => ring,
             () = cx.stop.cancelled() => return,
         };
         let Some(room) = Room::wait(&cx).await else { return };
+        if planted::has(Bug::AckBeforeClaim) {
+            let id = ring.operation.clone();
+            ring.taken().await;
+            take(&cx, &id, room, FoundBy::Bell).await;
+            continue;
+        }
         take(&cx, &ring.operation, room, FoundBy::Bell).await;
         ring.taken().await;
     }
@@ -314,6 +323,7 @@ async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Fa
         return Err(timed_out(cx, work).await);
     }
     tokio::select! {
+        biased;
         turn = acts::turn(cx, work) => turn,
         () = tokio::time::sleep(left) => Err(timed_out(cx, work).await),
         () = stopping => Err(Failure::Stale),
@@ -330,7 +340,7 @@ async fn timed_out(cx: &Context, work: &Work) -> Failure {
 
 fn backoff(failures: u32) -> Duration {
     let base = Duration::from_millis(500).saturating_mul(2u32.saturating_pow(failures.saturating_sub(1).min(8)));
-    base.min(MAX_BACKOFF).mul_f64(rand::random_range(0.5..1.0))
+    base.min(MAX_BACKOFF).mul_f64(model::random::range(0.5..1.0))
 }
 
 /// Ends an operation well, with what `settle` records, in one transaction.

@@ -12,12 +12,12 @@ use openssl::asn1::{Asn1Integer, Asn1Time};
 use openssl::bn::BigNum;
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, PKeyRef, Private};
-use openssl::rsa::Rsa;
 use openssl::symm::Cipher;
 use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectKeyIdentifier};
 use openssl::x509::{X509, X509Builder, X509Name, X509NameRef, X509Ref};
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::random;
 use crate::schema::x509keypair;
 
 /// Which of a cluster's certificate authorities.
@@ -153,7 +153,7 @@ impl NewKeypair {
 
 /// A new self-signed authority: basic constraints critical CA with path length 0, key usage critical certificate signing only.
 pub fn new_authority(common_name: &str, terms: Terms) -> Result<NewKeypair, CertificateError> {
-    let key = PKey::from_rsa(Rsa::generate(terms.rsa_bits)?)?;
+    let key = PKey::from_rsa(random::rsa(terms.rsa_bits)?)?;
     let name = subject(&[("CN", common_name)])?;
     let mut builder = certificate(&name, &name, &key, terms)?;
     builder.append_extension(BasicConstraints::new().critical().ca().pathlen(0).build()?)?;
@@ -166,7 +166,7 @@ pub fn new_authority(common_name: &str, terms: Terms) -> Result<NewKeypair, Cert
 
 /// The conductor's own client certificate: CN admin, O system:masters.
 pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, CertificateError> {
-    let key = PKey::from_rsa(Rsa::generate(terms.rsa_bits)?)?;
+    let key = PKey::from_rsa(random::rsa(terms.rsa_bits)?)?;
     let name = subject(&[("CN", "admin"), ("O", "system:masters")])?;
     let mut builder = certificate(&name, authority.certificate().subject_name(), &key, terms)?;
     builder.append_extension(KeyUsage::new().critical().digital_signature().key_encipherment().build()?)?;
@@ -180,7 +180,7 @@ pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, Certif
 
 /// A key pair for service account tokens: private PKCS#8 PEM and public PEM.
 pub fn service_account(rsa_bits: u32) -> Result<(SecretString, String), CertificateError> {
-    let key = PKey::from_rsa(Rsa::generate(rsa_bits)?)?;
+    let key = PKey::from_rsa(random::rsa(rsa_bits)?)?;
     Ok((pem_text(key.private_key_to_pem_pkcs8()?).into(), pem_text(key.public_key_to_pem()?)))
 }
 
@@ -201,7 +201,7 @@ fn certificate<T: openssl::pkey::HasPublic>(
 ) -> Result<X509Builder, CertificateError> {
     let mut builder = X509::builder()?;
     builder.set_version(2)?;
-    let serial = Asn1Integer::from_bn(&*BigNum::from_slice(uuid::Uuid::new_v4().as_bytes())?)?;
+    let serial = Asn1Integer::from_bn(&*BigNum::from_slice(random::uuid().as_bytes())?)?;
     builder.set_serial_number(&serial)?;
     builder.set_subject_name(subject)?;
     builder.set_issuer_name(issuer)?;
@@ -224,7 +224,7 @@ fn keypair(certificate: &X509Ref, key: &PKeyRef<Private>) -> Result<NewKeypair, 
 
 fn passphrase() -> SecretString {
     const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let text: String = (0..12).map(|_| char::from(ALPHABET[rand::random_range(0..32)])).collect();
+    let text: String = (0..12).map(|_| char::from(ALPHABET[random::range(0..32)])).collect();
     text.into()
 }
 

@@ -21,7 +21,7 @@ macro_rules! id {
 
             /// A fresh random id (uuid version 4, lower case with hyphens).
             pub fn generate() -> Self {
-                Self(uuid::Uuid::new_v4().to_string())
+                Self(crate::random::uuid().to_string())
             }
 
             /// The id as stored and as printed.

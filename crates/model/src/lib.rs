@@ -3,6 +3,7 @@
 //! This crate knows no HTTP and no cloud. It is the only one that names the database library and the AMQP library; everything else goes
 //! through [`store::Store`] and [`queue::Doorbell`].
 
+pub mod blocking;
 pub mod certificate;
 pub mod cluster;
 pub mod driver;
@@ -13,12 +14,15 @@ pub mod labels;
 pub mod nodegroup;
 pub mod notification;
 pub mod operation;
+pub mod planted;
 pub mod queue;
 pub mod quota;
+pub mod random;
 pub mod resource;
 mod schema;
 pub mod seal;
 pub mod service;
+pub mod simulation;
 pub mod store;
 pub mod template;
 pub mod text;

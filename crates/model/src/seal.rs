@@ -37,7 +37,7 @@ impl Sealer {
 
     /// Seals a token for one operation.
     pub fn seal(&self, operation: &OperationId, token: &SecretString) -> String {
-        let nonce: [u8; NONCE] = rand::random();
+        let nonce: [u8; NONCE] = crate::random::bytes();
         let mut tag = [0u8; TAG];
         let sealed = encrypt_aead(
             Cipher::aes_256_gcm(),

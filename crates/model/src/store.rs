@@ -14,6 +14,7 @@ mod dialect;
 mod error;
 pub mod event;
 pub mod federation;
+mod gate;
 pub mod lifecycle;
 mod many;
 pub mod migrate;
@@ -32,6 +33,7 @@ pub mod template;
 
 pub use connection::{Conn, DatabaseUrl, StoreOptions};
 pub use error::StoreError;
+pub use gate::Gate;
 pub use page::{Page, SortDir};
 pub use pool::PoolUse;
 pub use scope::Scope;
@@ -52,6 +54,8 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Store {
     db: Arc<Db>,
+    /// What stands between this handle and the database; nothing outside of simulations.
+    gate: Option<Arc<dyn Gate>>,
 }
 
 impl Store {
@@ -60,7 +64,12 @@ impl Store {
     /// # Errors
     /// [`StoreError::Config`] for a URL or a CA bundle that cannot be used.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        Ok(Self { db: Arc::new(Db::open(options)?) })
+        Ok(Self { db: Arc::new(Db::open(options)?), gate: None })
+    }
+
+    /// The same database, reached through a gate.
+    pub fn behind(&self, gate: Arc<dyn Gate>) -> Self {
+        Self { db: self.db.clone(), gate: Some(gate) }
     }
 
     /// How much of the pool of connections is in use.
@@ -77,6 +86,7 @@ impl Store {
         T: Send + 'a,
     {
         async move {
+            gate::enter(self.gate.as_ref()).await?;
             let mut tries = 1;
             loop {
                 let mut conn = Lent::new(self.db.get().await?);
@@ -90,7 +100,7 @@ impl Store {
                     }
                     result => {
                         conn.give_back();
-                        return result;
+                        return gate::leave(self.gate.as_ref(), result).await;
                     }
                 }
             }
@@ -110,6 +120,7 @@ impl Store {
         T: Send + 'a,
     {
         async move {
+            gate::enter(self.gate.as_ref()).await?;
             let mut tries = 1;
             loop {
                 let mut conn = Lent::new(self.db.get().await?);
@@ -118,7 +129,7 @@ impl Store {
                     Err(Cut::Unbegun(error)) if error.is_connection_lost() && tries < WRITE_TRIES => conn.discard(),
                     Err(Cut::Unbegun(StoreError::Busy(_)) | Cut::Begun(StoreError::Busy(_))) if tries < WRITE_TRIES => {
                         conn.give_back();
-                        tokio::time::sleep(Duration::from_millis(u64::from(rand::random_range(5..20 * tries)))).await;
+                        tokio::time::sleep(Duration::from_millis(u64::from(crate::random::range(5..20 * tries)))).await;
                     }
                     Err(Cut::Unbegun(error) | Cut::Begun(error)) if error.is_connection_lost() => {
                         conn.discard();
@@ -126,7 +137,7 @@ impl Store {
                     }
                     _ => {
                         conn.give_back();
-                        return result.map_err(Cut::into_error);
+                        return gate::leave(self.gate.as_ref(), result.map_err(Cut::into_error)).await;
                     }
                 }
                 tries += 1;

@@ -4,9 +4,9 @@
 
 use chrono::{DateTime, NaiveDateTime, Timelike, Utc};
 
-/// Now, to the millisecond.
+/// Now, by the system's clock (in a [simulation](crate::simulation), by the simulated one).
 pub fn now() -> DateTime<Utc> {
-    Utc::now()
+    crate::simulation::now().unwrap_or_else(Utc::now)
 }
 
 /// Cut to whole seconds, as upstream's columns keep it (SQLite would keep nanoseconds, MariaDB would not).

@@ -9,12 +9,13 @@ use url::Url;
 
 use crate::credential::Credential;
 use crate::error::CloudError;
+use crate::exchange::{Carrier, Exchange};
 use crate::observe::Watchers;
 use crate::request::Request;
 use crate::service::{Interface, Service};
 use crate::session::Session;
 use crate::token::{TokenAnswer, TokenInfo};
-use crate::transport::Transport;
+use crate::transport::{Transport, Way};
 
 /// Where the cloud is and how to connect to it.
 #[derive(Clone, Debug)]
@@ -69,13 +70,22 @@ impl Cloud {
 
     /// `new` with somebody who watches every request.
     pub fn watched(options: CloudOptions, watchers: Watchers) -> Result<Self, CloudError> {
+        let client = client(&options).map_err(|error| CloudError::invalid(Service::Identity, "setup", &error))?;
+        Self::with(options, Way::Http(client), watchers)
+    }
+
+    /// A cloud in the same process, for simulations: the carrier is asked in place of the network.
+    pub fn carried_by(options: CloudOptions, carrier: Arc<dyn Carrier>) -> Result<Self, CloudError> {
+        Self::with(options, Way::Carried(Exchange(carrier)), Watchers::default())
+    }
+
+    fn with(options: CloudOptions, way: Way, watchers: Watchers) -> Result<Self, CloudError> {
         let invalid = |message: &str| CloudError::invalid(Service::Identity, "setup", message);
         let auth_url = Url::parse(&options.auth_url).map_err(|error| invalid(&format!("auth_url: {error}")))?;
         if !matches!(auth_url.scheme(), "http" | "https") {
             return Err(invalid("auth_url: neither http nor https"));
         }
-        let client = client(&options).map_err(|error| invalid(&error))?;
-        let transport = Transport { client, timeout: options.timeout, watchers };
+        let transport = Transport { way, timeout: options.timeout, watchers };
         Ok(Self(Arc::new(Place { keystone: Service::Identity.normalise(auth_url), options, transport })))
     }
 

@@ -11,6 +11,7 @@ mod cinder;
 mod cloud;
 mod credential;
 mod error;
+pub mod exchange;
 mod glance;
 mod heat;
 mod json;

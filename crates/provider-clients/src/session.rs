@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use chrono::{TimeDelta, Utc};
+use chrono::TimeDelta;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
@@ -185,7 +185,7 @@ impl Session {
     fn is_fresh(&self, issued: &Issued) -> bool {
         match &self.inner.credential {
             Credential::Token(_) => true,
-            Credential::Password { .. } => issued.info.expires_at - RENEW_BEFORE > Utc::now(),
+            Credential::Password { .. } => issued.info.expires_at - RENEW_BEFORE > self.inner.cloud.0.transport.now(),
         }
     }
 

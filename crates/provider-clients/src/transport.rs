@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use secrecy::{ExposeSecret, SecretString};
@@ -12,6 +13,7 @@ use tracing::Instrument;
 use url::Url;
 
 use crate::error::{CloudError, Sent};
+use crate::exchange::{Exchange, NoAnswer, Outgoing};
 use crate::message;
 use crate::observe::{Call, Watchers};
 use crate::request::Request;
@@ -22,10 +24,19 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis
 /// An answer longer than this is not read.
 const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 
-/// The HTTP client and how long it may take.
+/// How requests travel.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// Over the network.
+    Http(reqwest::Client),
+    /// Within the process, in simulations.
+    Carried(Exchange),
+}
+
+/// How requests travel, and how long they may take.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    pub(crate) client: reqwest::Client,
+    pub(crate) way: Way,
     pub(crate) timeout: Duration,
     pub(crate) watchers: Watchers,
 }
@@ -41,6 +52,14 @@ pub(crate) struct Answer {
 }
 
 impl Transport {
+    /// The time by which tokens expire.
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        match &self.way {
+            Way::Http(_) => Utc::now(),
+            Way::Carried(exchange) => exchange.carrier().now(),
+        }
+    }
+
     /// Sends a request until it is answered, at most three times if it is repeatable and else once, all within the timeout.
     pub(crate) async fn send(
         &self,
@@ -117,15 +136,18 @@ impl Transport {
     }
 
     async fn exchange(&self, request: &Request, url: &Url, headers: HeaderMap, time_left: Duration) -> Result<Answer, CloudError> {
-        let mut builder = self.client.request(request.method.clone(), url.clone()).headers(headers).timeout(time_left);
+        let client = match &self.way {
+            Way::Http(client) => client,
+            Way::Carried(exchange) => return carried(exchange, request, url, &headers, time_left).await,
+        };
+        let mut builder = client.request(request.method.clone(), url.clone()).headers(headers).timeout(time_left);
         if let Some(body) = &request.body {
             builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
         }
         let mut response = builder.send().await.map_err(|error| unreachable(request, &error))?;
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
-        let request_id =
-            ["x-openstack-request-id", "x-compute-request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned);
+        let request_id = request_id(&headers);
         let mut body = Vec::new();
         while let Some(part) = response.chunk().await.map_err(|error| unreachable(request, &error))? {
             if body.len() + part.len() > LONGEST_ANSWER {
@@ -136,6 +158,35 @@ impl Transport {
         }
         Ok(Answer { service: request.service, operation: request.operation, status, headers, request_id, body })
     }
+}
+
+/// The same through an exchange.
+async fn carried(
+    exchange: &Exchange,
+    request: &Request,
+    url: &Url,
+    headers: &HeaderMap,
+    time_left: Duration,
+) -> Result<Answer, CloudError> {
+    let outgoing = Outgoing {
+        method: request.method.clone(),
+        url: url.clone(),
+        headers: headers.clone(),
+        body: request.body.as_ref().map(ToString::to_string),
+    };
+    let answered = tokio::time::timeout(time_left, exchange.carrier().carry(outgoing)).await;
+    let (service, operation) = (request.service, request.operation);
+    let answer = answered.unwrap_or(Err(NoAnswer::Lost)).map_err(|error| match error {
+        NoAnswer::Refused => CloudError::unreachable(service, operation, Sent::No, "no connection"),
+        NoAnswer::Lost => CloudError::unreachable(service, operation, Sent::Perhaps, "no answer in time"),
+    })?;
+    let request_id = request_id(&answer.headers);
+    Ok(Answer { service, operation, status: answer.status, headers: answer.headers, request_id, body: answer.body })
+}
+
+/// The cloud's own id of a request.
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    ["x-openstack-request-id", "x-compute-request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
 }
 
 impl Answer {

@@ -38,6 +38,7 @@ pub(crate) async fn run(cx: Arc<Context>) {
             if let Some(moment) = idle_until(&follower, all.load(Ordering::Relaxed)) {
                 drop(place);
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep_until(moment) => {}
                     () = follower.changed.notified() => {}
                 }
@@ -69,6 +70,7 @@ pub(crate) async fn run(cx: Arc<Context>) {
         }
     };
     tokio::select! {
+        biased;
         () = follow => {}
         () = cx.stop.cancelled() => {}
     }

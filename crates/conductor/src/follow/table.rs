@@ -134,7 +134,7 @@ impl Table {
             quiet_since: now.checked_sub(watch.age).unwrap_or(now),
             idle: watch.idle,
             is_troubled: false,
-            due: now + jittered(list_after(self.bounds, watch.age, watch.idle), rand::random()),
+            due: now + jittered(list_after(self.bounds, watch.age, watch.idle), model::random::range(0.0..1.0)),
             // One whose resources were not counted yet is counted soon.
             progress_due: now + if watch.seen.total == 0 { self.bounds.min } else { progress_after(self.bounds, watch.age) },
             bell: bell.clone(),
@@ -222,7 +222,7 @@ impl Table {
         let project = self.projects.get_mut(&entry.project)?;
         project.progress.remove(&(due, key));
         let quiet = now.saturating_duration_since(entry.quiet_since);
-        entry.progress_due = now + jittered(progress_after(self.bounds, quiet), rand::random());
+        entry.progress_due = now + jittered(progress_after(self.bounds, quiet), model::random::range(0.0..1.0));
         project.progress.insert((entry.progress_due, key));
         Some(ProgressJob {
             key,
@@ -256,7 +256,7 @@ impl Table {
             if same {
                 let quiet = now.saturating_duration_since(entry.quiet_since);
                 let idle = entry.idle;
-                self.put_off(*key, now + jittered(list_after(self.bounds, quiet, idle), rand::random()));
+                self.put_off(*key, now + jittered(list_after(self.bounds, quiet, idle), model::random::range(0.0..1.0)));
             } else {
                 self.wake(*key, now);
             }
@@ -276,7 +276,7 @@ impl Table {
                 if let Some(pause) = self.pause_of(job) {
                     pause.failures += 1;
                     let length = least.saturating_mul(2u32.saturating_pow(pause.failures.min(16))).min(MAX_BACKOFF);
-                    pause.until = Some(now + jittered(length, rand::random()));
+                    pause.until = Some(now + jittered(length, model::random::range(0.0..1.0)));
                     lasts = pause.failures > 1;
                 }
             }
@@ -315,7 +315,7 @@ impl Table {
         }
         entry.told = motion;
         entry.bell.ring(Wake::Progress(Box::new(seen)));
-        let due = now + jittered(list_after(self.bounds, Duration::ZERO, entry.idle), rand::random());
+        let due = now + jittered(list_after(self.bounds, Duration::ZERO, entry.idle), model::random::range(0.0..1.0));
         // What moves will end sooner than what is stuck: it counts as half as old.
         entry.quiet_since += now.saturating_duration_since(entry.quiet_since) / 2;
         if due < entry.due {

@@ -347,6 +347,6 @@ async fn pause(attempt: &mut u32, closed: bool) -> bool {
     }
     let base = Duration::from_millis(100).saturating_mul(2u32.saturating_pow((*attempt).min(6)));
     *attempt = attempt.saturating_add(1);
-    tokio::time::sleep(base.min(MAX_PAUSE).mul_f64(rand::random_range(0.5..1.0))).await;
+    tokio::time::sleep(base.min(MAX_PAUSE).mul_f64(crate::random::range(0.5..1.0))).await;
     false
 }

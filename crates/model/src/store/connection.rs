@@ -13,8 +13,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::StoreError;
 use super::pool::{Loan, Pool, PoolUse, Pooled};
+use crate::blocking::Threads;
 
-pub(super) type Sqlite = SyncConnectionWrapper<SqliteConnection>;
+pub(super) type Sqlite = SyncConnectionWrapper<SqliteConnection, Threads>;
 
 /// Runs one query expression on whichever database the connection is of. The expression is compiled once for each.
 macro_rules! on_conn {
@@ -74,7 +75,7 @@ pub enum Conn {
     /// Of MariaDB.
     Mysql(Loan<AsyncMysqlConnection>),
     /// Of SQLite.
-    Sqlite(Loan<SyncConnectionWrapper<SqliteConnection>>),
+    Sqlite(Loan<SyncConnectionWrapper<SqliteConnection, Threads>>),
 }
 
 impl Db {

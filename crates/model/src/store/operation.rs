@@ -12,6 +12,7 @@ use super::error::StoreError;
 use super::event;
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationKind, OperationState, Payload, Progress};
+use crate::planted::{self, Bug};
 use crate::schema::operation;
 use crate::text::storable;
 use crate::time::{millis, now};
@@ -196,7 +197,7 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64
             .filter(operation::state.eq(OperationState::Running.as_str()))
     };
     let rows = on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?;
-    if rows == claims.len() {
+    if rows == claims.len() || planted::has(Bug::MissingGuard) {
         return Ok(Vec::new());
     }
     // In the same transaction: it says of the same rows what the update matched.
@@ -226,6 +227,9 @@ fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
 /// # Errors
 /// [`StoreError::Stale`].
 pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Result<(), StoreError> {
+    if planted::has(Bug::LostUpdate) {
+        write_back(conn, claim).await?;
+    }
     let rows = on_conn!(conn, |c| {
         diesel::update(held!(claim))
             .set((
@@ -238,7 +242,22 @@ pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Resu
             .execute(&mut **c)
             .await
     })?;
-    if rows == 0 { Err(STALE) } else { Ok(()) }
+    if rows == 0 && !planted::has(Bug::MissingGuard) { Err(STALE) } else { Ok(()) }
+}
+
+/// The lost update of [`Bug::LostUpdate`]: what was read when the operation was claimed is put over whatever others wrote since.
+async fn write_back(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::update(operation::table.filter(operation::uuid.eq(claim.operation.as_str())))
+            .set((
+                operation::owner.eq(&claim.owner),
+                operation::generation.eq(claim.generation),
+                operation::state.eq(OperationState::Running.as_str()),
+            ))
+            .execute(&mut **c)
+            .await
+    })?;
+    Ok(())
 }
 
 /// Wipes the caller's token: what it was kept for is done.
@@ -252,6 +271,9 @@ pub async fn forget_token(conn: &mut Conn, claim: &Claim) -> Result<(), StoreErr
 /// # Errors
 /// [`StoreError::Stale`].
 pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending: &Ending) -> Result<(), StoreError> {
+    if planted::has(Bug::LostUpdate) {
+        write_back(conn, claim).await?;
+    }
     let at = millis(now());
     let (code, reason) = match ending {
         Ending::Succeeded => (None, None),

@@ -62,7 +62,7 @@ async fn a_ring_that_nobody_took_comes_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ringing_without_a_broker_never_waits() {
     let mut nowhere = options();
-    nowhere.brokers[0].port = 1;
+    nowhere.reach.brokers[0].port = 1;
     let bell = Doorbell::Amqp(Bell::start(nowhere));
     let started = std::time::Instant::now();
     for _ in 0..10_000 {

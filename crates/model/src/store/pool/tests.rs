@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::*;
 
-type Memory = SyncConnectionWrapper<SqliteConnection>;
+type Memory = SyncConnectionWrapper<SqliteConnection, crate::blocking::Threads>;
 
 fn pool(max: usize) -> Pool<Memory> {
     let open = || async { Memory::establish(":memory:").await.map_err(|e| StoreError::Unavailable(e.to_string())) }.boxed();

@@ -1,0 +1,195 @@
+//! A conductor's way to the cloud, and who may change the cloud.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use cloud_simulator::{Answered, Asked};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use model::id::OperationId;
+use model::random::range;
+use model::store::{Conn, operation};
+use provider_clients::exchange::{Carrier, Incoming, NoAnswer, Outgoing};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode};
+use tokio::time::sleep;
+
+use crate::scene;
+
+/// Of the conductor with this number, in this life.
+pub struct Road {
+    pub conductor: usize,
+    /// As its owner names begin.
+    pub host: String,
+}
+
+/// A request that the cloud carries out at some time although nobody waits for it any more.
+pub struct Late {
+    pub at: DateTime<Utc>,
+    pub request: Message,
+}
+
+/// A request as the simulated cloud takes it.
+#[derive(Clone)]
+pub struct Message {
+    pub name: &'static str,
+    method: Method,
+    path: String,
+    query: String,
+    token: Option<String>,
+    subject: Option<String>,
+    operation: Option<String>,
+    body: Vec<u8>,
+}
+
+/// What becomes of a request.
+enum Fate {
+    Well,
+    Refused,
+    LostBefore,
+    LostAfter,
+    Late,
+    Status(u16),
+}
+
+impl Carrier for Road {
+    fn carry(&self, request: Outgoing) -> BoxFuture<'_, Result<Incoming, NoAnswer>> {
+        async move {
+            let message = Message::of(&request);
+            if message.is_effect() {
+                self.check_owner(&message).await;
+            }
+            let fate = self.fate(&message);
+            sleep(pace()).await;
+            let answered = match fate {
+                Fate::Refused => return Err(NoAnswer::Refused),
+                Fate::LostBefore => None,
+                Fate::Late => {
+                    let at = scene::with(|s| s.true_time(self.conductor)) + TimeDelta::milliseconds(range(200..20_000));
+                    scene::with(|s| s.late.push(Late { at, request: message.clone() }));
+                    None
+                }
+                Fate::Status(status) => Some(scene::with(|s| s.cloud.refuse(message.method.as_str(), &message.path, status, "on purpose"))),
+                Fate::Well => Some(message.perform(scene::with(|s| s.true_time(self.conductor)))),
+                Fate::LostAfter => {
+                    message.perform(scene::with(|s| s.true_time(self.conductor)));
+                    None
+                }
+            };
+            let Some(answered) = answered else {
+                sleep(Duration::from_millis(range(1..8_000))).await;
+                return Err(NoAnswer::Lost);
+            };
+            sleep(pace()).await;
+            if scene::with(|s| s.cut(self.conductor).cloud) {
+                return Err(NoAnswer::Lost);
+            }
+            Ok(incoming(answered))
+        }
+        .boxed()
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        model::time::now()
+    }
+}
+
+impl Road {
+    fn fate(&self, message: &Message) -> Fate {
+        let is_make = message.name == "heat.stack_create";
+        scene::with(|s| {
+            s.counts.calls += 1;
+            let fate = if s.cut(self.conductor).cloud {
+                Fate::Refused
+            } else if is_make && s.happens(|w| w.stored_late) {
+                Fate::Late
+            } else if s.happens(|w| w.cloud_fails) {
+                match range(0..6) {
+                    0 => Fate::Refused,
+                    1 => Fate::LostBefore,
+                    2 | 3 => Fate::LostAfter,
+                    4 => Fate::Status(503),
+                    _ => Fate::Status(if message.is_effect() { 409 } else { 500 }),
+                }
+            } else {
+                Fate::Well
+            };
+            let word = match fate {
+                Fate::Well => "",
+                Fate::Refused => " is refused",
+                Fate::LostBefore => " is lost",
+                Fate::LostAfter => " is carried out and its answer lost",
+                Fate::Late => " is carried out late",
+                Fate::Status(_) => " is answered with an error",
+            };
+            if message.is_effect() || !word.is_empty() {
+                s.trace(&format!("c{} {}{word}", self.conductor, message.name));
+            }
+            fate
+        })
+    }
+
+    /// Whoever changes the cloud for an operation must hold it at that moment.
+    async fn check_owner(&self, message: &Message) {
+        let Some(id) = &message.operation else { return };
+        let (store, id) = (scene::with(|s| s.store.clone()), OperationId::new(id.clone()));
+        let row = store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.expect("the store is there");
+        let owner = row.and_then(|row| row.owner);
+        if !owner.as_ref().is_some_and(|owner| owner.starts_with(&format!("{}:", self.host))) {
+            let owner = owner.map_or("nobody".to_owned(), |o| o.split(':').next().unwrap_or_default().to_owned());
+            scene::with(|s| s.found(format!("{} by {} for operation {id}, which {owner} holds", message.name, self.host)));
+        }
+    }
+}
+
+impl Message {
+    pub fn of(request: &Outgoing) -> Self {
+        let text = |name: &str| request.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let (method, path) = (request.method.clone(), request.url.path().to_owned());
+        Self {
+            name: scene::with(|s| s.cloud.name_of(method.as_str(), &path)).unwrap_or("unknown"),
+            query: request.url.query().unwrap_or_default().to_owned(),
+            token: text("x-auth-token"),
+            subject: text("x-subject-token"),
+            operation: text("x-openstack-request-id").and_then(|id| id.strip_prefix("req-").map(str::to_owned)),
+            body: request.body.clone().unwrap_or_default().into_bytes(),
+            method,
+            path,
+        }
+    }
+
+    fn is_effect(&self) -> bool {
+        self.method != Method::GET && self.method != Method::HEAD && self.name != "keystone.token_issue"
+    }
+
+    /// Carries it out at this time.
+    pub fn perform(&self, at: DateTime<Utc>) -> Answered {
+        scene::with(|s| {
+            s.cloud.set_clock(at);
+            s.cloud.answer(Asked {
+                method: self.method.as_str(),
+                path: &self.path,
+                query: &self.query,
+                token: self.token.clone(),
+                subject: self.subject.clone(),
+                body: self.body.clone(),
+            })
+        })
+    }
+}
+
+pub fn incoming(answered: Answered) -> Incoming {
+    let mut headers = HeaderMap::new();
+    for (name, value) in answered.headers {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&value)) {
+            headers.insert(name, value);
+        }
+    }
+    Incoming { status: StatusCode::from_u16(answered.status).expect("a status"), headers, body: answered.body }
+}
+
+/// How long one way takes: tens of milliseconds, sometimes seconds.
+fn pace() -> Duration {
+    let most = if scene::with(|s| s.happens(|w| w.cloud_slow)) { 12_000 } else { 60 };
+    Duration::from_millis(range(1..most))
+}

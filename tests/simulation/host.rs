@@ -1,0 +1,114 @@
+//! A conductor on a machine of its own: a runtime with a clock of its own, which runs only when it is told to.
+//!
+//! A crash drops the runtime, and with it every task wherever it waits. A pause is not to be told to run; what should have happened
+//! meanwhile happens all at once afterwards, as on a machine that was stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use conductor::{Conductor, Settings, Timing};
+use model::certificate::Terms;
+use model::queue::{Doorbell, Listener, memory};
+use model::seal::Sealer;
+use model::simulation::Simulation;
+use model::store::Store;
+use provider_clients::{Cloud, CloudOptions, Credential, Scope, UserRef};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::carrier::Road;
+use crate::gate::Way;
+use crate::scene;
+
+pub struct Host {
+    runtime: Runtime,
+    /// The moment of the runtime's clock at which it started, and what the world's clock said.
+    since: Instant,
+    started: Duration,
+    ahead: TimeDelta,
+    pub bell: memory::Bell,
+    pub stop: CancellationToken,
+    /// Not run before this time.
+    pub paused_until: Option<Duration>,
+    is_behind: bool,
+}
+
+/// What every conductor is given.
+pub struct Parts {
+    pub store: Store,
+    pub auth_url: String,
+    pub sealer: Sealer,
+    /// Rings reach the conductors by way of the world.
+    pub doorbell: memory::Bell,
+}
+
+impl Host {
+    /// Starts the conductor of this number, in this life.
+    pub fn start(number: usize, life: u32, parts: &Parts, at: Duration, ahead: TimeDelta) -> Self {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let (bell, listener) = memory::channel();
+        let host = format!("conductor-{number}-{life}");
+        let road = Arc::new(Road { conductor: number, host: host.clone() });
+        let cloud = Cloud::carried_by(CloudOptions::new(parts.auth_url.clone()), road).expect("a cloud");
+        let domain = Some("magnum".to_owned());
+        let user = UserRef { name: Some("magnum_domain_admin".into()), domain_name: domain.clone(), ..UserRef::default() };
+        let scope = Scope::Domain { id: None, name: domain };
+        let conductor = Conductor {
+            store: parts.store.behind(Arc::new(Way(number))),
+            doorbell: Doorbell::Memory(parts.doorbell.clone()),
+            listener: Listener::Memory(listener),
+            trustee_admin: cloud.session(Credential::Password { user, password: "service".into(), scope }),
+            cloud,
+            service: None,
+            notices: None,
+            sealer: parts.sealer.clone(),
+            settings: settings(host),
+        };
+        let stop = CancellationToken::new();
+        let since = runtime.block_on(async { Instant::now() });
+        runtime.spawn(conductor.run(stop.clone()));
+        scene::with(|s| s.ahead.insert(number, ahead));
+        Self { runtime, since, started: at, ahead, bell, stop, paused_until: None, is_behind: false }
+    }
+
+    /// Runs until the world's clock says this.
+    pub fn run_until(&mut self, simulation: &Simulation, at: Duration) {
+        let until = self.since + (at - self.started);
+        let wall = scene::start() + TimeDelta::from_std(self.started).expect("short") + self.ahead;
+        let (since, is_behind) = (self.since, std::mem::take(&mut self.is_behind));
+        self.runtime.block_on(async {
+            // Whatever is asked from here on is told the conductor's own time.
+            simulation.go(wall + TimeDelta::from_std(Instant::now() - since).expect("short"));
+            if is_behind {
+                tokio::time::advance(until - Instant::now()).await;
+            }
+            tokio::time::sleep_until(until).await;
+        });
+    }
+
+    /// Does not run for a while.
+    pub fn pause(&mut self, until: Duration) {
+        self.paused_until = Some(until);
+        self.is_behind = true;
+    }
+}
+
+fn settings(host: String) -> Settings {
+    Settings {
+        host,
+        max_running: 8,
+        max_held: 100,
+        heat_requests_per_second: 16.0,
+        timing: Timing::default(),
+        create_timeout_minutes: 60,
+        // The shortest key that can sign: what it protects is not what is looked at here.
+        terms: Terms { validity_days: 365, rsa_bits: 1024 },
+        trustee_domain_id: None,
+        trust_roles: Vec::new(),
+        nodes_affinity_policy: "soft-anti-affinity".into(),
+        default_boot_volume_size: 0,
+        default_boot_volume_type: None,
+    }
+}

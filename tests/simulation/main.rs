@@ -1,0 +1,63 @@
+//! Deterministic simulation of the engine: the real conductors on the real store, with clock, doorbell, cloud and scheduling under one seed.
+//!
+//! Everything runs on one thread. A conductor is a runtime with a paused clock of its own (`host.rs`) that the world (`world.rs`) runs for a
+//! moment at a time, in an order that the seed says. Its way to the database (`gate.rs`) and to the cloud (`carrier.rs`) is slow, is cut, and
+//! loses questions and answers; users ask (`workload.rs`) and conductors die, stand still and come back (`trouble.rs`). Then nothing goes
+//! wrong any more, and everything must end and be as it should be (`check.rs`). `cargo xtask simulate` runs more seeds, or one with its trace.
+
+mod carrier;
+mod check;
+mod gate;
+mod host;
+mod scene;
+mod trouble;
+mod workload;
+mod world;
+
+use model::planted::Bug;
+use world::{Options, Report, run};
+
+/// Seeds that CI runs, and threads that run them.
+const SEEDS: u64 = 1_000;
+const THREADS: u64 = 2;
+/// A planted bug must be found within this many seeds.
+const SEEDS_FOR_A_BUG: u64 = 200;
+
+fn seed(seed: u64) -> Report {
+    run(Options { seed, prints: false, bug: None })
+}
+
+#[test]
+fn one_seed_replays_everything() {
+    for number in [1, 2, 3] {
+        let (first, second) = (seed(number), seed(number));
+        assert_eq!((first.hash, first.counts, first.lasted), (second.hash, second.counts, second.lasted), "seed {number}");
+    }
+    assert_ne!(seed(1).hash, seed(2).hash);
+}
+
+#[test]
+fn nothing_is_lost_stuck_doubled_or_left_behind() {
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let part = |thread| move || (0..SEEDS).filter(move |n| n % THREADS == thread).flat_map(findings).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(part(thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
+    });
+    assert!(failed.is_empty(), "{} findings:\n{}", failed.len(), failed.join("\n"));
+}
+
+fn findings(number: u64) -> Vec<String> {
+    seed(number).findings.into_iter().map(|what| format!("seed {number}: {what}")).collect()
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in Bug::ALL {
+        let found = (0..SEEDS_FOR_A_BUG).find_map(|seed| {
+            let report = run(Options { seed, prints: false, bug: Some(bug) });
+            report.findings.first().map(|what| (seed, what.clone()))
+        });
+        let (seed, what) = found.unwrap_or_else(|| panic!("{bug:?} is not found within {SEEDS_FOR_A_BUG} seeds"));
+        println!("{bug:?} is found by seed {seed}: {what}");
+    }
+}

@@ -1,0 +1,161 @@
+//! What everything in one simulation shares: the cloud, the trace, the weather, what was found. It belongs to the thread.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use cloud_simulator::InProcess;
+use model::random::range;
+use model::store::Store;
+
+use crate::carrier::Late;
+
+/// How likely things go wrong, out of 1000.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// A query or transaction fails before anything is done.
+    pub store_fails: u32,
+    /// A transaction is stored and its answer is lost.
+    pub commit_unknown: u32,
+    /// A query takes seconds.
+    pub store_slow: u32,
+    /// A call to the cloud is refused, lost before or after it was carried out, or answered with an error.
+    pub cloud_fails: u32,
+    /// A call takes seconds.
+    pub cloud_slow: u32,
+    /// A stack is stored long after its request was lost.
+    pub stored_late: u32,
+    /// A ring is lost, doubled, or comes seconds late (and so out of order).
+    pub bell: u32,
+}
+
+impl Weather {
+    /// What a seed brings; one in eight has none of it.
+    pub fn draw() -> Self {
+        let up_to = |most: u32| if range(0..4) == 0 { 0 } else { range(0..=most) };
+        if range(0..8) == 0 {
+            return Self::default();
+        }
+        Self {
+            store_fails: up_to(30),
+            commit_unknown: up_to(30),
+            store_slow: up_to(15),
+            cloud_fails: up_to(80),
+            cloud_slow: up_to(40),
+            stored_late: up_to(300),
+            bell: up_to(500),
+        }
+    }
+}
+
+/// What a conductor cannot reach at the moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cut {
+    pub store: bool,
+    pub cloud: bool,
+}
+
+pub struct Scene {
+    pub cloud: InProcess,
+    /// The database without any gate.
+    pub store: Store,
+    pub weather: Weather,
+    /// By the conductor's number.
+    pub cuts: BTreeMap<usize, Cut>,
+    /// Requests that the cloud carries out later.
+    pub late: Vec<Late>,
+    /// What must never be.
+    pub findings: Vec<String>,
+    pub counts: Counts,
+    /// How far the clock of each conductor is ahead.
+    pub ahead: BTreeMap<usize, TimeDelta>,
+    hash: DefaultHasher,
+    prints: bool,
+}
+
+/// For the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub calls: u64,
+    pub transactions: u64,
+    pub faults: u64,
+    pub operations: u64,
+    pub refused: u64,
+    pub crashes: u64,
+    pub pauses: u64,
+    pub cuts: u64,
+}
+
+thread_local! {
+    static SCENE: RefCell<Option<Scene>> = const { RefCell::new(None) };
+}
+
+/// Sets the scene of this thread.
+pub fn set(cloud: InProcess, store: Store, weather: Weather, prints: bool) {
+    let scene = Scene {
+        cloud,
+        store,
+        weather,
+        cuts: BTreeMap::new(),
+        late: Vec::new(),
+        findings: Vec::new(),
+        counts: Counts::default(),
+        ahead: BTreeMap::new(),
+        hash: DefaultHasher::new(),
+        prints,
+    };
+    SCENE.set(Some(scene));
+}
+
+/// Takes the scene away.
+pub fn take() -> Scene {
+    SCENE.take().expect("a scene was set")
+}
+
+/// Looks at the scene; never across an await.
+pub fn with<T>(look: impl FnOnce(&mut Scene) -> T) -> T {
+    SCENE.with_borrow_mut(|scene| look(scene.as_mut().expect("a scene is set")))
+}
+
+impl Scene {
+    /// Writes a line of the trace. Ids that follow from the seed may be in it; nothing from outside may.
+    pub fn trace(&mut self, line: &str) {
+        let at = model::time::now().timestamp_millis();
+        (at, line).hash(&mut self.hash);
+        if self.prints {
+            println!("{:>9.3} {line}", (at - start().timestamp_millis()) as f64 / 1000.0);
+        }
+    }
+
+    pub fn found(&mut self, what: String) {
+        self.trace(&format!("FOUND {what}"));
+        self.findings.push(what);
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.hash.finish()
+    }
+
+    /// The true time while a conductor runs.
+    pub fn true_time(&self, conductor: usize) -> DateTime<Utc> {
+        model::time::now() - self.ahead.get(&conductor).copied().unwrap_or_default()
+    }
+
+    pub fn cut(&self, conductor: usize) -> Cut {
+        self.cuts.get(&conductor).copied().unwrap_or_default()
+    }
+
+    /// Whether something that happens so often out of 1000 happens now.
+    pub fn happens(&mut self, often: impl Fn(&Weather) -> u32) -> bool {
+        let chance = often(&self.weather);
+        let happens = chance > 0 && range(0..1000) < chance;
+        self.counts.faults += u64::from(happens);
+        happens
+    }
+}
+
+/// When every simulation begins.
+pub fn start() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_767_225_600, 0).expect("a time of this century")
+}

@@ -1,0 +1,333 @@
+//! One simulation from beginning to end: three conductors, a cloud, users, and everything that goes wrong, in the order that the seed says.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use cloud_simulator::{InProcess, Options as CloudOptions};
+use futures::FutureExt;
+use model::id::{ClusterId, OperationId, ProjectId, UserId};
+use model::planted::{self, Bug};
+use model::queue::{Doorbell, Listener, memory};
+use model::random::range;
+use model::seal::Sealer;
+use model::simulation::Simulation;
+use model::store::{DatabaseUrl, Store, StoreOptions, migrate};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::check;
+use crate::host::{Host, Parts};
+use crate::scene::{self, Counts, Cut, Weather};
+use crate::trouble::{self, Trouble, What};
+use crate::workload::{self, Act, Request, User};
+
+/// Conductors.
+const CONDUCTORS: usize = 3;
+/// The most that two clocks differ by: half a lease.
+const SKEW_MS: i64 = 5_000;
+/// Once nothing goes wrong any more, everything ends within this time.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub seed: u64,
+    /// Prints every line of the trace.
+    pub prints: bool,
+    pub bug: Option<Bug>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Of all that happened, and when.
+    pub hash: u64,
+    pub findings: Vec<String>,
+    pub counts: Counts,
+    pub lasted: Duration,
+}
+
+pub struct World {
+    simulation: Simulation,
+    /// For what is asked from outside.
+    runtime: Runtime,
+    now: Duration,
+    hosts: Vec<Option<Host>>,
+    lives: Vec<u32>,
+    ahead: Vec<TimeDelta>,
+    parts: Parts,
+    user: User,
+    bell: Listener,
+    /// Rings on their way.
+    rings: Vec<(Duration, OperationId)>,
+    clusters: Vec<ClusterId>,
+    operations: Vec<OperationId>,
+    /// Conductors that are down, and until when.
+    down: Vec<(Duration, usize)>,
+    mended: Vec<(Duration, usize)>,
+    _folder: tempfile::TempDir,
+}
+
+/// Runs one seed.
+pub fn run(options: Options) -> Report {
+    planted::plant(options.bug);
+    let database = empty_database();
+    let mut world = World::begin(options, &database);
+    world.trouble();
+    world.calm();
+    let lasted = world.now;
+    planted::plant(None);
+    drop(world);
+    let scene = scene::take();
+    Report { hash: scene.hash(), findings: scene.findings.clone(), counts: scene.counts, lasted }
+}
+
+impl World {
+    fn begin(options: Options, database: &PathBuf) -> Self {
+        let simulation = Simulation::begin(options.seed, scene::start());
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let folder = folder();
+        let path = folder.path().join("magnum.sqlite");
+        std::fs::copy(database, &path).expect("the database is copied");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path))).expect("a store");
+        let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
+        let options_of_cloud = CloudOptions { stack_duration: seconds(1, 20), delete_duration: seconds(0, 8), ..CloudOptions::default() };
+        let cloud = InProcess::start(options_of_cloud, options.seed, scene::start());
+        let auth_url = cloud.auth_url();
+        let (user_id, project) = (UserId(cloud.cloud().user_id("demo")), ProjectId(cloud.cloud().project_id("demo")));
+        let token = cloud.cloud().token_for("demo", "demo");
+        let template = runtime.block_on(workload::insert_template(&store, &user_id, &project)).expect("a template");
+        scene::set(cloud, store.clone(), Weather::draw(), options.prints);
+        let sealer = Sealer::new(&"a secret of the service".into());
+        let (doorbell, listener) = memory::channel();
+        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell };
+        let ahead: Vec<TimeDelta> = (0..CONDUCTORS).map(|_| TimeDelta::milliseconds(range(0..=SKEW_MS))).collect();
+        let mut world = Self {
+            simulation,
+            runtime,
+            now: Duration::ZERO,
+            hosts: Vec::new(),
+            lives: vec![0; CONDUCTORS],
+            ahead,
+            parts,
+            user: User { id: user_id, project, token, sealer, template },
+            bell: Listener::Memory(listener),
+            rings: Vec::new(),
+            clusters: Vec::new(),
+            operations: Vec::new(),
+            down: Vec::new(),
+            mended: Vec::new(),
+            _folder: folder,
+        };
+        for number in 0..CONDUCTORS {
+            world.hosts.push(None);
+            world.start(number);
+        }
+        world
+    }
+
+    fn start(&mut self, number: usize) {
+        self.lives[number] += 1;
+        self.hosts[number] = Some(Host::start(number, self.lives[number], &self.parts, self.now, self.ahead[number]));
+    }
+
+    /// Users ask and things go wrong.
+    fn trouble(&mut self) {
+        let (requests, clusters) = workload::draw();
+        self.clusters = (0..clusters).map(|_| ClusterId::generate()).collect();
+        let last = requests.last().map_or(Duration::ZERO, |r| r.at);
+        let end = last + Duration::from_millis(range(1_000..40_000));
+        let mut troubles: VecDeque<Trouble> = trouble::draw(end, CONDUCTORS).into();
+        let mut requests: VecDeque<Request> = requests.into();
+        while self.now < end {
+            while let Some(request) = requests.pop_front_if(|r| r.at <= self.now) {
+                self.ask(request.cluster, request.act);
+            }
+            while let Some(trouble) = troubles.pop_front_if(|t| t.at <= self.now) {
+                self.strike(&trouble);
+            }
+            self.step();
+        }
+    }
+
+    /// Nothing goes wrong any more: everything must end, and be as it should be; then everything is deleted, and nothing may be left.
+    fn calm(&mut self) {
+        scene::with(|s| {
+            s.trace("calm");
+            s.weather = Weather::default();
+            s.cuts.clear();
+        });
+        for host in self.hosts.iter_mut().flatten() {
+            host.paused_until = None;
+        }
+        self.down.iter_mut().for_each(|(at, _)| *at = Duration::ZERO);
+        if !self.until_ended() {
+            return;
+        }
+        self.check(false);
+        for cluster in 0..self.clusters.len() {
+            self.ask(cluster, Act::Delete);
+        }
+        if self.until_ended() {
+            self.check(true);
+        }
+    }
+
+    fn until_ended(&mut self) -> bool {
+        let end = self.now + PATIENCE;
+        let mut next_look = self.now;
+        while self.now < end {
+            self.step();
+            if self.now < next_look {
+                continue;
+            }
+            next_look = self.now + Duration::from_secs(1);
+            let late = scene::with(|s| !s.late.is_empty());
+            if !late && self.runtime.block_on(check::unfinished(&self.parts.store, &self.operations)).is_empty() {
+                return true;
+            }
+        }
+        for line in self.runtime.block_on(check::unfinished(&self.parts.store, &self.operations)) {
+            scene::with(|s| s.found(format!("not ended {} s after everything was well: {line}", PATIENCE.as_secs())));
+        }
+        false
+    }
+
+    fn check(&mut self, is_end: bool) {
+        let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
+        for what in found {
+            scene::with(|s| s.found(what));
+        }
+    }
+
+    /// A user asks.
+    fn ask(&mut self, cluster: usize, act: Act) {
+        let id = self.clusters[cluster].clone();
+        self.user.token = scene::with(|s| s.cloud.cloud().token_for("demo", "demo"));
+        let asked = self.runtime.block_on(self.user.ask(&self.parts.store, &id, act));
+        scene::with(|s| match asked {
+            Ok(Some(operation)) => {
+                s.trace(&format!("{act:?} of cluster {cluster} accepted as {operation}"));
+                if !self.operations.contains(&operation) {
+                    s.counts.operations += 1;
+                    self.operations.push(operation.clone());
+                }
+                Doorbell::Memory(self.parts.doorbell.clone()).ring(operation);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                s.trace(&format!("{act:?} of cluster {cluster} refused: {error}"));
+                s.counts.refused += 1;
+            }
+        });
+    }
+
+    fn strike(&mut self, trouble: &Trouble) {
+        let number = trouble.conductor;
+        let until = self.now + trouble.lasts;
+        let Some(host) = &mut self.hosts[number] else { return };
+        scene::with(|s| {
+            s.trace(&format!("c{number} {:?} for {:?}", trouble.what, trouble.lasts));
+            match trouble.what {
+                What::Crash | What::Stop => s.counts.crashes += 1,
+                What::Pause => s.counts.pauses += 1,
+                What::CutStore | What::CutCloud => s.counts.cuts += 1,
+            }
+        });
+        match trouble.what {
+            What::Crash => {
+                self.hosts[number] = None;
+                self.down.push((until, number));
+            }
+            What::Stop => {
+                host.stop.cancel();
+                self.down.push((until, number));
+            }
+            What::Pause => host.pause(until),
+            What::CutStore | What::CutCloud => {
+                let cut = Cut { store: trouble.what == What::CutStore, cloud: trouble.what == What::CutCloud };
+                scene::with(|s| s.cuts.insert(number, cut));
+                self.mended.push((until, number));
+            }
+        }
+    }
+
+    /// A little time passes, for one conductor after the other.
+    fn step(&mut self) {
+        let most = if range(0..4) == 0 { 15 } else { 150 };
+        self.now += Duration::from_millis(range(1..=most));
+        let now = self.now;
+        let wall = scene::start() + TimeDelta::from_std(now).expect("short");
+        self.simulation.stand(wall);
+        for (_, number) in self.down.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            self.start(number);
+        }
+        for (_, number) in self.mended.extract_if(.., |(at, _)| *at <= now) {
+            scene::with(|s| s.cuts.remove(&number));
+        }
+        let late = scene::with(|s| s.late.extract_if(.., |l| l.at <= wall).collect::<Vec<_>>());
+        for late in late {
+            let answered = late.request.perform(wall);
+            scene::with(|s| s.trace(&format!("{} is carried out at last: {}", late.request.name, answered.status)));
+        }
+        scene::with(|s| s.cloud.set_clock(wall));
+        self.carry_rings();
+        let mut order: Vec<usize> = (0..self.hosts.len()).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, range(0..=i));
+        }
+        for number in order {
+            if let Some(host) = &mut self.hosts[number]
+                && host.paused_until.is_none_or(|until| until <= now)
+            {
+                host.paused_until = None;
+                host.run_until(&self.simulation, now);
+            }
+        }
+        self.simulation.stand(wall);
+    }
+
+    /// Every ring goes to one conductor, unless something happens to it on the way.
+    fn carry_rings(&mut self) {
+        while let Some(ring) = self.bell.next().now_or_never() {
+            let trouble = scene::with(|s| if s.happens(|w| w.bell) { range(1..4) } else { 0 });
+            let soon = self.now + Duration::from_millis(range(0..20));
+            let later = self.now + Duration::from_millis(range(100..10_000));
+            match trouble {
+                0 => self.rings.push((soon, ring.operation)),
+                1 => {}
+                2 => self.rings.push((later, ring.operation)),
+                _ => self.rings.extend([(soon, ring.operation.clone()), (later, ring.operation)]),
+            }
+        }
+        let now = self.now;
+        for (_, operation) in self.rings.extract_if(.., |(at, _)| *at <= now) {
+            let listening: Vec<&Host> = self.hosts.iter().flatten().collect();
+            if let Some(host) = (!listening.is_empty()).then(|| listening[range(0..listening.len())]) {
+                Doorbell::Memory(host.bell.clone()).ring(operation);
+            }
+        }
+    }
+}
+
+/// A folder in memory where the machine has one: nothing of a simulation has to last.
+fn folder() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
+}
+
+/// An empty database with the schema, made once for all simulations of the process.
+fn empty_database() -> PathBuf {
+    static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let make = || {
+        let folder = folder();
+        let path = folder.path().join("empty.sqlite");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path.clone()))).expect("a store");
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        runtime.block_on(migrate::upgrade(&store)).expect("the schema is made");
+        (folder, path)
+    };
+    MADE.get_or_init(make).1.clone()
+}
