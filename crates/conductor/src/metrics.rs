@@ -119,7 +119,11 @@ impl Metrics {
         registry.register("steps_retried", "Turns that failed and were put off to be tried again", m.retried.clone());
         let help = "Time from the acceptance of an operation to its first claim, by what found it (the doorbell's delay, or the scan's)";
         registry.register("claim_delay_seconds", help, m.delay.clone());
-        registry.register("operations_held", "Operations that are this conductor's, those that wait for the cloud included", m.held.clone());
+        registry.register(
+            "operations_held",
+            "Operations that are this conductor's, those that wait for the cloud included",
+            m.held.clone(),
+        );
         registry.register("operations_held_max", "Operations that it has at the same time at most", m.max_held.clone());
         registry.register("turns_at_work", "Operations that it works on at this moment", m.turns.clone());
         registry.register("turns_at_work_max", "Operations that it works on at the same time at most", m.max_turns.clone());
