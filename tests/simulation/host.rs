@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use conductor::{Conductor, Settings, Timing};
+use conductor::{Conductor, Metrics, Settings, Timing};
 use model::certificate::Terms;
 use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
@@ -65,6 +65,9 @@ impl Host {
             notices: None,
             sealer: parts.sealer.clone(),
             settings: settings(host),
+            metrics: Metrics::default(),
+            notifications: None,
+            tracing: None,
         };
         let stop = CancellationToken::new();
         let since = runtime.block_on(async { Instant::now() });
@@ -102,6 +105,7 @@ fn settings(host: String) -> Settings {
         max_held: 100,
         heat_requests_per_second: 16.0,
         timing: Timing::default(),
+        retention: Duration::from_secs(30 * 24 * 3600),
         create_timeout_minutes: 60,
         // The shortest key that can sign: what it protects is not what is looked at here.
         terms: Terms { validity_days: 365, rsa_bits: 1024 },

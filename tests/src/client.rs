@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use reqwest::Method;
 use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
+use crate::events::Events;
 use crate::wait::{self, Seen};
 
 /// No single request takes longer.
@@ -38,6 +39,7 @@ pub struct Client {
     turn: Arc<AtomicUsize>,
     token: Option<String>,
     microversion: Option<String>,
+    headers: Vec<(String, String)>,
 }
 
 /// All of an answer.
@@ -53,7 +55,14 @@ pub struct Answer {
 impl Client {
     /// Somebody with this token; requests go to the addresses in turn.
     pub fn new(http: reqwest::Client, bases: &[String], token: Option<&str>) -> Self {
-        Self { http, bases: bases.into(), turn: Arc::default(), token: token.map(str::to_owned), microversion: None }
+        Self { http, bases: bases.into(), turn: Arc::default(), token: token.map(str::to_owned), microversion: None, headers: Vec::new() }
+    }
+
+    /// The same, with one more header in each request.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut client = self.clone();
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
     }
 
     /// The same, asking for a microversion.
@@ -79,24 +88,44 @@ impl Client {
 
     /// One request; the body is sent as JSON, whether it is or not.
     pub async fn send(&self, method: Method, path: &str, body: Option<String>) -> Result<Answer> {
+        let mut request = self.request(&method, path).header("Accept", "application/json");
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json").body(body);
+        }
+        let what = || format!("{method} {path}");
+        let response = request.send().await.with_context(what)?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.with_context(|| format!("the body of {method} {path}"))?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Answer { status, headers, body, text })
+    }
+
+    /// A request to the next address, with everything that is this somebody's.
+    fn request(&self, method: &Method, path: &str) -> RequestBuilder {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let base = &self.bases[turn % self.bases.len()];
-        let url = format!("{base}{path}");
-        let mut request = self.http.request(method.clone(), &url).header("Accept", "application/json");
+        let mut request = self.http.request(method.clone(), format!("{base}{path}"));
         if let Some(token) = &self.token {
             request = request.header("X-Auth-Token", token);
         }
         if let Some(microversion) = &self.microversion {
             request = request.header("OpenStack-API-Version", format!("container-infra {microversion}"));
         }
-        if let Some(body) = body {
-            request = request.header("Content-Type", "application/json").body(body);
+        self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
+    }
+
+    /// The events of a cluster as they come, after the one of this id.
+    pub async fn events(&self, cluster: &str, after: Option<i64>) -> Result<Events> {
+        let mut request = self.request(&Method::GET, &format!("/v1/clusters/{cluster}/events")).header("Accept", "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after.to_string());
         }
-        let response = request.send().await.with_context(|| format!("{method} {url}"))?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.with_context(|| format!("the body of {method} {url}"))?;
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer { status, headers, body, text })
+        let response = request.send().await.context("open a stream of events")?;
+        let status = response.status().as_u16();
+        ensure!(status == 200, "the stream was answered with {status}: {}", response.text().await.unwrap_or_default());
+        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        ensure!(kind == "text/event-stream", "the stream is of type {kind}");
+        Ok(Events::new(response))
     }
 
     /// Makes a template that works in the simulated cloud; its uuid.

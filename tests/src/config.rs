@@ -22,6 +22,7 @@ pub fn shared(settings: &Settings) -> String {
          [database]\nconnection = {database}\n\
          [conductor]\ntopic = {topic}\n\
          [operations]\nlease_seconds = 4\nheartbeat_seconds = 1\nscan_seconds = 1\nsettle_seconds = 2\npoll_min_ms = 100\npoll_max_ms = 500\n\
+         housekeeping_seconds = 1\nforce_delete_seconds = 16\n\
          [certificates]\ncert_manager_type = x509keypair\n\
          [keystone_auth]\n{login}\
          [keystone_authtoken]\nwww_authenticate_uri = {auth_url}\nregion_name = RegionOne\ninterface = public\n{login}\

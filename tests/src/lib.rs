@@ -9,6 +9,7 @@ pub mod client;
 pub mod collector;
 pub mod config;
 pub mod database;
+pub mod events;
 pub mod heat_notifier;
 pub mod kubeconfig;
 pub mod load;

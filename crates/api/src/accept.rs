@@ -7,8 +7,17 @@ pub enum Accept {
     NamesJson,
     /// JSON will do.
     Any,
+    /// It likes server-sent events best, which only some routes have; whether JSON will do as well.
+    EventStream { or_json: bool },
     /// JSON is excluded.
     Refuses,
+}
+
+impl Accept {
+    /// Whether an answer in JSON will do.
+    pub fn takes_json(self) -> bool {
+        matches!(self, Self::NamesJson | Self::Any | Self::EventStream { or_json: true })
+    }
 }
 
 /// Reads the header; one that cannot be read counts as absent.
@@ -16,6 +25,7 @@ pub fn parse(header: Option<&str>) -> Accept {
     let Some(header) = header.map(str::trim).filter(|h| !h.is_empty()) else { return Accept::Any };
     let mut best: Option<(f32, &str)> = None;
     let mut json: Option<(u8, f32)> = None;
+    let mut stream = 0.0_f32;
     for range in header.split(',') {
         let mut parts = range.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
@@ -25,6 +35,9 @@ pub fn parse(header: Option<&str>) -> Accept {
         }
         let q = parts.find_map(|p| p.strip_prefix("q=")).map_or(Some(1.0), |q| q.parse::<f32>().ok());
         let Some(q) = q else { return Accept::Any };
+        if media.eq_ignore_ascii_case("text/event-stream") {
+            stream = q;
+        }
         if best.is_none_or(|(seen, _)| q > seen) {
             best = Some((q, media));
         }
@@ -38,6 +51,10 @@ pub fn parse(header: Option<&str>) -> Accept {
         if json.is_none_or(|(seen, _)| rank > seen) {
             json = Some((rank, q));
         }
+    }
+    let or_json = json.is_some_and(|(_, q)| q > 0.0);
+    if stream > json.map_or(0.0, |(_, q)| q) {
+        return Accept::EventStream { or_json };
     }
     match (json, best) {
         (Some((_, q)), Some((_, media))) if q > 0.0 => {
@@ -70,6 +87,11 @@ mod tests {
             (Some("application/vnd.openstack.magnum.v1+json"), Accept::Refuses),
             (Some("*/*, application/json;q=0"), Accept::Refuses),
             (Some("nonsense"), Accept::Any),
+            (Some("text/event-stream"), Accept::EventStream { or_json: false }),
+            (Some("text/event-stream, */*;q=0.1"), Accept::EventStream { or_json: true }),
+            (Some("text/event-stream, application/json;q=0"), Accept::EventStream { or_json: false }),
+            (Some("application/json, text/event-stream"), Accept::NamesJson),
+            (Some("text/event-stream;q=0"), Accept::Refuses),
         ] {
             assert_eq!(parse(header), expected, "{header:?}");
         }

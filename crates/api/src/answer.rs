@@ -2,21 +2,33 @@
 
 mod pieces;
 
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::web::Bytes;
+use futures::stream::BoxStream;
+use model::store::StoreError;
+use model::store::idempotency::Stored;
 use serde::Serialize;
 
 use self::pieces::Pieces;
 use crate::accept::Accept;
 use crate::error::{ApiError, Form, reason};
 use crate::microversion::{HEADER, MAX, MIN, Microversion, Refused, SERVICE_WORD};
+use crate::view::operation::Acted;
 
 /// The header that carries the request id of an answer.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 const MIN_HEADER: HeaderName = HeaderName::from_static("openstack-api-minimum-version");
 const MAX_HEADER: HeaderName = HeaderName::from_static("openstack-api-maximum-version");
 const VERSION_HEADER: HeaderName = HeaderName::from_static("openstack-api-version");
+
+/// The media type of server-sent events.
+pub const EVENT_STREAM: &str = "text/event-stream";
 
 /// A good answer.
 #[derive(Debug)]
@@ -31,6 +43,28 @@ enum Kind {
     Created(String),
     Accepted,
     NoContent,
+    Stream(Stream),
+}
+
+/// Server-sent events, as they come. Behind a lock only because answers are shared between threads while they are kept; nobody waits for it.
+pub struct Stream(Mutex<BoxStream<'static, Result<Bytes, Infallible>>>);
+
+impl Stream {
+    /// Of these pieces.
+    pub fn new(pieces: BoxStream<'static, Result<Bytes, Infallible>>) -> Self {
+        Self(Mutex::new(pieces))
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stream")
+    }
+}
+
+/// An answer made inside a transaction.
+pub fn in_store(answer: Result<Answer, ApiError>) -> Result<Answer, StoreError> {
+    answer.map_err(|error| StoreError::Database(error.to_string()))
 }
 
 impl Answer {
@@ -58,6 +92,41 @@ impl Answer {
         Ok(Self { kind: Kind::Accepted, body: json(body)? })
     }
 
+    /// 202 with the uuids of a cluster and of the operation that works on it.
+    pub fn acted(uuid: &str, operation_id: &str) -> Result<Self, ApiError> {
+        Self::accepted_with(&Acted { uuid, operation_id })
+    }
+
+    /// 200 with events as they come.
+    pub fn stream(stream: Stream) -> Self {
+        Self { kind: Kind::Stream(stream), body: Pieces::default() }
+    }
+
+    /// Whether it goes on as a stream.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.kind, Kind::Stream(_))
+    }
+
+    /// As it is kept for a request that may come again.
+    pub fn stored(&self) -> Stored {
+        let location = match &self.kind {
+            Kind::Created(location) => Some(location.clone()),
+            Kind::Ok | Kind::Accepted | Kind::NoContent | Kind::Stream(_) => None,
+        };
+        Stored { status: self.status(), location, body: String::from_utf8_lossy(&self.body()).into_owned() }
+    }
+
+    /// An answer that was given before.
+    pub fn replayed(stored: Stored) -> Self {
+        let kind = match stored.status {
+            201 => Kind::Created(stored.location.unwrap_or_default()),
+            202 => Kind::Accepted,
+            204 => Kind::NoContent,
+            _ => Kind::Ok,
+        };
+        Self { kind, body: Pieces::of(stored.body.into_bytes()) }
+    }
+
     /// 204.
     pub fn no_content() -> Self {
         Self { kind: Kind::NoContent, body: Pieces::default() }
@@ -66,7 +135,7 @@ impl Answer {
     /// The status it is sent with.
     pub fn status(&self) -> u16 {
         match self.kind {
-            Kind::Ok => 200,
+            Kind::Ok | Kind::Stream(_) => 200,
             Kind::Created(_) => 201,
             Kind::Accepted => 202,
             Kind::NoContent => 204,
@@ -84,6 +153,12 @@ impl Answer {
             Kind::Ok => HttpResponse::Ok().content_type(mime()).body(self.body),
             Kind::Accepted => HttpResponse::Accepted().content_type(mime()).body(self.body),
             Kind::NoContent => HttpResponse::NoContent().finish(),
+            Kind::Stream(stream) => HttpResponse::Ok()
+                .content_type(HeaderValue::from_static(EVENT_STREAM))
+                .insert_header((header::CACHE_CONTROL, "no-store"))
+                // nginx keeps what it proxies until there is a lot of it.
+                .insert_header(("X-Accel-Buffering", "no"))
+                .streaming(stream.0.into_inner().unwrap_or_else(PoisonError::into_inner)),
             Kind::Created(location) => {
                 let mut response = HttpResponse::Created();
                 if !location.is_empty() {

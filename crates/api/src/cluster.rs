@@ -2,6 +2,7 @@
 
 pub mod create;
 pub mod delete;
+pub mod exits;
 pub mod list;
 pub mod resize;
 pub mod show;
@@ -12,6 +13,8 @@ use model::cluster::Cluster;
 use model::id::ClusterId;
 use model::store::{Conn, Scope, StoreError, cluster};
 
+use crate::context::Context;
+use crate::error::ApiError;
 use crate::view::schema::is_uuid_like;
 
 /// The one cluster that a path or body names: by uuid if it looks like one, else by name.
@@ -21,4 +24,10 @@ pub async fn find(conn: &mut Conn, scope: &Scope, ident: &str) -> Result<Cluster
     } else {
         cluster::fetch_by_name(conn, scope, ident).await
     }
+}
+
+/// The one cluster that the path names.
+pub async fn named(cx: &Context, scope: &Scope) -> Result<Cluster, ApiError> {
+    let ident = cx.arg("cluster");
+    Ok(cx.shared.store.read(async |conn: &mut Conn| find(conn, scope, ident).await).await?)
 }

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use model::queue::Doorbell;
 use model::seal::Sealer;
-use model::store::{Scope, Store};
+use model::store::{Conn, Scope, Store, StoreError};
 use provider_clients::{Cloud, Session, Tracing};
 use tracing::Instrument;
 
+use crate::accept::Accept;
+use crate::answer::Answer;
 use crate::error::ApiError;
+use crate::event::Feed;
+use crate::idempotency::Key;
 use crate::identity::{Caller, Identity};
 use crate::microversion::Microversion;
 use crate::policy::{Act, Allowed, Attributes, Policy, Target};
@@ -30,6 +34,8 @@ pub struct Shared {
     pub settings: Settings,
     pub policy: Policy,
     pub identity: Identity,
+    /// New events, for streams.
+    pub feed: Feed,
     /// Counts the requests of projects, when they are limited.
     pub limiter: Option<Limiter>,
     pub metrics: Metrics,
@@ -58,6 +64,14 @@ pub struct RawBody {
     pub bytes: Bytes,
 }
 
+/// What the head of a request says beyond its path.
+#[derive(Debug)]
+pub struct Head {
+    pub accept: Accept,
+    pub idempotency_key: Option<String>,
+    pub last_event_id: Option<String>,
+}
+
 /// One request.
 pub struct Context {
     pub shared: Arc<Shared>,
@@ -70,6 +84,9 @@ pub struct Context {
     pub args: Args,
     pub query: Vec<(String, String)>,
     pub body: RawBody,
+    pub head: Head,
+    /// The key that the request holds, if it came with one.
+    pub key: Option<Arc<Key>>,
 }
 
 /// The parts of a path that a route leaves open, by the names that it gives them.
@@ -118,6 +135,14 @@ impl Context {
     fn allow(&self, act: Act, target: Target<'_>) -> Result<Allowed, ApiError> {
         let trustee_domain_id = self.shared.settings.trustee_domain_id.get().map(String::as_str);
         self.shared.policy.allow(&self.caller, act, &Target { trustee_domain_id, ..target })
+    }
+
+    /// Keeps the answer of a request that came with a key; to be called in the transaction that does what was asked for.
+    pub async fn keep(&self, conn: &mut Conn, answer: &Answer) -> Result<(), StoreError> {
+        match &self.key {
+            Some(key) => key.keep(conn, answer).await,
+            None => Ok(()),
+        }
     }
 
     /// The page that the query asks for.

@@ -26,6 +26,12 @@ pub enum ApiError {
     /// The state of things does not allow it.
     #[error("{0}")]
     Conflict(String),
+    /// It is well formed, and cannot be done with what it comes with.
+    #[error("{0}")]
+    Unprocessable(String),
+    /// No more streams can be kept open.
+    #[error("Too many event streams are open. Ask for pages, or try again later.")]
+    TooManyStreams,
     /// The policy says no.
     #[error("Policy doesn't allow {0} to be performed.")]
     Policy(&'static str),
@@ -108,6 +114,8 @@ impl ApiError {
             Self::NotFound { .. } | Self::Missing(_) => (404, Form::Normal),
             Self::Ambiguous { .. } | Self::Conflict(_) => (409, Form::Normal),
             Self::Policy(_) | Self::Forbidden(_) | Self::QuotaReached(_) => (403, Form::Normal),
+            Self::Unprocessable(_) => (422, Form::Normal),
+            Self::TooManyStreams => (503, Form::Normal),
             Self::MediaType(_) => (415, Form::Normal),
             Self::TooLarge(_) => (413, Form::Normal),
             Self::TooSlow(_) => (408, Form::Normal),
@@ -159,6 +167,7 @@ impl From<StoreError> for ApiError {
             StoreError::Duplicate { what } => Self::Conflict(format!("There is {what} already.")),
             StoreError::Stale { what } => Self::Conflict(format!("The {what} was changed by another request. Try again.")),
             StoreError::Refused(refused) => Self::Conflict(format!("Not possible now: a {refused}.")),
+            StoreError::NoExit(reason) => Self::Conflict(format!("Not possible now: {reason}.")),
             StoreError::InUse { what, key } => Self::Invalid(format!("{} {key} is referenced by one or multiple clusters.", title(what))),
             StoreError::BadSortKey { key, .. } => Self::Invalid(format!("The sort_key value \"{key}\" is an invalid field for sorting")),
             StoreError::QuotaReached { resource, limit, used, asked } => Self::QuotaReached(quota_reached(resource, limit, used, asked)),
@@ -188,6 +197,7 @@ fn title(what: &'static str) -> &'static str {
         "cluster template" => "ClusterTemplate",
         "nodegroup" => "Nodegroup",
         "quota" => "Quota",
+        "operation" => "Operation",
         "federation" => "Federation",
         other => other,
     }

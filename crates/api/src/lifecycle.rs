@@ -10,15 +10,18 @@ use std::time::Duration;
 use model::cluster::{Cluster, ClusterChange, status};
 use model::driver::DriverName;
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
-use model::nodegroup::{NewNodegroup, Nodegroup, NodegroupChange, Nodes};
+use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
 use model::operation::{NewOperation, Operation, OperationKind, Payload};
 use model::quota::Resource;
+use model::store::lifecycle::Accepted;
 use model::store::{Conn, Scope, StoreError, cluster as clusters, lifecycle, nodegroup, nodes, operation, quota, template};
 use model::template::ClusterTemplate;
 
+use crate::answer::{self, Answer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Allowed;
+use crate::view::nodegroup::NodegroupView;
 
 /// Tries of a transaction that another request, or a conductor, overtook.
 const TRIES: u32 = 3;
@@ -46,6 +49,21 @@ pub struct Request {
     pub change: Change,
     pub payload: Payload,
     pub deadline: Duration,
+    /// What it is answered with.
+    pub reply: Reply,
+}
+
+/// What a request is answered with; made in the transaction that accepts it, so that its answer can be kept with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// 202 with the cluster's uuid.
+    Cluster,
+    /// 202 with the uuids of cluster and operation.
+    Acted,
+    /// 202 with the group that the request is about, as it now is.
+    Group,
+    /// 204.
+    Nothing,
 }
 
 /// A cluster that a request is about, and what decides about the request.
@@ -103,6 +121,7 @@ impl Request {
             change: Change::Nothing,
             payload: Payload::default(),
             deadline: deadline(cx, kind, cluster.create_timeout),
+            reply: Reply::Cluster,
         }
     }
 }
@@ -110,6 +129,9 @@ impl Request {
 /// How long an operation may take: what deletes, as long as the service is told; all others, as long as the cluster's creation may.
 pub fn deadline(cx: &Context, kind: OperationKind, create_timeout: Option<i32>) -> Duration {
     let settings = &cx.shared.settings;
+    if matches!(kind, OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) {
+        return settings.force_delete;
+    }
     let minutes = match (kind, create_timeout) {
         (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, _) => settings.delete_timeout_minutes,
         (_, Some(minutes)) if minutes > 0 => minutes.unsigned_abs(),
@@ -118,13 +140,13 @@ pub fn deadline(cx: &Context, kind: OperationKind, create_timeout: Option<i32>) 
     Duration::from_secs(60 * u64::from(minutes))
 }
 
-/// Stores the request and rings. From here on the work must finish although the client may leave.
-pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<(), ApiError> {
+/// Stores the request, rings, and answers. From here on the work must finish although the client may leave.
+pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<Answer, ApiError> {
     let shared = cx.shared.clone();
     shared.to_the_end(async move { store(&cx, &request).await }).await
 }
 
-async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {
+async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
     let id = OperationId::generate();
     let new = NewOperation {
         kind: request.kind,
@@ -140,16 +162,16 @@ async fn store(cx: &Context, request: &Request) -> Result<(), ApiError> {
     };
     let new = &new;
     let mut tries = 1;
-    let ring = loop {
+    let (answer, ring) = loop {
         let growth = growth(cx, request).await?;
         let quota = Growth { nodes: growth, default: cx.shared.settings.default_nodes_per_project };
-        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, request, new, quota).await).await {
+        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, cx, request, new, quota).await).await {
             Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
             other => break other?,
         }
     };
     cx.shared.doorbell.ring(ring);
-    Ok(())
+    Ok(answer)
 }
 
 /// Nodes that a request adds to its project, and the limit of projects without one of their own.
@@ -172,12 +194,43 @@ async fn growth(cx: &Context, request: &Request) -> Result<i64, ApiError> {
     Ok(i64::from(asked) - i64::from(present))
 }
 
-async fn attempt(conn: &mut Conn, request: &Request, new: &NewOperation, quota: Growth) -> Result<OperationId, StoreError> {
+async fn attempt(
+    conn: &mut Conn,
+    cx: &Context,
+    request: &Request,
+    new: &NewOperation,
+    quota: Growth,
+) -> Result<(Answer, OperationId), StoreError> {
     quota::reserve(conn, &request.project, Resource::Node, quota.nodes, quota.default).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
-    if !accepted.is_new {
-        return Ok(accepted.operation);
+    if accepted.is_new {
+        change(conn, request, &accepted, quota).await?;
     }
+    let answer = answer::in_store(answer_to(conn, cx, request, &accepted).await?)?;
+    cx.keep(conn, &answer).await?;
+    Ok((answer, accepted.operation))
+}
+
+/// The answer to an accepted request. The group that it is about is read anew.
+async fn answer_to(conn: &mut Conn, cx: &Context, request: &Request, accepted: &Accepted) -> Result<Result<Answer, ApiError>, StoreError> {
+    let cluster = &accepted.cluster;
+    Ok(match request.reply {
+        Reply::Cluster => Answer::accepted(&cluster.uuid),
+        Reply::Acted => Answer::acted(&cluster.uuid, accepted.operation.as_str()),
+        Reply::Nothing => Ok(Answer::no_content()),
+        Reply::Group => {
+            let id = cluster.cluster_id();
+            let ident = request.payload.nodegroup.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
+            let group = nodegroup::fetch_in_cluster(conn, &id, ident).await?;
+            let nodes = nodes::of_group(conn, &id, &group.nodegroup_id()).await?;
+            let view = NodegroupView { row: &group, nodes: &nodes, cluster_labels: cluster.labels.as_deref(), base: &cx.base };
+            Answer::accepted_with(&view)
+        }
+    })
+}
+
+/// What a request changes besides statuses.
+async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, quota: Growth) -> Result<(), StoreError> {
     let group = accepted.group.as_ref().map(Nodegroup::nodegroup_id);
     let group = || group.as_ref().ok_or(StoreError::Stale { what: "nodegroup" });
     match &request.change {
@@ -200,7 +253,7 @@ async fn attempt(conn: &mut Conn, request: &Request, new: &NewOperation, quota: 
             nodes::record(conn, &request.cluster, group()?, nodes).await?;
         }
     }
-    Ok(accepted.operation)
+    Ok(())
 }
 
 /// The payload of a request about one group.

@@ -9,9 +9,11 @@ mod tests;
 
 use futures::future::BoxFuture;
 
+use crate::accept::Accept;
 use crate::answer::Answer;
 use crate::context::{Args, Context};
 use crate::error::ApiError;
+use crate::idempotency::{self, Once};
 use crate::microversion::Microversion;
 use crate::policy::Act;
 use crate::view::schema::{Schema, is_storable};
@@ -35,7 +37,19 @@ pub struct Route {
     pub success: u16,
     /// What a good answer holds.
     pub answer: Shape,
-    pub handler: fn(Context) -> BoxFuture<'static, Result<Answer, ApiError>>,
+    /// Whether it also answers as server-sent events.
+    pub streams: bool,
+    pub handler: Handler,
+}
+
+/// What answers a request.
+pub type Handler = fn(Context) -> BoxFuture<'static, Result<Answer, ApiError>>;
+
+impl Route {
+    /// Whether it changes something, and so takes a key that keeps it from being done twice.
+    pub fn changes(&self) -> bool {
+        self.method != "GET"
+    }
 }
 
 /// A query parameter.
@@ -89,6 +103,9 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
     {
         return Err(ApiError::Policy(act.as_str()));
     }
+    if !(cx.head.accept.takes_json() || (route.streams && matches!(cx.head.accept, Accept::EventStream { .. }))) {
+        return Err(ApiError::NotAcceptable("The service answers in application/json only.".into()));
+    }
     check_query(&cx, route)?;
     if matches!(route.body, Takes::Nothing) {
         cx.refuse_body()?;
@@ -98,7 +115,13 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
         return Err(ApiError::Missing(format!("There is no {what} {key}.")));
     }
     let version = cx.version;
-    let answer = (route.handler)(cx).await?;
+    let answer = match cx.head.idempotency_key.clone().filter(|_| route.changes()) {
+        None => (route.handler)(cx).await?,
+        Some(key) => match idempotency::once(cx, route.handler, &key, method, path).await? {
+            Once::Done(answer) => answer,
+            Once::DoneBefore(answer) => return Ok(answer),
+        },
+    };
     if cfg!(debug_assertions) {
         check_answer(route, version, &answer)?;
     }
@@ -123,6 +146,9 @@ fn check_answer(route: &Route, version: Microversion, answer: &Answer) -> Result
     let wrong = |what: String| ApiError::Internal(format!("the answer of {} is not as described: {what}", route.name));
     if answer.status() != route.success {
         return Err(wrong(format!("status {} where {} is due", answer.status(), route.success)));
+    }
+    if answer.is_stream() {
+        return if route.streams { Ok(()) } else { Err(wrong("it is a stream".into())) };
     }
     match (route.answer, &answer.body()[..]) {
         (Shape::Nothing, []) => Ok(()),
@@ -182,7 +208,7 @@ fn no_route(method: &str, segments: &[&str]) -> ApiError {
         | (_, ["quotas", _, _] | ["clusters", _, "nodegroups"] | ["clusters", _, "nodegroups", _]) => EVERYTHING,
         (_, ["certificates"] | ["certificates", _]) => "GET, PATCH, POST",
         (_, ["credentials"] | ["credentials", _]) => "PATCH",
-        (_, ["mservices" | "stats" | "labels"]) => "GET",
+        (_, ["mservices" | "stats" | "labels" | "operations"] | ["operations", _] | ["clusters", _, "operations" | "events"]) => "GET",
         ("GET", _) => return ApiError::NoRoute,
         _ => "",
     };

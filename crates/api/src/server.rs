@@ -30,8 +30,9 @@ use tracing::Instrument;
 
 use crate::accept::{self, Accept};
 use crate::answer::{self, Answer, Failed, REQUEST_ID};
-use crate::context::{Context, RawBody, Shared};
+use crate::context::{Context, Head, RawBody, Shared};
 use crate::error::ApiError;
+use crate::event::Feed;
 use crate::identity::{Caller, Identity};
 use crate::microversion::{self, Microversion};
 use crate::policy::Policy;
@@ -41,7 +42,7 @@ use crate::server::limits::Limits;
 pub use crate::server::metrics::Metrics;
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
-use crate::{discovery, health, openapi, routes};
+use crate::{discovery, health, idempotency, openapi, routes};
 
 /// Everything the API works with.
 pub struct Api {
@@ -70,6 +71,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         cloud: api.cloud,
         service: api.service,
         sealer: api.sealer,
+        feed: Feed::new(api.settings.limits.streams),
         settings: api.settings,
         policy: api.policy,
         identity: Identity::new(believed, api.metrics.clone()),
@@ -189,17 +191,17 @@ async fn handle(
     let method = request.method().as_str();
     let refuses = || ApiError::NotAcceptable("The service answers in application/json only.".into());
     match (method, request.path()) {
-        ("GET", "/") if accept == Accept::Refuses => return Err(refuses()),
+        ("GET", "/") if !accept.takes_json() => return Err(refuses()),
         ("GET", "/") => return Ok(Good::Document(discovery::root(&base).to_string())),
         (_, "/") => return Err(ApiError::Method { allow: "GET" }),
         ("GET", "/v1" | "/v1/") => {
             *version = Some(microversion::parse(header(request, microversion::HEADER))?);
-            if accept == Accept::Refuses {
+            if !accept.takes_json() {
                 return Err(refuses());
             }
             return Ok(Good::Document(discovery::v1(&base).to_string()));
         }
-        ("GET", openapi::PATH) if accept == Accept::Refuses => return Err(refuses()),
+        ("GET", openapi::PATH) if !accept.takes_json() => return Err(refuses()),
         ("GET", openapi::PATH) => return Ok(Good::Document(openapi::text(&base))),
         (_, "/v1" | "/v1/" | openapi::PATH) => return Err(ApiError::Method { allow: "GET" }),
         _ => {}
@@ -224,6 +226,13 @@ async fn handle(
             content_type: header(request, "content-type").map(str::to_owned),
             bytes: shared.settings.limits.read_body(header(request, "content-length"), payload).await?,
         },
+        head: Head {
+            accept,
+            // One that is no text is no key either, and is to be refused, not overlooked.
+            idempotency_key: request.headers().get(idempotency::HEADER).map(|value| value.to_str().unwrap_or_default().to_owned()),
+            last_event_id: header(request, "last-event-id").map(str::to_owned),
+        },
+        key: None,
     };
     routes::dispatch(cx, method, request.path()).await.map(Good::Answer)
 }

@@ -25,6 +25,8 @@ pub struct Settings {
     pub default_create_timeout_minutes: u32,
     /// Minutes a delete may take.
     pub delete_timeout_minutes: u32,
+    /// How long a forced deletion may take (`[operations] force_delete_seconds`).
+    pub force_delete: Duration,
     /// `[cluster_template] kubernetes_allowed_network_drivers`; `all` allows every known one.
     pub allowed_network_drivers: Vec<String>,
     /// `[cluster_template] kubernetes_default_network_driver`.
@@ -71,6 +73,7 @@ impl Default for Settings {
             service_down_time: 180,
             default_create_timeout_minutes: 60,
             delete_timeout_minutes: 60,
+            force_delete: Duration::from_secs(600),
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),

@@ -2,12 +2,14 @@
 
 pub mod certificate;
 pub mod cluster;
+pub mod event;
 pub mod federation;
 pub mod label;
 pub mod labels;
 pub mod links;
 pub mod literal;
 pub mod nodegroup;
+pub mod operation;
 pub mod page;
 pub mod patch;
 pub mod quota;

@@ -28,7 +28,7 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
     // RSA keys are seconds of CPU work on a busy machine: not on the runtime's threads.
     let made = model::blocking::run(move || make(&missing, &name, terms, signer.as_ref()))
         .await
-        .map_err(|e| Failure::Retry { reason: format!("the making of certificates broke off: {e}") })??;
+        .map_err(|e| Failure::retry(format!("the making of certificates broke off: {e}")))??;
     let (project, user, id) = (cluster.project(), cluster.user(), cluster.cluster_id());
     let (made, project, user, id) = (&made, &project, &user, &id);
     cx.store
@@ -82,7 +82,7 @@ pub(crate) async fn material(cx: &Context, cluster: &Cluster) -> Result<Material
         [fetch(&cluster.ca_cert_ref).await?, fetch(&cluster.etcd_ca_cert_ref).await?, fetch(&cluster.front_proxy_ca_cert_ref).await?];
     model::blocking::run(move || open(&stored))
         .await
-        .map_err(|e| Failure::Retry { reason: format!("the opening of certificates broke off: {e}") })?
+        .map_err(|e| Failure::retry(format!("the opening of certificates broke off: {e}")))?
         .map_err(Failure::from)
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod force;
 pub(crate) mod resize;
 pub(crate) mod rotate;
 
@@ -31,7 +32,7 @@ pub(crate) struct Rows {
     /// None when the template's row is missing (upstream's old databases have such clusters).
     pub template: Option<ClusterTemplate>,
     /// Stacks that were made, or may have been.
-    stacks: Vec<CloudResource>,
+    pub stacks: Vec<CloudResource>,
 }
 
 /// Reads the rows of an operation that needs its cluster.
@@ -98,7 +99,7 @@ impl Rows {
             Some(id) => g.uuid == id.as_str(),
             None => g.name == DEFAULT_WORKER,
         };
-        self.groups.iter().find(wanted).ok_or_else(|| Failure::fail(OutcomeCode::Invalid, "the nodegroup is gone"))
+        self.groups.iter().find(wanted).ok_or_else(|| Failure::fail(OutcomeCode::User, "the nodegroup is gone"))
     }
 
     /// What a driver works on.
@@ -107,7 +108,7 @@ impl Rows {
     /// When the template is gone.
     pub fn target<'a>(&'a self, session: &'a Session) -> Result<Target<'a>, Failure> {
         let Some(template) = &self.template else {
-            return Err(Failure::fail(OutcomeCode::Invalid, "the cluster's template is gone"));
+            return Err(Failure::fail(OutcomeCode::User, "the cluster's template is gone"));
         };
         Ok(Target { cluster: &self.cluster, groups: &self.groups, nodes: &self.nodes, template, session })
     }

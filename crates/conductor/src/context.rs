@@ -17,7 +17,7 @@ use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
-use crate::{heartbeat, notify, scan, worker};
+use crate::{heartbeat, housekeeping, notify, scan, worker};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub struct Timing {
     pub service_beat: Duration,
     /// How long a stop waits for the step at work before it is abandoned (it can be repeated).
     pub grace: Duration,
+    /// How often old operations are looked for.
+    pub housekeeping: Duration,
 }
 
 impl Default for Timing {
@@ -50,6 +52,7 @@ impl Default for Timing {
             settle: Duration::from_secs(30),
             service_beat: Duration::from_secs(60),
             grace: Duration::from_secs(20),
+            housekeeping: Duration::from_secs(60),
         }
     }
 }
@@ -66,6 +69,8 @@ pub struct Settings {
     /// Requests per second with which all conductors together follow stacks.
     pub heat_requests_per_second: f64,
     pub timing: Timing,
+    /// How long finished operations and their events are kept.
+    pub retention: Duration,
     /// Minutes a stack may take when the request named none.
     pub create_timeout_minutes: u32,
     pub terms: Terms,
@@ -161,6 +166,7 @@ impl Conductor {
             tokio::spawn(scan::run(cx.clone())),
             tokio::spawn(heartbeat::run(cx.clone())),
             tokio::spawn(follow::run(cx.clone())),
+            tokio::spawn(housekeeping::run(cx.clone())),
         ];
         if let Some(notices) = self.notices {
             loops.push(tokio::spawn(hear(cx.clone(), notices)));

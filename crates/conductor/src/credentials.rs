@@ -24,7 +24,7 @@ const PASSWORD_LENGTH: usize = 18;
 pub(crate) const TRUSTED: &str = "trust";
 
 /// The trustee's name, as upstream names it.
-fn trustee_name(cluster: &Cluster) -> String {
+pub(crate) fn trustee_name(cluster: &Cluster) -> String {
     format!("{}_{}", cluster.uuid, cluster.project())
 }
 

@@ -81,7 +81,7 @@ impl Target<'_> {
         let t = self.template;
         t.driver_name().ok_or_else(|| {
             let asked = t.driver.clone().unwrap_or_else(|| format!("{:?}, {:?}, {:?}", t.server_type, t.cluster_distro, t.coe));
-            Failure::fail(model::operation::OutcomeCode::Invalid, format!("no driver serves the cluster's template ({asked})"))
+            Failure::fail(model::operation::OutcomeCode::User, format!("no driver serves the cluster's template ({asked})"))
         })
     }
 }

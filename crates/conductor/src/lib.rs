@@ -11,6 +11,7 @@ mod credentials;
 mod driver;
 mod follow;
 mod heartbeat;
+mod housekeeping;
 mod lease;
 mod metrics;
 mod nodegroup;

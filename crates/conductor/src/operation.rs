@@ -7,10 +7,10 @@ use model::cluster::status::{Concerns, Rest, settle};
 use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
-use model::operation::{Ending, OperationKind, OperationState, OutcomeCode, Progress};
-use model::store::{Conn, StoreError, cluster as clusters, nodegroup, operation};
+use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode};
+use model::store::{Conn, StoreError, cluster as clusters, exit, nodegroup, operation};
 
-use crate::cluster::{create, delete, resize, rotate};
+use crate::cluster::{create, delete, force, resize, rotate};
 use crate::context::Context;
 use crate::outcome::{Failure, Turn};
 use crate::settle::End;
@@ -18,9 +18,14 @@ use crate::worker::Work;
 
 /// One turn of the operation's reconciler.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
+    // Whoever held it has let go; nothing of it may begin any more.
+    if work.operation.cancel_ms.is_some() {
+        return Err(Failure::fail(OutcomeCode::Cancelled, exit::REASON));
+    }
     match work.operation.kind() {
         Some(OperationKind::ClusterCreate) => create::turn(cx, work).await,
         Some(OperationKind::ClusterDelete) => delete::turn(cx, work).await,
+        Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => force::turn(cx, work).await,
         Some(OperationKind::ClusterUpdate | OperationKind::ClusterResize) => resize::turn(cx, work).await,
         Some(OperationKind::NodegroupCreate) => crate::nodegroup::create::turn(cx, work).await,
         Some(OperationKind::NodegroupUpdate) => crate::nodegroup::update::turn(cx, work).await,
@@ -28,7 +33,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Some(OperationKind::CredentialRotate) => rotate::turn(cx, work).await,
         // The API refuses them for every driver there is; a row all the same is of another program.
         Some(kind @ (OperationKind::ClusterUpgrade | OperationKind::CaRotate)) => {
-            Err(Failure::fail(OutcomeCode::Invalid, format!("the cluster's driver does not support {}", kind.phrase())))
+            Err(Failure::fail(OutcomeCode::User, format!("the cluster's driver does not support {}", kind.phrase())))
         }
         // Never claimed (see `model::store::operation::claim`).
         None => Err(Failure::Stale),
@@ -36,14 +41,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
 }
 
 /// Says, on the operation and in the cluster's `status_reason`, that a step failed and will be tried again.
-pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str) -> Result<(), StoreError> {
-    let progress = Progress { step: "retrying", waiting_for: Some(reason.to_owned()), ..Progress::default() };
+pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str, error: Option<&CloudFault>) -> Result<(), StoreError> {
     let change = ClusterChange { status_reason: Some(Some(format!("trying again: {reason}"))), ..ClusterChange::default() };
     let cluster = work.operation.cluster_id();
-    let (cluster, progress, change) = (&cluster, &progress, &change);
+    let (cluster, change) = (&cluster, &change);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::note_failure(conn, &work.claim, reason, error).await?;
             match clusters::record(conn, cluster, change).await {
                 Err(StoreError::Stale { .. }) => Ok(()),
                 other => other,
@@ -53,12 +57,21 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str) -> Resul
 }
 
 /// Ends an operation badly: outcome, status and reason of the cluster and of the groups it concerns, in one transaction.
-pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &str) -> Result<(), StoreError> {
+///
+/// What is to end in a bounded time whatever the cloud says ends well, and tells what it left.
+pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &str, error: Option<&CloudFault>) -> Result<(), StoreError> {
+    if matches!(work.operation.kind(), Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon)) {
+        return force::give_up(cx, work, reason).await;
+    }
     let cluster = work.operation.cluster_id();
     let ending = Ending::Failed { code, reason: reason.to_owned() };
     let (ending, cluster) = (&ending, &cluster);
     cx.store
         .write(async |conn: &mut Conn| {
+            // Before the last event; nothing of it is stored when the claim turns out not to hold.
+            if let Some(error) = error {
+                operation::note_cloud_error(conn, &work.claim, error).await?;
+            }
             operation::finish(conn, &work.claim, cluster, ending).await?;
             match work.operation.kind().map(OperationKind::concerns) {
                 Some(Concerns::AllGroups) => fail_all(conn, work, reason).await?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::certificate::CertificateError;
-use model::operation::OutcomeCode;
+use model::operation::{CloudFault, OutcomeCode};
 use model::seal::Unsealable;
 use model::store::StoreError;
 use provider_clients::{CloudError, Session};
@@ -43,22 +43,28 @@ impl Turn {
 pub(crate) enum Failure {
     /// The claim no longer holds: stop without a word.
     Stale,
-    /// It may go better next time.
-    Retry { reason: String },
+    /// It may go better next time; what the cloud said, if it was the cloud.
+    Retry { reason: String, error: Option<Box<CloudFault>> },
     /// It will not: the operation fails.
-    Final { code: OutcomeCode, reason: String },
+    Final { code: OutcomeCode, reason: String, error: Option<Box<CloudFault>> },
 }
 
 impl Failure {
+    /// It may go better next time.
+    pub fn retry(reason: impl Into<String>) -> Self {
+        Self::Retry { reason: reason.into(), error: None }
+    }
+
     /// The operation fails.
     pub fn fail(code: OutcomeCode, reason: impl Into<String>) -> Self {
-        Self::Final { code, reason: reason.into() }
+        Self::Final { code, reason: reason.into(), error: None }
     }
 
     /// The operation fails by what became of its stack.
     pub fn of_stack(reason: String) -> Self {
         let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };
-        Self::Final { code, reason }
+        let error = CloudFault { service: "heat".into(), operation: "stack".into(), message: reason.clone(), ..CloudFault::default() };
+        Self::Final { code, reason, error: Some(Box::new(error)) }
     }
 }
 
@@ -66,11 +72,11 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Stale { what: "operation" } => Self::Stale,
-            StoreError::Unavailable(_) | StoreError::Busy(_) => Self::Retry { reason: "the database".into() },
+            StoreError::Unavailable(_) | StoreError::Busy(_) => Self::retry("the database"),
             // Another row has moved on, or the database is in the middle of a fail-over: look again; the deadline bounds it.
             StoreError::Stale { .. } | StoreError::Database(_) => {
                 tracing::warn!(%error, "the store failed");
-                Self::Retry { reason: "the database".into() }
+                Self::retry("the database")
             }
             other => {
                 tracing::error!(error = %other, "the store failed in a way that repeating will not mend");
@@ -83,16 +89,23 @@ impl From<StoreError> for Failure {
 impl From<CloudError> for Failure {
     fn from(error: CloudError) -> Self {
         let reason = error.to_string();
+        let said = Some(Box::new(CloudFault {
+            service: error.service().name().to_owned(),
+            operation: error.operation().to_owned(),
+            status: error.status(),
+            message: error.message().to_owned(),
+            request_id: error.request_id().map(str::to_owned),
+        }));
         if error.retry_may_help() || error.outcome_is_unknown() || error.is_conflict() {
-            return Self::Retry { reason };
+            return Self::Retry { reason, error: said };
         }
         let code = match error.status() {
             _ if says_quota(error.message()) => OutcomeCode::Quota,
             _ if error.is_unauthorized() => OutcomeCode::Credentials,
-            Some(400 | 422) => OutcomeCode::Invalid,
+            Some(400 | 422) => OutcomeCode::User,
             _ => OutcomeCode::Cloud,
         };
-        Self::Final { code, reason }
+        Self::Final { code, reason, error: said }
     }
 }
 

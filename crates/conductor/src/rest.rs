@@ -2,6 +2,7 @@
 //!
 //! Thousands rest at a time, so what is kept here is small: what a turn needs is read again when it begins.
 
+use model::operation::CloudFault;
 use model::time::now;
 use tokio::time::Instant;
 
@@ -78,7 +79,15 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
                 Some((_, place)) => Box::pin(stack::tell(cx, work, place, "stack", &seen)).await,
                 None => Ok(()),
             },
-            Ok(Wake::Trouble(reason)) => Box::pin(note_retry(cx, work, &reason)).await.map_err(Failure::from),
+            Ok(Wake::Trouble(reason)) => {
+                let error = CloudFault {
+                    service: "heat".into(),
+                    operation: "stack_list".into(),
+                    message: (*reason).into(),
+                    ..CloudFault::default()
+                };
+                Box::pin(note_retry(cx, work, &reason, Some(&error))).await.map_err(Failure::from)
+            }
             Err(ended) => return ended,
         };
         match recorded {

@@ -28,8 +28,15 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     if let Some(group) = end.group {
         record_group(conn, kind, end, group, waiting.on_group).await?;
     }
+    if waiting.on_cluster {
+        let facts = &end.facts;
+        let own = facts.status.as_deref().and_then(Status::parse).or_else(|| settle_group(kind, end.state, None));
+        let alone = cluster_status(kind, end.state, Rest::default());
+        let left = lifecycle::Left { status: alone, group: end.group.map(|group| (group, own, facts.node_count)) };
+        lifecycle::rebase(conn, &id, &operation.operation_id(), &left).await?;
+    }
     let failed = nodegroup::of_cluster(conn, &id).await?.into_iter().find(lifecycle::has_failed);
-    let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some() };
+    let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some(), before: None };
     let Some(status) = cluster_status(kind, end.state, rest) else { return Ok(()) };
     let named = |group: &Nodegroup, text: &str| format!("{}: {text}", group.name);
     let reason = match (end.reason, status) {
@@ -54,7 +61,7 @@ async fn record_group(
     if is_waited_for {
         (change.status, change.status_reason, change.node_count) = (None, Some(None), None);
     } else if change.status.is_none() {
-        change.status = settle_group(kind, end.state).map(|s| s.as_str().to_owned());
+        change.status = settle_group(kind, end.state, None).map(|s| s.as_str().to_owned());
         change.status_reason = Some(end.reason.map(str::to_owned));
     }
     gone_is_fine(nodegroup::record(conn, &group.nodegroup_id(), &change).await)

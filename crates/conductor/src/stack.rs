@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
-use model::id::{ClusterId, NodegroupId};
+use model::id::{ClusterId, NodegroupId, OperationId};
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationEvent, Progress};
 use model::planted::{self, Bug};
@@ -84,10 +84,36 @@ pub(crate) fn age(at: DateTime<Utc>) -> std::time::Duration {
     (now() - at).to_std().unwrap_or_default()
 }
 
+/// The event of a request to make a stack.
+const MADE: &str = "stack_create";
+
+/// Whether what there is of a stack was left by the failed operation that this one does again: it was not made by this one.
+pub(crate) async fn is_left_over(cx: &Context, work: &Work) -> Result<bool, Failure> {
+    if work.payload()?.retry_of.is_none() {
+        return Ok(false);
+    }
+    Ok(!events(cx, work).await?.iter().any(|e| e.kind == MADE))
+}
+
+/// One step of seeing off a stack that failed, so that it can be made anew.
+pub(crate) async fn clear_away(cx: &Context, work: &Work, whose: Whose<'_>, known: &Known, session: &Session) -> Result<Turn, Failure> {
+    match leave(cx, work, whose, known, session).await? {
+        Some(turn) => Ok(turn),
+        None => {
+            gone(cx, work, whose, known).await?;
+            Ok(Turn::NOW)
+        }
+    }
+}
+
 /// What this operation has recorded so far, in order.
 pub(crate) async fn events(cx: &Context, work: &Work) -> Result<Vec<OperationEvent>, Failure> {
-    let id = work.operation.operation_id();
-    Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, &id, EVENTS).await).await?)
+    events_of(cx, &work.operation.operation_id()).await
+}
+
+/// What an operation has recorded, in order.
+pub(crate) async fn events_of(cx: &Context, id: &OperationId) -> Result<Vec<OperationEvent>, Failure> {
+    Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, id, EVENTS).await).await?)
 }
 
 /// When an event happened.
@@ -214,7 +240,7 @@ pub(crate) async fn make(
             if !planted::has(Bug::NameNotRecorded) {
                 resource::record(conn, id, ResourceKind::Stack, name, None).await?;
             }
-            event::append(conn, operation_id, id, "stack_create", name).await
+            event::append(conn, operation_id, id, MADE, name).await
         })
         .await?;
     let stack_id = match driver::make(target, stack).await {

@@ -268,18 +268,18 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
             }
             Err(Failure::Stale) if cx.stop.is_cancelled() => return Ended::Stopped,
             Err(Failure::Stale) => return Ended::Stale,
-            Err(Failure::Retry { reason }) => {
+            Err(Failure::Retry { reason, error }) => {
                 cx.metrics.retried(&work.operation);
                 tracing::warn!(reason, failures, "a step failed; trying again");
                 failures += 1;
-                if let Err(StoreError::Stale { .. }) = Box::pin(acts::note_retry(cx, work, &reason)).await {
+                if let Err(StoreError::Stale { .. }) = Box::pin(acts::note_retry(cx, work, &reason, error.as_deref())).await {
                     return Ended::Stale;
                 }
                 backoff(failures)
             }
-            Err(Failure::Final { code, reason }) => {
+            Err(Failure::Final { code, reason, error }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
-                match Box::pin(acts::fail(cx, work, code, &reason)).await {
+                match Box::pin(acts::fail(cx, work, code, &reason, error.as_deref())).await {
                     Ok(()) => {
                         cx.metrics.ended(&work.operation, Some(code));
                         return Ended::Settled;
@@ -335,7 +335,7 @@ async fn timed_out(cx: &Context, work: &Work) -> Failure {
     let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.ok().flatten();
     let waited = row.and_then(|r| r.waiting_for).unwrap_or_else(|| "the first step".into());
     let minutes = (work.operation.deadline_ms - work.operation.created_ms) / 60_000;
-    Failure::Final { code: OutcomeCode::Timeout, reason: format!("not done within {minutes} minutes; was waiting for {waited}") }
+    Failure::fail(OutcomeCode::Timeout, format!("not done within {minutes} minutes; was waiting for {waited}"))
 }
 
 fn backoff(failures: u32) -> Duration {

@@ -80,7 +80,7 @@ pub fn action(kind: OperationKind, outcome: Outcome) -> Option<&'static str> {
     let begins = outcome == Outcome::Pending;
     match kind {
         OperationKind::ClusterCreate => Some("create"),
-        OperationKind::ClusterDelete => Some("delete"),
+        OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => Some("delete"),
         OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::ClusterUpgrade => Some("update"),
         // Upstream finds their end by polling, and tells it as an update of the cluster.
         OperationKind::CaRotate | OperationKind::NodegroupCreate | OperationKind::NodegroupUpdate | OperationKind::NodegroupDelete => {
@@ -207,7 +207,7 @@ mod tests {
         for kind in OperationKind::ALL {
             let wanted = match kind {
                 OperationKind::ClusterCreate => [Some("create"); 3],
-                OperationKind::ClusterDelete => [Some("delete"); 3],
+                OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => [Some("delete"); 3],
                 OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::ClusterUpgrade => [Some("update"); 3],
                 OperationKind::CredentialRotate => [None; 3],
                 _ => [None, Some("update"), Some("update")],

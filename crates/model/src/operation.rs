@@ -3,13 +3,19 @@
 //! The row is the work; a message on the queue only says that there is some. Whoever works on it holds a lease and a generation
 //! ([`Claim`]), and every write must match both.
 
+mod outcome;
+mod payload;
+
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ClusterId, NodegroupId, OperationId, ProjectId, TemplateId, UserId};
+pub use outcome::{CloudFault, Fault, LastCloudError, OutcomeCode};
+pub use payload::{Before, Payload};
+
+use crate::id::{ClusterId, OperationId, ProjectId, UserId};
 use crate::schema::{operation, operation_event};
 use crate::time::from_millis;
 
@@ -22,6 +28,9 @@ macro_rules! kinds {
         impl OperationKind {
             /// Every kind this version knows.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// Every word.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             /// The stored word.
             pub fn as_str(self) -> &'static str {
@@ -39,6 +48,10 @@ macro_rules! kinds {
 kinds!(
     ClusterCreate = "cluster_create",
     ClusterDelete = "cluster_delete",
+    /// As a delete, but ends in a bounded time whatever the cloud says, and tells what it left.
+    ClusterForceDelete = "cluster_force_delete",
+    /// Forgets the cluster and leaves its stacks alone.
+    ClusterAbandon = "cluster_abandon",
     /// A new size of the default worker group by PATCH (rest-api.md 5.5).
     ClusterUpdate = "cluster_update",
     /// A new size of any worker group, and which nodes go (rest-api.md 5.7).
@@ -65,6 +78,8 @@ pub enum OperationState {
     Failed,
     /// Gave way to a later operation.
     Superseded,
+    /// Ended on request before anybody had worked on it.
+    Cancelled,
 }
 
 impl OperationState {
@@ -76,42 +91,23 @@ impl OperationState {
             Self::Succeeded => "SUCCEEDED",
             Self::Failed => "FAILED",
             Self::Superseded => "SUPERSEDED",
+            Self::Cancelled => "CANCELLED",
         }
     }
+
+    /// The state of a stored word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|state| state.as_str() == word)
+    }
+
+    /// Every state.
+    pub const ALL: [Self; 6] = [Self::Queued, Self::Running, Self::Succeeded, Self::Failed, Self::Superseded, Self::Cancelled];
+
+    /// Every word.
+    pub const WORDS: &'static [&'static str] = &["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "SUPERSEDED", "CANCELLED"];
 
     /// The words of operations that have not ended.
     pub const UNFINISHED: [&'static str; 2] = ["QUEUED", "RUNNING"];
-}
-
-/// Why an operation failed, in a word that programs can act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutcomeCode {
-    /// The deadline passed.
-    Timeout,
-    /// The cloud refused for lack of quota.
-    Quota,
-    /// The request cannot be carried out as it is (the user can mend it).
-    Invalid,
-    /// The cloud failed, or refused for a reason of its own.
-    Cloud,
-    /// What was delegated to us no longer works (expired token, removed trust).
-    Credentials,
-    /// A fault of this service.
-    Internal,
-}
-
-impl OutcomeCode {
-    /// The stored word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Quota => "quota",
-            Self::Invalid => "invalid",
-            Self::Cloud => "cloud",
-            Self::Credentials => "credentials",
-            Self::Internal => "internal",
-        }
-    }
 }
 
 /// A row of our `operation` table.
@@ -143,6 +139,12 @@ pub struct Operation {
     pub created_ms: i64,
     pub updated_ms: i64,
     pub finished_ms: Option<i64>,
+    /// When somebody took it for the first time.
+    pub started_ms: Option<i64>,
+    /// When its end was asked for while somebody worked on it.
+    pub cancel_ms: Option<i64>,
+    /// A [`LastCloudError`].
+    pub cloud_error: Option<String>,
 }
 
 impl std::fmt::Debug for Operation {
@@ -183,57 +185,24 @@ impl Operation {
         from_millis(self.created_ms)
     }
 
+    /// Where it stands; none for a word of a newer version.
+    pub fn state(&self) -> Option<OperationState> {
+        OperationState::parse(&self.state)
+    }
+
+    /// Why it failed; none unless it did.
+    pub fn outcome(&self) -> Option<OutcomeCode> {
+        self.outcome_code.as_deref().and_then(OutcomeCode::parse)
+    }
+
+    /// The last call to the cloud that failed.
+    pub fn last_cloud_error(&self) -> Option<LastCloudError> {
+        self.cloud_error.as_deref().and_then(|text| serde_json::from_str(text).ok())
+    }
+
     /// What the request carried beyond the cluster's row.
     pub fn payload(&self) -> Result<Payload, serde_json::Error> {
         serde_json::from_str(&self.payload)
-    }
-}
-
-/// What a request carries beyond the row it concerns; `version` grows when its meaning changes, and fields that are not given read as
-/// nothing asked (rows of older versions have `{"version":1}` only).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Payload {
-    pub version: u32,
-    /// The group that the request is about; none: the default worker group, or the whole cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodegroup: Option<NodegroupId>,
-    /// The wanted size of that group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_count: Option<i32>,
-    /// The nodes that go first: Nova server ids, member numbers or addresses, as the user named them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes_to_remove: Vec<String>,
-    /// The template to upgrade to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<TemplateId>,
-    /// Nodes upgraded at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_batch_size: Option<i32>,
-    /// Whether the cloud shall go back to the state before when the change fails.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub rollback: bool,
-    /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-}
-
-impl Payload {
-    /// The version this program writes.
-    pub const VERSION: u32 = 1;
-}
-
-impl Default for Payload {
-    fn default() -> Self {
-        Self {
-            version: Self::VERSION,
-            nodegroup: None,
-            node_count: None,
-            nodes_to_remove: Vec::new(),
-            template: None,
-            max_batch_size: None,
-            rollback: false,
-            traceparent: None,
-        }
     }
 }
 
@@ -299,6 +268,61 @@ pub struct OperationEvent {
     pub at_ms: i64,
     pub kind: String,
     pub message: String,
+    /// JSON, by kind of event; see [`EventDetails`].
+    pub details: Option<String>,
+}
+
+impl OperationEvent {
+    /// What it says beyond its message.
+    pub fn details(&self) -> EventDetails {
+        self.details.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+}
+
+/// What an event says beyond its message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventDetails {
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserId>,
+    /// The id of his request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// A call to the cloud that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CloudFault>,
+    /// What was left in the cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaks: Option<Vec<Leak>>,
+}
+
+/// Bytes of an event's details at most; the column holds 64 KiB.
+const MOST_DETAILS: usize = 60_000;
+
+impl EventDetails {
+    /// As it is stored: of a list of leaks that is too long, only the beginning.
+    pub fn column(&self) -> String {
+        let mut kept = self.clone();
+        loop {
+            let text = serde_json::to_string(&kept).expect("details are plain data");
+            match &mut kept.leaks {
+                Some(leaks) if text.len() > MOST_DETAILS && !leaks.is_empty() => leaks.truncate(leaks.len() / 2),
+                _ => return text,
+            }
+        }
+    }
+}
+
+/// Something of a cluster that stays in the cloud when the cluster is forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leak {
+    /// The word of a [`crate::resource::ResourceKind`].
+    pub kind: String,
+    pub name: String,
+    /// Its id; none when it is not known, or when it may not even be there.
+    pub id: Option<String>,
+    /// Why it was left.
+    pub reason: String,
 }
 
 /// How far an operation has come.
@@ -328,16 +352,21 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_of_an_older_row_reads_and_nothing_asked_is_not_written() {
-        assert_eq!(serde_json::from_str::<Payload>(r#"{"version":1}"#).unwrap(), Payload::default());
-        assert_eq!(serde_json::to_string(&Payload::default()).unwrap(), r#"{"version":1}"#);
-        let resize = Payload {
-            nodegroup: Some(NodegroupId::generate()),
-            node_count: Some(3),
-            nodes_to_remove: vec!["a".into()],
-            rollback: true,
-            ..Payload::default()
-        };
-        assert_eq!(serde_json::from_str::<Payload>(&serde_json::to_string(&resize).unwrap()).unwrap(), resize);
+    fn details_fit_their_column_and_read_back() {
+        let leak = Leak { kind: "heat_stack".into(), name: "n".repeat(255), id: None, reason: "\u{e9}".repeat(500) };
+        let details = EventDetails { leaks: Some(vec![leak; 300]), ..EventDetails::default() };
+        let text = details.column();
+        assert!(text.len() <= MOST_DETAILS);
+        let read: EventDetails = serde_json::from_str(&text).unwrap();
+        assert!(read.leaks.is_some_and(|leaks| leaks.len() > 10));
+    }
+
+    #[test]
+    fn states_have_words_of_their_own() {
+        assert_eq!(OperationState::ALL.map(OperationState::as_str), OperationState::WORDS);
+        for state in OperationState::ALL {
+            assert_eq!(OperationState::parse(state.as_str()), Some(state));
+            assert!(state.as_str().len() <= 16);
+        }
     }
 }

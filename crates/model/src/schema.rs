@@ -200,6 +200,9 @@ diesel::table! {
         created_ms -> BigInt,
         updated_ms -> BigInt,
         finished_ms -> Nullable<BigInt>,
+        started_ms -> Nullable<BigInt>,
+        cancel_ms -> Nullable<BigInt>,
+        cloud_error -> Nullable<Text>,
     }
 }
 
@@ -211,6 +214,7 @@ diesel::table! {
         at_ms -> BigInt,
         kind -> Text,
         message -> Text,
+        details -> Nullable<Text>,
     }
 }
 
@@ -260,5 +264,27 @@ diesel::table! {
         owner -> Nullable<Text>,
         due_ms -> BigInt,
         reported_ms -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    event_guard (cluster_uuid) {
+        cluster_uuid -> Text,
+        touched -> BigInt,
+    }
+}
+
+diesel::table! {
+    idempotency_key (id) {
+        id -> BigInt,
+        project_id -> Text,
+        #[sql_name = "idempotency_key"]
+        key -> Text,
+        fingerprint -> Text,
+        holder -> Text,
+        status -> Nullable<Integer>,
+        location -> Nullable<Text>,
+        body -> Nullable<Text>,
+        created_ms -> BigInt,
     }
 }

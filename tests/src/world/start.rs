@@ -25,6 +25,8 @@ impl World {
         let data = self.folder.path().join("data");
         let mut command = Command::new(program("magnum-standalone")?);
         command.arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0", "--cloud", &self.auth_url]);
+        // As in the other mix; it writes its configuration itself.
+        command.env("OS_OPERATIONS__HOUSEKEEPING_SECONDS", "1").env("OS_OPERATIONS__FORCE_DELETE_SECONDS", "16");
         command.envs(&self.environment);
         let (process, output) = Process::start_with_output("standalone", &mut command, self.folder.path())?;
         self.processes.push(process);

@@ -26,6 +26,11 @@ pub struct Pieces {
 }
 
 impl Pieces {
+    /// Bytes that are there already.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        Self { full: VecDeque::new(), last: bytes }
+    }
+
     /// All of it, in one piece.
     pub fn joined(&self) -> Vec<u8> {
         let mut all = self.full.iter().flatten().copied().collect::<Vec<u8>>();

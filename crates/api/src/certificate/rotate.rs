@@ -22,6 +22,5 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     }
     subject.check_possible(OperationKind::CaRotate, DriverName::supports_ca_rotation)?;
     let request = Request::new(&cx, OperationKind::CaRotate, row, scope);
-    accept(Arc::new(cx), request, allowed).await?;
-    Answer::accepted(&row.uuid)
+    accept(Arc::new(cx), request, allowed).await
 }

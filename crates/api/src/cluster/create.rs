@@ -41,11 +41,9 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
         return Err(ApiError::Forbidden(format!("ClusterTemplate {} is hidden: it can not be used.", origin.uuid)));
     }
     let checked = check(&cx, &body, asked, (&origin, driver), project).await?;
-    let uuid = checked.spec.id.to_string();
     // From here on the work must finish although the client may leave.
     let shared = cx.shared.clone();
-    shared.to_the_end(async move { accept(&cx, &checked, allowed).await }).await?;
-    Answer::accepted(&uuid)
+    shared.to_the_end(async move { accept(&cx, &checked, allowed).await }).await
 }
 
 /// The plain fields of the request.
@@ -216,9 +214,11 @@ async fn check(
     Ok(Checked { spec, groups })
 }
 
-/// Stores cluster, groups and operation together, and rings.
-async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiError> {
+/// Stores cluster, groups and operation together, rings, and answers.
+async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, ApiError> {
     let spec = &checked.spec;
+    let answer = Answer::accepted(spec.id.as_str())?;
+    let kept = &answer;
     let settings = &cx.shared.settings;
     let operation_id = OperationId::generate();
     let new = NewOperation {
@@ -246,9 +246,10 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<(), ApiEr
             for group in &checked.groups {
                 nodegroup::insert_default(conn, spec, group).await?;
             }
-            operation::insert(conn, new).await
+            operation::insert(conn, new).await?;
+            cx.keep(conn, kept).await
         })
         .await?;
     cx.shared.doorbell.ring(new.id.clone());
-    Ok(())
+    Ok(answer)
 }

@@ -3,23 +3,18 @@
 use std::sync::Arc;
 
 use model::operation::OperationKind;
-use model::store::Conn;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{Request, accept};
+use crate::lifecycle::{Reply, Request, accept};
 use crate::policy::Act;
 
 /// Accepts the deletion.
 pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
     let scope = cx.wide_scope(Act::ClusterDeleteEverywhere)?;
-    let row = {
-        let (scope, ident) = (&scope, cx.arg("cluster"));
-        cx.shared.store.read(async |conn: &mut Conn| super::find(conn, scope, ident).await).await?
-    };
+    let row = super::named(&cx, &scope).await?;
     let allowed = cx.allow_object(Act::ClusterDelete, &row)?;
-    let request = Request::new(&cx, OperationKind::ClusterDelete, &row, scope);
-    accept(Arc::new(cx), request, allowed).await?;
-    Ok(Answer::no_content())
+    let request = Request { reply: Reply::Nothing, ..Request::new(&cx, OperationKind::ClusterDelete, &row, scope) };
+    accept(Arc::new(cx), request, allowed).await
 }

@@ -34,8 +34,7 @@ pub async fn resize(cx: Context) -> Result<Answer, ApiError> {
         payload: Payload { node_count: Some(node_count), nodes_to_remove, ..lifecycle::about(group) },
         ..Request::new(&cx, OperationKind::ClusterResize, row, scope)
     };
-    accept(Arc::new(cx), request, allowed).await?;
-    Answer::accepted(&row.uuid)
+    accept(Arc::new(cx), request, allowed).await
 }
 
 /// Whether a group may have this many nodes.

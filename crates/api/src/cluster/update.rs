@@ -53,8 +53,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let asked = read(&before, &changes)?;
     let health = asked.health();
     let Some(node_count) = asked.node_count else {
-        record_health(&cx, &row.cluster_id(), health).await?;
-        return Answer::accepted(&row.uuid);
+        return record_health(&cx, &row.cluster_id(), health).await;
     };
     if node_count == 0 && cx.version < ZERO_NODES {
         return Err(ApiError::Invalid(format!("Zero nodes (node_count 0) need a higher microversion: {ZERO_NODES} at least.")));
@@ -65,8 +64,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         payload: Payload { node_count: Some(node_count), rollback, ..Payload::default() },
         ..Request::new(&cx, OperationKind::ClusterUpdate, row, scope)
     };
-    accept(Arc::new(cx), request, allowed).await?;
-    Answer::accepted(&row.uuid)
+    accept(Arc::new(cx), request, allowed).await
 }
 
 /// The cluster as the patch sees it: as it is shown, but for `node_count`, which here is the size of the default worker group.
@@ -114,9 +112,19 @@ fn read(before: &Map<String, Value>, changes: &[Change]) -> Result<Asked, ApiErr
     })
 }
 
-async fn record_health(cx: &Context, id: &ClusterId, health: Option<ClusterChange>) -> Result<(), ApiError> {
-    let Some(change) = &health else { return Ok(()) };
-    Ok(cx.shared.store.write(async |conn: &mut Conn| clusters::record(conn, id, change).await).await?)
+async fn record_health(cx: &Context, id: &ClusterId, health: Option<ClusterChange>) -> Result<Answer, ApiError> {
+    let answer = Answer::accepted(id.as_str())?;
+    if let Some(change) = &health {
+        let answer = &answer;
+        cx.shared
+            .store
+            .write(async |conn: &mut Conn| {
+                clusters::record(conn, id, change).await?;
+                cx.keep(conn, answer).await
+            })
+            .await?;
+    }
+    Ok(answer)
 }
 
 /// The cluster's flavors must still be there, with a root disk where they need one (P-07).

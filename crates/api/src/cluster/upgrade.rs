@@ -50,6 +50,5 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
         },
         ..Request::new(&cx, OperationKind::ClusterUpgrade, row, scope)
     };
-    accept(Arc::new(cx), request, allowed).await?;
-    Answer::accepted(&row.uuid)
+    accept(Arc::new(cx), request, allowed).await
 }

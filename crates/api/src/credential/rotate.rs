@@ -19,6 +19,5 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     let row = &subject.cluster;
     subject.check_possible(OperationKind::CredentialRotate, DriverName::supports_credential_rotation)?;
     let request = Request::new(&cx, OperationKind::CredentialRotate, row, scope);
-    accept(Arc::new(cx), request, allowed).await?;
-    Answer::accepted(&row.uuid)
+    accept(Arc::new(cx), request, allowed).await
 }

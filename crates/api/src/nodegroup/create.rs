@@ -6,7 +6,6 @@ use model::cluster::Cluster;
 use model::id::NodegroupId;
 use model::nodegroup::{MASTER, NewNodegroup, WORKER};
 use model::operation::{OperationKind, Payload};
-use model::store::{Conn, nodegroup};
 
 use super::rules;
 use crate::answer::Answer;
@@ -14,10 +13,10 @@ use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::label;
-use crate::lifecycle::{Change, Request, Subject, accept};
+use crate::lifecycle::{Change, Reply, Request, Subject, accept};
 use crate::policy::Act;
 use crate::template::boot_volume_size;
-use crate::view::nodegroup::{CREATE, NodegroupView};
+use crate::view::nodegroup::CREATE;
 use crate::view::schema::Body;
 
 /// Accepts a new group of workers.
@@ -30,14 +29,11 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let new = check(&cx, &body, &subject).await?;
     let request = Request {
         payload: Payload { nodegroup: Some(new.id.clone()), node_count: Some(new.node_count), ..Payload::default() },
-        change: Change::Group(Box::new(new.clone())),
+        change: Change::Group(Box::new(new)),
+        reply: Reply::Group,
         ..Request::new(&cx, OperationKind::NodegroupCreate, cluster, scope)
     };
-    let cx = Arc::new(cx);
-    accept(cx.clone(), request, allowed).await?;
-    let (id, group) = (&cluster.cluster_id(), new.id.as_str());
-    let row = cx.shared.store.read(async |conn: &mut Conn| nodegroup::fetch_in_cluster(conn, id, group).await).await?;
-    Answer::accepted_with(&NodegroupView { row: &row, nodes: &new.nodes, cluster_labels: cluster.labels.as_deref(), base: &cx.base })
+    accept(Arc::new(cx), request, allowed).await
 }
 
 async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegroup, ApiError> {

@@ -7,7 +7,7 @@ use model::operation::OperationKind;
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{self, Request, accept};
+use crate::lifecycle::{self, Reply, Request, accept};
 use crate::policy::Act;
 
 /// Accepts the deletion of a group, in the caller's own project.
@@ -18,8 +18,10 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
     if found.group.is_default() {
         return Err(ApiError::Invalid(format!("Nodegroup {} is a default nodegroup: it cannot be deleted.", found.group.name)));
     }
-    let request =
-        Request { payload: lifecycle::about(&found.group), ..Request::new(&cx, OperationKind::NodegroupDelete, &found.cluster, scope) };
-    accept(Arc::new(cx), request, allowed).await?;
-    Ok(Answer::no_content())
+    let request = Request {
+        payload: lifecycle::about(&found.group),
+        reply: Reply::Nothing,
+        ..Request::new(&cx, OperationKind::NodegroupDelete, &found.cluster, scope)
+    };
+    accept(Arc::new(cx), request, allowed).await
 }

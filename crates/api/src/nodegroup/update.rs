@@ -12,7 +12,7 @@ use super::{Found, rules};
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{self, Change, Request, accept};
+use crate::lifecycle::{self, Change, Reply, Request, accept};
 use crate::policy::Act;
 use crate::view::nodegroup::{NodegroupView, PATCH};
 use crate::view::patch;
@@ -52,14 +52,11 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     check_flavor(&cx, found.group.flavor_id.as_deref(), &found.cluster).await?;
     let request = Request {
         change,
+        reply: Reply::Group,
         payload: lifecycle::about(&found.group),
-        ..Request::new(&cx, OperationKind::NodegroupUpdate, &found.cluster, scope.clone())
+        ..Request::new(&cx, OperationKind::NodegroupUpdate, &found.cluster, scope)
     };
-    let cx = Arc::new(cx);
-    accept(cx.clone(), request, allowed).await?;
-    let found = super::find(&cx, &scope).await?;
-    let cluster_labels = found.cluster.labels.as_deref();
-    Answer::accepted_with(&NodegroupView { row: &found.group, nodes: &found.nodes, cluster_labels, base: &cx.base })
+    accept(Arc::new(cx), request, allowed).await
 }
 
 fn check(found: &Found, after: &Map<String, Value>) -> Result<Change, ApiError> {

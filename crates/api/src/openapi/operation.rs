@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::schemas::{self, Components};
+use crate::answer::EVENT_STREAM;
+use crate::idempotency;
 use crate::microversion::{HEADER, MAX, MIN, Microversion};
 use crate::routes::{Parameter, Route, Takes};
 use crate::view::shape::Shape;
@@ -85,14 +87,18 @@ fn parameters_of(route: &Route) -> Vec<Value> {
         })
     });
     let query = route.query.iter().map(query_parameter);
-    let version = json!({"$ref": format!("#/components/parameters/microversion-{}", route.since)});
-    path.chain(query).chain([version]).collect()
+    let reference = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
+    let version = reference(&format!("microversion-{}", route.since));
+    let key = route.changes().then(|| reference(KEY));
+    let last_event = route.streams.then(|| reference(LAST_EVENT));
+    path.chain(query).chain([version]).chain(key).chain(last_event).collect()
 }
 
 fn path_about(name: &str) -> String {
     match name {
         "project" | "project_id" => "A project's id.".to_owned(),
         "resource" => "What is counted: Cluster or Node.".to_owned(),
+        "operation" => "The operation: its uuid.".to_owned(),
         thing => format!("The {thing}: its uuid or its name."),
     }
 }
@@ -127,8 +133,25 @@ pub fn parameters() -> Value {
         });
         (format!("microversion-{since}"), parameter)
     });
-    Value::Object(named.collect())
+    let key = json!({
+        "name": idempotency::HEADER,
+        "in": "header",
+        "description": "A word of the client's own for this request. Sent again within 24 hours, the same request of the same user gets the \
+                        first answer again and is not done twice; another request with the same word gets 422.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": idempotency::LONGEST, "pattern": "^[!-~]+$"},
+    });
+    let last_event = json!({
+        "name": "Last-Event-ID",
+        "in": "header",
+        "description": "Of a stream: the id of the last event that the client has seen. Without it a stream begins with the first event kept.",
+        "schema": {"type": "integer", "minimum": 0},
+    });
+    Value::Object(named.chain([(KEY.to_owned(), key), (LAST_EVENT.to_owned(), last_event)]).collect())
 }
+
+/// Names of parameters that more than one route has.
+const KEY: &str = "idempotency-key";
+const LAST_EVENT: &str = "last-event-id";
 
 /// Headers of answers.
 pub fn headers() -> Value {
@@ -179,6 +202,10 @@ fn responses(route: &Route, components: &mut Components) -> Value {
         Shape::Nothing => json!({"description": "Done; no body.", "headers": {"x-openstack-request-id": header("request-id")}}),
         shape => answer(if route.success == 202 { "Accepted; the work goes on." } else { "Good." }, &components.shape(&shape)),
     };
+    if route.streams {
+        good["content"][EVENT_STREAM] =
+            json!({"schema": {"type": "string", "description": "Server-sent events; each holds one event of the list."}});
+    }
     if let Some(headers) = good["headers"].as_object_mut() {
         headers.extend(version_headers());
         if route.success == 201 {
@@ -189,7 +216,8 @@ fn responses(route: &Route, components: &mut Components) -> Value {
     let open = route.path.contains('{');
     let takes_body = !matches!(route.body, Takes::Nothing);
     let pages = route.query.iter().any(|p| p.name == "marker");
-    let more = [(404, open || takes_body || pages), (409, open || takes_body), (415, takes_body)];
+    let changes = route.changes();
+    let more = [(404, open || takes_body || pages), (409, open || takes_body || changes), (415, takes_body), (422, changes)];
     let mut statuses: Vec<u16> = ALWAYS.iter().copied().chain(more.into_iter().filter(|(_, may)| *may).map(|(status, _)| status)).collect();
     statuses.sort_unstable();
     for status in statuses {
@@ -228,6 +256,7 @@ pub fn refusals() -> Value {
         "413": plain("The body is too large."),
         "414": plain("The path and query are too long."),
         "415": plain("The body is not JSON."),
+        "422": plain("The idempotency key was used for another request."),
         "429": often,
         "431": plain("The head of the request is too large."),
         "503": down,

@@ -1,4 +1,5 @@
-//! The rules that hold unless the operator says otherwise (rest-api.md 4.2): upstream's names and texts, because operators' own files refer to them.
+//! The rules that hold unless the operator says otherwise (rest-api.md 4.2): upstream's names and texts, because operators' own files refer to them,
+//! and ours for what upstream does not have.
 
 /// A rule that later releases replaced. It counts beside its successor unless `enforce_new_defaults` is on, and an operator's own version of it
 /// takes the successor's place.
@@ -111,6 +112,16 @@ acts!(
     ClusterDelete = "cluster:delete" => PERSON_MEMBER,
     ClusterResize = "cluster:resize" => PERSON_MEMBER,
     ClusterUpgrade = "cluster:upgrade" => PERSON_MEMBER,
+    ClusterRetry = "cluster:retry" => PERSON_MEMBER,
+    ClusterCancel = "cluster:cancel" => PERSON_MEMBER,
+    // They may leave things in the cloud that nobody owns.
+    ClusterForceDelete = "cluster:force_delete" => ADMIN,
+    ClusterAbandon = "cluster:abandon" => ADMIN,
+    OperationGet = "operation:get" => PERSON_READER,
+    OperationGetAll = "operation:get_all" => PERSON_READER,
+    OperationGetOneEverywhere = "operation:get_one_all_projects" => ADMIN,
+    OperationGetAllEverywhere = "operation:get_all_all_projects" => ADMIN,
+    EventGetAll = "event:get_all" => PERSON_READER,
     ClusterGetOneEverywhere = "cluster:get_one_all_projects" => ADMIN,
     ClusterGetAllEverywhere = "cluster:get_all_all_projects" => ADMIN,
     ClusterDetailEverywhere = "cluster:detail_all_projects" => ADMIN,
@@ -161,6 +172,20 @@ impl Act {
         self.rule() != ADMIN
     }
 }
+
+/// Rules of ours, for what upstream does not have.
+#[cfg(test)]
+pub const OURS: &[Act] = &[
+    Act::ClusterRetry,
+    Act::ClusterCancel,
+    Act::ClusterForceDelete,
+    Act::ClusterAbandon,
+    Act::OperationGet,
+    Act::OperationGetAll,
+    Act::OperationGetOneEverywhere,
+    Act::OperationGetAllEverywhere,
+    Act::EventGetAll,
+];
 
 /// Every default rule.
 pub fn all() -> impl Iterator<Item = Default> {

@@ -3,7 +3,7 @@
 use model::quota::Resource;
 use model::store::{Conn, StoreError, quota};
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -22,20 +22,22 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     if !cloud_checks::project_exists(&cx, &project).await? {
         return Err(ApiError::NotFound { what: "Project", key: project });
     }
-    let project = &project;
+    let (cx, project) = (&cx, &project);
     let stored = cx
         .shared
         .store
         .write(async |conn: &mut Conn| {
             quota::insert(conn, project, resource, limit).await?;
-            quota::fetch(conn, project, resource).await
+            let row = quota::fetch(conn, project, resource).await?;
+            let answer = answer::in_store(Answer::created(&QuotaView::of(&row), String::new()))?;
+            cx.keep(conn, &answer).await?;
+            Ok(answer)
         })
         .await;
-    let row = stored.map_err(|error| match error {
+    stored.map_err(|error| match error {
         StoreError::Duplicate { .. } => {
             ApiError::Conflict(format!("A quota of project {project} for resource {} already exists.", resource.as_str()))
         }
         other => other.into(),
-    })?;
-    Answer::created(&QuotaView::of(&row), String::new())
+    })
 }

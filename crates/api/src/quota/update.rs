@@ -2,7 +2,7 @@
 
 use model::store::{Conn, quota};
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
@@ -16,14 +16,18 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::QuotaUpdate)?;
     let project = cx.arg("project");
     let resource = super::resource(project, cx.arg("resource"))?;
-    let row = cx
+    let cx = &cx;
+    let answer = cx
         .shared
         .store
         .write(async |conn: &mut Conn| {
             let row = quota::fetch(conn, project, resource).await?;
             quota::record(conn, &row, limit).await?;
-            quota::fetch(conn, project, resource).await
+            let row = quota::fetch(conn, project, resource).await?;
+            let answer = answer::in_store(Answer::accepted_with(&QuotaView::of(&row)))?;
+            cx.keep(conn, &answer).await?;
+            Ok(answer)
         })
         .await?;
-    Answer::accepted_with(&QuotaView::of(&row))
+    Ok(answer)
 }

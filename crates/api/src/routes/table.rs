@@ -2,6 +2,7 @@
 //!
 //! A line says all that is known of a route before its handler runs; the OpenAPI document is made of the same lines.
 
+use model::operation::{OperationKind, OperationState};
 use model::store;
 
 use super::{Holds, Parameter, Route, Takes};
@@ -10,10 +11,11 @@ use crate::policy::Act::{self, *};
 use crate::view::shape::ACCEPTED;
 use crate::view::shape::Shape::{self, Nothing, Object};
 use crate::view::{
-    certificate as certificate_view, cluster as cluster_view, federation as federation_view, label as label_view,
-    nodegroup as nodegroup_view, quota as quota_view, service as service_view, stats as stats_view, template as template_view,
+    certificate as certificate_view, cluster as cluster_view, event as event_view, federation as federation_view, label as label_view,
+    nodegroup as nodegroup_view, operation as operation_view, quota as quota_view, service as service_view, stats as stats_view,
+    template as template_view,
 };
-use crate::{certificate, cluster, credential, federation, label, nodegroup, quota, service, stats, template};
+use crate::{certificate, cluster, credential, event, federation, label, nodegroup, operation, quota, service, stats, template};
 
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
@@ -23,6 +25,25 @@ const fn sort_key(columns: &'static [&'static str]) -> Parameter {
     Parameter { name: "sort_key", holds: Holds::OneOf(columns), since: MIN, about: "The column to sort by; default id." }
 }
 const SORT_DIR: Parameter = Parameter { name: "sort_dir", holds: Holds::OneOf(&["asc", "desc"]), since: MIN, about: "Default asc." };
+const OPERATION_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::history::SORT_KEYS), SORT_DIR, OF_CLUSTER, IN_STATE, OF_KIND];
+const OPERATIONS_OF_CLUSTER: &[Parameter] = &[MARKER, LIMIT, sort_key(store::history::SORT_KEYS), SORT_DIR, IN_STATE, OF_KIND];
+const OF_CLUSTER: Parameter =
+    Parameter { name: "cluster", holds: Holds::Uuid, since: MIN, about: "Only operations on the cluster of this uuid, which may be gone." };
+const IN_STATE: Parameter =
+    Parameter { name: "state", holds: Holds::OneOf(OperationState::WORDS), since: MIN, about: "Only operations in this state." };
+const OF_KIND: Parameter =
+    Parameter { name: "kind", holds: Holds::OneOf(OperationKind::WORDS), since: MIN, about: "Only operations of this kind." };
+const EVENT_PAGE: &[Parameter] = &[
+    Parameter { name: "marker", holds: Holds::Count, since: MIN, about: "The id of the last event of the page before." },
+    LIMIT,
+    Parameter { name: "last_event_id", holds: Holds::Count, since: MIN, about: "Of a stream: as the header Last-Event-ID." },
+];
+const CANCELLED: Parameter = Parameter {
+    name: "operation",
+    holds: Holds::Uuid,
+    since: MIN,
+    about: "The operation to cancel; default: the oldest of the cluster that is unfinished.",
+};
 const CLUSTER_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::cluster::SORT_KEYS), SORT_DIR];
 const TEMPLATE_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::template::SORT_KEYS), SORT_DIR];
 
@@ -72,7 +93,7 @@ const fn route(
     acts: &'static [Act],
     handler: fn(crate::context::Context) -> futures::future::BoxFuture<'static, Result<crate::answer::Answer, crate::error::ApiError>>,
 ) -> Route {
-    Route { method, path, name, since: MIN, acts, query: &[], body: Takes::Nothing, success, answer, handler }
+    Route { method, path, name, since: MIN, acts, query: &[], body: Takes::Nothing, success, answer, streams: false, handler }
 }
 
 #[rustfmt::skip]
@@ -85,6 +106,16 @@ pub static ROUTES: &[Route] = &[
     Route { body: Takes::Patch, query: &[ROLLBACK], ..route("PATCH", "clusters/{cluster}", "update_cluster", 202, Object(&ACCEPTED), &[ClusterUpdate, ClusterUpdateHealth, ClusterUpdateEverywhere], to!(cluster::update::update)) },
     Route { since: microversion::RESIZE, body: Takes::Object(&cluster_view::RESIZE), ..route("POST", "clusters/{cluster}/actions/resize", "resize_cluster", 202, Object(&ACCEPTED), &[ClusterResize], to!(cluster::resize::resize)) },
     Route { since: microversion::RESIZE, body: Takes::Object(&cluster_view::UPGRADE), ..route("POST", "clusters/{cluster}/actions/upgrade", "upgrade_cluster", 202, Object(&ACCEPTED), &[ClusterUpgrade, ClusterUpgradeEverywhere], to!(cluster::upgrade::upgrade)) },
+
+    route("POST", "clusters/{cluster}/actions/retry", "retry_cluster", 202, Object(&operation_view::ACTED), &[ClusterRetry, ClusterUpdateEverywhere], to!(cluster::exits::retry)),
+    Route { query: &[CANCELLED], ..route("POST", "clusters/{cluster}/actions/cancel", "cancel_cluster", 202, Object(&operation_view::ACTED), &[ClusterCancel, ClusterUpdateEverywhere], to!(cluster::exits::cancel)) },
+    route("POST", "clusters/{cluster}/actions/force-delete", "force_delete_cluster", 202, Object(&operation_view::ACTED), &[ClusterForceDelete], to!(cluster::exits::force_delete)),
+    route("POST", "clusters/{cluster}/actions/abandon", "abandon_cluster", 202, Object(&operation_view::ACTED), &[ClusterAbandon], to!(cluster::exits::abandon)),
+
+    Route { query: OPERATION_PAGE, ..route("GET", "operations", "list_operations", 200, Object(&operation_view::PAGE), &[OperationGetAll, OperationGetAllEverywhere], to!(operation::list::all)) },
+    route("GET", "operations/{operation}", "show_operation", 200, Object(&operation_view::OPERATION), &[OperationGet, OperationGetOneEverywhere], to!(operation::show::show)),
+    Route { query: OPERATIONS_OF_CLUSTER, ..route("GET", "clusters/{cluster}/operations", "list_cluster_operations", 200, Object(&operation_view::PAGE), &[OperationGetAll, OperationGetAllEverywhere], to!(operation::list::of_cluster)) },
+    Route { query: EVENT_PAGE, streams: true, ..route("GET", "clusters/{cluster}/events", "list_cluster_events", 200, Object(&event_view::PAGE), &[EventGetAll, OperationGetAllEverywhere], to!(event::list::list)) },
 
     Route { since: NODEGROUPS, query: GROUP_PAGE, ..route("GET", "clusters/{cluster}/nodegroups", "list_nodegroups", 200, Object(&nodegroup_view::PAGE), &[NodegroupGetAll, NodegroupGetAllEverywhere], to!(nodegroup::list::list)) },
     Route { since: NODEGROUPS, body: Takes::Object(&nodegroup_view::CREATE), ..route("POST", "clusters/{cluster}/nodegroups", "create_nodegroup", 202, Object(&nodegroup_view::NODEGROUP), &[NodegroupCreate], to!(nodegroup::create::create)) },

@@ -32,6 +32,8 @@ pub struct Limits {
     pub drain: Duration,
     /// Connections at most, over all workers.
     pub connections: usize,
+    /// Streams of events at most.
+    pub streams: usize,
 }
 
 impl Default for Limits {
@@ -45,6 +47,7 @@ impl Default for Limits {
             answer: Duration::from_secs(60),
             drain: Duration::from_secs(30),
             connections: 8192,
+            streams: 256,
         }
     }
 }

@@ -38,6 +38,12 @@ pub fn listen(shared: &Arc<Shared>, listener: TcpListener, tls: Option<Arc<Serve
         // Signals are the program's affair.
         .disable_signals();
     let stopping = builder.graceful_shutdown_signal();
+    let (ending, feed) = (stopping.clone(), shared.feed.clone());
+    // Streams never end by themselves: they would keep the server until the end of its grace.
+    shared.runtime.spawn(async move {
+        ending.notified().await;
+        feed.close();
+    });
     let service = move || {
         let app = App::new().app_data(web::Data::from(shared.clone())).default_service(web::to(super::entry));
         let app = app.into_factory().map_err(|error: actix_web::Error| error.error_response());

@@ -8,7 +8,7 @@ use model::template::ClusterTemplate;
 use serde_json::Value;
 
 use super::{boot_volume_size, check_fields, check_found, check_root_disks, greek_name, wanted};
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -43,9 +43,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
         }
     }
     check_root_disks(&cx, &row, &found)?;
-    let row = store(&cx, &row).await?;
-    let location = format!("{}/v1/clustertemplates/{}", cx.base, row.uuid);
-    Answer::created(&TemplateView { row: &row, base: &cx.base }, location)
+    store(&cx, &row).await
 }
 
 /// The request as a row (T-01).
@@ -84,7 +82,7 @@ fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &s
     found.ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))
 }
 
-async fn store(cx: &Context, row: &ClusterTemplate) -> Result<ClusterTemplate, ApiError> {
+async fn store(cx: &Context, row: &ClusterTemplate) -> Result<Answer, ApiError> {
     let everything = Visible { own: Scope::All, public: true, hidden: true };
     let id = row.template_id();
     let (everything, id) = (&everything, &id);
@@ -93,7 +91,11 @@ async fn store(cx: &Context, row: &ClusterTemplate) -> Result<ClusterTemplate, A
         .store
         .write(async |conn: &mut Conn| {
             template::insert(conn, row).await?;
-            template::fetch(conn, everything, id).await
+            let row = template::fetch(conn, everything, id).await?;
+            let location = format!("{}/v1/clustertemplates/{}", cx.base, row.uuid);
+            let answer = answer::in_store(Answer::created(&TemplateView { row: &row, base: &cx.base }, location))?;
+            cx.keep(conn, &answer).await?;
+            Ok(answer)
         })
         .await;
     stored.map_err(|error| match error {

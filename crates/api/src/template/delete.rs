@@ -14,7 +14,14 @@ pub async fn delete(cx: Context) -> Result<Answer, ApiError> {
     let row = cx.shared.store.read(async |conn: &mut Conn| super::find(conn, visible, ident).await).await?;
     cx.allow_object(Act::TemplateDelete, &row)?;
     let id = row.template_id();
-    let id = &id;
-    cx.shared.store.write(async |conn: &mut Conn| template::delete(conn, id).await).await?;
-    Ok(Answer::no_content())
+    let (id, answer) = (&id, Answer::no_content());
+    let (cx, kept) = (&cx, &answer);
+    cx.shared
+        .store
+        .write(async |conn: &mut Conn| {
+            template::delete(conn, id).await?;
+            cx.keep(conn, kept).await
+        })
+        .await?;
+    Ok(answer)
 }

@@ -67,7 +67,10 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         check_root_disks(&cx, &row, &found)?;
     }
     row.updated_at = Some(model::time::whole_seconds(model::time::now()));
-    let (seen, row, changed) = (&seen, &row, &changed);
+    // As upstream: the answer is the row as it was saved, before the database stamped the change.
+    let shown = ClusterTemplate { updated_at: seen.updated_at, ..row.clone() };
+    let answer = Answer::ok(&TemplateView { row: &shown, base: &cx.base })?;
+    let (cx, kept, seen, row, changed) = (&cx, &answer, &seen, &row, &changed);
     cx.shared
         .store
         .write(async |conn: &mut Conn| {
@@ -76,12 +79,10 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
             if !allowed_in_use(changed, row) && template::is_in_use(conn, &row.template_id()).await? {
                 return Err(StoreError::InUse { what: "cluster template", key: row.uuid.clone() });
             }
-            Ok(())
+            cx.keep(conn, kept).await
         })
         .await?;
-    // As upstream: the answer is the row as it was saved, before the database stamped the change.
-    let shown = ClusterTemplate { updated_at: seen.updated_at, ..row.clone() };
-    Answer::ok(&TemplateView { row: &shown, base: &cx.base })
+    Ok(answer)
 }
 
 /// The row as the patch would have it.

@@ -75,13 +75,20 @@ pub struct Next<'a> {
     collection: &'a str,
     page: &'a PageQuery,
     marker: &'a str,
+    /// More of the query, beginning with `&`.
+    more: String,
 }
 
 impl<'a> Next<'a> {
     /// There is a next page whenever this one is full, even if it is the last.
     pub fn of(base: &'a str, collection: &'a str, page: &'a PageQuery, items: usize, last: Option<&'a str>) -> Option<Self> {
         let marker = last?;
-        (i64::try_from(items) == Ok(page.limit)).then_some(Self { base, collection, page, marker })
+        (i64::try_from(items) == Ok(page.limit)).then_some(Self { base, collection, page, marker, more: String::new() })
+    }
+
+    /// With more of the query: `&name=value` for each that the list is narrowed by.
+    pub fn with(self, more: String) -> Self {
+        Self { more, ..self }
     }
 }
 
@@ -89,7 +96,11 @@ impl fmt::Display for Next<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Page { limit, sort_key, sort_dir, .. } = self.page;
         let dir = sort_dir.as_str();
-        write!(f, "{}/v1/{}?sort_key={sort_key}&sort_dir={dir}&limit={limit}&marker={}", self.base, self.collection, self.marker)
+        write!(
+            f,
+            "{}/v1/{}?sort_key={sort_key}&sort_dir={dir}&limit={limit}&marker={}{}",
+            self.base, self.collection, self.marker, self.more
+        )
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::cluster::Cluster;
 use model::resource::ResourceKind;
-use model::store::{Conn, certificate, cluster as clusters, nodegroup, resource};
+use model::store::{Conn, StoreError, certificate, cluster as clusters, nodegroup, resource};
 use provider_clients::Session;
 
 use super::{Rows, find_rows};
@@ -45,8 +46,7 @@ async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], 
     let mut pause: Option<Duration> = None;
     let mut follows = Vec::new();
     for known in others {
-        let group = rows.groups.iter().find(|g| !g.is_default() && rows.stack_of(g).handle.name == known.handle.name);
-        let whose = group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g));
+        let whose = owner(rows, known);
         match stack::leave(cx, work, whose, known, session).await? {
             Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p| p.min(after))),
             Some(Turn::Follow(more)) => follows.extend(more),
@@ -60,19 +60,26 @@ async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], 
     })
 }
 
+/// Whose stack it is that is not the cluster's own.
+pub(crate) fn owner<'a>(rows: &'a Rows, known: &Known) -> Whose<'a> {
+    let group = rows.groups.iter().find(|g| !g.is_default() && rows.stack_of(g).handle.name == known.handle.name);
+    group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g))
+}
+
 /// The stack is gone: remove what else was made, then the rows.
 async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
     credentials::remove(cx, work, &rows.cluster).await?;
-    let id = rows.cluster.cluster_id();
-    let pairs = rows.cluster.keypair_refs();
-    let (id, pairs) = (&id, &pairs);
-    succeed(cx, work, async |conn: &mut Conn| {
-        certificate::delete(conn, pairs).await?;
-        for kind in [ResourceKind::Stack, ResourceKind::Trust, ResourceKind::Trustee] {
-            resource::forget(conn, id, kind).await?;
-        }
-        nodegroup::delete_all(conn, id).await?;
-        clusters::delete(conn, id).await
-    })
-    .await
+    let cluster = &rows.cluster;
+    succeed(cx, work, async |conn: &mut Conn| remove_rows(conn, cluster).await).await
+}
+
+/// Removes everything that is stored of a cluster, but what was done with it.
+pub(crate) async fn remove_rows(conn: &mut Conn, cluster: &Cluster) -> Result<(), StoreError> {
+    let id = &cluster.cluster_id();
+    certificate::delete(conn, &cluster.keypair_refs()).await?;
+    for kind in [ResourceKind::Stack, ResourceKind::Trust, ResourceKind::Trustee] {
+        resource::forget(conn, id, kind).await?;
+    }
+    nodegroup::delete_all(conn, id).await?;
+    clusters::delete(conn, id).await
 }

@@ -30,7 +30,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let payload = work.payload()?;
     let group = rows.group(&payload)?;
     if group.is_master() {
-        return Err(Failure::fail(OutcomeCode::Invalid, "the number of masters cannot be changed"));
+        return Err(Failure::fail(OutcomeCode::User, "the number of masters cannot be changed"));
     }
     let session = credentials::for_existing(cx, work, &rows.cluster).await?;
     let known = rows.stack_of(group);
@@ -40,7 +40,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         work.saw_workers(count);
     }
     let events = stack::events(cx, work).await?;
-    let remove = match (chosen(&payload, &events), at_rest(&observed)) {
+    let found = match &payload.retry_of {
+        // What the operation before this one has found may be gone by now.
+        Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => chosen(&payload, &stack::events_of(cx, failed).await?),
+        _ => None,
+    };
+    let remove = match (chosen(&payload, &events).or(found), at_rest(&observed)) {
         (Some(remove), _) => remove,
         (None, Some(seen)) => {
             choose(cx, work, group, &payload, &session, seen).await?;
@@ -117,7 +122,7 @@ async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload,
     let members = driver::members(session, seen).await?;
     let numbers = resolve(&payload.nodes_to_remove, &members).map_err(|unknown| {
         let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
-        Failure::fail(OutcomeCode::Invalid, text)
+        Failure::fail(OutcomeCode::User, text)
     })?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
     record(cx, work, &progress, CHOSEN, &numbers.join(",")).await

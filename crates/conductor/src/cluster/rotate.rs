@@ -23,7 +23,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let rows = rows(cx, work).await?;
     let cluster = &rows.cluster;
     let Some(trustee) = &cluster.trustee_user_id else {
-        return Err(Failure::fail(OutcomeCode::Invalid, "the cluster has no trustee"));
+        return Err(Failure::fail(OutcomeCode::User, "the cluster has no trustee"));
     };
     let has_delegated = stack::events(cx, work).await?.iter().any(|e| e.kind == credentials::TRUSTED);
     if !has_delegated {
@@ -34,7 +34,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             && !seen.has_our_workers
         {
             let text = "the nodes of this cluster hold the trustee's password, and cannot be given a new one: upstream's driver made it";
-            return Err(Failure::fail(OutcomeCode::Invalid, text));
+            return Err(Failure::fail(OutcomeCode::User, text));
         }
         credentials::make_trust(cx, work, cluster).await?;
     }

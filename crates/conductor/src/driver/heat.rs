@@ -166,7 +166,7 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
 pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: bool) -> Result<Facts, Failure> {
     let heat = session.heat();
     let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::Retry { reason: format!("stack {} which was there a moment ago", seen.stack_name) });
+        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
     };
     let found = outputs::facts(&stack.outputs.into_iter().collect(), floating_ip_enabled);
     Ok(Facts {

@@ -21,11 +21,19 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
     match plan::create(observed) {
+        // It was there, and is gone: what is made now has another id.
+        CreateStep::Make if known.handle.id.is_some() => {
+            stack::gone(cx, work, whose, &known).await?;
+            Ok(Turn::NOW)
+        }
         // An earlier attempt asked for it and got no clear answer: it may be on its way.
         CreateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
         CreateStep::Make => make(cx, work, &rows, group, &session).await,
         CreateStep::Wait(seen) => stack::follow(cx, work, whose, &creating(group), seen, &session).await,
         CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen).await,
+        CreateStep::Fail { seen: Some(_), .. } if stack::is_left_over(cx, work).await? => {
+            stack::clear_away(cx, work, whose, &known, &session).await
+        }
         CreateStep::Fail { seen, reason } => {
             if let Some(seen) = seen {
                 stack::show_progress(cx, work, whose, "stack", "failing", &seen).await?;

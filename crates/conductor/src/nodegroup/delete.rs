@@ -23,7 +23,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let mut stack_name = None;
     if let Some(group) = group {
         if group.is_default() {
-            return Err(Failure::fail(OutcomeCode::Invalid, "a default nodegroup goes with its cluster only"));
+            return Err(Failure::fail(OutcomeCode::User, "a default nodegroup goes with its cluster only"));
         }
         let known = rows.stack_of(group);
         // No stack was ever made, or it was seen to be gone: nothing to ask the cloud.

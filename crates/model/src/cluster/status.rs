@@ -6,6 +6,10 @@
 //! Operations on one cluster run one at a time, in order of acceptance. A request that comes while others are unfinished is refused, waits
 //! behind them, adds nothing to the same work, or supersedes them: `begin` says which.
 
+mod exits;
+
+pub use exits::{Cancel, NoExit, cancel, may_retry, retry};
+
 use crate::operation::{OperationKind, OperationState};
 
 macro_rules! statuses {
@@ -108,6 +112,8 @@ impl OperationKind {
         match self {
             Self::ClusterCreate => "create",
             Self::ClusterDelete => "delete",
+            Self::ClusterForceDelete => "force-delete",
+            Self::ClusterAbandon => "abandon",
             Self::ClusterUpdate => "update",
             Self::ClusterResize => "resize",
             Self::ClusterUpgrade => "upgrade",
@@ -122,7 +128,7 @@ impl OperationKind {
     /// Which groups an operation changes.
     pub fn concerns(self) -> Concerns {
         match self {
-            Self::ClusterCreate | Self::ClusterDelete => Concerns::AllGroups,
+            Self::ClusterCreate | Self::ClusterDelete | Self::ClusterForceDelete | Self::ClusterAbandon => Concerns::AllGroups,
             Self::ClusterUpdate | Self::ClusterResize | Self::NodegroupCreate | Self::NodegroupUpdate | Self::NodegroupDelete => {
                 Concerns::OneGroup
             }
@@ -135,7 +141,26 @@ impl OperationKind {
     fn may_queue(self) -> bool {
         match self {
             Self::ClusterResize | Self::NodegroupCreate | Self::NodegroupUpdate | Self::NodegroupDelete | Self::CredentialRotate => true,
-            Self::ClusterCreate | Self::ClusterDelete | Self::ClusterUpdate | Self::ClusterUpgrade | Self::CaRotate => false,
+            Self::ClusterCreate | Self::ClusterDelete | Self::ClusterForceDelete | Self::ClusterAbandon => false,
+            Self::ClusterUpdate | Self::ClusterUpgrade | Self::CaRotate => false,
+        }
+    }
+
+    /// How far a kind goes to be rid of the cluster; none for kinds that keep it. One that goes further supersedes one that goes less far.
+    pub fn removal(self) -> Option<u8> {
+        match self {
+            Self::ClusterDelete => Some(1),
+            Self::ClusterForceDelete => Some(2),
+            Self::ClusterAbandon => Some(3),
+            Self::ClusterCreate
+            | Self::ClusterUpdate
+            | Self::ClusterResize
+            | Self::ClusterUpgrade
+            | Self::NodegroupCreate
+            | Self::NodegroupUpdate
+            | Self::NodegroupDelete
+            | Self::CaRotate
+            | Self::CredentialRotate => None,
         }
     }
 }
@@ -184,7 +209,9 @@ impl Status {
 /// not ended, oldest first.
 pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: OperationKind) -> Result<Begin, Refused> {
     let refuse = |is_full| {
-        let allowed = OperationKind::ALL.iter().copied().filter(|k| permits(current, unfinished, *k)).collect();
+        // What only admins may ask for by default is no advice to a user.
+        let is_usual = |k: &OperationKind| k.removal().is_none_or(|_| *k == OperationKind::ClusterDelete);
+        let allowed = OperationKind::ALL.iter().copied().filter(|k| is_usual(k) && permits(current, unfinished, *k)).collect();
         Err(Refused { what: "cluster", status: current, kind, allowed, is_full })
     };
     if !permits(current, unfinished, kind) {
@@ -192,11 +219,11 @@ pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: Operat
     }
     match kind {
         OperationKind::ClusterCreate => Ok(Begin::Start(Status::CreateInProgress)),
-        // A second one adds nothing while the first is at work.
-        OperationKind::ClusterDelete => Ok(match unfinished {
-            [] => Begin::Start(Status::DeleteInProgress),
-            [.., OperationKind::ClusterDelete] => Begin::Coalesce,
-            [..] => Begin::Supersede(Status::DeleteInProgress),
+        // A second one adds nothing while the first is at work, or one that goes further.
+        OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => Ok(match unfinished.last() {
+            None => Begin::Start(Status::DeleteInProgress),
+            Some(last) if last.removal() >= kind.removal() => Begin::Coalesce,
+            Some(_) => Begin::Supersede(Status::DeleteInProgress),
         }),
         OperationKind::ClusterUpdate
         | OperationKind::ClusterResize
@@ -217,9 +244,9 @@ fn permits(current: Option<Status>, unfinished: &[OperationKind], kind: Operatio
         (OperationKind::ClusterCreate, None) => unfinished.is_empty(),
         (OperationKind::ClusterCreate, Some(_)) => false,
         // Accepted in every state.
-        (OperationKind::ClusterDelete, _) => true,
+        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, _) => true,
         (_, None) => false,
-        (_, Some(_)) if unfinished.iter().any(|k| matches!(k, OperationKind::ClusterCreate | OperationKind::ClusterDelete)) => false,
+        (_, Some(_)) if unfinished.iter().any(|k| *k == OperationKind::ClusterCreate || k.removal().is_some()) => false,
         (kind, Some(status)) if kind.may_queue() => status.is_complete() || status.is_update_failed_or_running(),
         (_, Some(status)) => status.is_complete() && unfinished.is_empty(),
     }
@@ -236,8 +263,10 @@ pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin
         // Upstream's guard.
         (OperationKind::NodegroupUpdate | OperationKind::ClusterUpgrade, None) => true,
         (OperationKind::NodegroupUpdate | OperationKind::ClusterUpgrade, Some(s)) => s.is_complete() || s.is_update_failed_or_running(),
-        (OperationKind::NodegroupCreate, _) => false,
-        (OperationKind::ClusterCreate | OperationKind::ClusterDelete, _) => true,
+        // Only to do again what failed: otherwise there is no group to ask about yet.
+        (OperationKind::NodegroupCreate, _) => current == Some(Status::CreateFailed),
+        (OperationKind::ClusterCreate, _) => true,
+        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, _) => true,
         (OperationKind::CaRotate | OperationKind::CredentialRotate, _) => true,
     };
     if !permitted(kind) {
@@ -247,7 +276,13 @@ pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin
     }
     match (kind, current) {
         (OperationKind::NodegroupDelete, Some(Status::DeleteInProgress)) => Ok(Begin::Coalesce),
-        (OperationKind::NodegroupDelete | OperationKind::ClusterDelete, _) => Ok(Begin::Start(Status::DeleteInProgress)),
+        (
+            OperationKind::NodegroupDelete
+            | OperationKind::ClusterDelete
+            | OperationKind::ClusterForceDelete
+            | OperationKind::ClusterAbandon,
+            _,
+        ) => Ok(Begin::Start(Status::DeleteInProgress)),
         (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, _) => Ok(Begin::Start(Status::CreateInProgress)),
         (
             OperationKind::ClusterUpdate
@@ -268,6 +303,8 @@ pub struct Rest {
     pub others_wait: bool,
     /// A group that the operation did not change is in a failed status.
     pub other_group_failed: bool,
+    /// The cluster's status before the request, for one that was cancelled before it had begun.
+    pub before: Option<Status>,
 }
 
 /// The status in which an ended operation leaves its cluster; none when the row goes or when another operation has taken over.
@@ -277,9 +314,16 @@ pub fn settle(kind: OperationKind, end: OperationState, rest: Rest) -> Option<St
     match (kind, end) {
         (_, OperationState::Queued | OperationState::Running | OperationState::Superseded) => None,
         (OperationKind::ClusterCreate, OperationState::Succeeded) => Some(Status::CreateComplete),
-        (OperationKind::ClusterCreate, OperationState::Failed) => Some(Status::CreateFailed),
-        (OperationKind::ClusterDelete, OperationState::Succeeded) => None,
-        (OperationKind::ClusterDelete, OperationState::Failed) => Some(Status::DeleteFailed),
+        (OperationKind::ClusterCreate, OperationState::Failed | OperationState::Cancelled) => Some(Status::CreateFailed),
+        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Succeeded) => {
+            None
+        }
+        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Failed) => {
+            Some(Status::DeleteFailed)
+        }
+        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Cancelled) => {
+            Some(undisturbed(rest.before).unwrap_or(Status::DeleteFailed))
+        }
         (
             OperationKind::ClusterUpdate
             | OperationKind::ClusterResize
@@ -296,16 +340,48 @@ pub fn settle(kind: OperationKind, end: OperationState, rest: Rest) -> Option<St
             Rest { .. } if end == OperationState::Failed => Status::UpdateFailed,
             Rest { .. } => Status::UpdateComplete,
         }),
+        (
+            OperationKind::ClusterUpdate
+            | OperationKind::ClusterResize
+            | OperationKind::ClusterUpgrade
+            | OperationKind::NodegroupCreate
+            | OperationKind::NodegroupUpdate
+            | OperationKind::NodegroupDelete
+            | OperationKind::CaRotate
+            | OperationKind::CredentialRotate,
+            OperationState::Cancelled,
+        ) => Some(match rest {
+            Rest { others_wait: true, .. } => Status::UpdateInProgress,
+            Rest { other_group_failed: true, .. } => Status::UpdateFailed,
+            Rest { before, .. } => undisturbed(before).unwrap_or(Status::UpdateComplete),
+        }),
     }
 }
 
-/// The status in which an ended operation leaves the group or groups it concerns; none when the row goes or stays as it is.
-pub fn settle_group(kind: OperationKind, end: OperationState) -> Option<Status> {
+/// The status of something whose request was cancelled before it had begun: as it was before. What was at work then was superseded by the
+/// request, and so has failed.
+fn undisturbed(before: Option<Status>) -> Option<Status> {
+    match before? {
+        Status::CreateInProgress => Some(Status::CreateFailed),
+        Status::UpdateInProgress => Some(Status::UpdateFailed),
+        Status::DeleteInProgress => Some(Status::DeleteFailed),
+        Status::RollbackInProgress => Some(Status::RollbackFailed),
+        resting => Some(resting),
+    }
+}
+
+/// The status in which an ended operation leaves the group or groups it concerns; none when the row goes or stays as it is. `before` is the
+/// group's status before the request, for one that was cancelled before it had begun.
+pub fn settle_group(kind: OperationKind, end: OperationState, before: Option<Status>) -> Option<Status> {
     match (kind, end) {
         (_, OperationState::Queued | OperationState::Running | OperationState::Superseded) => None,
         (OperationKind::CaRotate | OperationKind::CredentialRotate, _) => None,
+        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Cancelled) => Some(Status::CreateFailed),
+        (_, OperationState::Cancelled) => undisturbed(before),
         (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Succeeded) => Some(Status::CreateComplete),
         (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Failed) => Some(Status::CreateFailed),
+        (OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Succeeded) => None,
+        (OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Failed) => Some(Status::DeleteFailed),
         (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, OperationState::Succeeded) => None,
         (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, OperationState::Failed) => Some(Status::DeleteFailed),
         (

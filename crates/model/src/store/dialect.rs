@@ -56,26 +56,41 @@ pub(super) async fn count_tables(conn: &mut Conn, names: &[&str]) -> Result<i64,
     Ok(row.got.unwrap_or(0))
 }
 
-/// Writes a project's guard row, new or not, and so waits for every other transaction that has written it.
+/// Writes a guard row, new or not, and so waits for every other transaction that has written it.
 ///
 /// One statement, because two would deadlock: of several transactions that update nothing and then insert, each holds the gap that the
 /// others want to insert into.
-pub(super) async fn touch_guard(conn: &mut Conn, project: &str) -> Result<(), StoreError> {
-    const INSERT: &str = "INSERT INTO project_guard (project_id, touched) VALUES (?, 1)";
+pub(super) async fn touch_guard(conn: &mut Conn, guard: Guard<'_>) -> Result<(), StoreError> {
+    let (table, column, key) = match guard {
+        Guard::Project(key) => ("project_guard", "project_id", key),
+        Guard::Events(key) => ("event_guard", "cluster_uuid", key),
+    };
+    let insert = format!("INSERT INTO {table} ({column}, touched) VALUES (?, 1)");
     match conn {
         Conn::Mysql(c) => {
-            let sql = format!("{INSERT} ON DUPLICATE KEY UPDATE touched = touched + 1");
-            diesel::sql_query(sql).bind::<Text, _>(project).execute(&mut **c).await?;
+            let sql = format!("{insert} ON DUPLICATE KEY UPDATE touched = touched + 1");
+            diesel::sql_query(sql).bind::<Text, _>(key).execute(&mut **c).await?;
         }
         Conn::Sqlite(c) => {
-            let sql = format!("{INSERT} ON CONFLICT (project_id) DO UPDATE SET touched = touched + 1");
-            diesel::sql_query(sql).bind::<Text, _>(project).execute(&mut **c).await?;
+            let sql = format!("{insert} ON CONFLICT ({column}) DO UPDATE SET touched = touched + 1");
+            diesel::sql_query(sql).bind::<Text, _>(key).execute(&mut **c).await?;
         }
     }
     Ok(())
 }
 
+/// What a guard row stands for.
+#[derive(Clone, Copy)]
+pub(super) enum Guard<'a> {
+    /// What a project has of its quota.
+    Project(&'a str),
+    /// The order of a cluster's events.
+    Events(&'a str),
+}
+
 /// Whether a failed migration failed because another process was making the same one (SQLite only: MariaDB's lock keeps them apart).
 pub(super) fn is_lost_race(reason: &str) -> bool {
-    reason.contains("database is locked") || reason.contains("UNIQUE constraint failed: __diesel_schema_migrations")
+    reason.contains("database is locked")
+        || reason.contains("duplicate column name")
+        || reason.contains("UNIQUE constraint failed: __diesel_schema_migrations")
 }

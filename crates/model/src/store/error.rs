@@ -2,7 +2,7 @@
 
 use diesel::result::{DatabaseErrorKind, Error as Diesel};
 
-use crate::cluster::status::Refused;
+use crate::cluster::status::{NoExit, Refused};
 use crate::quota::Resource;
 
 /// What can go wrong between the program and its rows.
@@ -32,6 +32,9 @@ pub enum StoreError {
     /// The state of cluster or group does not allow the operation.
     #[error(transparent)]
     Refused(Refused),
+    /// There is no such way out of the state that things are in.
+    #[error(transparent)]
+    NoExit(#[from] NoExit),
     /// The database made the transaction give way each time.
     #[error("database busy: {0}")]
     Busy(String),

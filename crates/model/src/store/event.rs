@@ -1,12 +1,16 @@
 //! Queries on `operation_event`: what happened, in order.
+//!
+//! A cluster's events can be read on from the last one seen: whoever appends one writes the cluster's guard row first, so that transactions
+//! which append events of one cluster run one behind the other, and a smaller id never appears after a larger one was seen.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
+use super::dialect::{self, Guard};
 use super::error::StoreError;
 use crate::id::{ClusterId, OperationId};
-use crate::operation::OperationEvent;
+use crate::operation::{EventDetails, OperationEvent};
 use crate::schema::operation_event;
 use crate::text::storable;
 use crate::time::{millis, now};
@@ -19,12 +23,26 @@ pub async fn append(
     kind: &'static str,
     message: &str,
 ) -> Result<(), StoreError> {
+    append_with(conn, operation, cluster, kind, message, None).await
+}
+
+/// Adds an event that says more than its message.
+pub async fn append_with(
+    conn: &mut Conn,
+    operation: &OperationId,
+    cluster: &ClusterId,
+    kind: &'static str,
+    message: &str,
+    details: Option<&EventDetails>,
+) -> Result<(), StoreError> {
+    dialect::touch_guard(conn, Guard::Events(cluster.as_str())).await?;
     let row = (
         operation_event::operation_uuid.eq(operation.as_str()),
         operation_event::cluster_uuid.eq(cluster.as_str()),
         operation_event::at_ms.eq(millis(now())),
         operation_event::kind.eq(kind),
         operation_event::message.eq(storable(message)),
+        operation_event::details.eq(details.map(EventDetails::column)),
     );
     on_conn!(conn, |c| diesel::insert_into(operation_event::table).values(row).execute(&mut **c).await)?;
     Ok(())
@@ -40,5 +58,38 @@ pub async fn of_operation(conn: &mut Conn, operation: &OperationId, limit: i64) 
             .limit(limit)
             .load(&mut **c)
             .await
+    })?)
+}
+
+/// The first `limit` events of a cluster after the one of this id (0: from the first one kept).
+pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId, after: i64, limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        operation_event::table
+            .select(OperationEvent::as_select())
+            .filter(operation_event::cluster_uuid.eq(cluster.as_str()))
+            .filter(operation_event::id.gt(after))
+            .order(operation_event::id.asc())
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?)
+}
+
+/// Clusters whose events [`news`] looks for in one statement.
+pub const MOST_FOLLOWED: usize = 64;
+
+/// The first `limit` events of any of these clusters after the last one seen of each, at most [`MOST_FOLLOWED`] of them.
+pub async fn news(conn: &mut Conn, seen: &[(ClusterId, i64)], limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
+    let Some(last) = seen.last() else { return Ok(Vec::new()) };
+    // Few lengths, so that there are few statements to prepare.
+    let length = [1, 8, MOST_FOLLOWED].into_iter().find(|n| *n >= seen.len()).unwrap_or(MOST_FOLLOWED);
+    let padded = seen.iter().chain(std::iter::repeat(last)).take(length);
+    Ok(on_conn!(conn, |c| {
+        let mut query =
+            operation_event::table.select(OperationEvent::as_select()).order(operation_event::id.asc()).limit(limit).into_boxed();
+        for (cluster, after) in padded {
+            query = query.or_filter(operation_event::cluster_uuid.eq(cluster.as_str()).and(operation_event::id.gt(*after)));
+        }
+        query.load(&mut **c).await
     })?)
 }

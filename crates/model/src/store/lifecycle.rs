@@ -5,10 +5,10 @@ use super::error::StoreError;
 use super::scope::Scope;
 use super::{cluster as clusters, nodegroup, operation};
 use crate::cluster::Cluster;
-use crate::cluster::status::{Begin, Concerns, Status, begin, begin_group};
+use crate::cluster::status::{self, Begin, Concerns, Status, begin, begin_group};
 use crate::id::{ClusterId, NodegroupId, OperationId};
 use crate::nodegroup::{DEFAULT_WORKER, Nodegroup, NodegroupChange};
-use crate::operation::{NewOperation, Operation, OperationKind};
+use crate::operation::{Before, NewOperation, Operation, OperationKind, Payload};
 
 /// What was accepted.
 #[derive(Debug)]
@@ -36,7 +36,10 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     let cluster = clusters::fetch(conn, scope, id).await?;
     let unfinished = operation::unfinished(conn, id).await?;
     let kinds: Vec<OperationKind> = unfinished.iter().filter_map(Operation::kind).collect();
-    let decided = begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?;
+    let decided = match new.payload.retry_of {
+        Some(_) => status::retry(cluster.status(), &kinds, new.kind)?,
+        None => begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?,
+    };
     let stored = |operation: &Operation| operation.operation_id();
     let next = match (decided, unfinished.last()) {
         (Begin::Coalesce, Some(last)) => {
@@ -47,13 +50,14 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         (Begin::Start(next) | Begin::Supersede(next), _) => next,
     };
     let group = concerned(conn, new).await?;
+    let before = before(conn, &cluster, group.as_ref(), new.kind, &unfinished).await?;
     if let Some(group) = &group {
         match begin_group(group.status(), new.kind).map_err(StoreError::Refused)? {
             Begin::Start(next) | Begin::Supersede(next) => {
                 nodegroup::record(conn, &group.nodegroup_id(), &NodegroupChange::status(next, None)).await?;
             }
             Begin::Coalesce => {
-                let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, &group.nodegroup_id()));
+                let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, group));
                 // A status without an operation is upstream's, or of a database that lost a commit: the work is stored anew.
                 if let Some(same) = same {
                     return Ok(Accepted { operation: stored(same), cluster, group: Some(group.clone()), is_new: false });
@@ -68,21 +72,93 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     if matches!(decided, Begin::Supersede(_)) {
         operation::supersede(conn, id, &new.id).await?;
     }
-    operation::insert(conn, new).await?;
+    operation::insert(conn, &NewOperation { payload: Payload { before, ..new.payload.clone() }, ..new.clone() }).await?;
     Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })
 }
 
 /// The group of an operation that is about one; none for a group whose row is yet to be inserted.
 async fn concerned(conn: &mut Conn, new: &NewOperation) -> Result<Option<Nodegroup>, StoreError> {
-    if new.kind.concerns() != Concerns::OneGroup || new.kind == OperationKind::NodegroupCreate {
+    let is_yet_to_be = new.kind == OperationKind::NodegroupCreate && new.payload.retry_of.is_none();
+    if new.kind.concerns() != Concerns::OneGroup || is_yet_to_be {
         return Ok(None);
     }
     let ident = new.payload.nodegroup.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
     nodegroup::fetch_in_cluster(conn, &new.cluster, ident).await.map(Some)
 }
 
-fn is_about(operation: &Operation, group: &NodegroupId) -> bool {
-    operation.payload().is_ok_and(|p| p.nodegroup.as_ref() == Some(group))
+/// Whether an operation is about this one group, by its payload or as the default of those that name none.
+fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
+    match (operation.kind().map(OperationKind::concerns), operation.payload()) {
+        (Some(Concerns::OneGroup), Ok(payload)) => match payload.nodegroup {
+            Some(named) => named == group.nodegroup_id(),
+            None => group.name == DEFAULT_WORKER,
+        },
+        _ => false,
+    }
+}
+
+/// What is put back when the request is cancelled before it has begun. Behind others it is what was there before all of them; each that ends
+/// puts its own end in that place ([`rebase`]).
+async fn before(
+    conn: &mut Conn,
+    cluster: &Cluster,
+    group: Option<&Nodegroup>,
+    kind: OperationKind,
+    unfinished: &[Operation],
+) -> Result<Option<Before>, StoreError> {
+    let first =
+        |fits: &dyn Fn(&Operation) -> bool| unfinished.iter().find(|o| fits(o)).and_then(|o| o.payload().ok()).and_then(|p| p.before);
+    let mut kept = Before { status: cluster.status.clone(), ..Before::default() };
+    if kind.removal().is_none()
+        && let Some(earlier) = first(&|_| true)
+    {
+        kept.status = earlier.status;
+    }
+    match (kind.concerns(), group) {
+        (Concerns::AllGroups, _) => {
+            let groups = nodegroup::of_cluster(conn, &cluster.cluster_id()).await?;
+            let known = groups.into_iter().filter_map(|g| Some((g.nodegroup_id(), g.status?)));
+            kept.groups = known.take(Before::MOST_GROUPS).collect();
+        }
+        (Concerns::OneGroup, Some(group)) => match first(&|o| is_about(o, group)) {
+            Some(earlier) => (kept.groups, kept.node_count) = (earlier.groups, earlier.node_count),
+            None => {
+                kept.groups = group.status.clone().map(|word| (group.nodegroup_id(), word)).into_iter().collect();
+                kept.node_count = group.node_count;
+            }
+        },
+        (Concerns::OneGroup, None) | (Concerns::NoGroup, _) => {}
+    }
+    Ok(Some(kept))
+}
+
+/// What an operation leaves, for those that wait behind it: they put this back when they are cancelled.
+pub struct Left<'a> {
+    /// The status of the cluster if nothing waited.
+    pub status: Option<Status>,
+    /// The group that it was about, with the status that it would have and its size if that is known.
+    pub group: Option<(&'a Nodegroup, Option<Status>, Option<i32>)>,
+}
+
+/// Has the operations that wait on a cluster know what the one before them left; `ended` is that one.
+pub async fn rebase(conn: &mut Conn, cluster: &ClusterId, ended: &OperationId, left: &Left<'_>) -> Result<(), StoreError> {
+    for waiting in operation::unfinished(conn, cluster).await?.into_iter().filter(|o| o.uuid != ended.as_str()) {
+        let Ok(mut payload) = waiting.payload() else { continue };
+        let Some(before) = &mut payload.before else { continue };
+        if let Some(status) = left.status {
+            before.status = Some(status.as_str().to_owned());
+        }
+        if let Some((group, status, count)) = &left.group
+            && is_about(&waiting, group)
+        {
+            if let Some(status) = status {
+                before.groups.insert(group.nodegroup_id(), status.as_str().to_owned());
+            }
+            before.node_count = count.or(before.node_count);
+        }
+        operation::record_payload(conn, &waiting, &payload).await?;
+    }
+    Ok(())
 }
 
 /// What is left to do on a cluster besides an operation that ends.
@@ -97,15 +173,17 @@ pub struct Waiting {
 /// What waits beside the given operation, which has just ended or is about to; `group` is the group it was about.
 pub async fn waiting(conn: &mut Conn, cluster: &ClusterId, ending: &OperationId, group: Option<&Nodegroup>) -> Result<Waiting, StoreError> {
     let others: Vec<Operation> = operation::unfinished(conn, cluster).await?.into_iter().filter(|o| o.uuid != ending.as_str()).collect();
-    let about_group = |o: &Operation| match (o.kind().map(OperationKind::concerns), group) {
-        (Some(Concerns::OneGroup), Some(group)) => match o.payload().ok().and_then(|p| p.nodegroup) {
-            Some(named) => named == group.nodegroup_id(),
-            None => group.name == DEFAULT_WORKER,
-        },
-        (Some(Concerns::AllGroups), Some(_)) => true,
-        _ => false,
-    };
+    let about_group =
+        |o: &Operation| group.is_some_and(|group| is_about(o, group) || o.kind().map(OperationKind::concerns) == Some(Concerns::AllGroups));
     Ok(Waiting { on_cluster: !others.is_empty(), on_group: others.iter().any(about_group) })
+}
+
+/// The size that the last unfinished operation about a group wants for it; `besides` does not count.
+pub async fn wanted_size(conn: &mut Conn, group: &Nodegroup, besides: &OperationId) -> Result<Option<i32>, StoreError> {
+    let cluster = ClusterId::new(group.cluster_id.clone());
+    let others = operation::unfinished(conn, &cluster).await?;
+    let about = others.iter().filter(|o| o.uuid != besides.as_str() && is_about(o, group));
+    Ok(about.filter_map(|o| o.payload().ok()?.node_count).next_back())
 }
 
 /// Whether a status says that a group has failed.

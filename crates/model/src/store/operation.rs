@@ -1,5 +1,7 @@
 //! Queries on `operation`: the record of work, and who may work on it.
 
+mod unheld;
+
 use std::collections::HashSet;
 
 use diesel::dsl;
@@ -10,8 +12,13 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
+pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
+
 use crate::id::{ClusterId, OperationId};
-use crate::operation::{Claim, Claimed, Ending, NewOperation, Operation, OperationKind, OperationState, Payload, Progress};
+use crate::operation::{
+    Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationKind, OperationState, OutcomeCode,
+    Payload, Progress,
+};
 use crate::planted::{self, Bug};
 use crate::schema::operation;
 use crate::text::storable;
@@ -44,7 +51,8 @@ pub async fn insert(conn: &mut Conn, new: &NewOperation) -> Result<(), StoreErro
         operation::updated_ms.eq(at),
     );
     on_conn!(conn, |c| diesel::insert_into(operation::table).values(row).execute(&mut **c).await)?;
-    event::append(conn, &new.id, &new.cluster, "accepted", new.kind.as_str()).await
+    let by = EventDetails { user: Some(new.user.clone()), request_id: new.request_id.clone(), ..EventDetails::default() };
+    event::append_with(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), Some(&by)).await
 }
 
 /// The operation with this uuid.
@@ -150,6 +158,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
             operation::generation.eq(found.generation + 1),
             operation::attempt.eq(found.attempt + 1),
             operation::state.eq(OperationState::Running.as_str()),
+            operation::started_ms.eq(found.started_ms.or(Some(at_ms))),
             operation::updated_ms.eq(at_ms),
         ))
         .execute(&mut **c)
@@ -172,8 +181,8 @@ fn is_understood(operation: &Operation) -> bool {
     operation.kind().is_some() && operation.payload().is_ok_and(|p| p.version <= Payload::VERSION)
 }
 
-/// The rows a claim still holds.
-macro_rules! held {
+/// The rows a claim still holds, also one whose end was asked for: it can be ended, and nothing else.
+macro_rules! owned {
     ($claim:expr) => {
         operation::table
             .filter(operation::uuid.eq($claim.operation.as_str()))
@@ -183,8 +192,15 @@ macro_rules! held {
     };
 }
 
-/// Lengthens the leases of many claims of one owner in one statement; returns the operations that are no longer held by these claims: stop
-/// before the next effect.
+/// The rows a claim still holds and may go on with.
+macro_rules! held {
+    ($claim:expr) => {
+        owned!($claim).filter(operation::cancel_ms.is_null())
+    };
+}
+
+/// Lengthens the leases of many claims of one owner in one statement; returns the operations that are no longer held by these claims, or
+/// whose end was asked for: stop before the next effect.
 ///
 /// # Errors
 /// Nothing is known then: a lease may or may not have been lengthened.
@@ -195,6 +211,7 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64
             .filter(dsl::sql::<Bool>(&these))
             .filter(operation::owner.eq(owner))
             .filter(operation::state.eq(OperationState::Running.as_str()))
+            .filter(operation::cancel_ms.is_null())
     };
     let rows = on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?;
     if rows == claims.len() || planted::has(Bug::MissingGuard) {
@@ -222,7 +239,7 @@ fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
     Ok((!claims.is_empty()).then_some(text))
 }
 
-/// Records how far the work has come; also the guard that every transaction of a conductor begins with.
+/// Records how far the work has come; also the guard that every transaction of a conductor begins with. A new step is an event.
 ///
 /// # Errors
 /// [`StoreError::Stale`].
@@ -230,19 +247,25 @@ pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Resu
     if planted::has(Bug::LostUpdate) {
         write_back(conn, claim).await?;
     }
+    let set = (
+        operation::waiting_for.eq(progress.waiting_for.as_deref().map(storable)),
+        operation::progress_done.eq(progress.done),
+        operation::progress_total.eq(progress.total),
+        operation::updated_ms.eq(millis(now())),
+    );
+    // Most of the time the step is the same: one statement then.
     let rows = on_conn!(conn, |c| {
-        diesel::update(held!(claim))
-            .set((
-                operation::step.eq(progress.step),
-                operation::waiting_for.eq(progress.waiting_for.as_deref().map(storable)),
-                operation::progress_done.eq(progress.done),
-                operation::progress_total.eq(progress.total),
-                operation::updated_ms.eq(millis(now())),
-            ))
-            .execute(&mut **c)
-            .await
+        diesel::update(held!(claim).filter(operation::step.eq(progress.step))).set(set.clone()).execute(&mut **c).await
     })?;
-    if rows == 0 && !planted::has(Bug::MissingGuard) { Err(STALE) } else { Ok(()) }
+    if rows > 0 {
+        return Ok(());
+    }
+    let rows = on_conn!(conn, |c| { diesel::update(held!(claim)).set((set, operation::step.eq(progress.step))).execute(&mut **c).await })?;
+    if rows == 0 {
+        return if planted::has(Bug::MissingGuard) { Ok(()) } else { Err(STALE) };
+    }
+    let cluster = cluster_of(conn, &claim.operation).await?;
+    event::append(conn, &claim.operation, &cluster, STEP, progress.step).await
 }
 
 /// The lost update of [`Bug::LostUpdate`]: what was read when the operation was claimed is put over whatever others wrote since.
@@ -260,13 +283,57 @@ async fn write_back(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The event of a step that begins; its message is the step.
+pub const STEP: &str = "step";
+/// The event of a call to the cloud that failed, unless it fails as the one before it did.
+pub const CLOUD_ERROR: &str = "cloud_error";
+
+async fn cluster_of(conn: &mut Conn, id: &OperationId) -> Result<ClusterId, StoreError> {
+    find(conn, id).await?.map(|row| row.cluster_id()).ok_or(STALE)
+}
+
+/// Records that a step failed and will be tried again, and what the cloud said. The step stays what it is.
+///
+/// # Errors
+/// [`StoreError::Stale`].
+pub async fn note_failure(conn: &mut Conn, claim: &Claim, waiting_for: &str, error: Option<&CloudFault>) -> Result<(), StoreError> {
+    let set = (operation::waiting_for.eq(Some(storable(waiting_for))), operation::updated_ms.eq(millis(now())));
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(set).execute(&mut **c).await)?;
+    if rows == 0 {
+        return Err(STALE);
+    }
+    match error {
+        Some(error) => note_cloud_error(conn, claim, error).await,
+        None => Ok(()),
+    }
+}
+
+/// Records what the cloud said of a call that failed. The claim must have been checked in the same transaction.
+pub async fn note_cloud_error(conn: &mut Conn, claim: &Claim, error: &CloudFault) -> Result<(), StoreError> {
+    let row = find(conn, &claim.operation).await?.ok_or(STALE)?;
+    let last = LastCloudError::after(row.last_cloud_error(), error.clone(), millis(now()));
+    let text = serde_json::to_string(&last).expect("an error is plain data");
+    let id = claim.operation.as_str();
+    on_conn!(conn, |c| {
+        diesel::update(operation::table.filter(operation::uuid.eq(id))).set(operation::cloud_error.eq(Some(text))).execute(&mut **c).await
+    })?;
+    if !last.is_news() {
+        return Ok(());
+    }
+    let details = EventDetails { error: Some(error.clone()), ..EventDetails::default() };
+    event::append_with(conn, &claim.operation, &row.cluster_id(), CLOUD_ERROR, &error.message, Some(&details)).await
+}
+
 /// Wipes the caller's token: what it was kept for is done.
 pub async fn forget_token(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
     let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::sealed_token.eq(None::<String>)).execute(&mut **c).await)?;
     if rows == 0 { Err(STALE) } else { Ok(()) }
 }
 
-/// Ends the operation.
+/// The event of the end of an operation.
+pub const ENDED: &str = "ended";
+
+/// Ends the operation. One whose end was asked for can only end as cancelled.
 ///
 /// # Errors
 /// [`StoreError::Stale`].
@@ -279,11 +346,11 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
         Ending::Succeeded => (None, None),
         Ending::Failed { code, reason } => (Some(code.as_str()), Some(reason.as_str())),
     };
+    let is_cancelled = matches!(ending, Ending::Failed { code: OutcomeCode::Cancelled, .. });
     let rows = on_conn!(conn, |c| {
-        diesel::update(held!(claim))
+        diesel::update(owned!(claim).filter(operation::cancel_ms.is_null().or(is_cancelled.into_sql::<diesel::sql_types::Bool>())))
             .set((
                 operation::state.eq(ending.state().as_str()),
-                operation::step.eq("ended"),
                 operation::waiting_for.eq(None::<String>),
                 operation::outcome_code.eq(code),
                 operation::outcome_reason.eq(reason.map(storable)),
@@ -299,7 +366,7 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
     if rows == 0 {
         return Err(STALE);
     }
-    event::append(conn, &claim.operation, cluster, "ended", reason.unwrap_or("succeeded")).await
+    event::append(conn, &claim.operation, cluster, ENDED, reason.unwrap_or("succeeded")).await
 }
 
 /// Gives an operation back, due at `due_ms`, whoever may take it next. Also ends the hold on one that was superseded meanwhile; gives
@@ -317,39 +384,5 @@ pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), 
         .execute(&mut **c)
         .await
     })?;
-    Ok(())
-}
-
-/// Ends every unfinished operation of a cluster in favour of `by`. Whoever works on one keeps his lease until he notices (his next write
-/// is stale) or until it runs out; `by` cannot be claimed before.
-pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -> Result<(), StoreError> {
-    let at = millis(now());
-    for found in unfinished(conn, cluster).await? {
-        if found.uuid == by.as_str() {
-            continue;
-        }
-        let rows = on_conn!(conn, |c| {
-            diesel::update(
-                operation::table
-                    .filter(operation::uuid.eq(&found.uuid))
-                    .filter(operation::generation.eq(found.generation))
-                    .filter(operation::state.eq(&found.state)),
-            )
-            .set((
-                operation::state.eq(OperationState::Superseded.as_str()),
-                operation::generation.eq(found.generation + 1),
-                operation::sealed_token.eq(None::<String>),
-                operation::outcome_reason.eq(format!("superseded by {by}")),
-                operation::updated_ms.eq(at),
-                operation::finished_ms.eq(Some(at)),
-            ))
-            .execute(&mut **c)
-            .await
-        })?;
-        if rows == 0 {
-            return Err(STALE);
-        }
-        event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
-    }
     Ok(())
 }

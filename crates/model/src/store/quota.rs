@@ -30,7 +30,7 @@ pub async fn reserve(conn: &mut Conn, project: &ProjectId, resource: Resource, c
     if count <= 0 {
         return Ok(());
     }
-    dialect::touch_guard(conn, &project.0).await?;
+    dialect::touch_guard(conn, dialect::Guard::Project(&project.0)).await?;
     check(conn, project, resource, count, default).await
 }
 

@@ -4,6 +4,7 @@
 //! `cargo xtask test`, which starts the servers.
 
 mod doorbell;
+mod history;
 mod list;
 mod nodegroup;
 mod operation;

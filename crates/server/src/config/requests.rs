@@ -46,6 +46,8 @@ section! {
         idle_timeout: Positive = "75",
         /// Most open connections.
         max_connections: Positive = "8192",
+        /// Most open streams of events; one project may have half of them.
+        max_event_streams: Positive = "256",
         /// Requests a second that a project may make of each API process in the long run; 0 sets no limit. More are answered with 429.
         project_rate: f64 = "0",
         /// Requests that a project may make at once after a pause, when project_rate is set.

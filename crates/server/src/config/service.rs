@@ -103,5 +103,9 @@ section! {
         max_held: Positive = "10000",
         /// Days for which finished operations and their events are kept.
         retention_days: u32 = "30",
+        /// Seconds between two looks for what is older than that.
+        housekeeping_seconds: Positive = "60",
+        /// Seconds after which a forced deletion ends and says what it could not remove.
+        force_delete_seconds: Positive = "600",
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn limits(config: &Config) -> api::Limits {
         answer: seconds(requests.answer_timeout),
         drain: Duration::from_secs(grace.saturating_sub(AFTER_DRAIN).max(1)),
         connections: requests.max_connections.0 as usize,
+        streams: requests.max_event_streams.0 as usize,
     }
 }
 

@@ -197,6 +197,7 @@ fn api_settings(config: &Config) -> api::Settings {
         default_clusters_per_project: i64::from(config.quotas.max_clusters_per_project),
         default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
+        force_delete: Duration::from_secs(u64::from(config.operations.force_delete_seconds.0)),
         default_create_timeout_minutes: config.cluster_heat.create_timeout.0,
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
@@ -233,6 +234,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         poll_max: Duration::from_millis(operations.poll_max_ms.max(operations.poll_min_ms).max(1)),
         settle: Duration::from_secs(operations.settle_seconds),
         grace: Duration::from_secs(config.service.graceful_shutdown_timeout.min(20)),
+        housekeeping: Duration::from_secs(u64::from(operations.housekeeping_seconds.0)),
         ..Timing::default()
     };
     if timing.heartbeat.is_zero() || timing.heartbeat * 2 > timing.lease {
@@ -244,6 +246,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         max_held: operations.max_held.0 as usize,
         heat_requests_per_second: f64::from(operations.heat_requests_per_second.0),
         timing,
+        retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
         create_timeout_minutes: config.cluster_heat.create_timeout.0,
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),

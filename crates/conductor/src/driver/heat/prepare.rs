@@ -54,7 +54,7 @@ pub(in crate::driver) fn worker_user_data(
 /// Reads from the cluster's stack what a group of workers joins.
 pub(in crate::driver) async fn joint(session: &Session, seen: &Seen) -> Result<Joint, Failure> {
     let Some(stack) = session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::Retry { reason: format!("stack {} which was there a moment ago", seen.stack_name) });
+        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
     };
     let text = |name: &str| stack.outputs.get(name).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
     let security_groups = outputs::list(stack.outputs.get("worker_security_groups"));
@@ -63,7 +63,7 @@ pub(in crate::driver) async fn joint(session: &Session, seen: &Seen) -> Result<J
             Ok(Joint { api_address, network, subnet, security_groups })
         }
         _ => Err(Failure::fail(
-            OutcomeCode::Invalid,
+            OutcomeCode::User,
             "the cluster's stack does not tell its network, security groups and API address: it was made by a driver that groups cannot join",
         )),
     }
@@ -116,7 +116,7 @@ fn with_input<T>(
 ) -> Result<T, Failure> {
     let (cluster, template) = (target.cluster, target.template);
     let labels = labels(settings, target, group);
-    let invalid = |text: String| Failure::fail(OutcomeCode::Invalid, text);
+    let invalid = |text: String| Failure::fail(OutcomeCode::User, text);
     let need = |value: Option<String>, what: &str| value.ok_or_else(|| invalid(format!("the cluster template has no {what}")));
     let default = |master: bool| target.groups.iter().find(|g| g.is_master() == master && g.is_default());
     let (masters, workers) = (default(true), group.or_else(|| default(false)));

@@ -44,7 +44,7 @@ pub(in crate::driver) async fn members(session: &Session, seen: &Seen) -> Result
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
     let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::Retry { reason: format!("stack {} which was there a moment ago", seen.stack_name) });
+        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
     };
     let addresses = ["kube_minions_private", "kube_minions"].map(|name| outputs::positions(stack.outputs.get(name)));
     Ok(number(&resources, &addresses))

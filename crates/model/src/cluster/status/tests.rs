@@ -23,14 +23,56 @@ fn words_round_trip_and_fit_the_column() {
 fn delete_begins_in_every_state_and_create_only_without_a_row() {
     for status in states() {
         for unfinished in [vec![], vec![ClusterCreate], vec![ClusterDelete], vec![ClusterResize, NodegroupCreate]] {
-            let delete = begin(status, &unfinished, ClusterDelete).expect("delete is never refused");
-            match unfinished.last() {
-                None => assert_eq!(delete, Begin::Start(Status::DeleteInProgress)),
-                Some(ClusterDelete) => assert_eq!(delete, Begin::Coalesce),
-                Some(_) => assert_eq!(delete, Begin::Supersede(Status::DeleteInProgress)),
+            for kind in [ClusterDelete, ClusterForceDelete, ClusterAbandon] {
+                let delete = begin(status, &unfinished, kind).expect("delete is never refused");
+                match (unfinished.last(), kind) {
+                    (None, _) => assert_eq!(delete, Begin::Start(Status::DeleteInProgress)),
+                    (Some(ClusterDelete), ClusterDelete) => assert_eq!(delete, Begin::Coalesce),
+                    (Some(_), _) => assert_eq!(delete, Begin::Supersede(Status::DeleteInProgress)),
+                }
             }
             let create = begin(status, &unfinished, ClusterCreate);
             assert_eq!(create.is_ok(), status.is_none() && unfinished.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_removal_gives_way_to_one_that_goes_further_only() {
+    let removals = [ClusterDelete, ClusterForceDelete, ClusterAbandon];
+    for (first, running) in removals.into_iter().enumerate() {
+        for (second, kind) in removals.into_iter().enumerate() {
+            let expected = if first >= second { Begin::Coalesce } else { Begin::Supersede(Status::DeleteInProgress) };
+            assert_eq!(begin(Some(Status::DeleteInProgress), &[running], kind), Ok(expected), "{kind:?} while {running:?}");
+        }
+        for kind in DAY_TWO {
+            assert!(begin(Some(Status::DeleteInProgress), &[running], kind).is_err());
+        }
+    }
+}
+
+#[test]
+fn what_was_cancelled_before_it_began_leaves_things_as_they_were() {
+    for before in Status::ALL.iter().copied() {
+        let rest = Rest { before: Some(before), ..Rest::default() };
+        for kind in OperationKind::ALL.iter().copied() {
+            let left = settle(kind, OperationState::Cancelled, rest).expect("a status");
+            assert!(!left.as_str().ends_with("_IN_PROGRESS"), "{kind:?} in {before:?}");
+            match kind {
+                ClusterCreate => assert_eq!(left, Status::CreateFailed),
+                _ if !before.as_str().ends_with("_IN_PROGRESS") => assert_eq!(left, before),
+                _ => assert!(left.is_failed()),
+            }
+            if DAY_TWO.contains(&kind) {
+                assert_eq!(settle(kind, OperationState::Cancelled, Rest { others_wait: true, ..rest }), Some(Status::UpdateInProgress));
+                assert_eq!(settle(kind, OperationState::Cancelled, Rest { other_group_failed: true, ..rest }), Some(Status::UpdateFailed));
+            }
+            let group = settle_group(kind, OperationState::Cancelled, Some(before));
+            match kind.concerns() {
+                Concerns::NoGroup => assert_eq!(group, None),
+                _ if matches!(kind, ClusterCreate | NodegroupCreate) => assert_eq!(group, Some(Status::CreateFailed)),
+                _ => assert!(group.is_some_and(|left| !left.as_str().ends_with("_IN_PROGRESS"))),
+            }
         }
     }
 }
@@ -88,6 +130,8 @@ fn a_group_on_its_way_out_can_only_be_deleted() {
     assert_eq!(begin_group(Some(Status::DeleteFailed), NodegroupDelete), Ok(Begin::Start(Status::DeleteInProgress)));
     assert_eq!(begin_group(Some(Status::CreateFailed), ClusterResize), Ok(Begin::Start(Status::UpdateInProgress)));
     assert!(begin_group(Some(Status::CreateInProgress), NodegroupUpdate).is_err());
+    assert_eq!(begin_group(Some(Status::CreateFailed), NodegroupCreate), Ok(Begin::Start(Status::CreateInProgress)));
+    assert!(begin_group(Some(Status::CreateComplete), NodegroupCreate).is_err());
     assert!(begin_group(Some(Status::UpdateFailed), NodegroupUpdate).is_ok());
     assert!(begin_group(None, NodegroupUpdate).is_ok());
 }
@@ -97,14 +141,14 @@ fn a_failed_operation_leaves_a_failed_status_unless_others_wait() {
     for kind in OperationKind::ALL.iter().copied() {
         assert!(settle(kind, OperationState::Failed, Rest::default()).is_some_and(Status::is_failed));
         assert_eq!(settle(kind, OperationState::Superseded, Rest::default()), None);
-        assert_eq!(settle_group(kind, OperationState::Superseded), None);
-        let group = settle_group(kind, OperationState::Failed);
+        assert_eq!(settle_group(kind, OperationState::Superseded, None), None);
+        let group = settle_group(kind, OperationState::Failed, None);
         assert!(group.is_none_or(Status::is_failed));
         assert_eq!(group.is_none(), kind.concerns() == Concerns::NoGroup);
     }
     for kind in DAY_TWO {
         for end in [OperationState::Succeeded, OperationState::Failed] {
-            let waiting = Rest { others_wait: true, other_group_failed: true };
+            let waiting = Rest { others_wait: true, other_group_failed: true, before: None };
             assert_eq!(settle(kind, end, waiting), Some(Status::UpdateInProgress));
         }
         let broken = Rest { other_group_failed: true, ..Rest::default() };

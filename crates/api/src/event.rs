@@ -1,0 +1,7 @@
+//! Events: what happened to a cluster, in order.
+
+mod feed;
+pub mod list;
+mod stream;
+
+pub use feed::Feed;

@@ -1,0 +1,55 @@
+//! Throws away what is old: finished operations with their events after `[operations] retention_days`, and kept answers.
+//!
+//! Every conductor does it, each at its own times: what one has removed the others do not find.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::store::{Conn, StoreError, housekeeping, idempotency};
+use model::time::{millis, now};
+
+use crate::context::Context;
+
+/// Rows removed by one transaction at most.
+const BATCH: i64 = 50;
+/// Batches in a row at most: the rest waits for the next time.
+const BATCHES: usize = 200;
+
+/// Cleans up until the conductor stops, with jitter so that conductors do not do it in step.
+pub(crate) async fn run(cx: Arc<Context>) {
+    loop {
+        let pause = cx.settings.timing.housekeeping.mul_f64(model::random::range(0.5..1.0));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = cx.stop.cancelled() => return,
+        }
+        match clean(&cx).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "old operations and answers were removed"),
+            Err(error) => tracing::warn!(%error, "failed to remove old operations; trying again later"),
+        }
+    }
+}
+
+async fn clean(cx: &Context) -> Result<usize, StoreError> {
+    let before = |age: Duration| millis(now()).saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+    let (operations, keys) = (before(cx.settings.retention), before(idempotency::KEPT));
+    let mut removed = 0;
+    for _ in 0..BATCHES {
+        if cx.stop.is_cancelled() {
+            break;
+        }
+        let batch = cx
+            .store
+            .write(async |conn: &mut Conn| {
+                let old = housekeeping::remove_operations(conn, operations, BATCH).await?;
+                Ok(old + housekeeping::remove_keys(conn, keys, BATCH).await?)
+            })
+            .await?;
+        removed += batch;
+        if batch == 0 {
+            break;
+        }
+    }
+    Ok(removed)
+}

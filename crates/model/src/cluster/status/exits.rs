@@ -1,0 +1,145 @@
+//! The part of the table about ways out: doing a failed operation again, and ending one before its end.
+
+use super::{Begin, Status};
+use crate::operation::{OperationKind, OperationState};
+
+/// A way out that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoExit {
+    /// Nothing has failed that could be done again in this state.
+    #[error("there is no failed operation that could be done again while the cluster is {}", .0.map_or("(none)", Status::as_str))]
+    NothingFailed(Option<Status>),
+    /// A retry would be behind something else.
+    #[error("{0} is unfinished on the cluster: wait for its end, or cancel it, and retry then")]
+    Busy(&'static str),
+    /// No operation is unfinished.
+    #[error("no operation of the cluster is unfinished: there is nothing to cancel")]
+    NothingUnfinished,
+    /// What was named has ended.
+    #[error("the operation has ended: it is {}", .0.as_str())]
+    Ended(OperationState),
+    /// What removes things cannot be stopped half way.
+    #[error("{0} has begun, and cannot be cancelled any more")]
+    Begun(&'static str),
+}
+
+/// What a request to cancel an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// Nobody has worked on it: it ends at once.
+    End,
+    /// Somebody works on it, or has: he is told, and nothing else begins before he has let go.
+    Tell,
+    /// He has been told already.
+    Told,
+}
+
+/// Whether an operation of this kind that ended so may be done again on a cluster in `current`.
+pub fn may_retry(current: Option<Status>, kind: OperationKind, end: OperationState) -> bool {
+    let has_failed = match end {
+        OperationState::Failed => true,
+        // What was to be made is in a failed status; whatever else was cancelled before it began has left no trace.
+        OperationState::Cancelled => matches!(kind, OperationKind::ClusterCreate | OperationKind::NodegroupCreate),
+        OperationState::Queued | OperationState::Running | OperationState::Succeeded | OperationState::Superseded => false,
+    };
+    let Some(current) = current else { return false };
+    has_failed
+        && match kind {
+            OperationKind::ClusterCreate => current == Status::CreateFailed,
+            OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => {
+                current == Status::DeleteFailed
+            }
+            OperationKind::ClusterUpdate
+            | OperationKind::ClusterResize
+            | OperationKind::ClusterUpgrade
+            | OperationKind::NodegroupCreate
+            | OperationKind::NodegroupUpdate
+            | OperationKind::NodegroupDelete
+            | OperationKind::CaRotate
+            | OperationKind::CredentialRotate => current == Status::UpdateFailed,
+        }
+}
+
+/// What doing a failed operation of `kind` again does, while operations of the kinds `unfinished` have not ended. It begins alone: behind
+/// others its wish may be overtaken.
+pub fn retry(current: Option<Status>, unfinished: &[OperationKind], kind: OperationKind) -> Result<Begin, NoExit> {
+    if let Some(busy) = unfinished.first() {
+        return Err(NoExit::Busy(busy.phrase()));
+    }
+    if !may_retry(current, kind, OperationState::Failed) {
+        return Err(NoExit::NothingFailed(current));
+    }
+    Ok(Begin::Start(match kind {
+        OperationKind::ClusterCreate => Status::CreateInProgress,
+        OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => Status::DeleteInProgress,
+        OperationKind::ClusterUpdate
+        | OperationKind::ClusterResize
+        | OperationKind::ClusterUpgrade
+        | OperationKind::NodegroupCreate
+        | OperationKind::NodegroupUpdate
+        | OperationKind::NodegroupDelete
+        | OperationKind::CaRotate
+        | OperationKind::CredentialRotate => Status::UpdateInProgress,
+    }))
+}
+
+/// What cancelling an operation of `kind` in `state` does; `is_told`: its end was asked for before.
+pub fn cancel(kind: OperationKind, state: OperationState, is_told: bool) -> Result<Cancel, NoExit> {
+    match state {
+        OperationState::Queued => Ok(Cancel::End),
+        OperationState::Running if kind.removal().is_some() => Err(NoExit::Begun(kind.phrase())),
+        OperationState::Running if is_told => Ok(Cancel::Told),
+        OperationState::Running => Ok(Cancel::Tell),
+        OperationState::Succeeded | OperationState::Failed | OperationState::Superseded | OperationState::Cancelled => {
+            Err(NoExit::Ended(state))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAKING: [OperationKind; 2] = [OperationKind::ClusterCreate, OperationKind::NodegroupCreate];
+
+    #[test]
+    fn every_failed_operation_can_be_done_again_in_the_status_it_left_and_in_no_other() {
+        for kind in OperationKind::ALL.iter().copied() {
+            let left = super::super::settle(kind, OperationState::Failed, super::super::Rest::default());
+            for status in Status::ALL.iter().copied().map(Some).chain([None]) {
+                let expected = status == left;
+                assert_eq!(may_retry(status, kind, OperationState::Failed), expected, "{kind:?} in {status:?}");
+                let begun = retry(status, &[], kind);
+                assert_eq!(begun.is_ok(), expected, "{kind:?} in {status:?}");
+                if let Ok(begun) = begun {
+                    assert!(matches!(begun, Begin::Start(next) if next.as_str().ends_with("_IN_PROGRESS")));
+                }
+                for other in OperationKind::ALL {
+                    assert_eq!(retry(status, &[*other], kind), Err(NoExit::Busy(other.phrase())));
+                }
+                for end in OperationState::ALL.into_iter().filter(|end| *end != OperationState::Failed) {
+                    let made = end == OperationState::Cancelled && MAKING.contains(&kind);
+                    assert_eq!(may_retry(status, kind, end), made && expected, "{kind:?} {end:?} in {status:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_waits_ends_at_once_what_runs_is_told_once_and_a_removal_that_has_begun_goes_on() {
+        for kind in OperationKind::ALL.iter().copied() {
+            for state in OperationState::ALL {
+                for is_told in [false, true] {
+                    let expected = match (state, kind.removal(), is_told) {
+                        (OperationState::Queued, _, _) => Ok(Cancel::End),
+                        (OperationState::Running, Some(_), _) => Err(NoExit::Begun(kind.phrase())),
+                        (OperationState::Running, None, true) => Ok(Cancel::Told),
+                        (OperationState::Running, None, false) => Ok(Cancel::Tell),
+                        (ended, _, _) => Err(NoExit::Ended(ended)),
+                    };
+                    assert_eq!(cancel(kind, state, is_told), expected, "{kind:?} {state:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a request carries beyond the row it concerns.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::status::Status;
+use crate::id::{NodegroupId, OperationId, TemplateId};
+
+/// What a request carries beyond the row it concerns; `version` grows when its meaning changes, and fields that are not given read as
+/// nothing asked (rows of older versions have `{"version":1}` only).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payload {
+    pub version: u32,
+    /// The group that the request is about; none: the default worker group, or the whole cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodegroup: Option<NodegroupId>,
+    /// The wanted size of that group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_count: Option<i32>,
+    /// The nodes that go first: Nova server ids, member numbers or addresses, as the user named them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes_to_remove: Vec<String>,
+    /// The template to upgrade to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<TemplateId>,
+    /// Nodes upgraded at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_batch_size: Option<i32>,
+    /// Whether the cloud shall go back to the state before when the change fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rollback: bool,
+    /// The failed operation that this one does again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<OperationId>,
+    /// What is put back when it is cancelled before it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Before>,
+    /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+/// What rows said before a request changed them; behind other unfinished operations, what they said before all of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// The cluster's status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// The statuses of the groups that the request is about.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<NodegroupId, String>,
+    /// The size of the one group that the request is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_count: Option<i32>,
+}
+
+impl Before {
+    /// Groups whose statuses are kept at most; the column is bounded.
+    pub const MOST_GROUPS: usize = 500;
+
+    /// The cluster's status.
+    pub fn status(&self) -> Option<Status> {
+        self.status.as_deref().and_then(Status::parse)
+    }
+
+    /// A group's status.
+    pub fn group(&self, id: &NodegroupId) -> Option<Status> {
+        self.groups.get(id).and_then(|word| Status::parse(word))
+    }
+}
+
+impl Payload {
+    /// The version this program writes.
+    pub const VERSION: u32 = 1;
+
+    /// The same wish, for the operation that does a failed one again.
+    pub fn again(&self, failed: OperationId) -> Self {
+        Self { version: Self::VERSION, retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            nodegroup: None,
+            node_count: None,
+            nodes_to_remove: Vec::new(),
+            template: None,
+            max_batch_size: None,
+            rollback: false,
+            retry_of: None,
+            before: None,
+            traceparent: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_of_an_older_row_reads_and_nothing_asked_is_not_written() {
+        assert_eq!(serde_json::from_str::<Payload>(r#"{"version":1}"#).unwrap(), Payload::default());
+        assert_eq!(serde_json::to_string(&Payload::default()).unwrap(), r#"{"version":1}"#);
+        let group = NodegroupId::generate();
+        let resize = Payload {
+            nodegroup: Some(group.clone()),
+            node_count: Some(3),
+            nodes_to_remove: vec!["a".into()],
+            rollback: true,
+            before: Some(Before {
+                status: Some("UPDATE_FAILED".into()),
+                groups: [(group, "CREATE_COMPLETE".to_owned())].into(),
+                node_count: Some(2),
+            }),
+            ..Payload::default()
+        };
+        assert_eq!(serde_json::from_str::<Payload>(&serde_json::to_string(&resize).unwrap()).unwrap(), resize);
+        let failed = OperationId::generate();
+        let again = resize.again(failed.clone());
+        assert_eq!((again.retry_of, again.before, again.node_count), (Some(failed), None, Some(3)));
+    }
+}

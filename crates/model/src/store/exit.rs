@@ -1,0 +1,158 @@
+//! Ways out: ending an operation before its end, and finding the failed one that is to be done again. For use inside one transaction.
+
+use super::connection::Conn;
+use super::error::StoreError;
+use super::lifecycle::{self, Waiting};
+use super::scope::Scope;
+use super::{cluster as clusters, history, nodegroup, operation};
+use crate::cluster::ClusterChange;
+use crate::cluster::status::{self, Cancel, Concerns, NoExit, Rest, settle, settle_group};
+use crate::id::{ClusterId, NodegroupId, OperationId};
+use crate::nodegroup::{DEFAULT_WORKER, Nodegroup, NodegroupChange};
+use crate::operation::{Before, EventDetails, Operation, OperationKind, OperationState};
+
+/// Finished operations looked through for the one to do again.
+const LOOKED_THROUGH: i64 = 100;
+
+/// What is said of an operation that was cancelled.
+pub const REASON: &str = "cancelled on request";
+
+/// What was cancelled.
+#[derive(Debug)]
+pub struct Cancelled {
+    /// The operation.
+    pub operation: OperationId,
+    /// What to ring for: the operation itself, for whoever is to end it, or the next one in line.
+    pub ring: Option<OperationId>,
+}
+
+/// Cancels the named operation of a cluster, or the oldest that is unfinished.
+///
+/// # Errors
+/// [`StoreError::NotFound`] for what the scope does not see, [`StoreError::NoExit`], [`StoreError::Stale`] when somebody has taken it
+/// meanwhile.
+pub async fn cancel(
+    conn: &mut Conn,
+    scope: &Scope,
+    cluster: &ClusterId,
+    named: Option<&OperationId>,
+    by: &EventDetails,
+) -> Result<Cancelled, StoreError> {
+    clusters::touch(conn, cluster).await?;
+    clusters::fetch(conn, scope, cluster).await?;
+    let unfinished = operation::unfinished(conn, cluster).await?;
+    let found = match named {
+        Some(id) => {
+            let row = operation::find(conn, id).await?.filter(|row| row.cluster_uuid == cluster.as_str());
+            row.ok_or_else(|| StoreError::NotFound { what: "operation", key: id.to_string() })?
+        }
+        None => unfinished.first().cloned().ok_or(NoExit::NothingUnfinished)?,
+    };
+    // What a newer version of this program stores is for that one to cancel.
+    let (Some(kind), Some(state)) = (found.kind(), found.state()) else { return Err(NoExit::NothingUnfinished.into()) };
+    let id = found.operation_id();
+    match status::cancel(kind, state, found.cancel_ms.is_some())? {
+        Cancel::Told => Ok(Cancelled { ring: Some(id.clone()), operation: id }),
+        Cancel::Tell => {
+            operation::ask_to_cancel(conn, &found, by).await?;
+            Ok(Cancelled { ring: Some(id.clone()), operation: id })
+        }
+        Cancel::End => {
+            operation::cancel(conn, &found, REASON, by).await?;
+            put_back(conn, &found, kind).await?;
+            let next = unfinished.iter().map(Operation::operation_id).find(|other| *other != id);
+            Ok(Cancelled { operation: id, ring: next })
+        }
+    }
+}
+
+/// Has rows say what they said before a request that was cancelled before it had begun, or what those that still wait want.
+async fn put_back(conn: &mut Conn, cancelled: &Operation, kind: OperationKind) -> Result<(), StoreError> {
+    let cluster = cancelled.cluster_id();
+    let payload = cancelled.payload().unwrap_or_default();
+    let before = payload.before.clone().unwrap_or_default();
+    let named = payload.nodegroup.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
+    let group = match kind.concerns() {
+        Concerns::OneGroup => nodegroup::find_in_cluster(conn, &cluster, named).await?,
+        Concerns::AllGroups | Concerns::NoGroup => None,
+    };
+    let waiting = lifecycle::waiting(conn, &cluster, &cancelled.operation_id(), group.as_ref()).await?;
+    match kind.concerns() {
+        Concerns::AllGroups => put_groups_back(conn, &cluster, kind, &before).await?,
+        Concerns::OneGroup => {
+            if let Some(group) = &group {
+                put_group_back(conn, cancelled, kind, group, &before, waiting).await?;
+            }
+        }
+        Concerns::NoGroup => {}
+    }
+    let groups = nodegroup::of_cluster(conn, &cluster).await?;
+    let failed = groups.iter().find(|g| lifecycle::has_failed(g));
+    let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some(), before: before.status() };
+    let Some(next) = settle(kind, OperationState::Cancelled, rest) else { return Ok(()) };
+    let reason = next.is_failed().then(|| match failed {
+        Some(group) if kind.concerns() == Concerns::OneGroup => {
+            format!("{}: {}", group.name, group.status_reason.as_deref().unwrap_or("failed"))
+        }
+        _ => REASON.to_owned(),
+    });
+    clusters::record(conn, &cluster, &ClusterChange::status(next, reason)).await
+}
+
+async fn put_groups_back(conn: &mut Conn, cluster: &ClusterId, kind: OperationKind, before: &Before) -> Result<(), StoreError> {
+    for group in nodegroup::of_cluster(conn, cluster).await? {
+        let id = group.nodegroup_id();
+        // A group that was not kept, or had no status, follows its cluster.
+        if let Some(next) = settle_group(kind, OperationState::Cancelled, before.group(&id).or(before.status())) {
+            let reason = next.is_failed().then(|| REASON.to_owned());
+            nodegroup::record(conn, &id, &NodegroupChange::status(next, reason)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn put_group_back(
+    conn: &mut Conn,
+    cancelled: &Operation,
+    kind: OperationKind,
+    group: &Nodegroup,
+    before: &Before,
+    waiting: Waiting,
+) -> Result<(), StoreError> {
+    let id = group.nodegroup_id();
+    let mut change = NodegroupChange::default();
+    if waiting.on_group {
+        // The size that is still wanted: that of the last wish left.
+        change.node_count = lifecycle::wanted_size(conn, group, &cancelled.operation_id()).await?;
+    } else if let Some(next) = settle_group(kind, OperationState::Cancelled, before.group(&id)) {
+        change = NodegroupChange::status(next, next.is_failed().then(|| REASON.to_owned()));
+    }
+    let is_size = matches!(kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate);
+    if is_size && change.node_count.is_none() {
+        change.node_count = before.node_count;
+    }
+    nodegroup::record(conn, &id, &change).await
+}
+
+/// The last failed operation of a cluster that can be done again: not one whose work a later one has done.
+///
+/// # Errors
+/// [`StoreError::NoExit`] when there is none, or when its state does not allow it.
+pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) -> Result<Operation, StoreError> {
+    let row = clusters::fetch(conn, scope, cluster).await?;
+    if let Some(busy) = operation::unfinished(conn, cluster).await?.iter().find_map(Operation::kind) {
+        return Err(NoExit::Busy(busy.phrase()).into());
+    }
+    // What was mended since, by the group that it was about (none: the cluster as a whole).
+    let mut mended: Vec<(Concerns, Option<NodegroupId>)> = Vec::new();
+    for found in history::finished(conn, cluster, LOOKED_THROUGH).await? {
+        let (Some(kind), Some(state)) = (found.kind(), found.state()) else { continue };
+        let subject = (kind.concerns(), found.payload().ok().and_then(|p| p.nodegroup));
+        if state == OperationState::Succeeded {
+            mended.push(subject);
+        } else if !mended.contains(&subject) && status::may_retry(row.status(), kind, state) {
+            return Ok(found);
+        }
+    }
+    Err(NoExit::NothingFailed(row.status()).into())
+}

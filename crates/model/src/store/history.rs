@@ -1,0 +1,121 @@
+//! Queries on what was asked for and what became of it: pages of `operation`, also of clusters that are gone.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use super::page::{Page, SortDir};
+use super::scope::Scope;
+use crate::id::{ClusterId, OperationId};
+use crate::operation::{Operation, OperationState};
+use crate::schema::operation;
+
+/// Which operations a list shows.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Only those on this cluster.
+    pub cluster: Option<ClusterId>,
+    /// Only those in this state.
+    pub state: Option<String>,
+    /// Only those of this kind.
+    pub kind: Option<String>,
+}
+
+/// What a list can be sorted by.
+pub const SORT_KEYS: &[&str] = &["id", "uuid", "kind", "cluster_id", "project_id", "user_id", "state", "created_at", "updated_at"];
+
+/// A boxed query of the operations that a scope sees.
+macro_rules! seen_by {
+    ($scope:expr) => {{
+        let query = operation::table.select(Operation::as_select()).into_boxed();
+        match $scope {
+            Scope::All => query,
+            Scope::Project(p) => query.filter(operation::project_id.eq(p.0.clone())),
+            Scope::User(u) => query.filter(operation::user_id.eq(u.0.clone())),
+        }
+    }};
+}
+
+/// The operation of this id, if the scope sees one.
+pub async fn fetch(conn: &mut Conn, scope: &Scope, id: &OperationId) -> Result<Operation, StoreError> {
+    let row = on_conn!(conn, |c| seen_by!(scope).filter(operation::uuid.eq(id.as_str())).first(&mut **c).await.optional())?;
+    row.ok_or_else(|| StoreError::NotFound { what: "operation", key: id.to_string() })
+}
+
+/// One page.
+///
+/// # Errors
+/// [`StoreError::NotFound`] for a marker that the scope does not see, [`StoreError::BadSortKey`].
+pub async fn page(conn: &mut Conn, scope: &Scope, shown: &Shown, page: &Page) -> Result<Vec<Operation>, StoreError> {
+    let marker = match &page.marker {
+        Some(uuid) => Some(fetch(conn, scope, &OperationId::new(uuid.clone())).await?),
+        None => None,
+    };
+    Ok(on_conn!(conn, |c| {
+        let mut query = seen_by!(scope).limit(page.limit);
+        if let Some(cluster) = &shown.cluster {
+            query = query.filter(operation::cluster_uuid.eq(cluster.as_str()));
+        }
+        if let Some(state) = &shown.state {
+            query = query.filter(operation::state.eq(state));
+        }
+        if let Some(kind) = &shown.kind {
+            query = query.filter(operation::kind.eq(kind));
+        }
+        // No column of these is ever null.
+        macro_rules! by {
+            ($column:ident) => {{
+                match (page.sort_dir, &marker) {
+                    (SortDir::Asc, Some(m)) => {
+                        let same = operation::$column.eq(m.$column.clone()).and(operation::id.gt(m.id));
+                        query = query.filter(operation::$column.gt(m.$column.clone()).or(same));
+                    }
+                    (SortDir::Desc, Some(m)) => {
+                        let same = operation::$column.eq(m.$column.clone()).and(operation::id.lt(m.id));
+                        query = query.filter(operation::$column.lt(m.$column.clone()).or(same));
+                    }
+                    (_, None) => {}
+                }
+                match page.sort_dir {
+                    SortDir::Asc => query.order((operation::$column.asc(), operation::id.asc())),
+                    SortDir::Desc => query.order((operation::$column.desc(), operation::id.desc())),
+                }
+            }};
+        }
+        let sorted = match page.sort_key.as_str() {
+            "id" => by!(id),
+            "uuid" => by!(uuid),
+            "kind" => by!(kind),
+            "cluster_id" => by!(cluster_uuid),
+            "project_id" => by!(project_id),
+            "user_id" => by!(user_id),
+            "state" => by!(state),
+            "created_at" => by!(created_ms),
+            "updated_at" => by!(updated_ms),
+            _ => return Err(StoreError::BadSortKey { what: "operation", key: page.sort_key.clone() }),
+        };
+        sorted.load(&mut **c).await
+    })?)
+}
+
+/// Whether the scope sees any operation on a cluster, which may be gone.
+pub async fn is_known(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) -> Result<bool, StoreError> {
+    let found: Option<Operation> =
+        on_conn!(conn, |c| seen_by!(scope).filter(operation::cluster_uuid.eq(cluster.as_str())).first(&mut **c).await.optional())?;
+    Ok(found.is_some())
+}
+
+/// The last `limit` operations of a cluster that have ended, the newest first.
+pub async fn finished(conn: &mut Conn, cluster: &ClusterId, limit: i64) -> Result<Vec<Operation>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        operation::table
+            .select(Operation::as_select())
+            .filter(operation::cluster_uuid.eq(cluster.as_str()))
+            .filter(operation::state.ne_all(OperationState::UNFINISHED))
+            .order(operation::id.desc())
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?)
+}

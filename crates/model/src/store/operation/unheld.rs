@@ -1,0 +1,104 @@
+//! What is done to operations by others than those who hold them: the API's requests. Each is guarded by the row as it was seen.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::{ENDED, STALE, event, unfinished};
+use crate::id::{ClusterId, OperationId};
+use crate::operation::{EventDetails, Operation, OperationState, OutcomeCode, Payload};
+use crate::schema::operation;
+use crate::store::StoreError;
+use crate::store::connection::{Conn, on_conn};
+use crate::text::storable;
+use crate::time::{millis, now};
+
+/// The row as it was seen, if it is still in that state and of that generation.
+macro_rules! as_seen {
+    ($seen:expr) => {
+        operation::table
+            .filter(operation::uuid.eq(&$seen.uuid))
+            .filter(operation::generation.eq($seen.generation))
+            .filter(operation::state.eq(&$seen.state))
+    };
+}
+
+/// Changes what a request carries, of an operation that nobody works on yet.
+///
+/// # Errors
+/// [`StoreError::Stale`] when it was taken or has ended meanwhile.
+pub async fn record_payload(conn: &mut Conn, seen: &Operation, payload: &Payload) -> Result<(), StoreError> {
+    let text = serde_json::to_string(payload).expect("a payload is plain data");
+    let rows = on_conn!(conn, |c| { diesel::update(as_seen!(seen)).set(operation::payload.eq(text)).execute(&mut **c).await })?;
+    if rows == 0 { Err(STALE) } else { Ok(()) }
+}
+
+/// Ends an operation that nobody has worked on.
+///
+/// # Errors
+/// [`StoreError::Stale`] when it was taken or has ended meanwhile.
+pub async fn cancel(conn: &mut Conn, seen: &Operation, reason: &str, by: &EventDetails) -> Result<(), StoreError> {
+    let at = millis(now());
+    let rows = on_conn!(conn, |c| {
+        diesel::update(as_seen!(seen))
+            .set((
+                operation::state.eq(OperationState::Cancelled.as_str()),
+                operation::generation.eq(seen.generation + 1),
+                operation::sealed_token.eq(None::<String>),
+                operation::outcome_code.eq(Some(OutcomeCode::Cancelled.as_str())),
+                operation::outcome_reason.eq(Some(storable(reason))),
+                operation::updated_ms.eq(at),
+                operation::finished_ms.eq(Some(at)),
+            ))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 {
+        return Err(STALE);
+    }
+    event::append_with(conn, &seen.operation_id(), &seen.cluster_id(), ENDED, reason, Some(by)).await
+}
+
+/// Asks for the end of an operation that somebody works on, or has worked on: whoever holds it can write nothing more, lets go, and the next
+/// one to take it ends it.
+///
+/// # Errors
+/// [`StoreError::Stale`] when it has been taken over or has ended meanwhile.
+pub async fn ask_to_cancel(conn: &mut Conn, seen: &Operation, by: &EventDetails) -> Result<(), StoreError> {
+    let at = millis(now());
+    let rows = on_conn!(conn, |c| {
+        diesel::update(as_seen!(seen)).set((operation::cancel_ms.eq(Some(at)), operation::updated_ms.eq(at))).execute(&mut **c).await
+    })?;
+    if rows == 0 {
+        return Err(STALE);
+    }
+    event::append_with(conn, &seen.operation_id(), &seen.cluster_id(), "cancel_asked", "its end was asked for", Some(by)).await
+}
+
+/// Ends every unfinished operation of a cluster in favour of `by`. Whoever works on one keeps his lease until he notices (his next write
+/// is stale) or until it runs out; `by` cannot be claimed before.
+pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -> Result<(), StoreError> {
+    let at = millis(now());
+    for found in unfinished(conn, cluster).await? {
+        if found.uuid == by.as_str() {
+            continue;
+        }
+        let rows = on_conn!(conn, |c| {
+            diesel::update(as_seen!(found))
+                .set((
+                    operation::state.eq(OperationState::Superseded.as_str()),
+                    operation::generation.eq(found.generation + 1),
+                    operation::sealed_token.eq(None::<String>),
+                    operation::outcome_reason.eq(format!("superseded by {by}")),
+                    operation::updated_ms.eq(at),
+                    operation::finished_ms.eq(Some(at)),
+                ))
+                .execute(&mut **c)
+                .await
+        })?;
+        if rows == 0 {
+            return Err(STALE);
+        }
+        event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
+    }
+    Ok(())
+}

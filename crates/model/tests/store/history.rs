@@ -1,0 +1,260 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::id::{ClusterId, OperationId, ProjectId};
+use model::operation::{Claim, Claimed, CloudFault, Ending, EventDetails, OperationKind, OutcomeCode, Progress};
+use model::store::history::{self, Shown};
+use model::store::idempotency::{self, Held, Keyed, Stored};
+use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, event, exit, housekeeping, operation};
+use model::time::{millis, now};
+use rstest::rstest;
+
+use crate::world::{Kind, World, accept, request, spec};
+
+const LEASE: i64 = 10_000;
+
+async fn claim(store: &Store, id: &OperationId, owner: &str) -> Option<Claim> {
+    let at = millis(now());
+    match store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, at + LEASE).await).await.unwrap() {
+        Claimed::Ours(_, claim) => Some(claim),
+        Claimed::NotNow => None,
+    }
+}
+
+async fn events(store: &Store, cluster: &ClusterId) -> Vec<String> {
+    let rows = store.read(async |conn: &mut Conn| event::of_cluster(conn, cluster, 0, 1000).await).await.unwrap();
+    rows.into_iter().map(|e| e.kind).collect()
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_reads_on_from_the_last_event_of_a_cluster_misses_none(#[case] kind: Kind) {
+    const WRITERS: usize = 6;
+    const EACH: usize = 15;
+    let world = World::new(kind).await;
+    let (cluster, other) = (ClusterId::generate(), ClusterId::generate());
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (store, cluster, other) = (world.store.clone(), cluster.clone(), other.clone());
+            tokio::spawn(async move {
+                let operation = OperationId::generate();
+                let (cluster, other, operation) = (&cluster, &other, &operation);
+                for number in 0..EACH {
+                    let (text, pause) = (format!("{writer}-{number}"), Duration::from_millis((writer * 7 + number * 3) as u64 % 11));
+                    let text = &text;
+                    store
+                        .write(async |conn: &mut Conn| {
+                            // What else a transaction does takes its time, before and after.
+                            event::append(conn, operation, if writer % 3 == 0 { other } else { cluster }, "step", text).await?;
+                            tokio::time::sleep(pause).await;
+                            event::append(conn, operation, cluster, "step", text).await
+                        })
+                        .await
+                        .unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut seen: BTreeMap<ClusterId, i64> = [(cluster.clone(), 0), (other.clone(), 0)].into();
+    let mut counts = [0, 0];
+    let expected = [WRITERS * EACH + WRITERS / 3 * 2 * EACH, WRITERS / 3 * EACH];
+    let deadline = now() + Duration::from_secs(60);
+    while counts != expected && now() < deadline {
+        let known: Vec<(ClusterId, i64)> = seen.iter().map(|(id, last)| (id.clone(), *last)).collect();
+        let rows = world.store.read(async |conn: &mut Conn| event::news(conn, &known, 7).await).await.unwrap();
+        for row in rows {
+            let last = seen.get_mut(&ClusterId::new(row.cluster_uuid.clone())).expect("a followed cluster");
+            assert!(row.id > *last, "an event twice, or late");
+            *last = row.id;
+            counts[usize::from(row.cluster_uuid != cluster.as_str())] += 1;
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(counts, expected);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_told_to_end_can_write_nothing_more_and_the_next_one_can_only_end_it(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let s = spec("blue");
+    let id = accept(store, &s).await;
+    let holder = claim(store, &id, "one").await.expect("claimed");
+    let (by, cluster) = (EventDetails { request_id: Some("req-2".into()), ..EventDetails::default() }, &s.id);
+    let (by, scope) = (&by, &Scope::Project(s.project.clone()));
+    let told = store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, None, by).await).await.unwrap();
+    assert_eq!(told.operation, id);
+    // Twice is no error.
+    store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, Some(&told.operation), by).await).await.unwrap();
+    for refused in [
+        store.write(async |conn: &mut Conn| operation::record(conn, &holder, &Progress::default()).await).await,
+        store.write(async |conn: &mut Conn| operation::finish(conn, &holder, cluster, &Ending::Succeeded).await).await,
+    ] {
+        assert!(matches!(refused, Err(StoreError::Stale { .. })), "{refused:?}");
+    }
+    let owner = holder.owner.as_str();
+    let lease = millis(now()) + LEASE;
+    let claims = [holder.clone()];
+    let lost = store.write(async |conn: &mut Conn| operation::renew(conn, owner, &claims, lease).await).await.unwrap();
+    assert_eq!(lost, [id.clone()]);
+    // Nobody else before the holder has let go.
+    assert_eq!(claim(store, &id, "two").await, None);
+    store.write(async |conn: &mut Conn| operation::release(conn, &holder, millis(now())).await).await.unwrap();
+    let next = claim(store, &id, "two").await.expect("claimed");
+    let ending = Ending::Failed { code: OutcomeCode::Cloud, reason: "heat said no".into() };
+    let other = store.write(async |conn: &mut Conn| operation::finish(conn, &next, cluster, &ending).await).await;
+    assert!(matches!(other, Err(StoreError::Stale { .. })));
+    let ending = Ending::Failed { code: OutcomeCode::Cancelled, reason: exit::REASON.into() };
+    store.write(async |conn: &mut Conn| operation::finish(conn, &next, cluster, &ending).await).await.unwrap();
+    assert_eq!(events(store, cluster).await, ["accepted", "claimed", "cancel_asked", "claimed", "ended"]);
+    let nothing = store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, None, by).await).await;
+    assert!(matches!(nothing, Err(StoreError::NoExit(_))), "{nothing:?}");
+    let stranger = Scope::Project(ProjectId("p2".into()));
+    let hidden = store.write(async |conn: &mut Conn| exit::cancel(conn, &stranger, cluster, None, by).await).await;
+    assert!(matches!(hidden, Err(StoreError::NotFound { .. })), "{hidden:?}");
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_is_an_event_when_it_begins_and_an_error_when_it_is_another(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    let id = accept(&world.store, &s).await;
+    let claim = claim(&world.store, &id, "one").await.expect("claimed");
+    let claim = &claim;
+    let step = async |step: &'static str, done: i32| {
+        let progress = Progress { step, done, total: 9, waiting_for: None };
+        let progress = &progress;
+        world.store.write(async |conn: &mut Conn| operation::record(conn, claim, progress).await).await.unwrap();
+    };
+    let error = async |message: &str| {
+        let fault = CloudFault { service: "heat".into(), operation: "stack_show".into(), message: message.into(), ..CloudFault::default() };
+        let fault = &fault;
+        world.store.write(async |conn: &mut Conn| operation::note_failure(conn, claim, "heat", Some(fault)).await).await.unwrap();
+    };
+    for (name, done) in [("trust", 0), ("trust", 0), ("stack", 1), ("stack", 2)] {
+        step(name, done).await;
+    }
+    for message in ["a", "a", "a", "b"] {
+        error(message).await;
+    }
+    step("stack", 3).await;
+    assert_eq!(events(&world.store, &s.id).await, ["accepted", "claimed", "step", "step", "cloud_error", "cloud_error"]);
+    let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.unwrap().unwrap();
+    assert_eq!((row.step.as_str(), row.progress_done, row.started_ms.is_some()), ("stack", 3, true));
+    let last = row.last_cloud_error().expect("an error");
+    assert_eq!((last.fault.message.as_str(), last.count), ("b", 1));
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn old_operations_go_in_batches_and_the_last_failed_one_of_a_cluster_stays(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let s = spec("blue");
+    let mut ids = vec![accept(store, &s).await];
+    for _ in 0..4 {
+        let new = request(&s, OperationKind::CredentialRotate);
+        let new = &new;
+        store.write(async |conn: &mut Conn| operation::insert(conn, new).await).await.unwrap();
+        ids.push(new.id.clone());
+    }
+    // The first two fail, the third goes well, the others wait.
+    for (at, id) in ids.iter().enumerate().take(3) {
+        let claim = claim(store, id, "one").await.expect("claimed");
+        let ending = match at {
+            0 | 1 => Ending::Failed { code: OutcomeCode::Cloud, reason: "no".into() },
+            _ => Ending::Succeeded,
+        };
+        store.write(async |conn: &mut Conn| operation::finish(conn, &claim, &s.id, &ending).await).await.unwrap();
+    }
+    let later = millis(now()) + 60_000;
+    let clean =
+        async |before: i64| store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, before, 1).await).await.unwrap();
+    assert_eq!(clean(millis(now()) - 60_000).await, 0);
+    assert_eq!((clean(later).await, clean(later).await, clean(later).await), (1, 1, 0));
+    let page = Page { limit: 100, marker: None, sort_key: "id".into(), sort_dir: SortDir::Asc };
+    let (shown, page) = (&Shown::default(), &page);
+    let left = store.read(async |conn: &mut Conn| history::page(conn, &Scope::All, shown, page).await).await.unwrap();
+    assert_eq!(left.iter().map(|o| o.uuid.as_str()).collect::<Vec<_>>(), [ids[1].as_str(), ids[3].as_str(), ids[4].as_str()]);
+    let gone = store.read(async |conn: &mut Conn| event::of_operation(conn, &ids[0], 10).await).await.unwrap();
+    assert!(gone.is_empty());
+    // Without its cluster it goes too.
+    world.execute("DELETE FROM cluster").await;
+    assert_eq!(clean(later).await, 1);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_key_has_one_holder_and_its_answer_is_stored_with_the_work_or_not_at_all(#[case] kind: Kind) {
+    const LONG: Duration = Duration::from_secs(60);
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let keyed = |fingerprint: &str| Keyed {
+        project: "p1".into(),
+        key: "k".into(),
+        fingerprint: fingerprint.into(),
+        holder: OperationId::generate().to_string(),
+    };
+    let at = millis(now());
+    let hold = async |new: &Keyed, at: i64| store.write(async |conn: &mut Conn| idempotency::hold(conn, new, at, LONG).await).await;
+    // Of many at once one gets it.
+    let racing: Vec<_> = (0..8)
+        .map(|_| {
+            let (store, new) = (store.clone(), keyed("a"));
+            tokio::spawn(async move {
+                let held = store.write(async |conn: &mut Conn| idempotency::hold(conn, &new, at, LONG).await).await;
+                (held, new)
+            })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for task in racing {
+        match task.await.unwrap() {
+            (Ok(Held::Ours), new) => winners.push(new),
+            (Ok(Held::AtWork) | Err(StoreError::Stale { .. } | StoreError::Busy(_)), _) => {}
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(winners.len(), 1);
+    let first = &winners[0];
+    assert_eq!(hold(&keyed("b"), at).await.unwrap(), Held::Other);
+
+    // Its holder is silent for too long: another one takes it, and the first can store nothing any more.
+    let second = keyed("a");
+    assert_eq!(hold(&second, at + 61_000).await.unwrap(), Held::Ours);
+    let answer = Stored { status: 202, location: None, body: r#"{"uuid": "x"}"#.into() };
+    let s = spec("late");
+    let late = store
+        .write(async |conn: &mut Conn| {
+            model::store::cluster::insert(conn, &s).await?;
+            idempotency::keep(conn, first, &answer).await
+        })
+        .await;
+    assert!(matches!(late, Err(StoreError::Stale { .. })));
+    let found = store.read(async |conn: &mut Conn| model::store::cluster::find(conn, &Scope::All, &s.id).await).await.unwrap();
+    assert!(found.is_none(), "the work was stored without its answer");
+
+    store.write(async |conn: &mut Conn| idempotency::keep(conn, &second, &answer).await).await.unwrap();
+    assert_eq!(hold(&keyed("a"), at + 62_000).await.unwrap(), Held::Done(answer.clone()));
+    // An answered key is not let go; after a day it is free.
+    store.write(async |conn: &mut Conn| idempotency::release(conn, &second).await).await.unwrap();
+    assert_eq!(hold(&keyed("a"), at + 63_000).await.unwrap(), Held::Done(answer));
+    let day = 24 * 60 * 60 * 1000;
+    assert_eq!(hold(&keyed("b"), at + 62_000 + day).await.unwrap(), Held::Ours);
+    let removed = store.write(async |conn: &mut Conn| housekeeping::remove_keys(conn, at + 3 * day, 10).await).await.unwrap();
+    assert_eq!(removed, 1);
+}

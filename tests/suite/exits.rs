@@ -1,0 +1,239 @@
+//! Ways out of every state: cancel, retry, force-delete, abandon.
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{Client, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+async fn act(client: &Client, cluster: &str, action: &str) -> Result<String> {
+    let answer = client.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
+    ensure!(answer.body["uuid"] == cluster, "{}", answer.text);
+    Ok(text(&answer.body, "operation_id"))
+}
+
+async fn refused(client: &Client, cluster: &str, action: &str, word: &str) -> Result<()> {
+    client.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect_error(409, word)?;
+    Ok(())
+}
+
+async fn operation(client: &Client, id: &str) -> Result<Value> {
+    Ok(client.get(&format!("/v1/operations/{id}")).await?.expect(200)?.body)
+}
+
+async fn unfinished(client: &Client, cluster: &str) -> Result<Vec<Value>> {
+    let body = client.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    Ok(body["operations"].as_array().context("a list")?.iter().filter(|o| o["finished_at"].is_null()).cloned().collect())
+}
+
+/// What a report says was left, as kinds.
+async fn left(client: &Client, cluster: &str) -> Result<Vec<Value>> {
+    let body = client.get(&format!("/v1/clusters/{cluster}/events")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("a list")?;
+    let reports: Vec<&Value> = events.iter().filter(|event| event["kind"] == "leak_report").collect();
+    ensure!(reports.len() == 1, "{events:?}");
+    Ok(reports[0]["leaks"].as_array().context("a list of leaks")?.clone())
+}
+
+#[tokio::test]
+async fn a_create_that_nobody_has_begun_is_cancelled_at_once_and_leaves_nothing() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let id = act(&demo, &cluster, "cancel").await?;
+    let cancelled = operation(&demo, &id).await?;
+    ensure!(cancelled["state"] == "CANCELLED" && cancelled["outcome_code"] == "cancelled", "{cancelled}");
+    let body = demo.cluster(&cluster).await?;
+    ensure!(body["status"] == "CREATE_FAILED" && text(&body, "status_reason").contains("cancelled"), "{body}");
+    refused(&demo, &cluster, "cancel", "nothing to cancel").await?;
+    // It can be done after all.
+    world.start_conductor()?;
+    let again = act(&demo, &cluster, "retry").await?;
+    ensure!(operation(&demo, &again).await?["retry_of"] == id.as_str());
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.calls("heat.stack_create") == 1);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_running_create_is_cancelled_and_leaves_nothing_once_it_is_deleted(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let id = act(&demo, &cluster, "cancel").await?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("cancelled"), "{failed}");
+    let ended = operation(&demo, &id).await?;
+    ensure!(ended["state"] == "FAILED" && ended["outcome_code"] == "cancelled" && ended["fault"] == "user", "{ended}");
+    refused(&demo, &cluster, "cancel", "nothing to cancel").await?;
+    let named = format!("cancel?operation={id}");
+    refused(&demo, &cluster, &named, "FAILED").await?;
+    world.keep_secrets_of_stacks();
+    world.cloud.hold_stacks(false);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.leftovers(None).is_empty(), "{:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_resize_that_waits_is_cancelled_and_the_wish_before_it_holds(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.hold_stacks(true);
+    let resize = async |count: i32| -> Result<()> {
+        demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": count})).await?.expect(202)?;
+        Ok(())
+    };
+    let count = async || -> Result<Value> { Ok(demo.cluster(&cluster).await?["node_count"].clone()) };
+    resize(3).await?;
+    wait::until("the first to run", PATIENCE, async || {
+        let calls = world.cloud.calls("heat.stack_update");
+        Ok(Seen::when(calls > 0, || "not asked".to_owned()))
+    })
+    .await?;
+    resize(5).await?;
+    resize(7).await?;
+    let waiting = unfinished(&demo, &cluster).await?;
+    ensure!(waiting.len() == 3 && waiting[1]["state"] == "QUEUED", "{waiting:?}");
+    // The wish that came last holds until it is taken back, whichever goes first.
+    let second = act(&demo, &cluster, &format!("cancel?operation={}", text(&waiting[1], "uuid"))).await?;
+    ensure!(operation(&demo, &second).await?["state"] == "CANCELLED" && count().await? == 7);
+    act(&demo, &cluster, &format!("cancel?operation={}", text(&waiting[2], "uuid"))).await?;
+    ensure!(count().await? == 3, "{}", count().await?);
+    ensure!(demo.cluster(&cluster).await?["status"] == "UPDATE_IN_PROGRESS");
+    world.cloud.hold_stacks(false);
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 3, "{complete}");
+    ensure!(world.cloud.calls("heat.stack_update") == 1);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_failed_create_is_done_again_with_a_new_stack_in_the_place_of_the_old(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    refused(&demo, &cluster, "retry", "unfinished").await?;
+    let broken = world.only_stack().await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    ensure!(world.cloud.fail_stack(&broken, "No valid host was found"));
+    demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let failed = demo.get("/v1/operations").await?.expect(200)?.body["operations"][0].clone();
+    ensure!(failed["outcome_code"] == "cloud" && failed["fault"] == "cloud", "{failed}");
+    ensure!(text(&failed["last_error"], "message").contains("No valid host was found"), "{failed}");
+    world.cloud.hold_stacks(false);
+    let id = act(&demo, &cluster, "retry").await?;
+    ensure!(demo.cluster(&cluster).await?["status"] == "CREATE_IN_PROGRESS");
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let stack = world.only_stack().await?;
+    ensure!(stack != broken && complete["stack_id"] == stack.as_str(), "{complete}");
+    let again = operation(&demo, &id).await?;
+    ensure!(again["retry_of"] == failed["uuid"] && again["kind"] == "cluster_create", "{again}");
+    refused(&demo, &cluster, "retry", "no failed operation").await?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_failed_resize_is_done_again(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let stack = world.only_stack().await?;
+    world.cloud.hold_stacks(true);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 4})).await?.expect(202)?;
+    wait::until("the change of the stack", PATIENCE, async || {
+        let status = world.cloud.stacks().pop().map(|stack| stack.status).unwrap_or_default();
+        Ok(Seen::when(status == "UPDATE_IN_PROGRESS", || status))
+    })
+    .await?;
+    ensure!(world.cloud.fail_stack(&stack, "out of hosts"));
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    world.cloud.hold_stacks(false);
+    act(&demo, &cluster, "retry").await?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 4, "{complete}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_forced_deletion_ends_although_heat_refuses_for_ever_and_says_what_it_left(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    let stack = world.only_stack().await?;
+    world.cloud.inject(Fault { at: "heat.stack_delete".to_owned(), nth: 0, how: How::Status(500, "not today".to_owned()) });
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the usual deletion to be refused", PATIENCE, async || {
+        let calls = world.cloud.calls("heat.stack_delete");
+        Ok(Seen::when(calls > 0, || "not asked".to_owned()))
+    })
+    .await?;
+    let path = format!("/v1/clusters/{cluster}/actions/force-delete");
+    demo.post(&path, &json!({})).await?.expect_error(403, "cluster:force_delete")?;
+    world.user("demo2", "demo2").post(&path, &json!({})).await?.expect(404)?;
+    let id = act(&admin, &cluster, "force-delete").await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(operation(&admin, &id).await?["state"] == "SUCCEEDED");
+    let left = left(&demo, &cluster).await?;
+    ensure!(left.len() == 1 && left[0]["kind"] == "heat_stack" && left[0]["id"] == stack.as_str(), "{left:?}");
+    ensure!(text(&left[0], "reason").contains("not today"), "{left:?}");
+    let users: Vec<String> = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("user ")).collect();
+    ensure!(users.is_empty(), "{users:?}");
+    world.cloud.clear_faults();
+    ensure!(world.cloud.remove_stack(&stack));
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_forced_deletion_of_a_sound_cluster_leaves_nothing(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    act(&admin, &cluster, "force-delete").await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = left(&demo, &cluster).await?;
+    ensure!(left.is_empty(), "{left:?}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    let stack = world.only_stack().await?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/abandon"), &json!({})).await?.expect_error(403, "cluster:abandon")?;
+    act(&admin, &cluster, "abandon").await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = left(&demo, &cluster).await?;
+    ensure!(left.len() == 1 && left[0]["kind"] == "heat_stack" && left[0]["id"] == stack.as_str(), "{left:?}");
+    ensure!(world.cloud.calls("heat.stack_delete") == 0 && world.only_stack().await? == stack);
+    ensure!(world.cloud.stacks()[0].status == "CREATE_COMPLETE", "{:?}", world.cloud.stacks());
+    ensure!(world.cloud.remove_stack(&stack));
+    world.finish().await
+}
