@@ -76,7 +76,9 @@ async fn two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> R
     let shows = world.cloud.calls("heat.stack_show");
     ensure!(shows <= COUNT * 5 / 2, "{shows} looks");
     ensure!(world.cloud.calls("heat.stack_create") == COUNT);
-    world.finish().await
+    // To delete them all would take as long again, and is not what this is about.
+    world.close().await?;
+    Ok(())
 }
 
 #[rstest]

@@ -1,6 +1,6 @@
 //! Who waits for which stack, and what to ask for next. Told the time; knows no network.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub(super) struct Table {
     bounds: Bounds,
     entries: HashMap<u64, Entry>,
     by_stack: HashMap<Arc<str>, u64>,
-    projects: HashMap<Arc<str>, Project>,
+    projects: BTreeMap<Arc<str>, Project>,
     /// Of the listing of all projects together.
     pause: Pause,
     next_key: u64,
@@ -106,7 +106,7 @@ pub(super) enum ListFailure {
 
 impl Table {
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, entries: HashMap::new(), by_stack: HashMap::new(), projects: HashMap::new(), pause: Pause::default(), next_key: 0 }
+        Self { bounds, entries: HashMap::new(), by_stack: HashMap::new(), projects: BTreeMap::new(), pause: Pause::default(), next_key: 0 }
     }
 
     pub fn add(&mut self, watch: Watch, bell: &Arc<Bell>, now: Instant) -> u64 {

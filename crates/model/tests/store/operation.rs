@@ -87,7 +87,7 @@ async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind
     // Its lease runs out: somebody else takes over, and the first may not write any more.
     assert_eq!(claim(&world.store, &id, "late", at + LEASE - 1).await, None);
     let second = claim(&world.store, &id, "second", at + LEASE + 1).await.expect("taken over");
-    assert_eq!(renew(&world.store, &[first], at + 5 * LEASE).await, [id.clone()]);
+    assert_eq!(renew(&world.store, &[first], at + 5 * LEASE).await, std::slice::from_ref(&id));
     let stale = world
         .store
         .write(async |conn: &mut Conn| {
@@ -129,7 +129,7 @@ async fn a_delete_that_supersedes_waits_until_the_other_lets_go(#[case] kind: Ki
     // The creator may be in the middle of a call to the cloud.
     let later = millis(now());
     assert_eq!(claim(&world.store, &delete.id, "deleter", later).await, None);
-    assert_eq!(renew(&world.store, &[&creating], at + 5 * LEASE).await, [create.clone()]);
+    assert_eq!(renew(&world.store, &[&creating], at + 5 * LEASE).await, std::slice::from_ref(&create));
     // He notices and lets go.
     world.store.write(async |conn: &mut Conn| operation::release(conn, &creating, later).await).await.unwrap();
     let deleting = claim(&world.store, &delete.id, "deleter", later).await.expect("claimed");
@@ -175,8 +175,8 @@ async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[cas
         let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();
         assert_eq!(row.lease_ms, wanted);
     }
-    let odd = Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() };
-    assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &[odd.clone()], until).await).await.is_err());
+    let odd = [Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() }];
+    assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &odd, until).await).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
