@@ -11,6 +11,7 @@ pub mod config;
 pub mod database;
 pub mod heat_notifier;
 pub mod kubeconfig;
+pub mod kubernetes;
 pub mod load;
 pub mod login;
 pub mod notifications;

@@ -9,6 +9,7 @@ mod crash_matrix;
 mod credentials;
 mod faults;
 mod fleet;
+mod health;
 mod labels;
 mod lifecycle;
 mod lists;

@@ -262,3 +262,5 @@ diesel::table! {
         reported_ms -> Nullable<BigInt>,
     }
 }
+
+diesel::allow_tables_to_appear_in_same_query!(cluster, cluster_health);

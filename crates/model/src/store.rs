@@ -15,6 +15,7 @@ mod error;
 pub mod event;
 pub mod federation;
 mod gate;
+pub mod health;
 pub mod lifecycle;
 mod many;
 pub mod migrate;

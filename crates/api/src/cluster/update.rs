@@ -9,7 +9,8 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::ClusterId;
 use model::json::Labels;
 use model::operation::{OperationKind, Payload};
-use model::store::{Conn, cluster as clusters};
+use model::store::{Conn, cluster as clusters, health};
+use model::time::{millis, now};
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
@@ -116,7 +117,12 @@ fn read(before: &Map<String, Value>, changes: &[Change]) -> Result<Asked, ApiErr
 
 async fn record_health(cx: &Context, id: &ClusterId, health: Option<ClusterChange>) -> Result<(), ApiError> {
     let Some(change) = &health else { return Ok(()) };
-    Ok(cx.shared.store.write(async |conn: &mut Conn| clusters::record(conn, id, change).await).await?)
+    let at = millis(now());
+    let change = async |conn: &mut Conn| {
+        health::reported(conn, id, at).await?;
+        clusters::record(conn, id, change).await
+    };
+    Ok(cx.shared.store.write(change).await?)
 }
 
 /// The cluster's flavors must still be there, with a root disk where they need one (P-07).
