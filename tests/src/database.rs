@@ -122,7 +122,7 @@ impl Database {
 
     async fn tables(&self) -> Result<Vec<String>> {
         let sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND \
-                   table_name NOT IN ('alembic_version', '__diesel_schema_migrations', 'magnum_service')";
+                   table_name NOT IN ('alembic_version', '__diesel_schema_migrations', 'magnum_service', 'cluster_health', 'task_lease')";
         self.rows(sql).await
     }
 

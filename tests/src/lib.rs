@@ -12,6 +12,7 @@ pub mod database;
 pub mod events;
 pub mod heat_notifier;
 pub mod kubeconfig;
+pub mod kubernetes;
 pub mod load;
 pub mod login;
 pub mod notifications;

@@ -11,6 +11,7 @@ mod events;
 mod exits;
 mod faults;
 mod fleet;
+mod health;
 mod idempotency;
 mod labels;
 mod lifecycle;

@@ -14,8 +14,9 @@ use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange,
 use model::operation::{NewOperation, Operation, OperationKind, Payload};
 use model::quota::Resource;
 use model::store::lifecycle::Accepted;
-use model::store::{Conn, Scope, StoreError, cluster as clusters, lifecycle, nodegroup, nodes, operation, quota, template};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, health, lifecycle, nodegroup, nodes, operation, quota, template};
 use model::template::ClusterTemplate;
+use model::time::{millis, now};
 
 use crate::answer::{self, Answer};
 use crate::context::Context;
@@ -236,8 +237,9 @@ async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, quota: 
     match &request.change {
         Change::Nothing => {}
         Change::Size { node_count, health } => {
-            if let Some(health) = health {
-                clusters::record(conn, &request.cluster, health).await?;
+            if let Some(told) = health {
+                health::reported(conn, &request.cluster, millis(now())).await?;
+                clusters::record(conn, &request.cluster, told).await?;
             }
             let present = accepted.group.as_ref().map_or(0, Nodegroup::node_count);
             // The group has shrunk since the reservation was counted: count again.

@@ -17,7 +17,7 @@ use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
-use crate::{heartbeat, housekeeping, notify, scan, worker};
+use crate::{health, heartbeat, housekeeping, notify, scan, worker};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub struct Timing {
     pub poll_max: Duration,
     /// How long something whose making got no clear answer may still appear; nothing is taken for absent before that.
     pub settle: Duration,
+    /// How often the health of each cluster is looked at; none: never.
+    pub health: Option<Duration>,
     /// How often the service row says that this host is alive.
     pub service_beat: Duration,
     /// How long a stop waits for the step at work before it is abandoned (it can be repeated).
@@ -50,6 +52,7 @@ impl Default for Timing {
             poll_min: Duration::from_secs(1),
             poll_max: Duration::from_secs(3),
             settle: Duration::from_secs(30),
+            health: None,
             service_beat: Duration::from_secs(60),
             grace: Duration::from_secs(20),
             housekeeping: Duration::from_secs(60),
@@ -171,6 +174,7 @@ impl Conductor {
         if let Some(notices) = self.notices {
             loops.push(tokio::spawn(hear(cx.clone(), notices)));
         }
+        loops.extend(cx.settings.timing.health.map(|interval| tokio::spawn(health::run(cx.clone(), interval))));
         loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its

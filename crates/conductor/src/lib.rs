@@ -10,6 +10,7 @@ mod context;
 mod credentials;
 mod driver;
 mod follow;
+mod health;
 mod heartbeat;
 mod housekeeping;
 mod lease;

@@ -50,6 +50,11 @@ struct Standing {
     kind: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Health {
+    status: &'static str,
+}
+
 /// How an operation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundBy {
@@ -75,6 +80,7 @@ pub struct Metrics {
     oldest: Family<Standing, Seconds>,
     lease_left: Family<Standing, Seconds>,
     table_failures: Counter,
+    health: Family<Health, Counter>,
     notifications_sent: Counter,
     notifications_dropped: Counter,
     notification_failures: Counter,
@@ -97,6 +103,7 @@ impl Default for Metrics {
             oldest: Family::default(),
             lease_left: Family::default(),
             table_failures: Counter::default(),
+            health: Family::default(),
             notifications_sent: Counter::default(),
             notifications_dropped: Counter::default(),
             notification_failures: Counter::default(),
@@ -134,12 +141,18 @@ impl Metrics {
         let help = "Time left to the lease that ends first, by state and kind; negative: past due, nobody has taken over yet";
         registry.register_with_unit("operations_lease_left_min", help, Unit::Seconds, m.lease_left.clone());
         registry.register("table_readings_failed", "Readings of the table that failed", m.table_failures.clone());
+        registry.register("health_looks", "Looks at the health of clusters, by what was seen", m.health.clone());
         registry.register("notifications_sent", "Notifications that the broker has confirmed", m.notifications_sent.clone());
         let help = "Notifications that waited for the broker for too long and were dropped";
         registry.register("notifications_dropped", help, m.notifications_dropped.clone());
         let help = "Attempts to send notifications that failed; what was to be sent waits";
         registry.register("notification_attempts_failed", help, m.notification_failures.clone());
         metrics
+    }
+
+    /// The health of a cluster was looked at.
+    pub(crate) fn health_looked(&self, status: &'static str) {
+        self.health.get_or_create(&Health { status }).inc();
     }
 
     /// So many notifications were sent.

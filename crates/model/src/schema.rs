@@ -288,3 +288,5 @@ diesel::table! {
         created_ms -> BigInt,
     }
 }
+
+diesel::allow_tables_to_appear_in_same_query!(cluster, cluster_health);

@@ -16,6 +16,7 @@ pub mod event;
 pub mod exit;
 pub mod federation;
 mod gate;
+pub mod health;
 pub mod history;
 pub mod housekeeping;
 pub mod idempotency;

@@ -244,14 +244,20 @@ fn unreachable(request: &Request, error: &reqwest::Error) -> CloudError {
         (false, true) => "no answer in time",
         (false, false) => "the connection was lost before the answer was complete",
     };
+    let words = innermost(error);
+    let message = if words.is_empty() || error.is_timeout() { what.to_owned() } else { format!("{what}: {words}") };
+    CloudError::unreachable(request.service, request.operation, sent, &message)
+}
+
+/// What the innermost source of an error says: the system's word, or that of TLS.
+pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
     let mut words = String::new();
     while let Some(inner) = cause {
         words = inner.to_string();
         cause = inner.source();
     }
-    let message = if words.is_empty() || error.is_timeout() { what.to_owned() } else { format!("{what}: {words}") };
-    CloudError::unreachable(request.service, request.operation, sent, &message)
+    words
 }
 
 /// The text with every secret blanked, in case a service repeats what it was sent.

@@ -9,7 +9,8 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::ClusterId;
 use model::json::Labels;
 use model::operation::{OperationKind, Payload};
-use model::store::{Conn, cluster as clusters};
+use model::store::{Conn, cluster as clusters, health};
+use model::time::{millis, now};
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
@@ -115,10 +116,11 @@ fn read(before: &Map<String, Value>, changes: &[Change]) -> Result<Asked, ApiErr
 async fn record_health(cx: &Context, id: &ClusterId, health: Option<ClusterChange>) -> Result<Answer, ApiError> {
     let answer = Answer::accepted(id.as_str())?;
     if let Some(change) = &health {
-        let answer = &answer;
+        let (answer, at) = (&answer, millis(now()));
         cx.shared
             .store
             .write(async |conn: &mut Conn| {
+                health::reported(conn, id, at).await?;
                 clusters::record(conn, id, change).await?;
                 cx.keep(conn, answer).await
             })

@@ -233,6 +233,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         poll_min: Duration::from_millis(operations.poll_min_ms.max(1)),
         poll_max: Duration::from_millis(operations.poll_max_ms.max(operations.poll_min_ms).max(1)),
         settle: Duration::from_secs(operations.settle_seconds),
+        health: health_interval(config),
         grace: Duration::from_secs(config.service.graceful_shutdown_timeout.min(20)),
         housekeeping: Duration::from_secs(u64::from(operations.housekeeping_seconds.0)),
         ..Timing::default()
@@ -255,6 +256,12 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
         default_boot_volume_type: config.cinder.default_boot_volume_type.clone(),
     })
+}
+
+/// A negative interval turns the looks at health off, and so does turning all standing tasks off.
+fn health_interval(config: &Config) -> Option<Duration> {
+    let seconds = u64::try_from(config.kubernetes.health_polling_interval).ok().filter(|_| config.service.periodic_enable)?;
+    Some(Duration::from_secs(seconds.max(1)))
 }
 
 fn terms(config: &Config) -> Terms {

@@ -1,0 +1,156 @@
+//! The health of clusters: looked at from outside, by one conductor for each cluster and turn, written down when it has changed.
+//!
+//! A look is claimed by moving the cluster's due time (`model::store::health`), so that the number of looks does not grow with the number of
+//! conductors. Every look has a deadline well before the next one is due, and only so many happen at once: clusters that cannot be reached
+//! must not hold up the others.
+
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::{Cluster, ClusterChange};
+use model::id::KeypairId;
+use model::json::python_json;
+use model::store::health::Look;
+use model::store::{Conn, StoreError, health};
+use model::time::{millis, now};
+use provider_clients::{Kubernetes, KubernetesError, KubernetesOptions};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use self::verdict::{Seen, Verdict, verdict};
+use crate::certificates;
+use crate::context::Context;
+
+/// Looks at the same time.
+const AT_ONCE: usize = 32;
+/// The longest that a look may take; less when looks are more frequent.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Clusters taken up or forgotten at once.
+const ENROL: i64 = 200;
+
+/// Looks, each cluster once in `interval`, until the conductor stops.
+pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let pause = (interval / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
+    let mut failing = false;
+    let mut enrolled: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause.mul_f64(model::random::range(0.5..1.0))) => {}
+            () = cx.stop.cancelled() => return,
+        }
+        // New clusters are looked for less often than due ones: it is the only statement that reads them all.
+        let enrols = enrolled.is_none_or(|at| at.elapsed() >= interval / 2);
+        match round(&cx, interval, &places, enrols).await {
+            Ok(()) => {
+                failing = false;
+                enrolled = if enrols { Some(Instant::now()) } else { enrolled };
+            }
+            Err(error) if failing => tracing::debug!(%error, "failed to look for clusters whose health is due"),
+            Err(error) => {
+                failing = true;
+                tracing::warn!(%error, "failed to look for clusters whose health is due; trying again");
+            }
+        }
+    }
+}
+
+async fn round(cx: &Arc<Context>, interval: Duration, places: &Arc<Semaphore>, enrols: bool) -> Result<(), StoreError> {
+    let free = places.available_permits();
+    if free == 0 {
+        return Ok(());
+    }
+    let at_ms = millis(now());
+    let span = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX / 2);
+    let look = Look { owner: cx.owner.clone(), at_ms, due_ms: at_ms + span };
+    let (claimed, limit) = (&look, i64::try_from(free).unwrap_or(1));
+    let due = cx.store.write(async |conn: &mut Conn| {
+        if enrols {
+            health::enrol(conn, claimed.due_ms, ENROL).await?;
+        }
+        health::claim(conn, claimed, at_ms - span, limit).await
+    });
+    for cluster in due.await? {
+        let Ok(place) = places.clone().try_acquire_owned() else { return Ok(()) };
+        let (cx2, look) = (cx.clone(), look.clone());
+        let deadline = (interval * 2 / 3).min(LONGEST);
+        cx.tasks.spawn(async move {
+            tokio::select! {
+                () = check(&cx2, &look, &cluster, deadline) => {}
+                () = cx2.stop.cancelled() => {}
+            }
+            drop(place);
+        });
+    }
+    Ok(())
+}
+
+/// One look at one cluster.
+async fn check(cx: &Context, look: &Look, cluster: &Cluster, deadline: Duration) {
+    if speaks_for_itself(cluster) {
+        return;
+    }
+    let Some(url) = cluster.api_address.clone() else { return };
+    // The half of it for each call: a slow one still leaves time to say so.
+    let seen = tokio::time::timeout(deadline, see(cx, cluster, url, deadline / 2 - deadline / 20)).await;
+    let found = verdict(cluster, &seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into()))));
+    cx.metrics.health_looked(found.status);
+    let Some(change) = change(cluster, &found) else { return };
+    let (id, change) = (&cluster.cluster_id(), &change);
+    match cx.store.write(async |conn: &mut Conn| health::record(conn, look, id, change).await).await {
+        Ok(()) => tracing::info!(cluster.id = %id, health = found.status, "the health of a cluster has changed"),
+        // Somebody else speaks for it, or it is gone.
+        Err(StoreError::Stale { .. }) => {}
+        Err(error) => tracing::warn!(cluster.id = %id, %error, "failed to record the health of a cluster"),
+    }
+}
+
+/// Whether an agent in the cluster is there to report (conductor.md 8.2).
+fn speaks_for_itself(cluster: &Cluster) -> bool {
+    let labels = cluster.labels();
+    labels.flag("auto_healing_enabled") == Some(true) && labels.get("auto_healing_controller") == Some("magnum-auto-healer")
+}
+
+/// Asks the cluster.
+async fn see(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) -> Seen {
+    let client = match client(cx, cluster, url, timeout).await {
+        Ok(client) => client,
+        Err(error) => return Seen::failed(error),
+    };
+    let healthz = client.healthz().await;
+    if matches!(healthz, Err(KubernetesError::Unreachable(_) | KubernetesError::Options(_))) {
+        return Seen { healthz, nodes: Ok(Vec::new()) };
+    }
+    Seen { healthz, nodes: client.nodes().await }
+}
+
+async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) -> Result<Kubernetes, KubernetesError> {
+    let unreadable = |_| KubernetesError::Options("the cluster's certificates cannot be read".into());
+    let load = async |reference: &Option<String>| {
+        let reference = KeypairId::new(reference.clone().unwrap_or_default());
+        certificates::load(cx, &reference).await.map_err(unreadable)
+    };
+    let (ca, own) = (load(&cluster.ca_cert_ref).await?, load(&cluster.magnum_cert_ref).await?);
+    // Opening a key and making a TLS client are CPU work.
+    let made = model::blocking::run(move || {
+        let opened = own.open().and_then(|pair| pair.key_pem());
+        let key = opened.map_err(|_| KubernetesError::Options("the cluster's certificates cannot be read".into()))?;
+        let options =
+            KubernetesOptions { url, ca: ca.pem().to_owned(), certificate: own.pem().to_owned(), key, connect_timeout: timeout, timeout };
+        Kubernetes::new(&options)
+    });
+    made.await.map_err(|error| KubernetesError::Options(error.to_string()))?
+}
+
+/// What to write, if anything is different.
+fn change(cluster: &Cluster, found: &Verdict) -> Option<ClusterChange> {
+    let reason = python_json(&found.reason);
+    let same = cluster.health_status.as_deref() == Some(found.status) && cluster.health_status_reason.as_deref() == Some(reason.as_str());
+    (!same).then(|| ClusterChange {
+        health_status: Some(Some(found.status.to_owned())),
+        health_status_reason: Some(Some(reason)),
+        ..ClusterChange::default()
+    })
+}

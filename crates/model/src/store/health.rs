@@ -1,0 +1,136 @@
+//! Queries on `cluster_health`: whose turn it is to look at the health of which cluster, and when an agent in it last spoke for itself.
+//!
+//! A look is claimed for many clusters in one statement, by moving their due time: until then nobody else looks. The row of the cluster is
+//! written only when its health has changed.
+
+use diesel::dsl::{exists, not};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::cluster as clusters;
+use super::connection::{Conn, on_conn};
+use super::error::StoreError;
+use crate::cluster::status::Status;
+use crate::cluster::{Cluster, ClusterChange};
+use crate::id::ClusterId;
+use crate::schema::{cluster, cluster_health};
+
+/// Clusters that have a control plane which should be well: upstream's list, and those whose update has failed.
+const LOOKED_AT: [Status; 5] =
+    [Status::CreateComplete, Status::UpdateComplete, Status::UpdateInProgress, Status::RollbackInProgress, Status::UpdateFailed];
+
+/// The right to say how clusters are: held by `owner` until `due_ms`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub owner: String,
+    /// When it was claimed.
+    pub at_ms: i64,
+    /// When the next look is due.
+    pub due_ms: i64,
+}
+
+/// Makes rows for clusters that have none, first due at `due_ms`, and removes those of clusters that are gone; at most `limit` of each.
+pub async fn enrol(conn: &mut Conn, due_ms: i64, limit: i64) -> Result<(), StoreError> {
+    let new: Vec<String> = on_conn!(conn, |c| {
+        cluster::table
+            .select(cluster::uuid)
+            .filter(cluster::status.eq_any(LOOKED_AT.map(Status::as_str)))
+            .filter(not(exists(cluster_health::table.filter(cluster_health::cluster_uuid.eq(cluster::uuid)))))
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    let gone: Vec<String> = on_conn!(conn, |c| {
+        cluster_health::table
+            .select(cluster_health::cluster_uuid)
+            .filter(not(exists(cluster::table.filter(cluster::uuid.eq(cluster_health::cluster_uuid)))))
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    if !gone.is_empty() {
+        let rows = cluster_health::table.filter(cluster_health::cluster_uuid.eq_any(&gone));
+        on_conn!(conn, |c| diesel::delete(rows).execute(&mut **c).await)?;
+    }
+    for uuid in new {
+        insert(conn, &ClusterId::new(uuid), due_ms, None).await?;
+    }
+    Ok(())
+}
+
+/// Claims a look at clusters that are due, at most `limit`; those that an agent has spoken for since `reported_ms` wait for their next turn.
+pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64) -> Result<Vec<Cluster>, StoreError> {
+    let due: Vec<String> = on_conn!(conn, |c| {
+        cluster_health::table
+            .select(cluster_health::cluster_uuid)
+            .filter(cluster_health::due_ms.le(look.at_ms))
+            .order(cluster_health::due_ms.asc())
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
+    on_conn!(conn, |c| {
+        diesel::update(
+            cluster_health::table.filter(cluster_health::cluster_uuid.eq_any(&due)).filter(cluster_health::due_ms.le(look.at_ms)),
+        )
+        .set((cluster_health::owner.eq(Some(&look.owner)), cluster_health::due_ms.eq(look.due_ms)))
+        .execute(&mut **c)
+        .await
+    })?;
+    let silent = cluster_health::reported_ms.is_null().or(cluster_health::reported_ms.lt(reported_ms)).assume_not_null();
+    let ours: Vec<String> = on_conn!(conn, |c| {
+        cluster_health::table
+            .select(cluster_health::cluster_uuid)
+            .filter(cluster_health::cluster_uuid.eq_any(&due))
+            .filter(cluster_health::owner.eq(&look.owner))
+            .filter(cluster_health::due_ms.eq(look.due_ms))
+            .filter(silent)
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(on_conn!(conn, |c| {
+        cluster::table
+            .select(Cluster::as_select())
+            .filter(cluster::uuid.eq_any(&ours))
+            .filter(cluster::status.eq_any(LOOKED_AT.map(Status::as_str)))
+            .load(&mut **c)
+            .await
+    })?)
+}
+
+/// Writes down what was seen.
+///
+/// # Errors
+/// [`StoreError::Stale`] when the look is no longer ours, or an agent has spoken since it began, or the cluster is gone.
+pub async fn record(conn: &mut Conn, look: &Look, id: &ClusterId, change: &ClusterChange) -> Result<(), StoreError> {
+    let ours = cluster_health::table
+        .filter(cluster_health::cluster_uuid.eq(id.as_str()))
+        .filter(cluster_health::owner.eq(&look.owner))
+        .filter(cluster_health::due_ms.eq(look.due_ms))
+        .filter(cluster_health::reported_ms.is_null().or(cluster_health::reported_ms.lt(look.at_ms)).assume_not_null());
+    let rows = on_conn!(conn, |c| diesel::update(ours).set(cluster_health::owner.eq(None::<String>)).execute(&mut **c).await)?;
+    if rows == 0 {
+        return Err(StoreError::Stale { what: "look at a cluster's health" });
+    }
+    clusters::record(conn, id, change).await
+}
+
+/// An agent in the cluster has reported its health: nobody else looks for a while.
+pub async fn reported(conn: &mut Conn, id: &ClusterId, at_ms: i64) -> Result<(), StoreError> {
+    let row = cluster_health::table.filter(cluster_health::cluster_uuid.eq(id.as_str()));
+    let rows = on_conn!(conn, |c| diesel::update(row).set(cluster_health::reported_ms.eq(Some(at_ms))).execute(&mut **c).await)?;
+    if rows == 0 { insert(conn, id, at_ms, Some(at_ms)).await } else { Ok(()) }
+}
+
+/// Somebody else may have inserted it meanwhile, which is as good.
+async fn insert(conn: &mut Conn, id: &ClusterId, due_ms: i64, reported_ms: Option<i64>) -> Result<(), StoreError> {
+    let row =
+        (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(due_ms), cluster_health::reported_ms.eq(reported_ms));
+    match on_conn!(conn, |c| diesel::insert_into(cluster_health::table).values(row).execute(&mut **c).await).map_err(StoreError::from) {
+        Ok(_) | Err(StoreError::Duplicate { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

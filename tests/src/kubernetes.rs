@@ -1,0 +1,196 @@
+//! A stand-in for the API server of a cluster: TLS with a certificate of the cluster's authority, client certificates demanded, and faults
+//! by name.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use openssl::asn1::Asn1Time;
+use openssl::bn::BigNum;
+use openssl::hash::MessageDigest;
+use openssl::pkey::{PKey, Private};
+use openssl::rsa::Rsa;
+use openssl::x509::extension::{ExtendedKeyUsage, SubjectAlternativeName};
+use openssl::x509::{X509, X509Name};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// How it behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// All is well: one node, ready.
+    Well,
+    /// One of two nodes is not ready.
+    NodeNotReady,
+    /// Answers only after this.
+    Slow(Duration),
+    /// `/healthz` fails as it does when etcd is away.
+    Failing,
+    /// Shows a certificate of another authority.
+    WrongCertificate,
+    /// No node has joined yet.
+    Empty,
+}
+
+/// A certificate authority, to sign with.
+pub struct Authority {
+    certificate: X509,
+    key: PKey<Private>,
+}
+
+/// The stand-in; listens on loopback until it is dropped.
+pub struct ApiServer {
+    address: String,
+    state: Arc<Mutex<State>>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    behaviour: Behaviour,
+    asked: u64,
+}
+
+impl Authority {
+    /// The authority of a stored pair.
+    pub fn stored(certificate: &str, encrypted_key: &str, passphrase: &str) -> Result<Self> {
+        let key = PKey::private_key_from_pem_passphrase(encrypted_key.as_bytes(), passphrase.as_bytes())?;
+        Ok(Self { certificate: X509::from_pem(certificate.as_bytes())?, key })
+    }
+
+    /// One that nobody knows.
+    pub fn unknown() -> Result<Self> {
+        let key = PKey::from_rsa(Rsa::generate(2048)?)?;
+        let certificate = signed("somebody else", &key, None)?;
+        Ok(Self { certificate, key })
+    }
+}
+
+/// A certificate for this machine's loopback, signed by the issuer or by its own key.
+fn signed(name: &str, key: &PKey<Private>, issuer: Option<&Authority>) -> Result<X509> {
+    let mut subject = X509Name::builder()?;
+    subject.append_entry_by_text("CN", name)?;
+    let subject = subject.build();
+    let mut builder = X509::builder()?;
+    builder.set_version(2)?;
+    let serial = BigNum::from_u32(u32::from_be_bytes(uuid::Uuid::new_v4().as_bytes()[..4].try_into()?))?.to_asn1_integer()?;
+    builder.set_serial_number(&serial)?;
+    builder.set_subject_name(&subject)?;
+    builder.set_issuer_name(issuer.map_or(&*subject, |issuer| issuer.certificate.subject_name()))?;
+    builder.set_pubkey(key)?;
+    builder.set_not_before(&*Asn1Time::days_from_now(0)?)?;
+    builder.set_not_after(&*Asn1Time::days_from_now(1)?)?;
+    builder.append_extension(ExtendedKeyUsage::new().server_auth().build()?)?;
+    let names = SubjectAlternativeName::new().ip("127.0.0.1").build(&builder.x509v3_context(None, None))?;
+    builder.append_extension(names)?;
+    builder.sign(issuer.map_or(key, |issuer| &issuer.key), MessageDigest::sha256())?;
+    Ok(builder.build())
+}
+
+/// TLS with a certificate of this authority; clients must have one of `clients`.
+fn tls(authority: &Authority, clients: &Authority) -> Result<TlsAcceptor> {
+    let key = PKey::from_rsa(Rsa::generate(2048)?)?;
+    let certificate = signed("kube-apiserver", &key, Some(authority))?;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(clients.certificate.to_der()?))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(
+            vec![CertificateDer::from(certificate.to_der()?)],
+            PrivateKeyDer::try_from(key.private_key_to_pkcs8()?).map_err(anyhow::Error::msg)?,
+        )?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+impl ApiServer {
+    /// Starts it for the cluster of this authority.
+    pub async fn start(authority: &Authority) -> Result<Self> {
+        let (right, wrong) = (tls(authority, authority)?, tls(&Authority::unknown()?, authority)?);
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
+        let address = format!("https://{}", listener.local_addr()?);
+        let state = Arc::new(Mutex::new(State { behaviour: Behaviour::Well, asked: 0 }));
+        let shared = state.clone();
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let shared = shared.clone();
+                let acceptor = if lock(&shared).behaviour == Behaviour::WrongCertificate { wrong.clone() } else { right.clone() };
+                tokio::spawn(async move {
+                    // A client that does not trust us leaves here.
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = service_fn(move |request| answer(request, shared.clone()));
+                    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Ok(Self { address, state, serving })
+    }
+
+    /// Its address, as a cluster's `api_address` has it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// From now on it behaves so.
+    pub fn behave(&self, behaviour: Behaviour) {
+        lock(&self.state).behaviour = behaviour;
+    }
+
+    /// How often `/healthz` was asked.
+    pub fn asked(&self) -> u64 {
+        lock(&self.state).asked
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Response<Full<Bytes>>> {
+    let behaviour = {
+        let mut state = lock(&state);
+        state.asked += u64::from(request.uri().path() == "/healthz");
+        state.behaviour
+    };
+    if let Behaviour::Slow(time) = behaviour {
+        tokio::time::sleep(time).await;
+    }
+    let (status, body) = match (request.uri().path(), behaviour) {
+        ("/healthz", Behaviour::Failing) => (500, "[+]ping ok\n[-]etcd failed: reason withheld\nhealthz check failed\n".to_owned()),
+        ("/healthz", _) => (200, "ok".to_owned()),
+        ("/api/v1/nodes", Behaviour::Empty) => (200, nodes(&[])),
+        ("/api/v1/nodes", Behaviour::NodeNotReady) => (200, nodes(&[("node-0", "True"), ("node-1", "False")])),
+        ("/api/v1/nodes", _) => (200, nodes(&[("node-0", "True")])),
+        _ => (404, String::new()),
+    };
+    Ok(Response::builder().status(status).body(Full::new(Bytes::from(body)))?)
+}
+
+fn nodes(nodes: &[(&str, &str)]) -> String {
+    let items: Vec<Value> = nodes
+        .iter()
+        .map(|(name, ready)| {
+            json!({"metadata": {"name": name}, "status": {"conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": ready},
+            ]}})
+        })
+        .collect();
+    json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}).to_string()
+}
