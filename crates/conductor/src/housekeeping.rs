@@ -20,6 +20,7 @@ pub(crate) async fn run(cx: Arc<Context>) {
     loop {
         let pause = cx.settings.timing.housekeeping.mul_f64(model::random::range(0.5..1.0));
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             () = cx.stop.cancelled() => return,
         }

@@ -15,6 +15,7 @@ use provider_clients::Session;
 use super::{Rows, delete, find_rows};
 use crate::context::Context;
 use crate::credentials;
+use crate::operation::note_retry;
 use crate::outcome::{Failure, Turn};
 use crate::stack::{self, Known, Whose};
 use crate::worker::{Work, succeed};
@@ -24,8 +25,21 @@ const REPORT: &str = "leak_report";
 /// Characters of a reason in the report at most.
 const REASON: usize = 300;
 
-/// One turn.
+/// One turn. What may go better next time is tried again soon, without the growing pauses of other operations: these could last longer than
+/// the time that is left for the rest.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
+    match attempt(cx, work).await {
+        Err(Failure::Retry { reason, error }) => {
+            note_retry(cx, work, &reason, error.as_deref()).await?;
+            let left = time_to_try(work).saturating_sub(stack::age(work.operation.created()));
+            let timing = cx.settings.timing;
+            Ok(Turn::Again { after: left.clamp(timing.poll_min, timing.poll_max.max(timing.poll_min)) })
+        }
+        other => other,
+    }
+}
+
+async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let Some(rows) = find_rows(cx, work).await? else {
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
@@ -59,10 +73,15 @@ fn stored(turn: Result<Turn, Failure>) -> Result<(), StoreError> {
     }
 }
 
-/// Whether it is time to be content with what was reached: a part of the operation's time is kept for the rest.
-fn is_over(work: &Work) -> bool {
+/// The part of the operation's time in which things are tried; what is left of it is for the end.
+fn time_to_try(work: &Work) -> Duration {
     let all = work.operation.deadline_ms - work.operation.created_ms;
-    stack::age(work.operation.created()) >= Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
+    Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
+}
+
+/// Whether it is time to be content with what was reached.
+fn is_over(work: &Work) -> bool {
+    stack::age(work.operation.created()) >= time_to_try(work)
 }
 
 /// The stacks of groups, then the cluster's own.
