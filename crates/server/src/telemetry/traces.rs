@@ -68,8 +68,8 @@ impl Traces {
 
 /// Whether a collector is named.
 pub fn is_wanted(config: &config::Tracing) -> bool {
-    let named = |variable: &&str| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
-    config.otlp_endpoint.as_ref().is_some_and(|endpoint| !endpoint.is_empty()) || ENDPOINT_VARIABLES.iter().any(|v| named(&v))
+    let named = |variable: &str| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
+    config.otlp_endpoint.as_ref().is_some_and(|endpoint| !endpoint.is_empty()) || ENDPOINT_VARIABLES.iter().any(|v| named(v))
 }
 
 /// Where spans belong, by the W3C's header.
