@@ -34,7 +34,10 @@ async fn every_list_sorts_by_every_key_that_the_document_names(#[values(Mix::Emb
         let path = path.replace("{cluster}", &clusters[0]);
         let path = if path == "/v1/quotas" { format!("{path}?all_tenants=True&") } else { format!("{path}?") };
         let everything = ids(&admin.get(&format!("{path}limit=100")).await?.expect(200)?.body)?;
-        ensure!(everything.len() >= 2 || path.contains("/federations"), "{path} lists {everything:?}");
+        // Federations are never stored, and each of the clusters has had one operation.
+        let least =
+            if path.contains("/federations") { 0 } else { 2 - usize::from(path.ends_with("/operations?") && path.contains("/clusters/")) };
+        ensure!(everything.len() >= least, "{path} lists {everything:?}");
         for key in &keys {
             for dir in ["asc", "desc"] {
                 let walked = walk(&admin, &path, &format!("limit=1&sort_key={key}&sort_dir={dir}")).await?;

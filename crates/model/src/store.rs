@@ -49,7 +49,7 @@ use std::time::Duration;
 use connection::Db;
 
 /// Tries of one transaction that the database made give way, the first included.
-const WRITE_TRIES: u32 = 5;
+const WRITE_TRIES: u32 = 8;
 /// Tries of one read, the first included: a lost connection is replaced once.
 const READ_TRIES: u32 = 2;
 /// How long one attempt of a query or transaction may take.

@@ -15,6 +15,12 @@ use crate::schema::operation_event;
 use crate::text::storable;
 use crate::time::{millis, now};
 
+/// Takes the cluster's turn, which an event appended later in the transaction would take anyway. Whoever is going to lock the cluster's own
+/// rows and then append does this first: a conductor appends before it writes those rows, and the two must not wait for each other.
+pub async fn queue_up(conn: &mut Conn, cluster: &ClusterId) -> Result<(), StoreError> {
+    dialect::touch_guard(conn, Guard::Events(cluster.as_str())).await
+}
+
 /// Adds an event.
 pub async fn append(
     conn: &mut Conn,
@@ -35,7 +41,7 @@ pub async fn append_with(
     message: &str,
     details: Option<&EventDetails>,
 ) -> Result<(), StoreError> {
-    dialect::touch_guard(conn, Guard::Events(cluster.as_str())).await?;
+    queue_up(conn, cluster).await?;
     let row = (
         operation_event::operation_uuid.eq(operation.as_str()),
         operation_event::cluster_uuid.eq(cluster.as_str()),

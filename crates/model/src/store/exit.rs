@@ -4,7 +4,7 @@ use super::connection::Conn;
 use super::error::StoreError;
 use super::lifecycle::{self, Waiting};
 use super::scope::Scope;
-use super::{cluster as clusters, history, nodegroup, operation};
+use super::{cluster as clusters, event, history, nodegroup, operation};
 use crate::cluster::ClusterChange;
 use crate::cluster::status::{self, Cancel, Concerns, NoExit, Rest, settle, settle_group};
 use crate::id::{ClusterId, NodegroupId, OperationId};
@@ -38,6 +38,7 @@ pub async fn cancel(
     named: Option<&OperationId>,
     by: &EventDetails,
 ) -> Result<Cancelled, StoreError> {
+    event::queue_up(conn, cluster).await?;
     clusters::touch(conn, cluster).await?;
     clusters::fetch(conn, scope, cluster).await?;
     let unfinished = operation::unfinished(conn, cluster).await?;

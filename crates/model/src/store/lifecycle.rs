@@ -3,7 +3,7 @@
 use super::connection::Conn;
 use super::error::StoreError;
 use super::scope::Scope;
-use super::{cluster as clusters, nodegroup, operation};
+use super::{cluster as clusters, event, nodegroup, operation};
 use crate::cluster::Cluster;
 use crate::cluster::status::{self, Begin, Concerns, Status, begin, begin_group};
 use crate::id::{ClusterId, NodegroupId, OperationId};
@@ -32,6 +32,7 @@ pub struct Accepted {
 /// [`StoreError::NotFound`] when the scope sees no such cluster or the cluster has no such group, [`StoreError::Refused`].
 pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Result<Accepted, StoreError> {
     let id = &new.cluster;
+    event::queue_up(conn, id).await?;
     clusters::touch(conn, id).await?;
     let cluster = clusters::fetch(conn, scope, id).await?;
     let unfinished = operation::unfinished(conn, id).await?;
