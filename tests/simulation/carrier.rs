@@ -52,15 +52,30 @@ enum Fate {
     Status(u16),
 }
 
+/// When a conductor dies of an effect. After it, it has the answer and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Death {
+    Before,
+    During,
+    After,
+}
+
 impl Carrier for Road {
     fn carry(&self, request: Outgoing) -> BoxFuture<'_, Result<Incoming, NoAnswer>> {
         async move {
+            scene::while_alive(self.conductor).await;
             let message = Message::of(&request);
+            let death = if message.is_effect() { self.strike(&message).await } else { None };
+            if death == Some(Death::Before) {
+                scene::with(|s| s.dead.insert(self.conductor));
+                scene::while_alive(self.conductor).await;
+            }
             if message.is_effect() {
                 self.check_owner(&message).await;
             }
             let fate = self.fate(&message);
             sleep(pace()).await;
+            scene::while_alive(self.conductor).await;
             let answered = match fate {
                 Fate::Refused => return Err(NoAnswer::Refused),
                 Fate::LostBefore => None,
@@ -76,6 +91,12 @@ impl Carrier for Road {
                     None
                 }
             };
+            if death.is_some() {
+                scene::with(|s| s.dead.insert(self.conductor));
+            }
+            if death == Some(Death::During) {
+                scene::while_alive(self.conductor).await;
+            }
             let Some(answered) = answered else {
                 sleep(Duration::from_millis(range(1..8_000))).await;
                 return Err(NoAnswer::Lost);
@@ -95,6 +116,22 @@ impl Carrier for Road {
 }
 
 impl Road {
+    /// Whether the conductor dies of this effect, and when; it may also stand still before it.
+    async fn strike(&self, message: &Message) -> Option<Death> {
+        let (stands, dies) = scene::with(|s| (s.happens(|w| w.stands), s.happens(|w| w.dies)));
+        if stands {
+            scene::with(|s| {
+                s.trace(&format!("c{} stands still before {}", self.conductor, message.name));
+                s.standing.insert(self.conductor);
+            });
+            // Longer than the moment that is left to it: the effect comes when it goes on.
+            sleep(Duration::from_millis(200)).await;
+        }
+        let death = dies.then(|| [Death::Before, Death::During, Death::After][range(0..3)])?;
+        scene::with(|s| s.trace(&format!("c{} dies: {death:?} {}", self.conductor, message.name)));
+        Some(death)
+    }
+
     fn fate(&self, message: &Message) -> Fate {
         let is_make = message.name == "heat.stack_create";
         scene::with(|s| {
@@ -134,10 +171,13 @@ impl Road {
         let Some(id) = &message.operation else { return };
         let (store, id) = (scene::with(|s| s.store.clone()), OperationId::new(id.clone()));
         let row = store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.expect("the store is there");
+        let lease = row.as_ref().and_then(|row| row.lease_ms);
         let owner = row.and_then(|row| row.owner);
         if !owner.as_ref().is_some_and(|owner| owner.starts_with(&format!("{}:", self.host))) {
             let owner = owner.map_or("nobody".to_owned(), |o| o.split(':').next().unwrap_or_default().to_owned());
             scene::with(|s| s.found(format!("{} by {} for operation {id}, which {owner} holds", message.name, self.host)));
+        } else if lease < Some(model::time::now().timestamp_millis()) {
+            scene::with(|s| s.found(format!("{} by {} for operation {id}, whose lease is over", message.name, self.host)));
         }
     }
 }

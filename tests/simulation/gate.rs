@@ -18,6 +18,7 @@ impl Gate for Way {
         let conductor = self.0;
         async move {
             sleep(pace()).await;
+            scene::while_alive(conductor).await;
             if scene::with(|s| s.cut(conductor).store) {
                 sleep(Duration::from_millis(range(10..3_000))).await;
                 return Err(StoreError::Unavailable("cut off".into()));
@@ -39,6 +40,7 @@ impl Gate for Way {
         let conductor = self.0;
         async move {
             sleep(pace()).await;
+            scene::while_alive(conductor).await;
             let (is_cut, is_lost) = scene::with(|s| (s.cut(conductor).store, s.happens(|w| w.commit_unknown)));
             if is_cut || is_lost {
                 scene::with(|s| s.trace(&format!("c{conductor} an answer of the store is lost")));

@@ -1,7 +1,7 @@
 //! What everything in one simulation shares: the cloud, the trace, the weather, what was found. It belongs to the thread.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -26,6 +26,10 @@ pub struct Weather {
     pub cloud_slow: u32,
     /// A stack is stored long after its request was lost.
     pub stored_late: u32,
+    /// A conductor dies just before, in or just after an effect.
+    pub dies: u32,
+    /// A conductor stands still just before an effect.
+    pub stands: u32,
     /// A ring is lost, doubled, or comes seconds late (and so out of order).
     pub bell: u32,
 }
@@ -42,8 +46,10 @@ impl Weather {
             commit_unknown: up_to(30),
             store_slow: up_to(15),
             cloud_fails: up_to(80),
-            cloud_slow: up_to(40),
+            cloud_slow: up_to(80),
             stored_late: up_to(300),
+            dies: up_to(100),
+            stands: up_to(60),
             bell: up_to(500),
         }
     }
@@ -63,6 +69,10 @@ pub struct Scene {
     pub weather: Weather,
     /// By the conductor's number.
     pub cuts: BTreeMap<usize, Cut>,
+    /// Conductors that have just died: nothing they ask for is answered, until the world sees it.
+    pub dead: BTreeSet<usize>,
+    /// Conductors that stand still from the next moment on.
+    pub standing: BTreeSet<usize>,
     /// Requests that the cloud carries out later.
     pub late: Vec<Late>,
     /// What must never be.
@@ -98,6 +108,8 @@ pub fn set(cloud: InProcess, store: Store, weather: Weather, prints: bool) {
         store,
         weather,
         cuts: BTreeMap::new(),
+        dead: BTreeSet::new(),
+        standing: BTreeSet::new(),
         late: Vec::new(),
         findings: Vec::new(),
         counts: Counts::default(),
@@ -111,6 +123,13 @@ pub fn set(cloud: InProcess, store: Store, weather: Weather, prints: bool) {
 /// Takes the scene away.
 pub fn take() -> Scene {
     SCENE.take().expect("a scene was set")
+}
+
+/// Ends never for a conductor that has died.
+pub async fn while_alive(conductor: usize) {
+    if with(|s| s.dead.contains(&conductor)) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Looks at the scene; never across an await.

@@ -44,9 +44,10 @@ pub fn draw() -> (Vec<Request>, usize) {
         for _ in 0..range(0..5) {
             requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
         }
-        match range(0..4) {
-            0 => requests.push(Request { at: begin + seconds(0, 15), cluster, act: Act::Delete }),
-            1 => requests.push(Request { at: begin + seconds(30, 150), cluster, act: Act::Delete }),
+        match range(0..5) {
+            0 => requests.push(Request { at: begin + seconds(0, 4), cluster, act: Act::Delete }),
+            1 => requests.push(Request { at: begin + seconds(0, 20), cluster, act: Act::Delete }),
+            2 => requests.push(Request { at: begin + seconds(30, 150), cluster, act: Act::Delete }),
             _ => {}
         }
     }

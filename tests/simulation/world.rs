@@ -284,9 +284,24 @@ impl World {
             {
                 host.paused_until = None;
                 host.run_until(&self.simulation, now);
+                self.see_to(number);
             }
         }
         self.simulation.stand(wall);
+    }
+
+    /// A conductor that died of an effect is started again, and one that is to stand still does.
+    fn see_to(&mut self, number: usize) {
+        let lasts = Duration::from_millis(range(1..30_000));
+        let (is_dead, stands) = scene::with(|s| (s.dead.remove(&number), s.standing.remove(&number)));
+        if is_dead {
+            scene::with(|s| s.counts.crashes += 1);
+            self.hosts[number] = None;
+            self.down.push((self.now + lasts, number));
+        } else if let (true, Some(host)) = (stands, &mut self.hosts[number]) {
+            scene::with(|s| s.counts.pauses += 1);
+            host.pause(self.now + lasts);
+        }
     }
 
     /// Every ring goes to one conductor, unless something happens to it on the way.

@@ -38,6 +38,7 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
     let mut enrolled: Option<Instant> = None;
     loop {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause.mul_f64(model::random::range(0.5..1.0))) => {}
             () = cx.stop.cancelled() => return,
         }
@@ -78,6 +79,7 @@ async fn round(cx: &Arc<Context>, interval: Duration, places: &Arc<Semaphore>, e
         let deadline = (interval * 2 / 3).min(LONGEST);
         cx.tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = check(&cx2, &look, &cluster, deadline) => {}
                 () = cx2.stop.cancelled() => {}
             }

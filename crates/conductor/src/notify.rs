@@ -100,6 +100,7 @@ pub(crate) async fn run(cx: Arc<Context>, settings: Notifications) {
             failed => Duration::from_millis(200).saturating_mul(2u32.saturating_pow(failed.min(8))).min(MAX_PAUSE),
         };
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause.mul_f64(model::random::range(0.5..1.0))) => {}
             () = cx.outbox.written.notified(), if sender.attempt == 0 => {}
             () = cx.stop.cancelled() => break,
