@@ -25,8 +25,8 @@ use crate::workload::{self, Act, Request, User};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
-/// The most that two clocks differ by: half a lease.
-const SKEW_MS: i64 = 5_000;
+/// The most that two clocks differ by: a quarter of a lease, less a moment, for two conductors run one after the other.
+const SKEW_MS: i64 = 2_300;
 /// Once nothing goes wrong any more, everything ends within this time.
 const PATIENCE: Duration = Duration::from_secs(600);
 

@@ -14,7 +14,6 @@ use model::operation::{OutcomeCode, Payload};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, nodes, resource, template};
 use model::template::ClusterTemplate;
-use model::time::from_millis;
 use provider_clients::Session;
 
 use crate::context::Context;
@@ -117,7 +116,7 @@ impl Rows {
         let record = self.stacks.iter().find(|r| is_record_of(r, &handle));
         Known {
             may_exist: record.is_some() || handle.id.is_some(),
-            unclear_since: record.filter(|r| r.resource_id.is_none()).map(|r| from_millis(r.updated_ms)),
+            is_unclear: record.is_some_and(|r| r.resource_id.is_none()),
             recorded_as: record.map(|r| r.name.clone()),
             handle,
         }

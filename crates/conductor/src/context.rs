@@ -43,6 +43,14 @@ pub struct Timing {
     pub housekeeping: Duration,
 }
 
+impl Timing {
+    /// How long before its end a lease is not used any more: what is dropped must be dropped before somebody else may begin, whose clock may
+    /// be ahead by as much.
+    pub fn margin(&self) -> Duration {
+        self.lease / 4
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {

@@ -6,7 +6,10 @@
 //! may be at work ends by itself, at the next guard or with the lease, and until then nobody else may begin.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -22,8 +25,6 @@ use crate::context::{Context, Timing};
 const CHUNK: usize = 200;
 /// Parts that a chunk is divided into when it gets no answer: one locked row must not take the others with it.
 const PARTS: usize = 8;
-/// What is dropped must be dropped before somebody else may begin.
-const MARGIN: Duration = Duration::from_millis(500);
 
 /// The leases that this process holds.
 #[derive(Default)]
@@ -68,15 +69,22 @@ impl Held {
         &self.lease.stale
     }
 
-    /// Ends when the lease may run out in a moment.
+    /// Ends when the lease may have run out by somebody's clock. Looks at the clock each time it is polled, not only when its timer has
+    /// fired: what is polled after it stands still first when the whole process has stood still for too long.
     pub async fn lost(&self, timing: &Timing) {
-        loop {
-            let end = self.lease.renewed() + timing.lease.saturating_sub(MARGIN);
-            if Instant::now() >= end {
-                return;
+        let length = timing.lease.saturating_sub(timing.margin());
+        let mut sleep = pin!(tokio::time::sleep_until(self.lease.renewed() + length));
+        poll_fn(|cx| {
+            loop {
+                let end = self.lease.renewed() + length;
+                if Instant::now() >= end {
+                    return Poll::Ready(());
+                }
+                ready!(sleep.as_mut().poll(cx));
+                sleep.as_mut().reset(end);
             }
-            tokio::time::sleep_until(end).await;
-        }
+        })
+        .await;
     }
 }
 
@@ -122,7 +130,7 @@ async fn round(cx: &Context) -> bool {
     let mut due = cx.leases.living();
     due.retain(|lease| lease.renewed().elapsed() >= timing.heartbeat / 2);
     // Two divisions fit in between a round and the end of a lease.
-    let patience = timing.lease.saturating_sub(timing.heartbeat + MARGIN) / 4;
+    let patience = timing.lease.saturating_sub(timing.heartbeat + timing.margin()) / 4;
     let chunks: Vec<&[Arc<Lease>]> = due.chunks(CHUNK).collect();
     let renewals = join_all(chunks.iter().map(|chunk| renew(cx, chunk, patience))).await;
     let silent: Vec<_> = chunks.iter().zip(&renewals).filter(|(_, r)| **r == Renewal::Silent).map(|(chunk, _)| *chunk).collect();

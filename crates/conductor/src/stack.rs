@@ -34,16 +34,16 @@ pub(crate) struct Known {
     pub handle: Handle,
     /// It was made, or may have been: its id is known, or the intention to make it is recorded.
     pub may_exist: bool,
-    /// When it was last asked for without a clear answer: it may still appear.
-    pub unclear_since: Option<DateTime<Utc>>,
+    /// It was asked for and no clear answer is recorded: it may still appear.
+    pub is_unclear: bool,
     /// Its name in the inventory.
     pub recorded_as: Option<String>,
 }
 
 impl Known {
-    /// Whether "there is no such stack" can be believed yet.
-    pub fn is_settled(&self, cx: &Context) -> bool {
-        self.unclear_since.is_none_or(|at| age(at) >= cx.settings.timing.settle)
+    /// Whether "there is no such stack" can be believed yet: nothing that may have been asked is under way any more.
+    pub fn is_settled(&self, cx: &Context, work: &Work) -> bool {
+        !self.is_unclear || work.quiet() >= cx.settings.timing.settle
     }
 }
 
@@ -243,7 +243,9 @@ pub(crate) async fn make(
             event::append(conn, operation_id, id, MADE, name).await
         })
         .await?;
-    let stack_id = match driver::make(target, stack).await {
+    let made = driver::make(target, stack).await;
+    work.has_asked();
+    let stack_id = match made {
         Ok(id) => id,
         Err(made) => {
             if !made.is_unclear {
@@ -295,7 +297,7 @@ pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &K
             wait_for(cx, work, "the deletion of the stack").await.map(Some)
         }
         // What gave way to this operation may have asked for a stack that has not appeared yet.
-        DeleteStep::Finish if !known.is_settled(cx) => await_unclear(cx, work).await.map(Some),
+        DeleteStep::Finish if !known.is_settled(cx, work) => await_unclear(cx, work).await.map(Some),
         DeleteStep::Remove(seen) => {
             ask(cx, work, whose, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
             driver::remove(session, &seen).await?;

@@ -41,9 +41,22 @@ pub(crate) struct Work {
     trusted: Mutex<Option<(String, Session)>>,
     /// The number of workers that the stack was last seen to have.
     workers: Mutex<Option<i32>>,
+    /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
+    /// before this claim, or under this one. Counted here and not from what is recorded before a request: that may be long before it is sent.
+    asked: Mutex<Instant>,
 }
 
 impl Work {
+    /// How long ago anything unseen may last have been asked of the cloud.
+    pub fn quiet(&self) -> Duration {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Something was asked of the cloud until now, and what came of it is not recorded yet.
+    pub fn has_asked(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
     /// The right to work on it.
     pub fn lease(&self) -> &Held {
         &self.lease
@@ -156,7 +169,14 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
         Ok(Claimed::Ours(operation, claim)) => {
             cx.metrics.claimed(&operation, &claim, by);
             let lease = cx.leases.hold(claim.clone(), asked);
-            let work = Work { operation: *operation, claim, lease, trusted: Mutex::new(None), workers: Mutex::new(None) };
+            let work = Work {
+                operation: *operation,
+                claim,
+                lease,
+                trusted: Mutex::new(None),
+                workers: Mutex::new(None),
+                asked: Mutex::new(Instant::now()),
+            };
             let span = tracing::info_span!(
                 "operation",
                 operation.id = %work.operation.uuid,

@@ -39,7 +39,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Ok(Turn::NOW)
         }
         // An earlier attempt asked for it and got no clear answer: it may be on its way.
-        CreateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
+        CreateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         CreateStep::Make => {
             let material = certificates::material(cx, cluster).await?;
             let new = driver::prepare(&cx.settings, &target, &material, stack::minutes_left(cx, work))?;

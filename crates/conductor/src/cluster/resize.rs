@@ -58,7 +58,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let whose = Whose::of(&rows.cluster, group);
     match plan::update(observed, &wanted, sent(cx, &events).as_ref()) {
         UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
-        UpdateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
+        UpdateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         UpdateStep::Make => {
             let group = Nodegroup { node_count: Some(wanted.count), ..group.clone() };
             nodegroup::make(cx, work, &rows, &group, &session).await

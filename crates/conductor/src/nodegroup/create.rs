@@ -27,7 +27,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Ok(Turn::NOW)
         }
         // An earlier attempt asked for it and got no clear answer: it may be on its way.
-        CreateStep::Make if !known.is_settled(cx) => stack::await_unclear(cx, work).await,
+        CreateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         CreateStep::Make => make(cx, work, &rows, group, &session).await,
         CreateStep::Wait(seen) => stack::follow(cx, work, whose, &creating(group), seen, &session).await,
         CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen).await,

@@ -9,7 +9,8 @@ use stateright::{Model, Property};
 pub const LEASE: i8 = 4;
 /// The most that two clocks differ by: half a lease.
 pub const SKEW: i8 = LEASE / 2;
-/// A conductor stops this long before its lease ends by its own clock.
+/// A conductor stops this long before its lease ends by its own clock: as long as clocks may differ. (The engine has a quarter of a lease for
+/// both.)
 pub const MARGIN: i8 = SKEW;
 /// The cloud may carry out a request so long after it was sent, whatever became of the sender.
 pub const LATE: i8 = 1;
