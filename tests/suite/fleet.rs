@@ -66,7 +66,9 @@ async fn two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> R
     let (took, asked) = (begin.elapsed().as_secs_f64(), followed(&world) - before);
     // Each of the three may have saved up a second's share, and one that is held up counts as dead for a while: then two share what is for three.
     ensure!(asked as f64 <= 1.5 * BUDGET * (took + 1.0), "{asked} requests in {took:.1} s");
-    ensure!(world.cloud.calls("heat.stack_show") == 0, "stacks were looked at one by one");
+    // By those only that took an operation over from a conductor which was held up.
+    let shown = world.cloud.calls("heat.stack_show");
+    ensure!(shown <= COUNT / 4, "{shown} of {COUNT} stacks were looked at one by one");
 
     world.cloud.hold_stacks(false);
     for cluster in &clusters {
