@@ -1,5 +1,6 @@
 //! `tidy`: the rules of the house that a compiler does not know. Each rule is a function from files to findings.
 
+mod determinism;
 mod fences;
 mod layers;
 mod migrations;
@@ -57,7 +58,7 @@ pub fn run() -> Result<u8> {
 }
 
 fn check(sources: &[Source]) -> Vec<Finding> {
-    let rules = [layers::check, fences::check, migrations::check, sizes::check, words::check];
+    let rules = [layers::check, fences::check, determinism::check, migrations::check, sizes::check, words::check];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(sources)).collect();
     findings.sort();
     findings
