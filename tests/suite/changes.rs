@@ -41,7 +41,7 @@ fn replace(path: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_a_cluster_in_the_making_cannot_do_is_refused_at_once_with_its_state() -> Result<()> {
+async fn w11_w19_what_a_cluster_in_the_making_cannot_do_is_refused_at_once_with_its_state() -> Result<()> {
     let world = World::usual(Mix::Embedded).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
@@ -238,7 +238,7 @@ async fn nodegroups_are_listed_page_by_page_and_by_role() -> Result<()> {
 
 /// Requests of many clients on few clusters: each is accepted or refused for what it is, and none is a fault of the service.
 #[tokio::test]
-async fn requests_on_one_cluster_at_the_same_time_are_accepted_or_refused_and_never_a_fault() -> Result<()> {
+async fn w7_requests_on_one_cluster_at_the_same_time_are_accepted_or_refused_and_never_a_fault() -> Result<()> {
     let world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;

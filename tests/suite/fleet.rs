@@ -48,7 +48,7 @@ fn followed(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> Result<()> {
+async fn w8_two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> Result<()> {
     const COUNT: usize = 200;
     let world = World::start(Mix::Distributed, world_of_many()).await?;
     world.cloud.hold_stacks(true);

@@ -61,7 +61,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn health_is_what_the_cluster_answers_and_each_fault_has_its_reason() -> Result<()> {
+async fn w16_health_is_what_the_cluster_answers_and_each_fault_has_its_reason() -> Result<()> {
     let scene = scene().await?;
     scene.until("HEALTHY", |reason| reason == &json!({"node-0.Ready": "True", "api": "ok"})).await?;
     let says = |words: &'static str| move |reason: &Value| text(reason, "api").contains(words);

@@ -89,7 +89,9 @@ async fn a_cluster_is_created_followed_shown_and_deleted(#[values(Mix::Embedded,
 
 #[rstest]
 #[tokio::test]
-async fn an_accepted_cluster_is_readable_at_once_with_both_nodegroups(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w13_an_accepted_cluster_is_readable_at_once_with_both_nodegroups(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -112,7 +114,7 @@ async fn an_accepted_cluster_is_readable_at_once_with_both_nodegroups(#[values(M
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_can_be_deleted_while_it_is_created(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w3_a_cluster_can_be_deleted_while_it_is_created(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
@@ -130,7 +132,7 @@ async fn a_cluster_can_be_deleted_while_it_is_created(#[values(Mix::Embedded, Mi
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_can_be_deleted_before_anything_was_made(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w3_a_cluster_can_be_deleted_before_anything_was_made(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;

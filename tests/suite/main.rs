@@ -32,3 +32,4 @@ mod takeover;
 mod templates;
 mod traces;
 mod transport;
+mod weaknesses;

@@ -102,7 +102,7 @@ async fn a_bad_quota_is_refused_and_nothing_is_written(#[values(Mix::Embedded, M
 
 #[rstest]
 #[tokio::test]
-async fn requests_at_once_make_as_many_clusters_as_the_quotas_allow(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w18_requests_at_once_make_as_many_clusters_as_the_quotas_allow(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let (admin, demo) = (world.user("admin", "admin"), world.demo());
     let own = project(&demo).await?;

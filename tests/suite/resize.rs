@@ -166,7 +166,7 @@ async fn a_change_that_was_to_be_rolled_back_leaves_the_size_that_the_cloud_has(
 
 #[rstest]
 #[tokio::test]
-async fn requests_for_one_cluster_are_carried_out_in_their_order(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w4_requests_for_one_cluster_are_carried_out_in_their_order(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;

@@ -60,7 +60,7 @@ async fn another_finishes(scene: Scene, cluster: &str, killed: u32) -> Result<()
 }
 
 #[tokio::test]
-async fn a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_by_another() -> Result<()> {
+async fn w1_a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_by_another() -> Result<()> {
     let mut scene = scene().await?;
     scene.world.cloud.inject(once("keystone.trust_create", How::Slow(FOR_EVER)));
     let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
@@ -72,7 +72,7 @@ async fn a_create_whose_conductor_is_killed_before_the_stack_exists_is_finished_
 }
 
 #[tokio::test]
-async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finished_by_another() -> Result<()> {
+async fn w1_a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finished_by_another() -> Result<()> {
     let mut scene = scene().await?;
     scene.world.cloud.hold_stacks(true);
     // Heat makes the stack, its answer is lost, and the owner is held when it looks for what became of it.
@@ -93,7 +93,7 @@ async fn a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finishe
 }
 
 #[tokio::test]
-async fn a_create_whose_conductor_is_killed_while_following_is_finished_by_another() -> Result<()> {
+async fn w1_a_create_whose_conductor_is_killed_while_following_is_finished_by_another() -> Result<()> {
     let mut scene = scene().await?;
     scene.world.cloud.hold_stacks(true);
     let cluster = scene.demo.create_cluster("blue", &scene.template).await?;
@@ -106,7 +106,7 @@ async fn a_create_whose_conductor_is_killed_while_following_is_finished_by_anoth
 }
 
 #[tokio::test]
-async fn a_delete_whose_conductor_is_killed_is_finished_by_another() -> Result<()> {
+async fn w2_a_delete_whose_conductor_is_killed_is_finished_by_another() -> Result<()> {
     let Scene { mut world, demo, template } = scene().await?;
     let cluster = demo.create_cluster("blue", &template).await?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
@@ -152,7 +152,7 @@ async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result
 }
 
 #[tokio::test]
-async fn a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
+async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
     let Scene { mut world, demo, template } = scene().await?;
     world.cloud.hold_stacks(true);
     let cluster = demo.create_cluster("blue", &template).await?;

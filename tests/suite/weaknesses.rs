@@ -1,0 +1,140 @@
+//! Weaknesses that upstream is known for, by their numbers, where no other test of the suite bears the number.
+
+use anyhow::{Context, Result, ensure};
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::rsa::Rsa;
+use openssl::stack::Stack;
+use openssl::x509::extension::SubjectKeyIdentifier;
+use openssl::x509::{X509, X509NameBuilder, X509Req, X509ReqBuilder};
+use rstest::rstest;
+use serde_json::json;
+use tests::client::text;
+use tests::wait::PATIENCE;
+use tests::world::{Mix, Options, World};
+
+/// A node group without its stack took the whole cluster for gone: rows, trust and certificates went, the cluster's own stack stayed.
+#[rstest]
+#[tokio::test]
+async fn w3b_a_group_whose_stack_is_gone_does_not_leave_the_clusters_stack_behind(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let own = world.only_stack().await?;
+    demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &json!({"name": "more", "node_count": 1})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let group = world.cloud.stacks().into_iter().find(|stack| stack.id != own).context("the stack of the group")?;
+    ensure!(world.cloud.remove_stack(&group.id), "{group:?}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
+    world.finish().await
+}
+
+/// Two of four pairs of keys stayed behind.
+#[tokio::test]
+async fn w6_every_key_pair_goes_with_its_cluster() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let sql = "SELECT COUNT(*) FROM x509keypair";
+    let made: Vec<i64> = world.database()?.rows(sql).await?;
+    ensure!(made == [4], "{made:?}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.database()?.rows::<i64>(sql).await? == [0]);
+    world.finish().await
+}
+
+/// Every object was loaded through a conductor.
+#[tokio::test]
+async fn w9_the_api_needs_no_conductor_to_answer() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo().at("1.10");
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    for path in ["clusters", "clusters/detail", "clusters/blue", "clusters/blue/nodegroups", "clustertemplates", "clusters/blue/operations"]
+    {
+        demo.get(&format!("/v1/{path}")).await?.expect(200)?;
+    }
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
+
+/// One row that could not be read made the whole list a 500, and stopped the periodic tasks.
+#[tokio::test]
+async fn w12_a_row_that_cannot_be_read_hides_no_other() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let other = demo.create_cluster("green", "small").await?;
+    demo.wait_for(&other, "CREATE_COMPLETE", PATIENCE).await?;
+    let database = world.database()?;
+    let before: Vec<String> = database.rows(&format!("SELECT labels FROM cluster WHERE uuid = '{cluster}'")).await?;
+    let break_it =
+        format!("UPDATE cluster SET labels = '{{broken', health_status = 'FINE', health_status_reason = '[' WHERE uuid = '{cluster}'");
+    database.rows::<i64>(&break_it).await?;
+    database.rows::<i64>(&format!("UPDATE nodegroup SET node_addresses = '5', labels = '[]' WHERE cluster_id = '{cluster}'")).await?;
+    for path in ["/v1/clusters", "/v1/clusters/detail"] {
+        let body = demo.get(path).await?.expect(200)?.body;
+        let listed: Vec<String> = body["clusters"].as_array().into_iter().flatten().map(|row| text(row, "uuid")).collect();
+        ensure!(listed == [cluster.clone(), other.clone()], "{path}: {listed:?}");
+    }
+    // Work goes on beside it.
+    let resize = json!({"node_count": 1});
+    demo.at("1.10").post(&format!("/v1/clusters/{other}/actions/resize"), &resize).await?.expect(202)?;
+    demo.wait_for(&other, "UPDATE_COMPLETE", PATIENCE).await?;
+    let labels = before.first().context("labels")?;
+    let mend =
+        format!("UPDATE cluster SET labels = '{labels}', health_status = NULL, health_status_reason = NULL WHERE uuid = '{cluster}'");
+    database.rows::<i64>(&mend).await?;
+    database.rows::<i64>(&format!("UPDATE nodegroup SET node_addresses = '[]', labels = '{{}}' WHERE cluster_id = '{cluster}'")).await?;
+    world.keep_secrets_of_stacks();
+    world.finish().await
+}
+
+/// A request with this extension was a 500, and validity was in local time.
+#[tokio::test]
+async fn w15_a_request_with_a_subject_key_identifier_is_signed_from_now_in_utc() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let csr = String::from_utf8(with_key_identifier()?.to_pem()?)?;
+    let signed = demo.post("/v1/certificates", &json!({"cluster_uuid": cluster, "csr": csr})).await?.expect(201)?.body;
+    let certificate = X509::from_pem(text(&signed, "pem").as_bytes())?;
+    let now = openssl::asn1::Asn1Time::days_from_now(0)?;
+    let since = certificate.not_before().diff(&now)?;
+    // A day back, as upstream, for clocks that differ; and no time zone's hours beside it.
+    let seconds = i64::from(since.days) * 86_400 + i64::from(since.secs);
+    ensure!((86_400..86_460).contains(&seconds), "valid since {since:?} before now");
+    world.finish().await
+}
+
+fn with_key_identifier() -> Result<X509Req> {
+    let key = PKey::from_rsa(Rsa::generate(2048)?)?;
+    let mut name = X509NameBuilder::new()?;
+    name.append_entry_by_text("CN", "somebody")?;
+    let mut request = X509ReqBuilder::new()?;
+    request.set_subject_name(&name.build())?;
+    request.set_pubkey(&key)?;
+    let mut extensions = Stack::new()?;
+    extensions.push(SubjectKeyIdentifier::new().build(&request.x509v3_context(None))?)?;
+    request.add_extensions(&extensions)?;
+    request.sign(&key, MessageDigest::sha256())?;
+    Ok(request.build())
+}
+
+/// Each create asked a discovery service of the outside world, and failed when that did not answer.
+#[tokio::test]
+async fn w20_a_create_asks_no_discovery_service() -> Result<()> {
+    // Nobody listens there.
+    let conductor = "[cluster]\netcd_discovery_service_endpoint_format = http://127.0.0.1:1/new?size=%(size)d\n".to_owned();
+    let world = World::start(Mix::Distributed, Options { conductor, ..Options::default() }).await?;
+    let demo = world.demo();
+    world.complete_cluster(&demo).await?;
+    world.finish().await
+}
