@@ -1,4 +1,4 @@
-# Which process each service is; start_svc NAME / stop NAME. Used by up, down, run and by tests that stop one on purpose.
+# Which process each service is; start_svc NAME / stop NAME. Used by up, down, run, adopt and by tests that stop one on purpose.
 . "$(dirname "${BASH_SOURCE[0]}")/infra.sh"
 export HOME=$OSLAB/home
 export OS_NOVA_CONFIG_DIR=$OSLAB/etc/nova OS_NEUTRON_CONFIG_DIR=$OSLAB/etc/neutron OS_NEUTRON_CONFIG_FILES=neutron.conf
@@ -27,6 +27,10 @@ start_svc() { case $1 in
   cinder-*) spawn $1 $B/$1 --config-file $OSLAB/etc/cinder/cinder.conf;;
   octavia-api) uw octavia-api $OCTAVIA_PORT 1 --wsgi-file $B/octavia-wsgi;;
   octavia-worker) spawn octavia-worker $B/octavia-worker --config-file $OSLAB/etc/octavia/octavia.conf --config-file $OSLAB/etc/octavia/worker.conf;;
+  # Upstream's Magnum, for `adopt`: as kolla starts it, with the configuration of $RUN.
+  discovery-stub) spawn $1 $B/python $LAB/discovery_stub.py $DISCOVERY_STUB_PORT;;
+  upstream-api) HOME=$RUN uw $1 $MAGNUM_PORT 2 --module magnum.wsgi.api:application;;
+  upstream-conductor) spawn $1 $B/magnum-conductor --config-file $RUN/magnum.conf;;
   *) fail "no service $1";;
 esac; }
 # stop_all NAME...: all are told at once, then awaited (a uwsgi takes up to 16 s)

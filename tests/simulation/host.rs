@@ -111,6 +111,8 @@ fn settings(host: String) -> Settings {
         terms: Terms { validity_days: 365, rsa_bits: 1024 },
         trustee_domain_id: None,
         trust_roles: Vec::new(),
+        cluster_user_trust: true,
+        openstack_ca: String::new(),
         nodes_affinity_policy: "soft-anti-affinity".into(),
         default_boot_volume_size: 0,
         default_boot_volume_type: None,

@@ -128,6 +128,15 @@ impl World {
         Self::start(mix, Options::default()).await
     }
 
+    /// Somebody who asks the cloud itself, past Magnum.
+    ///
+    /// # Errors
+    /// When Keystone's address is none of the simulated cloud.
+    pub fn cloud_as(&self, user: &str, project: &str) -> Result<Client> {
+        let base = self.auth_url.strip_suffix("/identity/v3").context("the address of the cloud")?;
+        Ok(Client::new(self.http.clone(), &[base.to_owned()], Some(&self.token(user, project))))
+    }
+
     /// The user `demo` in the project of that name.
     pub fn demo(&self) -> Client {
         self.user("demo", "demo")

@@ -2,6 +2,7 @@
 //!
 //! Each test owns its world (`tests::world`) and ends by having it checked, so a test says only what is particular to it.
 
+mod adoption;
 mod bad_input;
 mod certificates;
 mod changes;

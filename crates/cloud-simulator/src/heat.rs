@@ -51,7 +51,9 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
         (_, ["v1", _project, "stacks", rest @ ..]) => match (method, rest) {
             ("POST", []) => Route::new("heat.stack_create", acts::create),
             ("GET", []) => Route::new("heat.stack_list", reads::list),
-            (_, [_]) | (_, [_, "resources" | "events" | "outputs" | "template"]) => Route::new("heat.stack_lookup", reads::lookup),
+            (_, [_]) | (_, [_, "resources" | "events" | "outputs" | "template" | "files" | "environment"]) => {
+                Route::new("heat.stack_lookup", reads::lookup)
+            }
             ("GET", [_, _]) => Route::new("heat.stack_show", reads::show),
             ("PUT" | "PATCH", [_, _]) => Route::new("heat.stack_update", acts::update),
             ("DELETE", [_, _]) => Route::new("heat.stack_delete", acts::delete),
@@ -62,6 +64,8 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("GET", [_, _, "outputs"]) => Route::new("heat.output_list", reads::outputs),
             ("GET", [_, _, "outputs", _]) => Route::new("heat.output_show", reads::output),
             ("GET", [_, _, "template"]) => Route::new("heat.template_show", reads::template),
+            ("GET", [_, _, "files"]) => Route::new("heat.files_list", reads::files),
+            ("GET", [_, _, "environment"]) => Route::new("heat.environment_show", reads::environment),
             _ => None,
         },
         _ => None,

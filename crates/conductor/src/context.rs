@@ -89,6 +89,10 @@ pub struct Settings {
     pub trustee_domain_id: Option<String>,
     /// Roles to delegate; empty: all that the caller has.
     pub trust_roles: Vec<String>,
+    /// Whether nodes of clusters that upstream's driver made are told the trust (`[trust] cluster_user_trust`).
+    pub cluster_user_trust: bool,
+    /// PEM certificates of who signed those of OpenStack's services; empty: nodes trust what their image trusts.
+    pub openstack_ca: String,
     pub nodes_affinity_policy: String,
     pub default_boot_volume_size: i64,
     pub default_boot_volume_type: Option<String>,

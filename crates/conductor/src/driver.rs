@@ -145,6 +145,19 @@ pub(crate) async fn prepare_group(
     }
 }
 
+/// As [`prepare_group`], for a cluster that upstream's driver made: what `seen` was made from makes the group too.
+pub(crate) async fn prepare_adopted_group(
+    settings: &Settings,
+    target: &Target<'_>,
+    group: &Nodegroup,
+    seen: &Seen,
+    minutes: u32,
+) -> Result<Stack, Failure> {
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => heat::prepare_adopted_group(settings, target, group, seen, minutes).await,
+    }
+}
+
 /// The first boot of the workers that a group gets from now on.
 pub(crate) fn worker_user_data(
     settings: &Settings,

@@ -30,9 +30,14 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
             return Err(Failure::fail(OutcomeCode::Cloud, "the cluster's own stack is gone"));
         }
     };
-    let material = certificates::material(cx, &rows.cluster).await?;
     let minutes = stack::minutes_left(cx, work);
-    let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
+    let new = match own.has_our_workers {
+        true => {
+            let material = certificates::material(cx, &rows.cluster).await?;
+            driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?
+        }
+        false => driver::prepare_adopted_group(&cx.settings, &target, group, &own, minutes).await?,
+    };
     stack::make(cx, work, Whose::Group(&rows.cluster, group), &creating(group), &target, &new).await
 }
 

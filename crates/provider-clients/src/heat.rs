@@ -6,7 +6,7 @@
 
 mod stack;
 
-pub use self::stack::{Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
+pub use self::stack::{Blueprint, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,9 @@ use crate::page;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+
+/// What Heat shows in place of the value of a hidden parameter.
+pub const HIDDEN: &str = "******";
 
 /// Orchestration calls of a session.
 #[derive(Clone, Debug)]
@@ -52,6 +55,9 @@ impl Heat {
         body.insert("stack_name".into(), new.name.as_str().into());
         body.insert("template".into(), new.template.as_str().into());
         body.insert("files".into(), json!(new.files));
+        if !new.environment.is_empty() {
+            body.insert("environment".into(), Value::Object(new.environment.clone()));
+        }
         body.insert("parameters".into(), Value::Object(new.parameters.clone()));
         body.insert("timeout_mins".into(), new.timeout_mins.into());
         body.insert("disable_rollback".into(), new.disable_rollback.into());
@@ -84,6 +90,14 @@ impl Heat {
         let resolve = (outputs == Outputs::Skip).then_some("False");
         let request = get("stack_show", ["stacks", name, id]).query_if("resolve_outputs", resolve);
         Ok(self.0.find::<StackAnswer>(request).await?.map(|answer| answer.stack))
+    }
+
+    /// What the stack was last made from; `None` once Heat has forgotten it. Values of hidden parameters are [`HIDDEN`].
+    pub async fn blueprint(&self, name: &str, id: &str) -> Result<Option<Blueprint>, CloudError> {
+        let Some(template) = self.0.find::<Value>(get("template_show", ["stacks", name, id, "template"])).await? else { return Ok(None) };
+        let Some(files) = self.0.find(get("files_list", ["stacks", name, id, "files"])).await? else { return Ok(None) };
+        let environment = self.0.find(get("environment_show", ["stacks", name, id, "environment"])).await?;
+        Ok(environment.map(|environment| Blueprint { template, files, environment }))
     }
 
     /// The stack's resources, those of nested stacks included down to the given depth (0: none of them).

@@ -34,7 +34,7 @@ pub use crate::cloud::{Cloud, CloudOptions};
 pub use crate::credential::{Credential, Scope, UserRef};
 pub use crate::error::{CloudError, ErrorKind};
 pub use crate::glance::{Glance, Image};
-pub use crate::heat::{Heat, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
+pub use crate::heat::{Blueprint, HIDDEN, Heat, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
 pub use crate::keystone::{Domain, Keystone, NewTrust, Project, Trust, User};
 pub use crate::kubernetes::{Kubernetes, KubernetesError, KubernetesOptions, Node};
 pub use crate::neutron::{FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};

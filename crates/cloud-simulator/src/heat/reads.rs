@@ -1,7 +1,7 @@
-//! What looks at stacks: list, show, resources, events, outputs, template, and the redirect from a bare name.
+//! What looks at stacks: list, show, resources, events, outputs, what they were made from, and the redirect from a bare name.
 
 use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     heat::{Stack, Store, enter, no_stack, stack::status_name, view},
@@ -129,6 +129,20 @@ pub(crate) fn output(world: &mut World, call: &Call) -> Outcome {
 pub(crate) fn template(world: &mut World, call: &Call) -> Outcome {
     let stack = named(&world.heat, call)?;
     Answer::ok(stack.blueprint.template.clone())
+}
+
+pub(crate) fn files(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    Answer::ok(json!(stack.blueprint.files))
+}
+
+pub(crate) fn environment(world: &mut World, call: &Call) -> Outcome {
+    let stack = named(&world.heat, call)?;
+    let blueprint = &stack.blueprint;
+    let is_hidden = |name: &str| blueprint.template["parameters"][name]["hidden"] == true;
+    let shown = |(name, value): (&String, &Value)| (name.clone(), if is_hidden(name) { json!("******") } else { value.clone() });
+    let parameters: Map<String, Value> = blueprint.given.iter().map(shown).collect();
+    Answer::ok(json!({"parameters": parameters, "parameter_defaults": {}, "resource_registry": blueprint.registry}))
 }
 
 /// The stack a path names by name and id, the deleted ones included.

@@ -3,6 +3,7 @@
 //! A cluster's stack has a deterministic name and carries the cluster's uuid as a parameter, so a stack that an earlier attempt made (or
 //! whose answer was lost) is found and adopted, and one that only happens to have the name is left alone.
 
+mod adopted;
 mod bootstrap;
 mod outputs;
 mod parameters;
@@ -20,6 +21,7 @@ use super::{Facts, Handle, Listed, NotMade};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 
+pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(super) use prepare::{joint, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
 pub(super) use workers::{members, resize};
@@ -39,6 +41,7 @@ pub(crate) struct Stack {
     pub kube_version: String,
     template: String,
     files: BTreeMap<String, String>,
+    environment: Map<String, Value>,
     parameters: Map<String, Value>,
     minutes: u32,
     owner: String,
@@ -150,6 +153,7 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
         name: stack.name.clone(),
         template: stack.template.clone(),
         files: stack.files.clone(),
+        environment: stack.environment.clone(),
         parameters: stack.parameters.clone(),
         timeout_mins: stack.minutes,
         tags: vec!["magnum".into(), stack.owner.clone()],

@@ -19,11 +19,22 @@ pub struct NewStack {
     pub template: String,
     /// Texts of the files that templates name.
     pub files: BTreeMap<String, String>,
+    /// Registry of resource types, parameters and their defaults; empty: none.
+    pub environment: Map<String, Value>,
     pub parameters: Map<String, Value>,
     pub timeout_mins: u32,
     /// Without commas: Heat splits at them.
     pub tags: Vec<String>,
     pub disable_rollback: bool,
+}
+
+/// What Heat keeps of how a stack was made.
+#[derive(Clone, PartialEq)]
+pub struct Blueprint {
+    pub template: Value,
+    pub files: BTreeMap<String, String>,
+    /// With `parameters`, `parameter_defaults` and `resource_registry`.
+    pub environment: Map<String, Value>,
 }
 
 /// A change to a stack; what is not given stays.

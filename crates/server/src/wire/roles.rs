@@ -252,10 +252,17 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
         trust_roles: config.trust.roles.clone(),
+        cluster_user_trust: config.trust.cluster_user_trust,
+        openstack_ca: openstack_ca(config)?,
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
         default_boot_volume_type: config.cinder.default_boot_volume_type.clone(),
     })
+}
+
+fn openstack_ca(config: &Config) -> anyhow::Result<String> {
+    let Some(path) = &config.drivers.openstack_ca_file else { return Ok(String::new()) };
+    std::fs::read_to_string(path).with_context(|| format!("[drivers] openstack_ca_file: read {}", path.display()))
 }
 
 /// A negative interval turns the looks at health off, and so does turning all standing tasks off.

@@ -5,7 +5,7 @@ use model::nodegroup::{Nodegroup, Nodes};
 use model::operation::OutcomeCode;
 use provider_clients::{Outputs, Session};
 use secrecy::ExposeSecret;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, Pki, StackInput, WorkerGroup};
@@ -75,6 +75,7 @@ fn stack(target: &Target<'_>, name: String, rendered: render::Rendered, minutes:
         kube_version: rendered.kube_version,
         template: rendered.template,
         files: rendered.files,
+        environment: Map::new(),
         parameters: rendered.parameters,
         minutes,
         owner: target.cluster.uuid.clone(),

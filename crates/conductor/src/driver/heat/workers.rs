@@ -11,8 +11,8 @@ use crate::driver::Member;
 use crate::outcome::Failure;
 use crate::plan::{Seen, Wanted, Workers};
 
-const COUNT: &str = "number_of_minions";
-const REMOVE: &str = "minions_to_remove";
+pub(super) const COUNT: &str = "number_of_minions";
+pub(super) const REMOVE: &str = "minions_to_remove";
 const GROUP: &str = "kube_minions";
 /// The first boot of workers; only stacks of ours have it.
 pub(super) const USER_DATA: &str = "worker_user_data";
