@@ -46,8 +46,8 @@ clean_run() {
   ./status >/dev/null || { echo "the lab is not up (cargo xtask lab up)"; ./status; failed=1; finish; }
   local b; for b in magnum-api magnum-conductor magnum-db-manage; do [ -x $BIN/$b ] || { echo "no $BIN/$b"; failed=1; finish; }; done
   stop_all $OURS $UPSTREAM >/dev/null
-  as demo # what a run that failed left behind would be counted
-  local id; for id in $(os stack list -f value -c ID); do say "  deleting the stack of an earlier run"; timeout 240 openstack stack delete -y --wait $id >/dev/null 2>&1; done
+  as demo # what a run that failed left behind would be counted; newest first, for the stack of a nodegroup uses the cluster's
+  local id; for id in $(os stack list --sort creation_time:desc -f value -c ID); do say "  deleting the stack of an earlier run"; timeout 240 openstack stack delete -y --wait $id >/dev/null 2>&1; done
   magnum_conf >$RUN/magnum.conf
   for i in 1 2; do printf '[DEFAULT]\nhost = lab-conductor-%s\n' $i >$RUN/conductor-$i.conf; done
   sql -e "drop database if exists $DATABASE; create database $DATABASE" || { echo "cannot make the database"; failed=1; finish; }

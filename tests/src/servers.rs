@@ -45,20 +45,30 @@ impl PrivateServer {
 
     /// Stops it; the data stays.
     pub async fn stop(&self) -> Result<()> {
-        self.command("stop").await
+        self.command("stop").await.map(drop)
     }
 
     /// Starts it again, on the same port and data.
     pub async fn start_again(&self) -> Result<()> {
-        self.command("start").await
+        self.command("start").await.map(drop)
     }
 
-    async fn command(&self, verb: &str) -> Result<()> {
+    /// The names of its queues, in order.
+    ///
+    /// # Errors
+    /// Also when it is no RabbitMQ.
+    pub async fn queues(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = self.command("queues").await?.lines().map(str::to_owned).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    async fn command(&self, verb: &str) -> Result<String> {
         let output = command(&self.xtask, verb, self.kind, self.folder.path()).output().await?;
         if !output.status.success() {
             bail!("xtask servers {verb} {}: {}", self.kind, String::from_utf8_lossy(&output.stderr));
         }
-        Ok(())
+        Ok(String::from_utf8(output.stdout)?)
     }
 }
 

@@ -27,12 +27,14 @@ struct Scene {
 
 /// What only the stack's maker knows: Heat shows it to nobody.
 const KEY: &str = "the-service-account-key-of-the-masters";
+const PASSWORD: &str = "the-password-of-the-dashboard";
 
 async fn scene(mix: Mix) -> Result<Scene> {
     let world = World::usual(mix).await?;
     let demo = world.demo().at("1.10");
     let cluster = world.complete_cluster(&demo).await?;
     world.keep_secret(KEY, "a service account key");
+    world.keep_secret(PASSWORD, "a password");
     world.keep_secrets_of_stacks();
     let own = world.cloud.stacks().pop().context("a stack")?;
     let body = json!({
@@ -50,7 +52,7 @@ async fn scene(mix: Mix) -> Result<Scene> {
             "cluster_uuid": cluster, "is_cluster_stack": true, "master_role": "master", "worker_role": "worker", "external_network": "public",
             "worker_nodegroup_name": "default-worker", "number_of_masters": 1, "number_of_minions": 1, "docker_volume_type": "",
             "discovery_url": "http://discovery.invalid/x", "minion_flavor": "m1.small", "trustee_password": "p", "trust_id": "t", "openstack_ca": "",
-            "kube_service_account_key": KEY,
+            "kube_service_account_key": KEY, "grafana_admin_passwd": PASSWORD,
         },
     });
     let path = format!("/orchestration/v1/{}/stacks/{}/{}", own.project, own.name, own.id);
@@ -111,8 +113,9 @@ async fn a_group_is_added_from_the_template_that_heat_holds(#[values(Mix::Embedd
         ("docker_volume_size", "5"),
         ("cluster_uuid", cluster.as_str()),
         ("discovery_url", "http://discovery.invalid/x"),
-        // What nobody but the maker knows, and no worker needs, is left to its default.
+        // What nobody but the maker knows, and no worker needs, is empty, or left to its default.
         ("kube_service_account_key", ""),
+        ("grafana_admin_passwd", "admin"),
     ] {
         ensure!(given(name) == wanted, "{name}: {:?}, not {wanted:?}", given(name));
     }

@@ -10,6 +10,7 @@ use openssl::x509::{X509, X509NameBuilder, X509Req, X509ReqBuilder};
 use rstest::rstest;
 use serde_json::json;
 use tests::client::text;
+use tests::servers::PrivateServer;
 use tests::wait::PATIENCE;
 use tests::world::{Mix, Options, World};
 
@@ -31,6 +32,23 @@ async fn w3b_a_group_whose_stack_is_gone_does_not_leave_the_clusters_stack_behin
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
+    world.finish().await
+}
+
+/// New authorities were stored although the driver had failed, and from then on clients got one that the cluster did not use.
+#[tokio::test]
+async fn w5_a_rotation_that_the_nodes_cannot_follow_changes_no_authority() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let sql = "SELECT CONCAT_WS(',', uuid, certificate, private_key) FROM x509keypair ORDER BY id";
+    let path = format!("/v1/certificates/{cluster}");
+    let (before, authority) = (world.database()?.rows::<String>(sql).await?, demo.get(&path).await?.expect(200)?.body);
+    demo.patch(&path, &json!({})).await?.expect_error(400, "rotat")?;
+    ensure!(world.database()?.rows::<String>(sql).await? == before, "key pairs have changed");
+    ensure!(demo.get(&path).await?.expect(200)?.body == authority);
+    ensure!(demo.cluster(&cluster).await?["status"] == "CREATE_COMPLETE");
+    world.keep_secrets_of_stacks();
     world.finish().await
 }
 
@@ -94,6 +112,26 @@ async fn w12_a_row_that_cannot_be_read_hides_no_other() -> Result<()> {
     database.rows::<i64>(&mend).await?;
     database.rows::<i64>(&format!("UPDATE nodegroup SET node_addresses = '[]', labels = '{{}}' WHERE cluster_id = '{cluster}'")).await?;
     world.keep_secrets_of_stacks();
+    world.finish().await
+}
+
+/// Each start made a queue with a new name, and the old ones stayed.
+#[tokio::test]
+async fn w14_conductors_that_come_and_go_leave_no_queue_behind() -> Result<()> {
+    let broker = PrivateServer::start("rabbitmq").await?;
+    let mut world = World::start(Mix::Distributed, Options { amqp: Some(broker.url()?), ..Options::default() }).await?;
+    let demo = world.demo();
+    let first = world.complete_cluster(&demo).await?;
+    let before = broker.queues().await?;
+    ensure!(before.len() == 1, "{before:?}");
+    for _ in 0..2 {
+        world.kill_all("conductor")?;
+        world.start_conductor()?;
+    }
+    demo.delete_cluster(&first).await?;
+    demo.wait_gone(&first, PATIENCE).await?;
+    let after = broker.queues().await?;
+    ensure!(after == before, "{before:?} before, {after:?} after");
     world.finish().await
 }
 

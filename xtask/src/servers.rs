@@ -32,6 +32,8 @@ pub enum Command {
     Start(Target),
     /// Stop for a while; the data stays
     Stop(Target),
+    /// The names of RabbitMQ's queues, one a line
+    Queues(Target),
 }
 
 #[derive(Args)]
@@ -65,7 +67,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const STARTING: Duration = Duration::from_secs(120);
 
 pub fn run(command: Command) -> Result<u8> {
-    let (Command::Up(target) | Command::Down(target) | Command::Start(target) | Command::Stop(target)) = &command;
+    let (Command::Up(target) | Command::Down(target) | Command::Start(target) | Command::Stop(target) | Command::Queues(target)) = &command;
     let dir = match &target.dir {
         Some(dir) => std::path::absolute(dir).context("read --dir")?,
         None => paths::cache_dir()?.join("servers/default"),
@@ -79,6 +81,7 @@ pub fn run(command: Command) -> Result<u8> {
             }
         }
         Command::Start(_) => start(&dir, kinds)?,
+        Command::Queues(_) => print!("{}", rabbitmq::queues(&dir.join(Kind::Rabbitmq.name()))?),
         Command::Down(_) | Command::Stop(_) => stop(&dir, kinds)?,
     }
     Ok(0)

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{PATIENCE, choose_port, read_port, spawn_held, user_ids};
 use crate::paths;
@@ -48,23 +48,40 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
     let epmd_port = read_port(home, "epmd-port")?.to_string();
     // In the foreground and held by us: an epmd that the node starts would become a daemon and outlive it.
     spawn_held(home, "epmd-pid", as_user(Command::new("epmd").args(["-address", "127.0.0.1", "-port", &epmd_port]))?)?;
+    let mut command = program(home, "rabbitmq-server")?;
+    command
+        .env("RABBITMQ_DIST_PORT", read_port(home, "dist-port")?.to_string())
+        .env("RABBITMQ_MNESIA_BASE", home.join("data/mnesia"))
+        .env("RABBITMQ_LOG_BASE", home.join("data/log"))
+        .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq"))
+        .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("plugins"))
+        .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}");
+    spawn_held(home, "pid", as_user(&mut command)?)
+}
+
+/// The names of its queues, one a line.
+pub fn queues(home: &Path) -> Result<String> {
+    let mut command = program(home, "rabbitmqctl")?;
+    command.args(["--quiet", "--timeout", "30", "list_queues", "--no-table-headers", "name"]);
+    let output = as_user(&mut command)?.output().context("ask RabbitMQ for its queues")?;
+    if !output.status.success() {
+        bail!("rabbitmqctl: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A program of RabbitMQ's that finds this node.
+fn program(home: &Path, name: &str) -> Result<Command> {
     let data = home.join("data");
-    let port = read_port(home, "port")?;
-    let mut command = Command::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
+    let mut command = Command::new(Path::new("/usr/lib/rabbitmq/bin").join(name));
     command
         .current_dir(&data)
         .env("HOME", &data)
-        .env("RABBITMQ_NODENAME", format!("magnum-{port}@localhost"))
-        .env("RABBITMQ_DIST_PORT", read_port(home, "dist-port")?.to_string())
-        .env("ERL_EPMD_PORT", epmd_port)
+        .env("RABBITMQ_NODENAME", format!("magnum-{}@localhost", read_port(home, "port")?))
+        .env("ERL_EPMD_PORT", read_port(home, "epmd-port")?.to_string())
         .env("ERL_EPMD_ADDRESS", "127.0.0.1")
-        .env("RABBITMQ_MNESIA_BASE", data.join("mnesia"))
-        .env("RABBITMQ_LOG_BASE", data.join("log"))
-        .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq"))
-        .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("plugins"))
-        .env("RABBITMQ_CONF_ENV_FILE", "/dev/null")
-        .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}");
-    spawn_held(home, "pid", as_user(&mut command)?)
+        .env("RABBITMQ_CONF_ENV_FILE", "/dev/null");
+    Ok(command)
 }
 
 pub fn stop(home: &Path) -> Result<()> {

@@ -147,9 +147,12 @@ fn parameters(
         ("worker_role", json!(group.role.as_deref().unwrap_or(WORKER))),
         ("worker_nodegroup_name", json!(group.name)),
         (workers::COUNT, json!(group.node_count())),
-        // Hidden, and known here as well; the CA travels quoted.
+        // These are hidden, and known here as well; the CA travels quoted.
         ("trustee_password", json!(cluster.trustee_password)),
         ("trust_id", json!(cluster.trust_id.as_deref().filter(|_| settings.cluster_user_trust).unwrap_or_default())),
+        // Of the masters; a worker is never asked for them.
+        ("kube_service_account_key", json!("")),
+        ("kube_service_account_private_key", json!("")),
         ("openstack_ca", json!(utf8_percent_encode(&settings.openstack_ca, QUOTED).to_string())),
     ];
     let optional = [
