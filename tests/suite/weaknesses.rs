@@ -1,6 +1,8 @@
 //! Weaknesses that upstream is known for, by their numbers, where no other test of the suite bears the number.
 
 use anyhow::{Context, Result, ensure};
+use lapin::options::BasicGetOptions;
+use lapin::{Connection, ConnectionProperties};
 use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;
 use openssl::rsa::Rsa;
@@ -164,6 +166,42 @@ fn with_key_identifier() -> Result<X509Req> {
     request.add_extensions(&extensions)?;
     request.sign(&key, MessageDigest::sha256())?;
     Ok(request.build())
+}
+
+/// Messages carried the caller's token, the trustee's password and keys in clear.
+#[tokio::test]
+async fn w17_a_message_carries_the_id_of_an_operation_and_nothing_else() -> Result<()> {
+    let broker = PrivateServer::start("rabbitmq").await?;
+    // The queue is made by whoever listens: a conductor that is gone before the request.
+    let mut world = World::start(Mix::Distributed, Options { amqp: Some(broker.url()?), conductors: 1, ..Options::default() }).await?;
+    let queues = broker.queues().await?;
+    let [queue] = &queues[..] else { anyhow::bail!("{queues:?}") };
+    world.kill_all("conductor")?;
+    let token = world.token("demo", "demo");
+    let demo = world.client(Some(&token)).at("1.10");
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+
+    let runtime = lapin::runtime::default_runtime()?;
+    let connection = Connection::connect_with_runtime(&broker.url()?, ConnectionProperties::default(), runtime).await?;
+    let channel = connection.create_channel().await?;
+    let rung = channel.basic_get(queue.as_str().into(), BasicGetOptions { no_ack: false }).await?.context("a message")?;
+    let operations: Vec<(String, String)> = world.database()?.rows("SELECT uuid, COALESCE(sealed_token, '') FROM operation").await?;
+    let [(operation, sealed)] = &operations[..] else { anyhow::bail!("{} operations", operations.len()) };
+    ensure!(rung.delivery.data == operation.as_bytes(), "{:?}", String::from_utf8_lossy(&rung.delivery.data));
+    // A quorum queue adds one header of its own.
+    let headers: Vec<&str> = rung.delivery.properties.headers().iter().flat_map(|h| h.inner().keys()).map(|key| key.as_str()).collect();
+    ensure!(headers.iter().all(|key| key.starts_with("x-")), "{headers:?}");
+    // What must be kept of the token until there is a trust is sealed, and wiped after that.
+    ensure!(!sealed.is_empty() && !sealed.contains(&token), "the token is stored in clear, or not at all");
+    // Given back with the connection.
+    connection.close(200, "done".into()).await?;
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let left: Vec<String> = world.database()?.rows("SELECT uuid FROM operation WHERE sealed_token IS NOT NULL").await?;
+    ensure!(left.is_empty(), "{left:?} still have a token");
+    world.keep_secrets_of_stacks();
+    world.finish().await
 }
 
 /// Each create asked a discovery service of the outside world, and failed when that did not answer.

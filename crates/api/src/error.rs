@@ -3,6 +3,8 @@
 //! The outside message is written for a tenant and is all that he gets; what lies beneath stays in the source and goes to the log, once,
 //! with the request id. A fault of this service says outside only which request id to look for.
 
+use std::fmt::Display;
+
 use model::quota::Resource;
 use model::store::StoreError;
 
@@ -107,6 +109,21 @@ pub enum Form {
 }
 
 impl ApiError {
+    /// A field that breaks a rule.
+    pub fn field(name: &str, rule: impl Display) -> Self {
+        Self::Invalid(format!("Invalid input for field/attribute {name}. {rule}"))
+    }
+
+    /// A field whose value breaks a rule.
+    pub fn value(name: &str, value: impl Display, rule: impl Display) -> Self {
+        Self::field(name, format_args!("Value: '{value}'. {rule}"))
+    }
+
+    /// A field that must be given.
+    pub fn missing_field(name: &str) -> Self {
+        Self::field(name, "Mandatory field missing.")
+    }
+
     /// THE table: status and form of every error.
     pub fn http(&self) -> (u16, Form) {
         match self {

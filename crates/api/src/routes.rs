@@ -167,12 +167,10 @@ fn check_query(cx: &Context, route: &Route) -> Result<(), ApiError> {
             return Err(ApiError::Invalid(format!("Unknown argument: \"{key}\"")));
         }
         if !is_storable(value) {
-            return Err(ApiError::Invalid(format!("Invalid input for field/attribute {key}. It has a character that cannot be stored")));
+            return Err(ApiError::field(key, "It has a character that cannot be stored"));
         }
         if cx.query[..at].iter().any(|(earlier, _)| earlier == key) {
-            return Err(ApiError::Invalid(format!(
-                "Invalid input for field/attribute {key}. Value: '{value}'. It must not be given more than once"
-            )));
+            return Err(ApiError::value(key, value, "It must not be given more than once"));
         }
     }
     Ok(())

@@ -27,7 +27,7 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
     let row = &subject.cluster;
     let allowed = cx.allow_object(Act::ClusterUpgrade, row)?;
     let Some(ident) = body.text("cluster_template") else {
-        return Err(ApiError::Invalid("Invalid input for field/attribute cluster_template. Mandatory field missing.".into()));
+        return Err(ApiError::missing_field("cluster_template"));
     };
     let wanted = {
         let visible = &visible;

@@ -15,10 +15,7 @@ use crate::view::page;
 pub async fn list(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::EventGetAll)?;
     let scope = cx.wide_scope(Act::OperationGetAllEverywhere)?;
-    let cluster = {
-        let (scope, ident) = (&scope, cx.arg("cluster"));
-        cx.shared.store.read(async |conn: &mut Conn| crate::operation::subject(conn, scope, ident).await).await?
-    };
+    let cluster = crate::operation::subject(&cx, &scope).await?;
     let page = page::parse_numbered(&cx.query, cx.shared.settings.max_limit)?;
     let after = number("marker", page.marker.as_deref())?;
     if matches!(cx.head.accept, Accept::EventStream { .. }) {
@@ -38,7 +35,7 @@ pub async fn list(cx: Context) -> Result<Answer, ApiError> {
 fn number(name: &str, text: Option<&str>) -> Result<i64, ApiError> {
     let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(0) };
     let digits = text.bytes().all(|b| b.is_ascii_digit());
-    let bad = || ApiError::Invalid(format!("Invalid input for field/attribute {name}. Value: '{text}'. It must be the id of an event"));
+    let bad = || ApiError::value(name, text, "It must be the id of an event");
     if digits { text.parse().map_err(|_| bad()) } else { Err(bad()) }
 }
 

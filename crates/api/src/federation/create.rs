@@ -16,7 +16,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let (scope, host) = (&cx.own_scope(), body.text("hostcluster_id").unwrap_or_default());
     cx.shared.store.read(async |conn: &mut Conn| cluster::find(conn, scope, host).await).await?;
     if body.labels("properties").is_none_or(|p| !p.0.contains_key("dns-zone")) {
-        return Err(ApiError::Invalid("Invalid input for field/attribute properties. It must have the key dns-zone".into()));
+        return Err(ApiError::field("properties", "It must have the key dns-zone"));
     }
     Answer::accepted(&uuid::Uuid::new_v4().to_string())
 }

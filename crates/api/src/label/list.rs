@@ -16,9 +16,7 @@ pub async fn list(cx: Context) -> Result<Answer, ApiError> {
     let Some(asked) = cx.parameter("driver") else { return Answer::ok(&LabelList::of(installed)) };
     let named: Vec<DriverName> = installed.filter(|driver| driver.as_str() == asked).collect();
     if named.is_empty() {
-        return Err(ApiError::Invalid(format!(
-            "Invalid input for field/attribute driver. Value: '{asked}'. Driver {asked} is not installed"
-        )));
+        return Err(ApiError::value("driver", asked, format_args!("Driver {asked} is not installed")));
     }
     Answer::ok(&LabelList::of(named.into_iter()))
 }

@@ -39,7 +39,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
 async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegroup, ApiError> {
     let cluster = &subject.cluster;
     let Some(name) = body.owned("name") else {
-        return Err(ApiError::Invalid("Invalid input for field/attribute name. Mandatory field missing.".into()));
+        return Err(ApiError::missing_field("name"));
     };
     if cluster.api_address.is_none() {
         return Err(ApiError::Conflict(format!(

@@ -25,10 +25,7 @@ pub async fn all(cx: Context) -> Result<Answer, ApiError> {
 pub async fn of_cluster(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::OperationGetAll)?;
     let scope = cx.wide_scope(Act::OperationGetAllEverywhere)?;
-    let cluster = {
-        let (scope, ident) = (&scope, cx.arg("cluster"));
-        cx.shared.store.read(async |conn: &mut Conn| super::subject(conn, scope, ident).await).await?
-    };
+    let cluster = super::subject(&cx, &scope).await?;
     let collection = format!("clusters/{cluster}/operations");
     answer(&cx, &scope, Some(cluster), &collection).await
 }
@@ -36,10 +33,7 @@ pub async fn of_cluster(cx: Context) -> Result<Answer, ApiError> {
 /// A query parameter that holds one of these words.
 fn word(cx: &Context, name: &str, words: &[&str]) -> Result<Option<String>, ApiError> {
     match cx.parameter(name) {
-        Some(text) if !words.contains(&text) => Err(ApiError::Invalid(format!(
-            "Invalid input for field/attribute {name}. Value: '{text}'. It must be one of {}",
-            words.join(", ")
-        ))),
+        Some(text) if !words.contains(&text) => Err(ApiError::value(name, text, format_args!("It must be one of {}", words.join(", ")))),
         other => Ok(other.map(str::to_owned)),
     }
 }
@@ -47,9 +41,7 @@ fn word(cx: &Context, name: &str, words: &[&str]) -> Result<Option<String>, ApiE
 /// A query parameter that holds a uuid, in the plain spelling.
 pub fn uuid(cx: &Context, name: &str) -> Result<Option<String>, ApiError> {
     match cx.parameter(name) {
-        Some(text) if !is_uuid_like(text) => {
-            Err(ApiError::Invalid(format!("Invalid input for field/attribute {name}. Value: '{text}'. It must be a uuid")))
-        }
+        Some(text) if !is_uuid_like(text) => Err(ApiError::value(name, text, "It must be a uuid")),
         other => Ok(other.map(plain_uuid)),
     }
 }

@@ -18,7 +18,7 @@ pub fn parse(query: &[(String, String)], max_limit: i64) -> Result<PageQuery, Ap
         match key.as_str() {
             "limit" => page.limit = limit(value, max_limit)?,
             "marker" if is_uuid_like(value) => page.marker = Some(value.clone()),
-            "marker" => return Err(invalid(key, value, "Expected a uuid")),
+            "marker" => return Err(ApiError::value(key, value, "Expected a uuid")),
             "sort_key" if value.is_empty() => {}
             "sort_key" => page.sort_key.clone_from(value),
             "sort_dir" => {
@@ -43,7 +43,7 @@ pub fn parse_numbered(query: &[(String, String)], max_limit: i64) -> Result<Page
         let text = value.trim();
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(invalid(key, value, "unable to convert to int"));
+            return Err(ApiError::value(key, value, "unable to convert to int"));
         }
         page.marker = Some(text.to_owned());
     }
@@ -54,7 +54,7 @@ fn limit(text: &str, max: i64) -> Result<i64, ApiError> {
     let trimmed = text.trim();
     let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(invalid("limit", text, "unable to convert to int"));
+        return Err(ApiError::value("limit", text, "unable to convert to int"));
     }
     // More digits than fit are above every maximum.
     let value = trimmed.parse().unwrap_or(if trimmed.starts_with('-') { i64::MIN } else { i64::MAX });
@@ -62,10 +62,6 @@ fn limit(text: &str, max: i64) -> Result<i64, ApiError> {
         return Err(ApiError::Invalid("Limit must be positive".into()));
     }
     Ok(value.min(max))
-}
-
-fn invalid(key: &str, value: &str, rule: &str) -> ApiError {
-    ApiError::Invalid(format!("Invalid input for field/attribute {key}. Value: '{value}'. {rule}"))
 }
 
 /// The absolute URL of the next page.

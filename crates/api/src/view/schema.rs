@@ -174,7 +174,7 @@ impl Schema {
                 Presence::Optional | Presence::ReadOnly => false,
             };
             if is_missing {
-                return Err(ApiError::Invalid(format!("Invalid input for field/attribute {}. Mandatory field missing.", field.name)));
+                return Err(ApiError::missing_field(field.name));
             }
             if let Some(value) = value {
                 field.check(value)?;
@@ -251,7 +251,7 @@ pub fn not_null(body: &Body, key: &str) -> Result<Option<i32>, ApiError> {
 fn items<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], ApiError> {
     match value.as_array() {
         Some(items) if items.len() <= MAX_ITEMS => Ok(items),
-        Some(_) => Err(ApiError::Invalid(format!("Invalid input for field/attribute {key}. It must have at most {MAX_ITEMS} items"))),
+        Some(_) => Err(ApiError::field(key, format_args!("It must have at most {MAX_ITEMS} items"))),
         None => Err(invalid(key, value, "It must be a list")),
     }
 }
@@ -270,9 +270,7 @@ fn cluster_name(key: &str, value: &Value) -> Result<(), ApiError> {
     if begins && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')) {
         return Ok(());
     }
-    Err(ApiError::Invalid(format!(
-        "Invalid input for field/attribute {key}. Value: '{name}'. It must begin with a letter and hold letters, digits, '_', '.' and '-' only"
-    )))
+    Err(ApiError::value(key, name, "It must begin with a letter and hold letters, digits, '_', '.' and '-' only"))
 }
 
 /// Reads a body that may be any JSON.
@@ -294,7 +292,7 @@ pub fn json(argument: &'static str, content_type: Option<&str>, bytes: &[u8]) ->
 /// An error about a field.
 pub fn invalid(key: &str, value: &Value, rule: &str) -> ApiError {
     let shown: String = value.to_string().chars().take(100).collect();
-    ApiError::Invalid(format!("Invalid input for field/attribute {key}. Value: '{shown}'. {rule}"))
+    ApiError::value(key, shown, rule)
 }
 
 /// A text of `min` to `max` characters.
@@ -354,7 +352,7 @@ pub fn flag(value: &Value) -> Option<bool> {
 pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
     let Some(map) = value.as_object() else { return Err(invalid(key, value, "It must be an object of strings")) };
     if map.len() > MAX_LABELS {
-        return Err(ApiError::Invalid(format!("Invalid input for field/attribute {key}. It must have at most {MAX_LABELS} entries")));
+        return Err(ApiError::field(key, format_args!("It must have at most {MAX_LABELS} entries")));
     }
     let mut labels = Labels::default();
     for (name, item) in map {
@@ -367,9 +365,7 @@ pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
     }
     let size = labels.column().len();
     if size > MAX_STORED {
-        return Err(ApiError::Invalid(format!(
-            "Invalid input for field/attribute {key}. It takes {size} bytes where {MAX_STORED} can be stored"
-        )));
+        return Err(ApiError::field(key, format_args!("It takes {size} bytes where {MAX_STORED} can be stored")));
     }
     Ok(labels)
 }

@@ -148,19 +148,68 @@ impl OperationKind {
 
     /// How far a kind goes to be rid of the cluster; none for kinds that keep it. One that goes further supersedes one that goes less far.
     pub fn removal(self) -> Option<u8> {
+        match (self.deed(), self) {
+            (Deed::Create | Deed::Update, _) => None,
+            (Deed::Delete, Self::ClusterAbandon) => Some(3),
+            (Deed::Delete, Self::ClusterForceDelete) => Some(2),
+            (Deed::Delete, _) => Some(1),
+        }
+    }
+
+    /// What it does to its cluster.
+    fn deed(self) -> Deed {
         match self {
-            Self::ClusterDelete => Some(1),
-            Self::ClusterForceDelete => Some(2),
-            Self::ClusterAbandon => Some(3),
-            Self::ClusterCreate
-            | Self::ClusterUpdate
-            | Self::ClusterResize
-            | Self::ClusterUpgrade
-            | Self::NodegroupCreate
-            | Self::NodegroupUpdate
-            | Self::NodegroupDelete
-            | Self::CaRotate
-            | Self::CredentialRotate => None,
+            Self::ClusterCreate => Deed::Create,
+            Self::ClusterDelete | Self::ClusterForceDelete | Self::ClusterAbandon => Deed::Delete,
+            Self::ClusterUpdate | Self::ClusterResize | Self::ClusterUpgrade => Deed::Update,
+            Self::NodegroupCreate | Self::NodegroupUpdate | Self::NodegroupDelete => Deed::Update,
+            Self::CaRotate | Self::CredentialRotate => Deed::Update,
+        }
+    }
+
+    /// What it does to the groups that it concerns.
+    fn deed_to_group(self) -> Deed {
+        match self {
+            Self::NodegroupCreate => Deed::Create,
+            Self::NodegroupDelete => Deed::Delete,
+            other => other.deed(),
+        }
+    }
+}
+
+/// What an operation does to a cluster or a group. Upstream's words come in such threes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Deed {
+    /// The status while it is at work, or waits.
+    fn at_work(self) -> Status {
+        match self {
+            Self::Create => Status::CreateInProgress,
+            Self::Update => Status::UpdateInProgress,
+            Self::Delete => Status::DeleteInProgress,
+        }
+    }
+
+    /// The status once it has succeeded; none: the row is gone.
+    fn done(self) -> Option<Status> {
+        match self {
+            Self::Create => Some(Status::CreateComplete),
+            Self::Update => Some(Status::UpdateComplete),
+            Self::Delete => None,
+        }
+    }
+
+    /// The status once it has failed.
+    fn failed(self) -> Status {
+        match self {
+            Self::Create => Status::CreateFailed,
+            Self::Update => Status::UpdateFailed,
+            Self::Delete => Status::DeleteFailed,
         }
     }
 }
@@ -217,24 +266,18 @@ pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: Operat
     if !permits(current, unfinished, kind) {
         return refuse(false);
     }
-    match kind {
-        OperationKind::ClusterCreate => Ok(Begin::Start(Status::CreateInProgress)),
+    let begun = kind.deed().at_work();
+    match kind.deed() {
+        Deed::Create => Ok(Begin::Start(begun)),
         // A second one adds nothing while the first is at work, or one that goes further.
-        OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => Ok(match unfinished.last() {
-            None => Begin::Start(Status::DeleteInProgress),
+        Deed::Delete => Ok(match unfinished.last() {
+            None => Begin::Start(begun),
             Some(last) if last.removal() >= kind.removal() => Begin::Coalesce,
-            Some(_) => Begin::Supersede(Status::DeleteInProgress),
+            Some(_) => Begin::Supersede(begun),
         }),
-        OperationKind::ClusterUpdate
-        | OperationKind::ClusterResize
-        | OperationKind::ClusterUpgrade
-        | OperationKind::NodegroupCreate
-        | OperationKind::NodegroupUpdate
-        | OperationKind::NodegroupDelete
-        | OperationKind::CaRotate
-        | OperationKind::CredentialRotate => match unfinished.len() {
+        Deed::Update => match unfinished.len() {
             n if n >= MOST_UNFINISHED => refuse(true),
-            _ => Ok(Begin::Start(Status::UpdateInProgress)),
+            _ => Ok(Begin::Start(begun)),
         },
     }
 }
@@ -244,7 +287,7 @@ fn permits(current: Option<Status>, unfinished: &[OperationKind], kind: Operatio
         (OperationKind::ClusterCreate, None) => unfinished.is_empty(),
         (OperationKind::ClusterCreate, Some(_)) => false,
         // Accepted in every state.
-        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, _) => true,
+        (kind, _) if kind.removal().is_some() => true,
         (_, None) => false,
         (_, Some(_)) if unfinished.iter().any(|k| *k == OperationKind::ClusterCreate || k.removal().is_some()) => false,
         (kind, Some(status)) if kind.may_queue() => status.is_complete() || status.is_update_failed_or_running(),
@@ -276,23 +319,7 @@ pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin
     }
     match (kind, current) {
         (OperationKind::NodegroupDelete, Some(Status::DeleteInProgress)) => Ok(Begin::Coalesce),
-        (
-            OperationKind::NodegroupDelete
-            | OperationKind::ClusterDelete
-            | OperationKind::ClusterForceDelete
-            | OperationKind::ClusterAbandon,
-            _,
-        ) => Ok(Begin::Start(Status::DeleteInProgress)),
-        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, _) => Ok(Begin::Start(Status::CreateInProgress)),
-        (
-            OperationKind::ClusterUpdate
-            | OperationKind::ClusterResize
-            | OperationKind::ClusterUpgrade
-            | OperationKind::NodegroupUpdate
-            | OperationKind::CaRotate
-            | OperationKind::CredentialRotate,
-            _,
-        ) => Ok(Begin::Start(Status::UpdateInProgress)),
+        _ => Ok(Begin::Start(kind.deed_to_group().at_work())),
     }
 }
 
@@ -311,50 +338,20 @@ pub struct Rest {
 ///
 /// While others wait the cluster is still being changed. A sound operation does not hide that another group has failed.
 pub fn settle(kind: OperationKind, end: OperationState, rest: Rest) -> Option<Status> {
-    match (kind, end) {
+    let deed = kind.deed();
+    match (deed, end) {
         (_, OperationState::Queued | OperationState::Running | OperationState::Superseded) => None,
-        (OperationKind::ClusterCreate, OperationState::Succeeded) => Some(Status::CreateComplete),
-        (OperationKind::ClusterCreate, OperationState::Failed | OperationState::Cancelled) => Some(Status::CreateFailed),
-        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Succeeded) => {
-            None
-        }
-        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Failed) => {
-            Some(Status::DeleteFailed)
-        }
-        (OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Cancelled) => {
-            Some(undisturbed(rest.before).unwrap_or(Status::DeleteFailed))
-        }
-        (
-            OperationKind::ClusterUpdate
-            | OperationKind::ClusterResize
-            | OperationKind::ClusterUpgrade
-            | OperationKind::NodegroupCreate
-            | OperationKind::NodegroupUpdate
-            | OperationKind::NodegroupDelete
-            | OperationKind::CaRotate
-            | OperationKind::CredentialRotate,
-            OperationState::Succeeded | OperationState::Failed,
-        ) => Some(match rest {
-            Rest { others_wait: true, .. } => Status::UpdateInProgress,
-            Rest { other_group_failed: true, .. } => Status::UpdateFailed,
-            Rest { .. } if end == OperationState::Failed => Status::UpdateFailed,
+        (Deed::Update, OperationState::Succeeded | OperationState::Failed | OperationState::Cancelled) => Some(match rest {
+            Rest { others_wait: true, .. } => deed.at_work(),
+            Rest { other_group_failed: true, .. } => deed.failed(),
+            Rest { before, .. } if end == OperationState::Cancelled => undisturbed(before).unwrap_or(Status::UpdateComplete),
+            Rest { .. } if end == OperationState::Failed => deed.failed(),
             Rest { .. } => Status::UpdateComplete,
         }),
-        (
-            OperationKind::ClusterUpdate
-            | OperationKind::ClusterResize
-            | OperationKind::ClusterUpgrade
-            | OperationKind::NodegroupCreate
-            | OperationKind::NodegroupUpdate
-            | OperationKind::NodegroupDelete
-            | OperationKind::CaRotate
-            | OperationKind::CredentialRotate,
-            OperationState::Cancelled,
-        ) => Some(match rest {
-            Rest { others_wait: true, .. } => Status::UpdateInProgress,
-            Rest { other_group_failed: true, .. } => Status::UpdateFailed,
-            Rest { before, .. } => undisturbed(before).unwrap_or(Status::UpdateComplete),
-        }),
+        (Deed::Create | Deed::Delete, OperationState::Succeeded) => deed.done(),
+        (Deed::Create | Deed::Delete, OperationState::Failed) => Some(deed.failed()),
+        (Deed::Create, OperationState::Cancelled) => Some(deed.failed()),
+        (Deed::Delete, OperationState::Cancelled) => Some(undisturbed(rest.before).unwrap_or(deed.failed())),
     }
 }
 
@@ -373,25 +370,16 @@ fn undisturbed(before: Option<Status>) -> Option<Status> {
 /// The status in which an ended operation leaves the group or groups it concerns; none when the row goes or stays as it is. `before` is the
 /// group's status before the request, for one that was cancelled before it had begun.
 pub fn settle_group(kind: OperationKind, end: OperationState, before: Option<Status>) -> Option<Status> {
-    match (kind, end) {
-        (_, OperationState::Queued | OperationState::Running | OperationState::Superseded) => None,
-        (OperationKind::CaRotate | OperationKind::CredentialRotate, _) => None,
-        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Cancelled) => Some(Status::CreateFailed),
-        (_, OperationState::Cancelled) => undisturbed(before),
-        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Succeeded) => Some(Status::CreateComplete),
-        (OperationKind::ClusterCreate | OperationKind::NodegroupCreate, OperationState::Failed) => Some(Status::CreateFailed),
-        (OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Succeeded) => None,
-        (OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon, OperationState::Failed) => Some(Status::DeleteFailed),
-        (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, OperationState::Succeeded) => None,
-        (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, OperationState::Failed) => Some(Status::DeleteFailed),
-        (
-            OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::ClusterUpgrade | OperationKind::NodegroupUpdate,
-            OperationState::Succeeded,
-        ) => Some(Status::UpdateComplete),
-        (
-            OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::ClusterUpgrade | OperationKind::NodegroupUpdate,
-            OperationState::Failed,
-        ) => Some(Status::UpdateFailed),
+    if kind.concerns() == Concerns::NoGroup {
+        return None;
+    }
+    let deed = kind.deed_to_group();
+    match end {
+        OperationState::Queued | OperationState::Running | OperationState::Superseded => None,
+        OperationState::Succeeded => deed.done(),
+        OperationState::Failed => Some(deed.failed()),
+        OperationState::Cancelled if deed == Deed::Create => Some(deed.failed()),
+        OperationState::Cancelled => undisturbed(before),
     }
 }
 

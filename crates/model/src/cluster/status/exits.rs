@@ -43,21 +43,7 @@ pub fn may_retry(current: Option<Status>, kind: OperationKind, end: OperationSta
         OperationState::Queued | OperationState::Running | OperationState::Succeeded | OperationState::Superseded => false,
     };
     let Some(current) = current else { return false };
-    has_failed
-        && match kind {
-            OperationKind::ClusterCreate => current == Status::CreateFailed,
-            OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => {
-                current == Status::DeleteFailed
-            }
-            OperationKind::ClusterUpdate
-            | OperationKind::ClusterResize
-            | OperationKind::ClusterUpgrade
-            | OperationKind::NodegroupCreate
-            | OperationKind::NodegroupUpdate
-            | OperationKind::NodegroupDelete
-            | OperationKind::CaRotate
-            | OperationKind::CredentialRotate => current == Status::UpdateFailed,
-        }
+    has_failed && current == kind.deed().failed()
 }
 
 /// What doing a failed operation of `kind` again does, while operations of the kinds `unfinished` have not ended. It begins alone: behind
@@ -69,18 +55,7 @@ pub fn retry(current: Option<Status>, unfinished: &[OperationKind], kind: Operat
     if !may_retry(current, kind, OperationState::Failed) {
         return Err(NoExit::NothingFailed(current));
     }
-    Ok(Begin::Start(match kind {
-        OperationKind::ClusterCreate => Status::CreateInProgress,
-        OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => Status::DeleteInProgress,
-        OperationKind::ClusterUpdate
-        | OperationKind::ClusterResize
-        | OperationKind::ClusterUpgrade
-        | OperationKind::NodegroupCreate
-        | OperationKind::NodegroupUpdate
-        | OperationKind::NodegroupDelete
-        | OperationKind::CaRotate
-        | OperationKind::CredentialRotate => Status::UpdateInProgress,
-    }))
+    Ok(Begin::Start(kind.deed().at_work()))
 }
 
 /// What cancelling an operation of `kind` in `state` does; `is_told`: its end was asked for before.

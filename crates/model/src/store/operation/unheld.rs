@@ -37,24 +37,7 @@ pub async fn record_payload(conn: &mut Conn, seen: &Operation, payload: &Payload
 /// # Errors
 /// [`StoreError::Stale`] when it was taken or has ended meanwhile.
 pub async fn cancel(conn: &mut Conn, seen: &Operation, reason: &str, by: &EventDetails) -> Result<(), StoreError> {
-    let at = millis(now());
-    let rows = on_conn!(conn, |c| {
-        diesel::update(as_seen!(seen))
-            .set((
-                operation::state.eq(OperationState::Cancelled.as_str()),
-                operation::generation.eq(seen.generation + 1),
-                operation::sealed_token.eq(None::<String>),
-                operation::outcome_code.eq(Some(OutcomeCode::Cancelled.as_str())),
-                operation::outcome_reason.eq(Some(storable(reason))),
-                operation::updated_ms.eq(at),
-                operation::finished_ms.eq(Some(at)),
-            ))
-            .execute(&mut **c)
-            .await
-    })?;
-    if rows == 0 {
-        return Err(STALE);
-    }
+    end(conn, seen, OperationState::Cancelled, Some(OutcomeCode::Cancelled), reason).await?;
     event::append_with(conn, &seen.operation_id(), &seen.cluster_id(), ENDED, reason, Some(by)).await
 }
 
@@ -77,28 +60,32 @@ pub async fn ask_to_cancel(conn: &mut Conn, seen: &Operation, by: &EventDetails)
 /// Ends every unfinished operation of a cluster in favour of `by`. Whoever works on one keeps his lease until he notices (his next write
 /// is stale) or until it runs out; `by` cannot be claimed before.
 pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -> Result<(), StoreError> {
-    let at = millis(now());
     for found in unfinished(conn, cluster).await? {
         if found.uuid == by.as_str() {
             continue;
         }
-        let rows = on_conn!(conn, |c| {
-            diesel::update(as_seen!(found))
-                .set((
-                    operation::state.eq(OperationState::Superseded.as_str()),
-                    operation::generation.eq(found.generation + 1),
-                    operation::sealed_token.eq(None::<String>),
-                    operation::outcome_reason.eq(format!("superseded by {by}")),
-                    operation::updated_ms.eq(at),
-                    operation::finished_ms.eq(Some(at)),
-                ))
-                .execute(&mut **c)
-                .await
-        })?;
-        if rows == 0 {
-            return Err(STALE);
-        }
+        end(conn, &found, OperationState::Superseded, None, &format!("superseded by {by}")).await?;
         event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
     }
     Ok(())
+}
+
+/// Ends an operation of which its holder, if it has one, is not asked; a higher generation shuts him out.
+async fn end(conn: &mut Conn, seen: &Operation, state: OperationState, code: Option<OutcomeCode>, reason: &str) -> Result<(), StoreError> {
+    let at = millis(now());
+    let rows = on_conn!(conn, |c| {
+        diesel::update(as_seen!(seen))
+            .set((
+                operation::state.eq(state.as_str()),
+                operation::generation.eq(seen.generation + 1),
+                operation::sealed_token.eq(None::<String>),
+                operation::outcome_code.eq(code.map(OutcomeCode::as_str)),
+                operation::outcome_reason.eq(Some(storable(reason))),
+                operation::updated_ms.eq(at),
+                operation::finished_ms.eq(Some(at)),
+            ))
+            .execute(&mut **c)
+            .await
+    })?;
+    if rows == 0 { Err(STALE) } else { Ok(()) }
 }
