@@ -27,6 +27,9 @@ pub const BUILD: Needs = &[
     Need { package: "libssl-dev", present: has_openssl },
 ];
 
+/// To check the scripts that nodes run.
+pub const SCRIPTS: Needs = &[Need { package: "shellcheck", present: || process::find_program("shellcheck").is_some() }];
+
 /// To run tests on MariaDB and RabbitMQ.
 pub const SERVERS: Needs = &[
     Need { package: "mariadb-server", present: || process::find_program("mariadbd").is_some() },

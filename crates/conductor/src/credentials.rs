@@ -157,12 +157,17 @@ pub(crate) async fn for_existing(cx: &Context, work: &Work, cluster: &Cluster) -
             Err(error) => refusal = format!("the cluster's trust does not work any more ({error})"),
         }
     }
+    of_caller(cx, work, cluster, &refusal).await
+}
+
+/// A session as whoever made the request, if he is of the cluster's project; `why` says what he is needed for.
+pub(crate) async fn of_caller(cx: &Context, work: &Work, cluster: &Cluster, why: &str) -> Result<Session, Failure> {
     let Some(caller) = caller(cx, work)? else {
-        return Err(Failure::fail(OutcomeCode::Credentials, format!("{refusal}, and the request's token is gone; ask again")));
+        return Err(Failure::fail(OutcomeCode::Credentials, format!("{why}, and the request's token is gone; ask again")));
     };
     let info = caller.info().await.map_err(expired)?;
     if info.project_id.as_deref() != Some(cluster.project().0.as_str()) {
-        let text = format!("{refusal}, and the request came from another project; a member of the cluster's project can ask for this");
+        let text = format!("{why}, and the request came from another project; a member of the cluster's project can ask for this");
         return Err(Failure::fail(OutcomeCode::Credentials, text));
     }
     Ok(caller)

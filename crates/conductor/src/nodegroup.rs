@@ -11,7 +11,6 @@ use model::resource::ResourceKind;
 use model::store::{Conn, resource};
 use provider_clients::Session;
 
-use crate::certificates;
 use crate::cluster::Rows;
 use crate::context::Context;
 use crate::driver;
@@ -20,10 +19,10 @@ use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
 use crate::stack::{self, Whose};
 use crate::worker::{Work, succeed};
+use crate::{certificates, credentials};
 
 /// Makes the stack of a group; the cluster's own tells what it joins.
 pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegroup, session: &Session) -> Result<Turn, Failure> {
-    let target = rows.target(session)?;
     let own = match driver::observe(&rows.stack().handle, session).await? {
         Observed::Building(seen) | Observed::Ready(seen) | Observed::RolledBack { seen, .. } | Observed::Broken { seen, .. } => seen,
         Observed::Absent | Observed::Foreign { .. } | Observed::Leaving(_) | Observed::Stuck { .. } => {
@@ -31,14 +30,19 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
         }
     };
     let minutes = stack::minutes_left(cx, work);
-    let new = match own.has_our_workers {
-        true => {
-            let material = certificates::material(cx, &rows.cluster).await?;
-            driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?
-        }
-        false => driver::prepare_adopted_group(&cx.settings, &target, group, &own, minutes).await?,
-    };
-    stack::make(cx, work, Whose::Group(&rows.cluster, group), &creating(group), &target, &new).await
+    let whose = Whose::Group(&rows.cluster, group);
+    if own.has_our_workers {
+        let target = rows.target(session)?;
+        let material = certificates::material(cx, &rows.cluster).await?;
+        let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
+        return stack::make(cx, work, whose, &creating(group), &target, &new).await;
+    }
+    // Heat makes a trust of its own for each stack, and upstream's cannot be delegated further.
+    let why = "the trust that upstream's driver made cannot carry a new stack";
+    let caller = credentials::of_caller(cx, work, &rows.cluster, why).await?;
+    let target = rows.target(&caller)?;
+    let new = driver::prepare_adopted_group(&cx.settings, &target, group, &own, minutes).await?;
+    stack::make(cx, work, whose, &creating(group), &target, &new).await
 }
 
 /// What is told of a group that is being made.

@@ -103,7 +103,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("node_problem_detector_tag", Text, "Version of the node problem detector."),
     unused("npd_enabled", Boolean, "The node problem detector."),
     unused("octavia_ingress_controller_tag", Text, "Version of the Octavia ingress controller."),
-    at_creation("octavia_lb_algorithm", OneOf(&["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP"]), Some("ROUND_ROBIN"), "How the load balancer of the API spreads connections."),
+    at_creation("octavia_lb_algorithm", OneOf(&["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP", "SOURCE_IP_PORT"]), Some("ROUND_ROBIN"), "How the load balancer of the API spreads connections; the provider ovn knows SOURCE_IP_PORT only, and takes it unless told otherwise."),
     at_creation("octavia_lb_healthcheck", Boolean, Some("true"), "Whether load balancers watch the health of what is behind them."),
     at_creation("octavia_provider", Text, Some("amphora"), "Provider of load balancers."),
     unused("ostree_commit", Text, "Ignored upstream too."),

@@ -21,7 +21,9 @@ const CALICO_TAG: &str = "v3.30.2";
 const PODS_CIDR: &str = "10.100.0.0/16";
 const SERVICES_CIDR: &str = "10.254.0.0/16";
 const SUBNET_CIDR: &str = "10.0.0.0/24";
-const LB_ALGORITHMS: [&str; 3] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP"];
+const LB_ALGORITHMS: [&str; 4] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP", "SOURCE_IP_PORT"];
+/// The provider that knows one algorithm only.
+const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
@@ -77,7 +79,7 @@ impl Choices {
             lb_floating_ip: flag(input, "master_lb_floating_ip_enabled")?.unwrap_or(input.floating_ip_enabled),
             lb_allowed_cidrs: cidrs("master_lb_allowed_cidrs", &label("master_lb_allowed_cidrs"))?,
             lb_provider: Some(label("octavia_provider")).filter(|p| !p.is_empty()).unwrap_or_else(|| "amphora".to_owned()),
-            lb_algorithm: one_of(input, "octavia_lb_algorithm", &LB_ALGORITHMS)?,
+            lb_algorithm: lb_algorithm(input)?,
             lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
         };
         choices.apart(input, pods_label)?;
@@ -211,6 +213,16 @@ fn one_of(input: &StackInput<'_>, name: &str, words: &[&str]) -> Result<String, 
     match words.contains(&value) {
         true => Ok(value.to_owned()),
         false => Err(RenderError::new(name, format!("must be one of {}, not {value}", words.join(", ")))),
+    }
+}
+
+fn lb_algorithm(input: &StackInput<'_>) -> Result<String, RenderError> {
+    let name = "octavia_lb_algorithm";
+    let chosen = one_of(input, name, &LB_ALGORITHMS)?;
+    match input.labels.get("octavia_provider").is_some_and(|provider| provider.trim() == OVN.0) {
+        true if input.labels.get(name).is_none() => Ok(OVN.1.to_owned()),
+        true if chosen != OVN.1 => Err(RenderError::new(name, format!("must be {} with the provider {}, not {chosen}", OVN.1, OVN.0))),
+        _ => Ok(chosen),
     }
 }
 

@@ -1,3 +1,5 @@
+mod representative;
+
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::Command;
@@ -353,6 +355,8 @@ fn what_cannot_be_made_is_refused_with_field_and_rule() {
     assert_eq!(refused(StackInput { http_proxy: Some("http://a b"), ..input(&none) }), "http_proxy");
     assert_eq!(refused(StackInput { insecure_registry: Some("a/../b"), ..input(&none) }), "insecure_registry");
     assert_eq!(refused(StackInput { nodes_affinity_policy: "near", ..input(&none) }), "nodes_affinity_policy");
+    let ovn = labels(&[("octavia_provider", "ovn"), ("octavia_lb_algorithm", "ROUND_ROBIN")]);
+    assert_eq!(refused(input(&ovn)), "octavia_lb_algorithm");
     let overlap = labels(&[("fixed_subnet_cidr", "10.100.8.0/24")]);
     assert_eq!(refused(input(&overlap)), "flannel_network_cidr");
 }

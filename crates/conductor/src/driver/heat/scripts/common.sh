@@ -84,7 +84,7 @@ set -a
 . "$BASE/proxy.env"
 if [ -n "${NO_PROXY:-}" ]; then
   NO_PROXY="$NO_PROXY,$API_ADDRESS,$NODE_ADDRESS"
-  no_proxy=$NO_PROXY
+  export no_proxy=$NO_PROXY
 fi
 set +a
 

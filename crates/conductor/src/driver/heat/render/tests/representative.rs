@@ -1,0 +1,226 @@
+//! A dozen clusters as they are rendered, to be read in review: what Heat is given, and what differs between the nodes of one cluster and of
+//! another. `INSTA_UPDATE=always cargo test -p conductor representative` writes them anew.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use model::nodegroup::Taint;
+use serde::Deserialize;
+
+use super::*;
+
+/// The scripts are the same for every cluster, and stand in files of their own.
+const SAME_FOR_ALL: [&str; 3] = ["common.sh", "install.sh", "node.sh"];
+
+/// Changes a cluster into another one.
+type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
+
+struct Case {
+    name: &'static str,
+    labels: &'static [(&'static str, &'static str)],
+    change: Change,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name, labels, change| Case { name, labels, change };
+    vec![
+        case("smallest", &[], |i| StackInput { master_lb_enabled: false, ..i }),
+        case("load_balancer", &[], |i| i),
+        case("three_masters", &[("kube_tag", "v1.34.1")], |i| StackInput { masters: 3, workers: 10, floating_ip_enabled: true, ..i }),
+        case("calico", &[("calico_ipv4pool", "10.20.0.0/16"), ("calico_tag", "v3.30.0")], |i| StackInput { network_driver: "calico", ..i }),
+        case("ubuntu", &[], |i| StackInput { distro: Distro::Ubuntu, ..i }),
+        case("volumes", &[("boot_volume_size", "20"), ("boot_volume_type", "fast"), ("docker_volume_type", "slow")], |i| StackInput {
+            docker_volume_size: Some(50),
+            ..i
+        }),
+        case("given_network", &[("availability_zone", "az1")], |i| StackInput {
+            fixed_network: Some("network-id"),
+            fixed_subnet: Some("subnet-id"),
+            ..i
+        }),
+        case("proxy", &[], |i| StackInput {
+            http_proxy: Some("http://proxy:3128"),
+            https_proxy: Some("http://proxy:3128"),
+            no_proxy: Some(".example"),
+            ..i
+        }),
+        case("private_registry", &[("container_infra_prefix", "registry.example/k8s/")], |i| StackInput {
+            insecure_registry: Some("registry.example"),
+            ..i
+        }),
+        case("allowed_cidrs", &[("master_lb_allowed_cidrs", "192.0.2.0/24,198.51.100.7/32")], |i| i),
+        case("ovn", &[("octavia_provider", "ovn"), ("octavia_lb_healthcheck", "false")], |i| i),
+        case("no_ssh", &[("fixed_subnet_cidr", "10.7.0.0/24"), ("service_cluster_ip_range", "10.96.0.0/12")], |i| StackInput {
+            ssh_key_name: None,
+            ..i
+        }),
+    ]
+}
+
+/// Parameters but for user data, then the files of user data that are not the same for all clusters.
+fn shown(rendered: &Rendered) -> String {
+    let mut text = String::new();
+    for (name, value) in rendered.parameters.iter().filter(|(name, _)| !name.ends_with("user_data")) {
+        writeln!(text, "{name} = {value}").expect("a text takes it");
+    }
+    for kind in ["master", "worker"] {
+        let Some(data) = rendered.parameters.get(&format!("{kind}_user_data")) else { continue };
+        for (path, content) in contents(data.as_str().expect("user data is text")) {
+            if !SAME_FOR_ALL.iter().any(|name| path.ends_with(&format!("/{name}"))) {
+                writeln!(text, "\n## {kind}: {path}\n{}", content.trim_end()).expect("a text takes it");
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn a_dozen_clusters_are_rendered_as_recorded() {
+    for case in cases() {
+        let some = labels(case.labels);
+        insta::assert_snapshot!(case.name, shown(&done(&(case.change)(input(&some)))));
+    }
+}
+
+#[test]
+fn a_group_is_rendered_as_recorded() {
+    let some = labels(&[("availability_zone", "az2")]);
+    let taints = vec![Taint { key: "gpu".into(), value: Some("yes".into()), effect: "NoSchedule".into() }];
+    let nodes = Nodes { labels: labels(&[("example.org/kind", "a100")]), taints };
+    let worker_group = WorkerGroup { name: "gpu", role: "gpu", nodes: &nodes };
+    insta::assert_snapshot!("group", shown(&group(&StackInput { workers: 3, worker_group, ..input(&some) })));
+}
+
+/// A script with what it sources in place: as bash sees it, but for the two files of values.
+fn whole(data: &str) -> String {
+    let sourced = |line: &str| Some(content(data, line.strip_prefix(". ").filter(|path| path.ends_with(".sh"))?));
+    let lines = content(data, "/etc/kubernetes-bootstrap/node.sh");
+    lines.lines().map(|line| sourced(line).unwrap_or_else(|| format!("{line}\n"))).collect()
+}
+
+/// Runs a program on a text; what it says when it finds fault.
+fn judged_by(program: &str, args: &[&str], text: &str) -> Option<String> {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}: {error} (`cargo xtask test` installs it)"));
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn every_script_passes_shellcheck() {
+    let none = labels(&[]);
+    let rendered = done(&input(&none));
+    for kind in ["master", "worker"] {
+        // The files of values are made for each node (SC1091).
+        let found = judged_by("shellcheck", &["--shell=bash", "--exclude=SC1091", "-"], &whole(user_data(&rendered, kind)));
+        assert_eq!(found, None, "{kind}");
+    }
+    assert!(judged_by("shellcheck", &["--shell=bash", "-"], "echo $unquoted\n").is_some(), "it finds nothing at all");
+}
+
+/// The parts of Ignition 3.3 that we use; a key that it does not have is an error.
+mod ignition {
+    use super::*;
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Config {
+        pub ignition: Version,
+        pub storage: Storage,
+        pub systemd: Systemd,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Version {
+        pub version: String,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Storage {
+        pub files: Vec<File>,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct File {
+        pub path: String,
+        pub mode: u32,
+        #[serde(rename = "overwrite")]
+        pub _overwrite: bool,
+        pub contents: Contents,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Contents {
+        pub compression: String,
+        pub source: String,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Systemd {
+        pub units: Vec<Unit>,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Unit {
+        pub name: String,
+        #[serde(rename = "enabled")]
+        pub _enabled: bool,
+        pub contents: String,
+    }
+}
+
+/// The parts of cloud-init's schema that we use; a key that it does not have is an error.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CloudConfig {
+    write_files: Vec<WriteFile>,
+    runcmd: Vec<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WriteFile {
+    path: String,
+    owner: String,
+    permissions: String,
+    encoding: Option<String>,
+    #[serde(rename = "content")]
+    _content: String,
+}
+
+#[test]
+fn first_boot_documents_have_the_keys_and_values_of_their_schemas() {
+    let is_absolute = |path: &str| path.starts_with('/') && !path.contains("..") && !path.ends_with('/');
+    for case in cases() {
+        let some = labels(case.labels);
+        for kind in ["master", "worker"] {
+            let rendered = done(&StackInput { distro: Distro::FedoraCoreos, ..(case.change)(super::input(&some)) });
+            let config: ignition::Config = serde_json::from_str(user_data(&rendered, kind)).expect("an Ignition document");
+            assert_eq!(config.ignition.version, "3.3.0");
+            let mut paths = BTreeSet::new();
+            for file in &config.storage.files {
+                assert!(is_absolute(&file.path) && file.mode <= 0o7777 && paths.insert(&file.path), "{}", file.path);
+                assert_eq!(file.contents.compression, "gzip");
+                assert!(file.contents.source.starts_with("data:;base64,"));
+            }
+            let mut names = BTreeSet::new();
+            assert!(config.systemd.units.iter().all(|u| u.name.ends_with(".service") && names.insert(&u.name) && !u.contents.is_empty()));
+
+            let rendered = done(&StackInput { distro: Distro::Ubuntu, ..(case.change)(super::input(&some)) });
+            let body = user_data(&rendered, kind).strip_prefix("#cloud-config\n").expect("the first line of a cloud-config");
+            let config: CloudConfig = serde_json::from_str(body).expect("a cloud-config");
+            for file in &config.write_files {
+                assert!(is_absolute(&file.path) && file.owner == "root:root", "{}", file.path);
+                assert!(u32::from_str_radix(&file.permissions, 8).is_ok_and(|mode| mode <= 0o7777), "{}", file.permissions);
+                assert!(matches!(file.encoding.as_deref(), None | Some("gz+b64")), "{:?}", file.encoding);
+            }
+            assert!(config.runcmd.iter().all(|command| command.first().is_some_and(|program| program == "systemctl")));
+        }
+    }
+}
