@@ -1,10 +1,11 @@
 //! Whether rows, inventory and simulated cloud agree once everything has ended. The simulation and the chaos run ask the same questions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cloud_simulator::Cloud;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
+use model::nodegroup::Nodegroup;
 use model::operation::{Operation, OperationState};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, Scope, Store, StoreError, cluster, event, nodegroup, operation, resource};
@@ -41,6 +42,8 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
     }
     let mut living: BTreeMap<String, Cluster> = BTreeMap::new();
     let mut inventory: Vec<CloudResource> = Vec::new();
+    // Stacks of groups whose last operation failed.
+    let mut unsound: BTreeSet<String> = BTreeSet::new();
     for id in clusters {
         let of_cluster: Vec<&Operation> = rows.iter().filter(|o| o.cluster_uuid == id.as_str()).collect();
         let recorded = store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
@@ -48,7 +51,10 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
         match row {
             Some(row) => {
                 findings.extend(status(&row, &of_cluster));
-                findings.extend(sizes(store, cloud, id, &recorded).await?);
+                let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
+                findings.extend(sizes(cloud, id, &groups, &recorded));
+                let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
+                unsound.extend(failed.filter_map(|group| group.stack_id));
                 living.insert(row.uuid.clone(), row);
                 inventory.extend(recorded);
             }
@@ -62,7 +68,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             }
         }
     }
-    findings.extend(stacks(cloud, &inventory));
+    findings.extend(stacks(cloud, &inventory, &unsound));
     findings.extend(credentials(cloud, &living));
     Ok(Agreement { findings, living })
 }
@@ -88,8 +94,7 @@ fn status(row: &Cluster, operations: &[&Operation]) -> Vec<String> {
 }
 
 /// Groups that are complete have as many nodes as their stack.
-async fn sizes(store: &Store, cloud: &Cloud, id: &ClusterId, inventory: &[CloudResource]) -> Result<Vec<String>, StoreError> {
-    let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
+fn sizes(cloud: &Cloud, id: &ClusterId, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
     let stacks = cloud.stacks();
     let mut found = Vec::new();
     for group in groups.iter().filter(|g| !g.is_master() && g.status.as_deref().is_some_and(|s| s.ends_with("_COMPLETE"))) {
@@ -108,11 +113,12 @@ async fn sizes(store: &Store, cloud: &Cloud, id: &ClusterId, inventory: &[CloudR
             }
         }
     }
-    Ok(found)
+    found
 }
 
-/// The inventory and the cloud have the same stacks.
-fn stacks(cloud: &Cloud, inventory: &[CloudResource]) -> Vec<String> {
+/// The inventory and the cloud have the same stacks. Where the deletion of a group failed or was cancelled half way, its stack may be gone and
+/// the inventory need not know it yet.
+fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     let stacks = cloud.stacks();
     let recorded: Vec<&CloudResource> = inventory.iter().filter(|r| r.kind == ResourceKind::Stack.as_str()).collect();
@@ -124,7 +130,7 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource]) -> Vec<String> {
     }
     for record in recorded {
         let is_there = stacks.iter().any(|s| s.name == record.name && record.resource_id.as_ref().is_none_or(|id| *id == s.id));
-        if !is_there && record.resource_id.is_some() {
+        if !is_there && record.resource_id.as_ref().is_some_and(|id| !unsound.contains(id)) {
             found.push(format!("stack {} is in the inventory and not in the cloud", record.name));
         }
     }

@@ -40,6 +40,18 @@ const TELLING: Duration = Duration::from_secs(5);
 const API: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 const CONDUCTOR: &str = "[x509]\nrsa_key_size = 1024\n";
 
+/// What is kept of which tables when something was found; no secrets.
+const SHOWN: [(&str, &str); 5] = [
+    ("cluster", "uuid name status stack_id status_reason trustee_user_id trust_id"),
+    ("nodegroup", "cluster_id uuid name status node_count stack_id status_reason"),
+    ("cloud_resource", "cluster_uuid kind name resource_id"),
+    (
+        "operation",
+        "uuid cluster_uuid kind state step generation owner request_id created_ms finished_ms deadline_ms outcome_code outcome_reason",
+    ),
+    ("operation_event", "operation_uuid cluster_uuid at_ms kind message"),
+];
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -56,6 +68,8 @@ pub struct Plan {
     pub servers: Option<PathBuf>,
     /// How long the cloud takes for a stack.
     pub stack: Duration,
+    /// How long a request may be worked on (`[requests] answer_timeout`); who repeats one whose API process died waits twice as long.
+    pub answer: Duration,
 }
 
 impl Default for Plan {
@@ -69,6 +83,7 @@ impl Default for Plan {
             with_trouble: true,
             servers: None,
             stack: Duration::from_secs(2),
+            answer: Duration::from_secs(60),
         }
     }
 }
@@ -111,7 +126,7 @@ impl Run {
             conductors: plan.conductors,
             mysql: Some(database.url()?),
             amqp: Some(broker.url()?),
-            api: format!("{PRODUCTION_TIMES}{API}"),
+            api: format!("{PRODUCTION_TIMES}{API}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
             conductor: format!("{PRODUCTION_TIMES}{CONDUCTOR}"),
             ..Options::default()
         };
@@ -242,7 +257,14 @@ impl Run {
 
     /// What is needed to look into what was found.
     async fn show(&mut self, report: &Report) -> Result<()> {
-        eprintln!("the logs are in {}", self.world.keep_folder().display());
+        let folder = self.world.keep_folder().to_owned();
+        for (table, columns) in SHOWN {
+            let columns: Vec<String> = columns.split(' ').map(|column| format!("COALESCE({column}, '')")).collect();
+            let sql = format!("SELECT CONCAT_WS('\t', {}) FROM `{table}` ORDER BY id", columns.join(", "));
+            let rows: Vec<String> = self.world.database()?.rows(&sql).await?;
+            std::fs::write(folder.join(format!("{table}.tsv")), rows.join("\n")).context("write the rows")?;
+        }
+        eprintln!("logs and rows are in {}", folder.display());
         let slow = report.takeovers.iter().filter(|takeover| takeover.seconds > 30.0);
         for takeover in slow.take(5) {
             eprintln!("taken over {:.1} s after {}:", takeover.seconds, takeover.how);

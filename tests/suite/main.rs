@@ -5,6 +5,7 @@
 mod bad_input;
 mod certificates;
 mod changes;
+mod chaos;
 mod crash_matrix;
 mod credentials;
 mod events;

@@ -26,7 +26,8 @@ pub struct Entry {
     pub operation: Option<String>,
     /// The ids under which the service answered, one for each attempt that had an answer.
     pub request_ids: Vec<String>,
-    pub attempts: u32,
+    /// Why it was sent again, once for each time: a status with the beginning of its text, or that there was no answer.
+    pub repeated: Vec<String>,
     pub answered: Answered,
 }
 

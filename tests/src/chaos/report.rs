@@ -74,9 +74,17 @@ impl Report {
         )?;
         let refused = self.entries.iter().filter(|e| matches!(e.answered, Answered::Refused(_))).count();
         let cancels = self.entries.iter().filter(|e| e.what == CANCEL && e.answered == Answered::Accepted).count();
-        let repeated = self.entries.iter().filter(|e| e.attempts > 1).count();
-        let repeats: u32 = self.entries.iter().map(|e| e.attempts - 1).sum();
-        writeln!(out, "{refused} requests refused, {cancels} cancellations, {repeated} requests sent again ({repeats} times)\n")?;
+        let repeated = self.entries.iter().filter(|e| !e.repeated.is_empty()).count();
+        writeln!(out, "{refused} requests refused, {cancels} cancellations, {repeated} requests sent again until they were answered\n")?;
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for reason in self.entries.iter().flat_map(|e| &e.repeated) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        writeln!(out, "| sent again after | times |\n|---|---:|")?;
+        for (reason, count) in reasons {
+            writeln!(out, "| {reason} | {count} |")?;
+        }
+        writeln!(out)?;
         self.kinds(out)?;
         writeln!(out, "\n| trouble | times |\n|---|---:|")?;
         for (what, count) in &self.troubles {

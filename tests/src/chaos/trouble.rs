@@ -289,7 +289,10 @@ impl Troublemaker {
                 let lasts = self.millis(if what == What::FreezeConductor { 11_000..24_000 } else { 300..6_000 });
                 let Some(at) = self.victim(what) else { return Ok(false) };
                 let pid = self.hosts(what)[at].pid;
-                self.dies(pid, "SIGSTOP");
+                // Who stands still for less than a lease comes back to it.
+                if what == What::FreezeConductor {
+                    self.dies(pid, "SIGSTOP");
+                }
                 world.freeze(pid)?;
                 self.hosts(what)[at].state = State::Frozen { until: Instant::now() + lasts };
             }
@@ -331,8 +334,9 @@ impl Troublemaker {
             0 => How::Status(500, "the cloud has a bad day".to_owned()),
             1 => How::Status(503, "the cloud has a bad day".to_owned()),
             2 | 3 => How::AcceptThenLose,
-            // A login that is told 401 has been told that the password is wrong.
-            4 if at != "keystone.token_issue" => How::Unauthorized,
+            // A login that is told 401 has been told that the password is wrong; a trust is made with the user's own token, which nobody but he
+            // can get anew.
+            4 if !matches!(at, "keystone.token_issue" | "keystone.trust_create") => How::Unauthorized,
             4 => How::Refuse,
             _ => How::Slow(self.millis(500..9_000)),
         }

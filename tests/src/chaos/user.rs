@@ -251,10 +251,9 @@ impl User {
         self.requests += 1;
         let key = format!("chaos-{}-{}", self.number, self.requests);
         let begin = Instant::now();
-        let (mut attempts, mut request_ids) = (0, Vec::new());
+        let (mut repeated, mut request_ids) = (Vec::new(), Vec::new());
         let body = request.body.as_ref().map(Value::to_string);
         let (answered, body) = loop {
-            attempts += 1;
             let sent = self.client.with("Idempotency-Key", &key).send(request.method.clone(), &request.path, body.clone()).await;
             let heard = match sent {
                 Ok(answer) => {
@@ -266,10 +265,13 @@ impl User {
                         409 if answer.text.contains("is being worked on") => {}
                         status => break (Answered::Refused(status), answer.body),
                     }
-                    format!("{} {}", answer.status, answer.text)
+                    let detail = text(&answer.body["errors"][0], "detail");
+                    // Not the words of the cloud, nor ids.
+                    format!("{}: {}", answer.status, detail.split(['.', '(']).next().unwrap_or_default().trim_end())
                 }
-                Err(error) => format!("{error:#}"),
+                Err(_) => "no answer".to_owned(),
             };
+            repeated.push(heard.clone());
             if begin.elapsed() > PATIENCE {
                 break (Answered::Silent(heard), Value::Null);
             }
@@ -279,7 +281,7 @@ impl User {
         let cluster = cluster.map(str::to_owned).or_else(|| is_accepted.then(|| text(&body, "uuid")));
         let operation = body["operation_id"].as_str().map(str::to_owned);
         let Request { what, kind, .. } = request;
-        self.ledger.note(Entry { kind, what, cluster, operation, request_ids, attempts, answered });
+        self.ledger.note(Entry { kind, what, cluster, operation, request_ids, repeated, answered });
         is_accepted.then_some(body)
     }
 }
