@@ -70,6 +70,8 @@ pub struct Plan {
     pub stack: Duration,
     /// How long a request may be worked on (`[requests] answer_timeout`); who repeats one whose API process died waits twice as long.
     pub answer: Duration,
+    /// Whether what was found is printed with its events, and logs and rows are kept.
+    pub shows_findings: bool,
 }
 
 impl Default for Plan {
@@ -84,6 +86,7 @@ impl Default for Plan {
             servers: None,
             stack: Duration::from_secs(2),
             answer: Duration::from_secs(60),
+            shows_findings: true,
         }
     }
 }
@@ -245,7 +248,7 @@ impl Run {
             drain_took: self.drain_took,
             took: Duration::ZERO,
         };
-        if !report.is_good() {
+        if !report.is_good() && self.plan.shows_findings {
             self.show(&report).await?;
         }
         if let Err(error) = self.world.close().await {
