@@ -4,7 +4,9 @@
 //! user cannot see (rows, the pid behind a lease, what is left in the cloud) is looked at from inside, and nothing is changed
 //! there, but for rows that stand for what upstream left behind (the replay). The demo and the benchmark use the same parts.
 
+pub mod agreement;
 pub mod binaries;
+pub mod chaos;
 pub mod client;
 pub mod collector;
 pub mod config;

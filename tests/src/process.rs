@@ -79,6 +79,12 @@ impl Process {
         }
     }
 
+    /// Asks it to end (`SIGTERM`) and does not wait.
+    pub fn ask_to_end(&mut self) -> Result<()> {
+        self.ended_by_us = true;
+        self.signal("TERM")
+    }
+
     /// Sends it a signal, by the signal's short name.
     pub fn signal(&self, name: &str) -> Result<()> {
         // The shell's own kill: no package is needed for it.

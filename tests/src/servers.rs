@@ -10,42 +10,64 @@ use tokio::process::Command;
 
 use crate::binaries;
 
-/// A private MariaDB or RabbitMQ; stopped when dropped.
+/// A private MariaDB or RabbitMQ; stopped when dropped, unless somebody else has started it.
 pub struct PrivateServer {
     xtask: PathBuf,
     kind: &'static str,
-    folder: TempDir,
+    folder: Folder,
+}
+
+/// Where a server lives.
+enum Folder {
+    /// Made here, and removed with the server.
+    Ours(TempDir),
+    /// Of whoever started it, and stops it.
+    Found(PathBuf),
 }
 
 impl PrivateServer {
     /// Starts one with empty data: `mariadb` or `rabbitmq`.
     pub async fn start(kind: &'static str) -> Result<Self> {
-        let xtask = match env::var_os("XTASK").filter(|path| !path.is_empty()) {
-            Some(path) => PathBuf::from(path),
-            None => binaries::program("xtask").context("XTASK is not set")?,
-        };
         // The servers' own users must be able to walk to it.
         let folder = tempfile::Builder::new()
             .prefix("magnum-server-")
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .tempdir()
             .context("make a folder")?;
-        let server = Self { xtask, kind, folder };
+        let server = Self { xtask: xtask()?, kind, folder: Folder::Ours(folder) };
         server.command("up").await?;
         Ok(server)
     }
 
+    /// One that `xtask servers up` has started in this folder.
+    pub fn found(kind: &'static str, folder: &Path) -> Result<Self> {
+        Ok(Self { xtask: xtask()?, kind, folder: Folder::Found(folder.to_owned()) })
+    }
+
+    fn folder(&self) -> &Path {
+        match &self.folder {
+            Folder::Ours(folder) => folder.path(),
+            Folder::Found(path) => path,
+        }
+    }
+
     /// Its address, as the environment variable would have it.
     pub fn url(&self) -> Result<String> {
-        let path = self.folder.path().join("env");
+        let path = self.folder().join("env");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let address = text.lines().find_map(|line| line.split_once('='));
-        Ok(address.context("the env file names no server")?.1.to_owned())
+        let name = if self.kind == "mariadb" { "MAGNUM_TEST_MYSQL_URL=" } else { "MAGNUM_TEST_AMQP_URL=" };
+        let address = text.lines().find_map(|line| line.strip_prefix(name));
+        Ok(address.context("the env file does not name the server")?.to_owned())
     }
 
     /// Stops it; the data stays.
     pub async fn stop(&self) -> Result<()> {
         self.command("stop").await.map(drop)
+    }
+
+    /// Ends it as a power cut would.
+    pub async fn kill(&self) -> Result<()> {
+        self.command("kill").await.map(drop)
     }
 
     /// Starts it again, on the same port and data.
@@ -64,11 +86,18 @@ impl PrivateServer {
     }
 
     async fn command(&self, verb: &str) -> Result<String> {
-        let output = command(&self.xtask, verb, self.kind, self.folder.path()).output().await?;
+        let output = command(&self.xtask, verb, self.kind, self.folder()).output().await?;
         if !output.status.success() {
             bail!("xtask servers {verb} {}: {}", self.kind, String::from_utf8_lossy(&output.stderr));
         }
         Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+fn xtask() -> Result<PathBuf> {
+    match env::var_os("XTASK").filter(|path| !path.is_empty()) {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => binaries::program("xtask").context("XTASK is not set"),
     }
 }
 
@@ -80,8 +109,9 @@ fn command(xtask: &Path, verb: &str, kind: &str, folder: &Path) -> Command {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
+        let Folder::Ours(folder) = &self.folder else { return };
         let mut command = std::process::Command::new(&self.xtask);
-        command.args(["servers", "down", "--dir"]).arg(self.folder.path()).arg(self.kind);
+        command.args(["servers", "down", "--dir"]).arg(folder.path()).arg(self.kind);
         if !command.status().is_ok_and(|status| status.success()) {
             eprintln!("failed to stop the private {}", self.kind);
         }

@@ -9,6 +9,7 @@ mod start;
 pub use start::free_port;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -235,8 +236,7 @@ impl World {
 
     /// `kill -9` of a process of this world.
     pub fn kill(&mut self, pid: u32) -> Result<()> {
-        let process = self.processes.iter_mut().find(|process| process.pid() == pid);
-        process.with_context(|| format!("no process {pid} in this world"))?.kill()
+        self.process_mut(pid)?.kill()
     }
 
     /// Stops a process in the middle of whatever it does, without its knowing (`SIGSTOP`).
@@ -249,8 +249,23 @@ impl World {
         self.process(pid)?.signal("CONT")
     }
 
+    /// Asks a process to end, as an operator would (`SIGTERM`), and does not wait.
+    pub fn ask_to_end(&mut self, pid: u32) -> Result<()> {
+        self.process_mut(pid)?.ask_to_end()
+    }
+
+    /// How a process has ended, when it has.
+    pub fn ended(&mut self, pid: u32) -> Result<Option<ExitStatus>> {
+        Ok(self.process_mut(pid)?.ended())
+    }
+
+    // The last one: an earlier process may have had the same number.
+    fn process_mut(&mut self, pid: u32) -> Result<&mut Process> {
+        self.processes.iter_mut().rfind(|process| process.pid() == pid).with_context(|| format!("no process {pid} in this world"))
+    }
+
     fn process(&self, pid: u32) -> Result<&Process> {
-        self.processes.iter().find(|process| process.pid() == pid).with_context(|| format!("no process {pid} in this world"))
+        self.processes.iter().rfind(|process| process.pid() == pid).with_context(|| format!("no process {pid} in this world"))
     }
 
     /// `kill -9` of all processes whose name begins so.
@@ -278,6 +293,29 @@ impl World {
         let process = self.start_service("magnum-conductor", &name, own)?;
         self.processes.push(process);
         Ok(())
+    }
+
+    /// Starts a process that has ended once more, as its supervisor would: same configuration, same port. Its new pid.
+    pub fn start_again(&mut self, pid: u32) -> Result<u32> {
+        let before = self.process_mut(pid)?;
+        let (base, times) = before.name().split_once('.').unwrap_or((before.name(), "1"));
+        let (base, name) = (base.to_owned(), format!("{base}.{}", times.parse::<u32>().context("the number of a life")? + 1));
+        let binary = if base.starts_with("api") { "magnum-api" } else { "magnum-conductor" };
+        let process = self.start_service(binary, &name, self.folder.path().join(format!("{base}.conf")))?;
+        let pid = process.pid();
+        self.processes.push(process);
+        Ok(pid)
+    }
+
+    /// The folder of logs and configuration stays when the world ends; where it is.
+    pub fn keep_folder(&mut self) -> &Path {
+        self.folder.disable_cleanup(true);
+        self.folder.path()
+    }
+
+    /// The door to the rows.
+    pub fn store(&self) -> Result<&Store> {
+        self.store.as_ref().context("the world has started")
     }
 
     /// Remembers a text that no log may contain.
@@ -338,7 +376,8 @@ impl World {
         .await
     }
 
-    fn nobody_died(&mut self) -> Result<()> {
+    /// An error when a process has ended that nobody asked to.
+    pub fn nobody_died(&mut self) -> Result<()> {
         for process in &mut self.processes {
             if let Some(status) = process.died() {
                 bail!("{} ended by itself: {status}", process.name());

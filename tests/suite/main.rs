@@ -6,6 +6,7 @@ mod adoption;
 mod bad_input;
 mod certificates;
 mod changes;
+mod chaos;
 mod crash_matrix;
 mod credentials;
 mod events;

@@ -78,6 +78,36 @@ async fn with_the_database_down_requests_are_refused_and_nothing_is_written() ->
     world.finish().await
 }
 
+/// The end of such a request could not be recorded: whoever asked again was told for two minutes that it is being worked on.
+#[tokio::test]
+async fn the_key_of_a_request_that_the_database_failed_is_free_soon_after_it_is_back() -> Result<()> {
+    let server = PrivateServer::start("mariadb").await?;
+    let options = Options { mysql: Some(server.url()?), apis: 1, conductors: 1, ..Options::default() };
+    let world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo().with("Idempotency-Key", "once");
+    let template = world.demo().create_template("small").await?;
+    // The database goes between the taking of the key and the storing of the work.
+    world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 1, how: How::Hold });
+    let body = client::cluster("blue", &template);
+    let asked = tokio::spawn({
+        let (demo, body) = (demo.clone(), body.clone());
+        async move { demo.post("/v1/clusters", &body).await }
+    });
+    wait::until("the call to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "no call".to_owned()))).await?;
+    server.kill().await?;
+    world.cloud.let_go();
+    asked.await??.expect_error(503, "database")?;
+    server.start_again().await?;
+    let answer = wait::until("the request to be accepted", Duration::from_secs(30), async || {
+        let answer = demo.post("/v1/clusters", &body).await?;
+        Ok(if matches!(answer.status, 409 | 503) { Seen::Instead(answer.text) } else { Seen::Yes(answer) })
+    })
+    .await?;
+    let cluster = text(&answer.expect(202)?.body, "uuid");
+    world.demo().wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn with_keystone_down_requests_are_refused_and_nothing_is_written(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {

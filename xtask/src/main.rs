@@ -6,6 +6,7 @@
 
 mod bench;
 mod cargo;
+mod chaos;
 mod ci;
 mod demo;
 mod dev;
@@ -63,6 +64,13 @@ enum Command {
     /// Measure (release build)
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Thousands of operations while conductors, APIs, MariaDB and RabbitMQ are killed at random and the cloud fails; nothing may be lost,
+    /// doubled, stuck or left behind
+    Chaos {
+        /// Handed to the run: `--operations N`, `--seed S`, `--conductors N`, `--apis N`, `--in-flight N`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// The engine under deterministic simulation: many seeds with their figures, or one with everything that happens
     Simulate {
         /// Handed to the simulation: `--seeds N`, `--from S`, `--seed S --trace`
@@ -94,6 +102,7 @@ fn main() -> ExitCode {
         Command::Ci(options) => ci::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Bench(command) => bench::run(&command),
+        Command::Chaos { args } => chaos::run(&args),
         Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
         Command::Keep(options) => keep::run(&options),

@@ -42,6 +42,16 @@ impl Held {
         (start_time(pid).as_deref() == Some(started)).then_some(pid)
     }
 
+    /// Ends its whole group at once, as a power cut would. Fine when it has ended already.
+    pub fn kill(&self) -> Result<()> {
+        let Some(pid) = self.pid() else { return Ok(()) };
+        signal("KILL", &format!("-{pid}"));
+        if !wait_until(Duration::from_secs(10), || self.pid().is_none()) {
+            bail!("process {pid} does not end");
+        }
+        Ok(())
+    }
+
     /// Asks it to end, waits, then kills its whole group. Fine when it has ended already.
     pub fn stop(&self, patience: Duration) -> Result<()> {
         if let Some(pid) = self.pid() {

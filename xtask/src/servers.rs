@@ -32,6 +32,8 @@ pub enum Command {
     Start(Target),
     /// Stop for a while; the data stays
     Stop(Target),
+    /// End at once, as a power cut would; the data stays as it is
+    Kill(Target),
     /// The names of RabbitMQ's queues, one a line
     Queues(Target),
 }
@@ -67,7 +69,12 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const STARTING: Duration = Duration::from_secs(120);
 
 pub fn run(command: Command) -> Result<u8> {
-    let (Command::Up(target) | Command::Down(target) | Command::Start(target) | Command::Stop(target) | Command::Queues(target)) = &command;
+    let (Command::Up(target)
+    | Command::Down(target)
+    | Command::Start(target)
+    | Command::Stop(target)
+    | Command::Kill(target)
+    | Command::Queues(target)) = &command;
     let dir = match &target.dir {
         Some(dir) => std::path::absolute(dir).context("read --dir")?,
         None => paths::cache_dir()?.join("servers/default"),
@@ -83,6 +90,8 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Start(_) => start(&dir, kinds)?,
         Command::Queues(_) => print!("{}", rabbitmq::queues(&dir.join(Kind::Rabbitmq.name()))?),
         Command::Down(_) | Command::Stop(_) => stop(&dir, kinds)?,
+        // RabbitMQ's epmd stays, as the machine's would.
+        Command::Kill(_) => kinds.iter().try_for_each(|kind| Held::at(dir.join(kind.name()).join("pid")).kill())?,
     }
     Ok(0)
 }

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::id::OperationId;
-use model::store::idempotency::{self, Held, Keyed};
+use model::store::idempotency::{self, Held, Keyed, Stored};
 use model::store::{Conn, StoreError};
 use model::time::{millis, now};
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 
 use crate::answer::Answer;
 use crate::context::{Context, Shared};
@@ -22,6 +23,8 @@ use crate::routes::Handler;
 pub const HEADER: &str = "Idempotency-Key";
 /// Characters of a key at most.
 pub const LONGEST: usize = 255;
+/// The pause between two tries to record the end of a request.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Tries to take a key that other requests take or leave at the same time.
 const TRIES: u32 = 3;
 
@@ -68,7 +71,7 @@ pub async fn once(mut cx: Context, handler: Handler, key: &str, method: &str, pa
         let (key, shared) = (Arc::new(Key { keyed, is_kept: AtomicBool::new(false) }), cx.shared.clone());
         cx.key = Some(key.clone());
         let answer = handler(cx).await;
-        end(&shared, &key, &answer).await;
+        end(&shared, key, &answer, at_work).await;
         answer.map(Once::Done)
     };
     shared.to_the_end(work).await
@@ -86,20 +89,40 @@ async fn hold(cx: &Context, keyed: &Keyed, at_work: Duration) -> Result<Held, Ap
 }
 
 /// Keeps the answer of a handler that had nothing to store, and lets go of the key when nothing was done.
-async fn end(shared: &Shared, key: &Key, answer: &Result<Answer, ApiError>) {
-    let keyed = &key.keyed;
-    let done = match answer {
+///
+/// What cannot be recorded now, for the database is away, is recorded when it is back, as long as the key keeps others out: whoever asks again
+/// would be told that a request is being worked on which has ended.
+async fn end(shared: &Arc<Shared>, key: Arc<Key>, answer: &Result<Answer, ApiError>, at_work: Duration) {
+    let stored = match answer {
         Ok(_) if key.is_kept.load(Ordering::Relaxed) => return,
-        Ok(answer) => {
-            let stored = answer.stored();
-            let stored = &stored;
-            shared.store.write(async |conn: &mut Conn| idempotency::keep(conn, keyed, stored).await).await
-        }
-        Err(_) => shared.store.write(async |conn: &mut Conn| idempotency::release(conn, keyed).await).await,
+        Ok(answer) => Some(answer.stored()),
+        Err(_) => None,
     };
-    if let Err(error) = done {
-        tracing::warn!(%error, "failed to record the end of a request with a key");
-    }
+    let Err(error) = record_end(shared, &key.keyed, stored.as_ref()).await else { return };
+    tracing::warn!(%error, "failed to record the end of a request with a key; trying again until the database is back");
+    let again = shared.clone();
+    let trying = async move {
+        loop {
+            tokio::time::sleep(AGAIN).await;
+            match record_end(&again, &key.keyed, stored.as_ref()).await {
+                // Stale: the key has got another holder.
+                Ok(()) | Err(StoreError::Stale { .. }) => return,
+                Err(error) => tracing::debug!(%error, "failed to record the end of a request with a key"),
+            }
+        }
+    };
+    shared.runtime.spawn(tokio::time::timeout(at_work, trying).in_current_span());
+}
+
+/// Stores the answer, or lets go of the key when there is none.
+async fn record_end(shared: &Shared, keyed: &Keyed, stored: Option<&Stored>) -> Result<(), StoreError> {
+    shared
+        .store
+        .write(async |conn: &mut Conn| match stored {
+            Some(stored) => idempotency::keep(conn, keyed, stored).await,
+            None => idempotency::release(conn, keyed).await,
+        })
+        .await
 }
 
 impl Key {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::{
     clock,
     fault::Fault,
-    heat::{Resource, status_name},
+    heat::{Resource, Stack, status_name},
     octavia,
     state::{Shared, World},
 };
@@ -43,6 +43,20 @@ pub struct StackView {
     pub began: DateTime<Utc>,
     /// Its parameters, the hidden ones in clear.
     pub parameters: Map<String, Value>,
+}
+
+impl StackView {
+    fn of(stack: &Stack) -> Self {
+        Self {
+            id: stack.id.clone(),
+            name: stack.name.clone(),
+            project: stack.project.clone(),
+            status: status_name(stack.action, stack.phase),
+            status_reason: stack.reason.clone(),
+            began: stack.started,
+            parameters: stack.parameters.clone(),
+        }
+    }
 }
 
 impl fmt::Debug for StackView {
@@ -103,18 +117,12 @@ impl Cloud {
 
     /// The stacks that are not deleted.
     pub fn stacks(&self) -> Vec<StackView> {
-        let world = self.world();
-        let live = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
-        live.map(|stack| StackView {
-            id: stack.id.clone(),
-            name: stack.name.clone(),
-            project: stack.project.clone(),
-            status: status_name(stack.action, stack.phase),
-            status_reason: stack.reason.clone(),
-            began: stack.started,
-            parameters: stack.parameters.clone(),
-        })
-        .collect()
+        self.world().heat.stacks.values().filter(|stack| stack.deleted.is_none()).map(StackView::of).collect()
+    }
+
+    /// All stacks that were made, also those that are deleted; but for the oldest of these, when there are very many.
+    pub fn stacks_ever(&self) -> Vec<StackView> {
+        self.world().heat.stacks.values().map(StackView::of).collect()
     }
 
     /// Ends well what a stack is doing now. Says whether there is such a stack.

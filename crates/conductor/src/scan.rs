@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
+use model::id::OperationId;
 use model::planted::{self, Bug};
 use model::store::{Conn, operation};
 use model::time::{millis, now};
@@ -13,6 +15,8 @@ use crate::worker::{self, Room};
 
 /// Operations taken from one scan at most.
 const BATCH: i64 = 64;
+/// Operations claimed at the same time. One after the other, what a dead conductor held would wait for as many commits.
+const AT_ONCE: usize = 8;
 
 /// Scans until the conductor stops, with jitter so that conductors do not scan in step.
 pub(crate) async fn run(cx: Arc<Context>) {
@@ -53,16 +57,36 @@ async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError>
     // More than there are permits: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
     let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
     let mut claimed = 0;
-    for id in due {
+    for some in due.chunks(AT_ONCE) {
         if cx.stop.is_cancelled() {
             return Ok(0);
         }
-        let Some(room) = Room::find(cx) else { return Ok(0) };
-        // A claim that fails for good is met again at the next scan.
-        match tokio::time::timeout(Duration::from_secs(10), worker::take(cx, &id, room, FoundBy::Scan)).await {
-            Ok(is_ours) => claimed += usize::from(is_ours),
-            Err(_) => tracing::warn!(operation.id = %id, "no answer from the database while claiming"),
+        let taken = join_all(some.iter().map(|id| take(cx, id))).await;
+        if taken.contains(&Taken::NoRoom) {
+            return Ok(0);
         }
+        claimed += taken.iter().filter(|taken| **taken == Taken::Ours).count();
     }
     Ok(claimed)
+}
+
+/// What came of an operation that was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Ours,
+    NotOurs,
+    NoRoom,
+}
+
+async fn take(cx: &Arc<Context>, id: &OperationId) -> Taken {
+    let Some(room) = Room::find(cx) else { return Taken::NoRoom };
+    // A claim that fails for good is met again at the next scan.
+    match tokio::time::timeout(Duration::from_secs(10), worker::take(cx, id, room, FoundBy::Scan)).await {
+        Ok(true) => Taken::Ours,
+        Ok(false) => Taken::NotOurs,
+        Err(_) => {
+            tracing::warn!(operation.id = %id, "no answer from the database while claiming");
+            Taken::NotOurs
+        }
+    }
 }

@@ -96,13 +96,13 @@ impl CloudError {
         self.0.kind == ErrorKind::Auth || self.0.status == Some(401)
     }
 
-    /// The same request may succeed later: no connection, no time, 429 or 5xx.
+    /// The same request may succeed later: no connection, no time, 408, 429 or 5xx.
     pub fn retry_may_help(&self) -> bool {
         self.0.retry_may_help
     }
 
     /// The request may have been carried out: it was sent, and the answer was lost, late, unreadable or an error
-    /// that a server or proxy gives when it broke in the middle (500, 502, 504).
+    /// that a server or proxy gives when it broke in the middle (408, 500, 502, 504).
     pub fn outcome_is_unknown(&self) -> bool {
         self.0.outcome_is_unknown
     }
@@ -119,8 +119,9 @@ impl CloudError {
         Self(Box::new(Details {
             status: Some(status),
             request_id,
-            retry_may_help: status == 429 || status >= 500,
-            outcome_is_unknown: matches!(status, 500 | 502 | 504),
+            // 408: a server or proxy that did not get the request in time, for we, the network or it stood still.
+            retry_may_help: matches!(status, 408 | 429) || status >= 500,
+            outcome_is_unknown: matches!(status, 408 | 500 | 502 | 504),
             ..Details::new(ErrorKind::Refused, service, operation, message)
         }))
     }
@@ -190,5 +191,28 @@ impl fmt::Debug for CloudError {
             .field("request_id", &self.0.request_id)
             .field("message", &self.0.message)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_is_about_time_or_the_server_may_be_asked_again_and_is_none_of_the_credential() {
+        for (status, again, unknown) in [
+            (400, false, false),
+            (403, false, false),
+            (404, false, false),
+            (408, true, true),
+            (429, true, false),
+            (500, true, true),
+            (503, true, false),
+            (504, true, true),
+        ] {
+            let error = CloudError::refused(Service::Identity, "token_issue", status, None, "").at_login();
+            assert_eq!((error.retry_may_help(), error.outcome_is_unknown()), (again, unknown), "{status}");
+            assert_eq!(error.is_unauthorized(), !again, "{status}");
+        }
     }
 }

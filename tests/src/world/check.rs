@@ -55,9 +55,8 @@ impl World {
     }
 
     /// Operations that have not ended.
-    pub(super) async fn unfinished(&self) -> Result<i64> {
-        let store = self.store.as_ref().context("the world has started")?;
-        let ids = store.read(async |conn: &mut Conn| operation::due(conn, i64::MAX, 1000).await).await?;
+    pub async fn unfinished(&self) -> Result<i64> {
+        let ids = self.store()?.read(async |conn: &mut Conn| operation::due(conn, i64::MAX, 1000).await).await?;
         Ok(i64::try_from(ids.len())?)
     }
 

@@ -9,6 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use serde_json::json;
 use tests::client::Client;
+use tests::config::PRODUCTION_TIMES;
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::load::Account;
@@ -18,9 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::Plan;
 
-/// The times of a real deployment, which tests have shorter; many clusters of one project; keys that are quick to make.
-const SETTINGS: &str = "[operations]\nlease_seconds = 10\nheartbeat_seconds = 3\nscan_seconds = 2\nsettle_seconds = 30\npoll_min_ms = 1000\n\
-                        poll_max_ms = 3000\n";
+/// Many clusters of one project; keys that are quick to make.
 const KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
 const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 /// Requests for a cluster under way at once.
@@ -63,7 +62,7 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
         apis: 1,
         conductors,
         api: QUOTA.to_owned(),
-        conductor: format!("{SETTINGS}{hear}{KEYS}"),
+        conductor: format!("{PRODUCTION_TIMES}{hear}{KEYS}"),
         ..Options::default()
     };
     let world = World::start(Mix::Distributed, options).await?;

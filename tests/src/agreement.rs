@@ -1,0 +1,161 @@
+//! Whether rows, inventory and simulated cloud agree once everything has ended. The simulation and the chaos run ask the same questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloud_simulator::Cloud;
+use model::cluster::Cluster;
+use model::id::{ClusterId, OperationId};
+use model::nodegroup::Nodegroup;
+use model::operation::{Operation, OperationState};
+use model::resource::{CloudResource, ResourceKind};
+use model::store::{Conn, Scope, Store, StoreError, cluster, event, nodegroup, operation, resource};
+
+/// What a look at everything came to.
+pub struct Agreement {
+    /// What is not as it should be, in words.
+    pub findings: Vec<String>,
+    /// The clusters that are there.
+    pub living: BTreeMap<String, Cluster>,
+}
+
+/// The rows of these operations that are there.
+pub async fn rows(store: &Store, operations: &[OperationId]) -> Result<Vec<Operation>, StoreError> {
+    let read = async |conn: &mut Conn| {
+        let mut rows = Vec::new();
+        for id in operations {
+            rows.extend(operation::find(conn, id).await?);
+        }
+        Ok(rows)
+    };
+    store.read(read).await
+}
+
+/// Looks at everything that these clusters and their operations are said to be.
+pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operations: &[OperationId]) -> Result<Agreement, StoreError> {
+    let mut findings = Vec::new();
+    let rows = rows(store, operations).await?;
+    if rows.len() != operations.len() {
+        findings.push(format!("{} operations were accepted and {} are there", operations.len(), rows.len()));
+    }
+    for row in &rows {
+        findings.extend(endings(store, row).await?);
+    }
+    let mut living: BTreeMap<String, Cluster> = BTreeMap::new();
+    let mut inventory: Vec<CloudResource> = Vec::new();
+    // Stacks of groups whose last operation failed.
+    let mut unsound: BTreeSet<String> = BTreeSet::new();
+    for id in clusters {
+        let of_cluster: Vec<&Operation> = rows.iter().filter(|o| o.cluster_uuid == id.as_str()).collect();
+        let recorded = store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+        let row = store.read(async |conn: &mut Conn| cluster::find(conn, &Scope::All, id).await).await?;
+        match row {
+            Some(row) => {
+                findings.extend(status(&row, &of_cluster));
+                let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
+                findings.extend(sizes(cloud, id, &groups, &recorded));
+                let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
+                unsound.extend(failed.filter_map(|group| group.stack_id));
+                living.insert(row.uuid.clone(), row);
+                inventory.extend(recorded);
+            }
+            None => {
+                findings.extend(recorded.iter().map(|r| format!("{} {} is recorded for a cluster that is gone", r.kind, r.name)));
+                let is_deleted = |o: &&&Operation| o.kind == "cluster_delete" && o.state == OperationState::Succeeded.as_str();
+                let deletions = of_cluster.iter().filter(is_deleted).count();
+                if !of_cluster.is_empty() && deletions != 1 {
+                    findings.push(format!("cluster {id} is gone and {deletions} deletions succeeded"));
+                }
+            }
+        }
+    }
+    findings.extend(stacks(cloud, &inventory, &unsound));
+    findings.extend(credentials(cloud, &living));
+    Ok(Agreement { findings, living })
+}
+
+/// An operation ends once.
+async fn endings(store: &Store, row: &Operation) -> Result<Option<String>, StoreError> {
+    let id = row.operation_id();
+    let events = store.read(async |conn: &mut Conn| event::of_operation(conn, &id, 1000).await).await?;
+    let ends: Vec<&str> = events.iter().map(|e| e.kind.as_str()).filter(|kind| matches!(*kind, "ended" | "superseded")).collect();
+    Ok((ends.len() != 1).then(|| format!("{} {id} has the ends {ends:?}", row.kind)))
+}
+
+/// The status says what became of the operations.
+fn status(row: &Cluster, operations: &[&Operation]) -> Vec<String> {
+    let status = row.status.clone().unwrap_or_default();
+    let failed: Vec<_> = operations
+        .iter()
+        .filter(|o| matches!(o.state(), Some(OperationState::Failed | OperationState::Cancelled)))
+        .map(|o| format!("{} ({})", o.kind, o.outcome_reason.clone().unwrap_or_default()))
+        .collect();
+    let is_right = status.ends_with("_COMPLETE") || (status.ends_with("_FAILED") && !failed.is_empty());
+    if is_right { Vec::new() } else { vec![format!("cluster {} is {status}; failed: {failed:?}", row.uuid)] }
+}
+
+/// Groups that are complete have as many nodes as their stack.
+fn sizes(cloud: &Cloud, id: &ClusterId, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
+    let stacks = cloud.stacks();
+    let mut found = Vec::new();
+    for group in groups.iter().filter(|g| !g.is_master() && g.status.as_deref().is_some_and(|s| s.ends_with("_COMPLETE"))) {
+        let stack = stacks.iter().find(|s| group.stack_id.as_deref() == Some(s.id.as_str()));
+        match stack {
+            None => found.push(format!("group {} of cluster {id} is complete and has no stack", group.name)),
+            Some(stack) if !inventory.iter().any(|r| r.resource_id.as_deref() == Some(stack.id.as_str())) => {
+                found.push(format!("the stack of group {} of cluster {id} is not in the inventory", group.name));
+            }
+            Some(stack) => {
+                let count = stack.parameters.get("number_of_minions").map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned));
+                if count != group.node_count.map(|n| n.to_string()) || !stack.status.ends_with("_COMPLETE") {
+                    let (name, wanted) = (&group.name, group.node_count);
+                    found.push(format!("group {name} of cluster {id} has {wanted:?} nodes, its stack ({}) {count:?}", stack.status));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The inventory and the cloud have the same stacks. Where the deletion of a group failed or was cancelled half way, its stack may be gone and
+/// the inventory need not know it yet.
+fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    let stacks = cloud.stacks();
+    let recorded: Vec<&CloudResource> = inventory.iter().filter(|r| r.kind == ResourceKind::Stack.as_str()).collect();
+    for stack in &stacks {
+        match recorded.iter().filter(|r| r.name == stack.name).count() {
+            1 => {}
+            n => found.push(format!("stack {} ({}) is {n} times in the inventory", stack.name, stack.status)),
+        }
+    }
+    for record in recorded {
+        let is_there = stacks.iter().any(|s| s.name == record.name && record.resource_id.as_ref().is_none_or(|id| *id == s.id));
+        if !is_there && record.resource_id.as_ref().is_some_and(|id| !unsound.contains(id)) {
+            found.push(format!("stack {} is in the inventory and not in the cloud", record.name));
+        }
+    }
+    found
+}
+
+/// Users and trusts are those of clusters that are there, and one of each.
+fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut trusts: BTreeMap<String, usize> = BTreeMap::new();
+    for line in cloud.leftovers(None) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["user", name, ..] => {
+                let cluster = name.split('_').next().unwrap_or_default();
+                if !living.contains_key(cluster) {
+                    found.push(format!("a trustee of a cluster that is gone: {line}"));
+                }
+            }
+            ["trust", _, "from", _, "to", trustee] if living.values().any(|c| c.trustee_user_id.as_deref() == Some(trustee)) => {
+                *trusts.entry(trustee.to_owned()).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    found.extend(trusts.iter().filter(|(_, n)| **n > 1).map(|(trustee, n)| format!("{n} trusts for trustee {trustee}")));
+    found
+}

@@ -1,0 +1,292 @@
+//! The chaos run: users ask for thousands of operations on real processes, MariaDB and RabbitMQ while conductors, API processes and servers
+//! are killed and the simulated cloud fails; then everything calms down, and nothing may be lost, done twice, stuck or left behind.
+//!
+//! What users ask for and what goes wrong follows from a seed; when it happens, and so what it meets, does not: this runs on real time. What
+//! the deterministic simulation cannot have (processes, sockets, two servers and their recovery) is what it is for.
+
+pub mod check;
+pub mod ledger;
+pub mod report;
+pub mod takeover;
+pub mod trouble;
+mod user;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::task::JoinSet;
+
+use crate::client;
+use crate::config::PRODUCTION_TIMES;
+use crate::servers::PrivateServer;
+use crate::wait::{self, Seen};
+use crate::world::{Mix, Options, World};
+use check::{Finding, Wrong};
+use ledger::Ledger;
+use report::Report;
+use trouble::Troublemaker;
+use user::{Door, User};
+
+/// Once nothing goes wrong any more, everything ends within this time. What a lost answer makes wait (30 s), a backoff (30 s) and what
+/// queues behind them on one cluster is in it.
+const DRAIN: Duration = Duration::from_secs(300);
+/// How often progress is told.
+const TELLING: Duration = Duration::from_secs(5);
+/// Many clusters of one project; keys that are quick to make, for thousands are made.
+const API: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
+const CONDUCTOR: &str = "[x509]\nrsa_key_size = 1024\n";
+
+/// What is kept of which tables when something was found; no secrets.
+const SHOWN: [(&str, &str); 5] = [
+    ("cluster", "uuid name status stack_id status_reason trustee_user_id trust_id"),
+    ("nodegroup", "cluster_id uuid name status node_count stack_id status_reason"),
+    ("cloud_resource", "cluster_uuid kind name resource_id"),
+    (
+        "operation",
+        "uuid cluster_uuid kind state step generation owner request_id created_ms finished_ms deadline_ms outcome_code outcome_reason",
+    ),
+    ("operation_event", "operation_uuid cluster_uuid at_ms kind message"),
+];
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Operations to be accepted, at least.
+    pub operations: usize,
+    pub seed: u64,
+    pub conductors: usize,
+    pub apis: usize,
+    /// Users at the same time.
+    pub in_flight: usize,
+    /// Whether anything goes wrong.
+    pub with_trouble: bool,
+    /// Folder of MariaDB and RabbitMQ that `xtask servers up` has started; none starts some.
+    pub servers: Option<PathBuf>,
+    /// How long the cloud takes for a stack.
+    pub stack: Duration,
+    /// How long a request may be worked on (`[requests] answer_timeout`); who repeats one whose API process died waits twice as long.
+    pub answer: Duration,
+    /// Whether what was found is printed with its events, and logs and rows are kept.
+    pub shows_findings: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            operations: 2_000,
+            seed: 1,
+            conductors: 3,
+            apis: 2,
+            in_flight: 48,
+            with_trouble: true,
+            servers: None,
+            stack: Duration::from_secs(2),
+            answer: Duration::from_secs(60),
+            shows_findings: true,
+        }
+    }
+}
+
+/// A run, between its parts.
+pub struct Run {
+    plan: Plan,
+    pub world: World,
+    door: Door,
+    ledger: Arc<Ledger>,
+    trouble: Troublemaker,
+    begun: Instant,
+    trouble_took: Duration,
+    drain_took: Duration,
+    findings: Vec<Finding>,
+}
+
+/// Runs all of it and says what came of it, with the folder of the logs when something was found.
+pub async fn run(plan: Plan) -> Result<Report> {
+    let mut run = Run::begin(plan).await?;
+    run.trouble().await?;
+    run.calm().await?;
+    run.check(false).await?;
+    run.delete_everything().await?;
+    run.check(true).await?;
+    run.end().await
+}
+
+impl Run {
+    /// Starts everything.
+    pub async fn begin(plan: Plan) -> Result<Self> {
+        let begun = Instant::now();
+        let (database, broker) = match &plan.servers {
+            Some(folder) => (PrivateServer::found("mariadb", folder)?, PrivateServer::found("rabbitmq", folder)?),
+            None => (PrivateServer::start("mariadb").await?, PrivateServer::start("rabbitmq").await?),
+        };
+        let options = Options {
+            stack: plan.stack,
+            apis: plan.apis,
+            conductors: plan.conductors,
+            mysql: Some(database.url()?),
+            amqp: Some(broker.url()?),
+            api: format!("{PRODUCTION_TIMES}{API}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
+            conductor: format!("{PRODUCTION_TIMES}{CONDUCTOR}"),
+            ..Options::default()
+        };
+        let world = World::start(Mix::Distributed, options).await?;
+        let bases = world.addresses().into_iter().map(|address| format!("http://{address}")).collect();
+        let door = Door { http: client::http()?, bases, cloud: world.cloud.clone() };
+        let trouble = Troublemaker::new(&world, StdRng::seed_from_u64(plan.seed), database, broker);
+        Ok(Self {
+            plan,
+            world,
+            door,
+            ledger: Arc::default(),
+            trouble,
+            begun,
+            trouble_took: Duration::ZERO,
+            drain_took: Duration::ZERO,
+            findings: Vec::new(),
+        })
+    }
+
+    /// Users ask and things go wrong, until enough was accepted and every user has his last answer.
+    pub async fn trouble(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        let template = self.door.client().create_template("chaos").await?;
+        let mut users = JoinSet::new();
+        for number in 0..self.plan.in_flight {
+            let number = u64::try_from(number)?;
+            users.spawn(User::new(&self.door, &self.ledger, &template, self.plan.seed, number, self.plan.operations).run());
+        }
+        let mut told = Instant::now();
+        while self.ledger.accepted() < self.plan.operations {
+            if self.plan.with_trouble {
+                self.trouble.step(&mut self.world).await?;
+            }
+            if told.elapsed() > TELLING {
+                told = Instant::now();
+                let (accepted, wanted) = (self.ledger.accepted(), self.plan.operations);
+                eprintln!("{:>4} s  {accepted} of {wanted} operations accepted; {}", begun.elapsed().as_secs(), self.trouble.now());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.trouble.calm(&mut self.world).await?;
+        self.trouble_took = begun.elapsed();
+        while let Some(user) = users.join_next().await {
+            user.context("a user")?;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything has ended; what has not by then is for the check to find.
+    pub async fn calm(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        self.drain("operations to end").await?;
+        self.drain_took = begun.elapsed();
+        Ok(())
+    }
+
+    async fn drain(&mut self, what: &str) -> Result<()> {
+        let begun = Instant::now();
+        let mut told = Instant::now();
+        let drained = wait::until(what, DRAIN, async || {
+            let count = self.world.unfinished().await?;
+            if told.elapsed() > TELLING {
+                told = Instant::now();
+                eprintln!("{:>4} s  waiting for {count} {what}", begun.elapsed().as_secs());
+            }
+            Ok(Seen::when(count == 0, || format!("{count} unfinished")))
+        });
+        if let Err(error) = drained.await {
+            self.findings.push(Finding::new(Wrong::Stuck, format!("{error:#}")));
+        }
+        Ok(())
+    }
+
+    /// Looks at everything; what is found is kept for the report, and returned.
+    pub async fn check(&mut self, is_end: bool) -> Result<Vec<Finding>> {
+        let found = check::all(&self.world, &self.ledger.entries(), is_end).await?;
+        for finding in &found {
+            // What was found at the first look is not found again at the last.
+            if !self.findings.iter().any(|known| known.what == finding.what) {
+                self.findings.push(finding.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every cluster that is left is deleted.
+    pub async fn delete_everything(&mut self) -> Result<()> {
+        let ids: Vec<String> = self.world.database()?.rows("SELECT uuid FROM cluster").await?;
+        eprintln!("deleting {} clusters", ids.len());
+        for id in &ids {
+            user::delete(&self.door, &self.ledger, id).await;
+        }
+        self.drain("deletions to end").await
+    }
+
+    /// Stops everything; the report. The folder of logs stays when something was found.
+    pub async fn end(mut self) -> Result<Report> {
+        if let Err(error) = self.world.nobody_died() {
+            self.findings.push(Finding::new(Wrong::Other, format!("{error:#}")));
+        }
+        let on_the_way = std::mem::take(&mut self.trouble.findings);
+        self.findings.extend(on_the_way.into_iter().map(|what| Finding::new(Wrong::Other, what)));
+        let (takeovers, other_takeovers) = takeover::takeovers(self.world.database()?, &self.trouble.deaths).await?;
+        let mut report = Report {
+            seed: self.plan.seed,
+            conductors: self.plan.conductors,
+            apis: self.plan.apis,
+            entries: self.ledger.entries(),
+            operations: check::rows(&self.world).await?,
+            troubles: std::mem::take(&mut self.trouble.counts),
+            takeovers,
+            other_takeovers,
+            findings: std::mem::take(&mut self.findings),
+            trouble_took: self.trouble_took,
+            drain_took: self.drain_took,
+            took: Duration::ZERO,
+        };
+        if !report.is_good() && self.plan.shows_findings {
+            self.show(&report).await?;
+        }
+        if let Err(error) = self.world.close().await {
+            report.findings.push(Finding::new(Wrong::Other, format!("{error:#}")));
+        }
+        report.took = self.begun.elapsed();
+        Ok(report)
+    }
+
+    /// What is needed to look into what was found.
+    async fn show(&mut self, report: &Report) -> Result<()> {
+        let folder = self.world.keep_folder().to_owned();
+        for (table, columns) in SHOWN {
+            let columns: Vec<String> = columns.split(' ').map(|column| format!("COALESCE({column}, '')")).collect();
+            let sql = format!("SELECT CONCAT_WS('\t', {}) FROM `{table}` ORDER BY id", columns.join(", "));
+            let rows: Vec<String> = self.world.database()?.rows(&sql).await?;
+            std::fs::write(folder.join(format!("{table}.tsv")), rows.join("\n")).context("write the rows")?;
+        }
+        eprintln!("logs and rows are in {}", folder.display());
+        let slow = report.takeovers.iter().filter(|takeover| takeover.seconds > 30.0);
+        for takeover in slow.take(5) {
+            eprintln!("taken over {:.1} s after {}:", takeover.seconds, takeover.how);
+            self.show_events(&takeover.operation).await?;
+        }
+        for finding in report.findings.iter().take(20) {
+            eprintln!("{}: {}", finding.wrong.word(), finding.what);
+            if let Some(operation) = &finding.operation {
+                self.show_events(operation).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn show_events(&self, operation: &str) -> Result<()> {
+        let sql = format!("SELECT at_ms, kind, message FROM operation_event WHERE operation_uuid = '{operation}' ORDER BY id");
+        for (at, kind, message) in self.world.database()?.rows::<(i64, String, String)>(&sql).await? {
+            eprintln!("    {operation} {at} {kind}: {message}");
+        }
+        Ok(())
+    }
+}

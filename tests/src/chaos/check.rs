@@ -1,0 +1,202 @@
+//! What must be true once all trouble is over and everything had its time: the users' book, the rows and the cloud say the same.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use anyhow::Result;
+use model::id::{ClusterId, OperationId};
+use model::operation::Operation;
+
+use super::ledger::{Answered, Entry};
+use crate::agreement::{self, Agreement};
+use crate::world::World;
+
+/// An operation is ended at its deadline by whoever holds it; when nobody does, by the next who takes it.
+const AFTER_DEADLINE_MS: i64 = 60_000;
+
+/// What kind of thing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wrong {
+    Lost,
+    Doubled,
+    Stuck,
+    Orphan,
+    /// Rows that contradict each other, or the cloud; a failure of the service itself; a process that died.
+    Other,
+}
+
+impl Wrong {
+    /// All, in the order of the table.
+    pub const ALL: [Self; 5] = [Self::Lost, Self::Doubled, Self::Stuck, Self::Orphan, Self::Other];
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Doubled => "doubled",
+            Self::Stuck => "stuck",
+            Self::Orphan => "orphans",
+            Self::Other => "other findings",
+        }
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub wrong: Wrong,
+    pub what: String,
+    /// What to look at.
+    pub operation: Option<String>,
+}
+
+impl Finding {
+    /// One about no operation in particular.
+    pub fn new(wrong: Wrong, what: String) -> Self {
+        Self { wrong, what, operation: None }
+    }
+
+    fn about(wrong: Wrong, operation: &str, what: String) -> Self {
+        Self { wrong, what, operation: Some(operation.to_owned()) }
+    }
+}
+
+/// All rows of operations, in order of acceptance.
+pub async fn rows(world: &World) -> Result<Vec<Operation>> {
+    let ids: Vec<String> = world.database()?.rows("SELECT uuid FROM operation ORDER BY id").await?;
+    let ids: Vec<OperationId> = ids.into_iter().map(OperationId::new).collect();
+    Ok(agreement::rows(world.store()?, &ids).await?)
+}
+
+/// Everything that is wrong. At the end every cluster was deleted.
+pub async fn all(world: &World, entries: &[Entry], is_end: bool) -> Result<Vec<Finding>> {
+    let rows = rows(world).await?;
+    let mut found = accounts(entries, &rows);
+    found.extend(rows.iter().filter_map(ending));
+    let clusters: BTreeSet<&str> =
+        rows.iter().map(|row| row.cluster_uuid.as_str()).chain(entries.iter().filter_map(|entry| entry.cluster.as_deref())).collect();
+    let clusters: Vec<ClusterId> = clusters.into_iter().map(ClusterId::new).collect();
+    let operations: Vec<OperationId> = rows.iter().map(Operation::operation_id).collect();
+    let Agreement { findings, living } = agreement::look(world.store()?, &world.cloud, &clusters, &operations).await?;
+    found.extend(findings.into_iter().map(|what| Finding::new(kind_of(&what), what)));
+    found.extend(stacks_made(world, &rows));
+    let known: Vec<String> = world.database()?.rows("SELECT uuid FROM cluster").await?;
+    let unasked = known.iter().filter(|id| !living.contains_key(*id));
+    found.extend(unasked.map(|id| Finding::new(Wrong::Doubled, format!("cluster {id} is there and nobody asked for it"))));
+    if is_end {
+        found.extend(living.keys().map(|id| Finding::new(Wrong::Stuck, format!("cluster {id} was deleted and is there"))));
+        let left = world.cloud.leftovers(None);
+        found.extend(left.iter().map(|line| Finding::new(Wrong::Orphan, format!("left in the cloud: {line}"))));
+        let counts = world.database()?.counts().await?;
+        for table in ["nodegroup", "nodegroup_nodes", "x509keypair", "cloud_resource"] {
+            if let Some(count) = counts.get(table).filter(|count| **count > 0) {
+                found.push(Finding::new(Wrong::Orphan, format!("{count} rows left in {table}")));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The sort of a finding of [`agreement::look`].
+fn kind_of(what: &str) -> Wrong {
+    let is_orphan = ["a trustee of", "0 times in the inventory", "is recorded for a cluster that is gone"];
+    let is_doubled = ["trusts for trustee", "times in the inventory"];
+    if is_orphan.iter().any(|words| what.contains(words)) {
+        Wrong::Orphan
+    } else if is_doubled.iter().any(|words| what.contains(words)) {
+        Wrong::Doubled
+    } else {
+        Wrong::Other
+    }
+}
+
+/// Every accepted request has one operation, and every operation was asked for.
+///
+/// An operation bears the id of the request that it was stored for. Where that answer was lost, the user knows only the id of a repetition;
+/// then the operation is one of that kind on that cluster which belongs to no other request.
+fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut by_request: HashMap<&str, Vec<&Operation>> = HashMap::new();
+    for row in rows {
+        by_request.entry(row.request_id.as_deref().unwrap_or_default()).or_default().push(row);
+    }
+    let mut claimed: BTreeSet<&str> = BTreeSet::new();
+    let mut unmatched: Vec<&Entry> = Vec::new();
+    for entry in entries {
+        let theirs: Vec<&Operation> = entry.request_ids.iter().filter_map(|id| by_request.get(id.as_str())).flatten().copied().collect();
+        claimed.extend(theirs.iter().map(|row| row.uuid.as_str()));
+        match (&entry.answered, &theirs[..]) {
+            (Answered::Accepted, []) if entry.is_work() => unmatched.push(entry),
+            (Answered::Accepted, [_] | []) | (Answered::Refused(_), []) => {}
+            (Answered::Silent(heard), _) => {
+                found.push(Finding::new(Wrong::Other, format!("no answer to {} of {:?}; last: {heard}", entry.what, entry.cluster)));
+            }
+            (Answered::Refused(status), [row, ..]) => {
+                found.push(Finding::about(Wrong::Doubled, &row.uuid, format!("{} was refused with {status} and was done", entry.what)));
+            }
+            (Answered::Accepted, [row, ..]) => {
+                found.push(Finding::about(Wrong::Doubled, &row.uuid, format!("{} operations for one {}", theirs.len(), entry.what)));
+            }
+        }
+    }
+    for entry in unmatched {
+        let fits = |row: &&Operation| {
+            let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
+            let is_kind = entry.kind.is_none_or(|kind| kind == row.kind);
+            is_named && is_kind && entry.cluster.as_deref() == Some(&row.cluster_uuid) && !claimed.contains(row.uuid.as_str())
+        };
+        match rows.iter().find(fits) {
+            Some(row) => {
+                claimed.insert(&row.uuid);
+            }
+            None => found.push(Finding::new(Wrong::Lost, format!("accepted and not there: {entry:?}"))),
+        }
+    }
+    for row in rows.iter().filter(|row| !claimed.contains(row.uuid.as_str())) {
+        let what = format!("{} of cluster {} (request {:?}) was asked for by nobody", row.kind, row.cluster_uuid, row.request_id);
+        found.push(Finding::about(Wrong::Doubled, &row.uuid, what));
+    }
+    found
+}
+
+/// It has ended, in time, and not by a fault of the service.
+fn ending(row: &Operation) -> Option<Finding> {
+    let name = format!("{} {} of cluster {}", row.kind, row.uuid, row.cluster_uuid);
+    let Some(finished) = row.finished_ms else {
+        let what = format!("{name} is {} at {}, waiting for {:?}, held by {:?}", row.state, row.step, row.waiting_for, row.owner);
+        return Some(Finding::about(Wrong::Stuck, &row.uuid, what));
+    };
+    if finished > row.deadline_ms + AFTER_DEADLINE_MS {
+        let late = (finished - row.deadline_ms) / 1000;
+        return Some(Finding::about(Wrong::Stuck, &row.uuid, format!("{name} ended {late} s after its deadline")));
+    }
+    let is_ours = matches!(row.outcome_code.as_deref(), Some("internal" | "credentials"));
+    is_ours.then(|| {
+        let what = format!(
+            "{name} failed: {}: {}",
+            row.outcome_code.as_deref().unwrap_or_default(),
+            row.outcome_reason.as_deref().unwrap_or_default()
+        );
+        Finding::about(Wrong::Other, &row.uuid, what)
+    })
+}
+
+/// For each stack name no more stacks were ever made than operations were to make one.
+fn stacks_made(world: &World, rows: &[Operation]) -> Vec<Finding> {
+    let mut made: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for stack in world.cloud.stacks_ever() {
+        let cluster = stack.parameters.get("cluster_uuid").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        *made.entry((cluster, stack.name)).or_default() += 1;
+    }
+    let mut found = Vec::new();
+    for ((cluster, name), count) in made {
+        let to_make = |row: &&Operation| row.cluster_uuid == cluster && matches!(row.kind.as_str(), "cluster_create" | "nodegroup_create");
+        let asked = rows.iter().filter(to_make).count();
+        if count > 1 && count > asked {
+            found.push(Finding::new(
+                Wrong::Doubled,
+                format!("{count} stacks {name} were made for cluster {cluster}, by {asked} operations"),
+            ));
+        }
+    }
+    found
+}
