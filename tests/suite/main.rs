@@ -5,6 +5,7 @@
 mod bad_input;
 mod certificates;
 mod changes;
+mod clean_delete;
 mod crash_matrix;
 mod credentials;
 mod events;
