@@ -1,12 +1,13 @@
 //! Deleting a cluster, in whatever state it is: load balancers that Kubernetes made, the stacks of its groups, its own stack, volumes that
-//! Kubernetes made, then trust and trustee, then the rows. The last event tells what became of each.
+//! Kubernetes made, then trust and trustee, then the rows. The event before the end tells what became of each.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::Cluster;
-use model::operation::{EventDetails, Leak};
-use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, resource};
+use model::notification::Outcome;
+use model::operation::{Ending, Leak, Progress};
+use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, resource};
 
 use super::{Rows, find_rows};
 use crate::context::Context;
@@ -111,12 +112,21 @@ pub(crate) async fn forget(cx: &Context, work: &Work, cluster: &Cluster, leaks: 
     if !left.is_empty() {
         tracing::warn!(leaks = ?left, "a cluster is gone, and things of it are left in the cloud");
     }
-    let (id, operation, message, details) = (&cluster.cluster_id(), &work.operation.operation_id(), &message, &details);
-    succeed(cx, work, async |conn: &mut Conn| {
-        event::append_with(conn, operation, id, REPORT, message, Some::<&EventDetails>(details)).await?;
-        remove_rows(conn, cluster).await
-    })
-    .await
+    let progress = Progress { step: "report", ..Progress::default() };
+    let (id, operation_id, progress) = (&cluster.cluster_id(), &work.operation.operation_id(), &progress);
+    let (message, details) = (&message, &details);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            // Whoever reads on to the end of the operation has read the report.
+            event::append_with(conn, operation_id, id, REPORT, message, Some(details)).await?;
+            operation::finish(conn, &work.claim, id, &Ending::Succeeded).await?;
+            let before = cx.outbox.look(conn, &work.operation).await?;
+            remove_rows(conn, cluster).await?;
+            cx.outbox.ended(conn, &work.operation, Outcome::Success, before).await
+        })
+        .await?;
+    Ok(Turn::Settled)
 }
 
 /// Removes everything that is stored of a cluster, but what was done with it.

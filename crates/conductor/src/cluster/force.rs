@@ -1,7 +1,7 @@
 //! Being rid of a cluster in a bounded time, whatever the cloud says: by force, or by abandoning its stacks.
 //!
-//! Each thing that was made is tried to be removed (abandoned: credentials only). What could not be removed when the time is up is told in a
-//! report, the last event of the operation, and the rows go.
+//! Each thing that was made is tried to be removed (abandoned: credentials only). What could not be removed when the time is up is told in the
+//! report before the operation's end, and the rows go.
 
 use std::sync::Arc;
 use std::time::Duration;
