@@ -13,7 +13,7 @@ use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
 use model::simulation::Simulation;
 use model::store::Store;
-use provider_clients::{Cloud, CloudOptions, Credential, Scope, UserRef};
+use provider_clients::{Cloud, CloudOptions, Credential, Scope, Session, UserRef};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +60,7 @@ impl Host {
             doorbell: Doorbell::Memory(parts.doorbell.clone()),
             listener: Listener::Memory(listener),
             trustee_admin: cloud.session(Credential::Password { user, password: "service".into(), scope }),
+            admin: Some(admin(&cloud)),
             cloud,
             service: None,
             notices: None,
@@ -98,6 +99,13 @@ impl Host {
     }
 }
 
+fn admin(cloud: &Cloud) -> Session {
+    let domain = Some("Default".to_owned());
+    let user = UserRef { name: Some("magnum".into()), domain_name: domain.clone(), ..UserRef::default() };
+    let scope = Scope::Project { id: None, name: Some("service".into()), domain_id: None, domain_name: domain };
+    cloud.session(Credential::Password { user, password: "service".into(), scope })
+}
+
 fn settings(host: String) -> Settings {
     Settings {
         host,
@@ -107,6 +115,7 @@ fn settings(host: String) -> Settings {
         timing: Timing::default(),
         retention: Duration::from_secs(30 * 24 * 3600),
         create_timeout_minutes: 60,
+        load_balancer_timeout: Duration::from_secs(60),
         // The shortest key that can sign: what it protects is not what is looked at here.
         terms: Terms { validity_days: 365, rsa_bits: 1024 },
         trustee_domain_id: None,

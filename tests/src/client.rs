@@ -217,7 +217,8 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    fn uuid(&self) -> Result<String> {
+    /// The uuid in the answer.
+    pub fn uuid(&self) -> Result<String> {
         let uuid = self.body["uuid"].as_str();
         Ok(uuid.with_context(|| format!("no uuid in {}", self.text))?.to_owned())
     }

@@ -8,11 +8,11 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use cloud_simulator::{Fault, How};
+use cloud_simulator::{Fault, How, NewLoadBalancer};
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::Client;
+use tests::client::{Client, cluster};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -172,7 +172,10 @@ impl Scene {
             return Ok(String::new());
         }
         let cluster = self.create().await?;
-        self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        let complete = self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        if act == Act::Delete {
+            self.use_cluster(&cluster, complete["stack_id"].as_str().context("a stack")?);
+        }
         if matches!(act, Act::UpdateGroup | Act::GrowGroup | Act::DeleteGroup) {
             self.ask(Act::CreateGroup, cluster.clone()).await?;
             self.settled(Act::CreateGroup, &cluster).await?;
@@ -180,9 +183,28 @@ impl Scene {
         Ok(cluster)
     }
 
+    /// What Kubernetes makes when the cluster is used: a load balancer with its floating IP, and a volume.
+    fn use_cluster(&self, cluster: &str, stack: &str) {
+        let cloud = &self.world.cloud;
+        let project = cloud.project_id("demo");
+        let service = format!("Kubernetes external service default/web from cluster {cluster}");
+        let balancer = cloud.add_load_balancer(NewLoadBalancer {
+            project: project.clone(),
+            name: format!("kube_service_{cluster}_default_web"),
+            description: service.clone(),
+            stack: Some(stack.to_owned()),
+            ..NewLoadBalancer::default()
+        });
+        cloud.add_floating_ip(&project, &format!("Floating IP for {service}"), Some(&balancer));
+        cloud.add_volume(&project, "pvc-1", json!({"cinder.csi.openstack.org/cluster": cluster}), Some(stack));
+    }
+
     async fn create(&mut self) -> Result<String> {
         self.made += 1;
-        self.demo.create_cluster(&format!("cluster-{}", self.made), &self.template).await
+        let mut body = cluster(&format!("cluster-{}", self.made), &self.template);
+        body["labels"] = json!({"delete_volumes": "true"});
+        let answer = self.demo.post("/v1/clusters", &body).await?.expect(202)?;
+        answer.uuid()
     }
 
     /// Sends the request; the cluster it concerns.

@@ -7,6 +7,7 @@ mod bad_input;
 mod certificates;
 mod changes;
 mod chaos;
+mod clean_delete;
 mod crash_matrix;
 mod credentials;
 mod events;

@@ -44,9 +44,10 @@ fn address(entry: &Entry, base: &str, container_infra: Option<&str>, project: Op
     project.map(|project| format!("{root}/{project}"))
 }
 
-/// The catalogue as a token carries it.
-pub(crate) fn catalog(base: &str, container_infra: Option<&str>, project: Option<&str>) -> Value {
-    let entries = ENTRIES.iter().filter_map(|entry| {
+/// The catalogue as a token carries it, without what was withdrawn from it.
+pub(crate) fn catalog(base: &str, container_infra: Option<&str>, project: Option<&str>, withdrawn: &[&str]) -> Value {
+    let shown = ENTRIES.iter().filter(|entry| !withdrawn.contains(&entry.kind));
+    let entries = shown.filter_map(|entry| {
         let url = address(entry, base, container_infra, project)?;
         let endpoints: Vec<Value> = ["public", "internal", "admin"]
             .iter()

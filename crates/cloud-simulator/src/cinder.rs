@@ -1,15 +1,43 @@
-//! Cinder: one volume type, and the volumes that stacks make.
+//! Cinder: one volume type, the volumes that stacks make, and those a test puts beside them as Kubernetes would.
 
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::{
     catalog, clock,
+    clock::Moment,
     heat::{Resource, Stack},
     http::{Answer, Call, Outcome, Refusal, Route},
-    state::{World, page, seeded},
+    state::{World, dashed_id, page, seeded},
+    token::Token,
 };
 
 const KINDS: [&str; 1] = ["OS::Cinder::Volume"];
+
+/// The volumes that no stack made.
+#[derive(Default)]
+pub(crate) struct Store {
+    pub(crate) others: IndexMap<String, Other>,
+}
+
+/// A volume that no stack made.
+pub(crate) struct Other {
+    pub(crate) project: String,
+    pub(crate) name: String,
+    pub(crate) metadata: Value,
+    /// The id of the stack to one of whose servers it is attached.
+    pub(crate) stack: Option<String>,
+    pub(crate) created: Moment,
+}
+
+impl Store {
+    /// Adds a volume that no stack made.
+    pub(crate) fn add(&mut self, other: Other) -> String {
+        let id = dashed_id();
+        self.others.insert(id.clone(), other);
+        id
+    }
+}
 
 /// The calls Cinder knows, with and without the project in the path.
 pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
@@ -21,6 +49,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
         }
         ("GET", ["v3", "types", _] | ["v3", _, "types", _]) => Route::new("cinder.type_show", show_type),
         ("GET", ["v3", "volumes", _] | ["v3", _, "volumes", _]) => Route::new("cinder.volume_show", show),
+        ("DELETE", ["v3", "volumes", _] | ["v3", _, "volumes", _]) => Route::new("cinder.volume_delete", delete),
         _ => None,
     }
 }
@@ -39,22 +68,70 @@ fn show_type(_: &mut World, call: &Call) -> Outcome {
 }
 
 fn list(world: &mut World, call: &Call) -> Outcome {
-    let project = call.project()?;
-    let volumes: Vec<Value> = world
-        .heat
-        .things(Some(project), &KINDS)
-        .map(|(stack, resource)| view(stack, resource))
-        .filter(|volume| call.query("name").is_none_or(|name| volume["name"] == name))
-        .collect();
+    let token = call.token()?;
+    let of_all = call.flag("all_tenants") == Some(true) && token.has_role("admin");
+    let project = if of_all { call.query("project_id") } else { Some(call.project()?) };
+    let volumes: Vec<Value> =
+        seen(world, project).into_iter().filter(|volume| call.query("name").is_none_or(|name| volume["name"] == name)).collect();
     Answer::ok(json!({"volumes": page(call, volumes, |volume| volume["id"].as_str().unwrap_or_default())}))
 }
 
 fn show(world: &mut World, call: &Call) -> Outcome {
+    Answer::ok(json!({"volume": named(world, call)?}))
+}
+
+fn delete(world: &mut World, call: &Call) -> Outcome {
+    let volume = named(world, call)?;
     let id = call.path.last().map_or("", String::as_str);
-    let project = call.project()?;
-    let found = world.heat.things(Some(project), &KINDS).find(|(_, resource)| resource.physical == id);
-    let (stack, resource) = found.ok_or_else(|| Refusal::not_found(format!("Volume {id} could not be found.")))?;
-    Answer::ok(json!({"volume": view(stack, resource)}))
+    if volume["status"] != "available" && volume["status"] != "error" {
+        let message = "Invalid volume: Volume status must be available or error or error_restoring or error_extending or error_managing and \
+            must not be migrating, attached, belong to a group, have snapshots or be disassociated from snapshots after volume transfer.";
+        return Err(Refusal::bad_request(message));
+    }
+    world.cinder.others.shift_remove(id);
+    for resource in world.heat.stacks.values_mut().flat_map(|stack| &mut stack.resources) {
+        if resource.physical == id {
+            resource.gone = true;
+        }
+    }
+    Answer::empty(202)
+}
+
+/// The volume that a path names, if the caller may see it.
+fn named(world: &World, call: &Call) -> Result<Value, Refusal> {
+    let id = call.path.last().map_or("", String::as_str);
+    let token: &Token = call.token()?;
+    let project = if token.has_role("admin") { None } else { Some(call.project()?) };
+    let found = seen(world, project).into_iter().find(|volume| volume["id"] == id);
+    found.ok_or_else(|| Refusal::not_found(format!("Volume {id} could not be found.")))
+}
+
+/// The volumes of a project, or of all.
+fn seen(world: &World, project: Option<&str>) -> Vec<Value> {
+    let of_stacks = world.heat.things(project, &KINDS).map(|(stack, resource)| view(stack, resource));
+    let others = world.cinder.others.iter().filter(|(_, other)| project.is_none_or(|project| project == other.project));
+    of_stacks.chain(others.map(|(id, other)| view_of_other(world, id, other))).collect()
+}
+
+/// It is attached as long as the stack is there.
+fn view_of_other(world: &World, id: &str, other: &Other) -> Value {
+    let servers = other.stack.as_ref().and_then(|stack| world.heat.stacks.get(stack)).filter(|stack| stack.deleted.is_none());
+    let server =
+        servers.and_then(|stack| stack.resources.iter().find(|resource| resource.acts_as == "OS::Nova::Server" && resource.exists()));
+    let attachments: Vec<Value> = server.iter().map(|server| json!({"server_id": server.physical, "volume_id": id})).collect();
+    json!({
+        "id": id,
+        "name": other.name,
+        "status": if server.is_some() { "in-use" } else { "available" },
+        "size": 1,
+        "volume_type": "fake",
+        "availability_zone": "nova",
+        "bootable": "false",
+        "attachments": attachments,
+        "metadata": other.metadata,
+        "created_at": clock::whole(other.created),
+        "os-vol-tenant-attr:tenant_id": other.project,
+    })
 }
 
 fn fake_type() -> Value {

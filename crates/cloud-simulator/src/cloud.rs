@@ -13,17 +13,32 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
 
 use crate::{
-    clock,
+    cinder, clock,
     fault::Fault,
     heat::{Resource, Stack, status_name},
-    octavia,
-    state::{Shared, World},
+    keystone, neutron, octavia,
+    state::{Shared, World, dashed_id, hex_id},
 };
 
 /// A hold on a simulated cloud; cheap to clone.
 #[derive(Clone)]
 pub struct Cloud {
     shared: Arc<Shared>,
+}
+
+/// A load balancer that no stack makes.
+#[derive(Clone, Debug, Default)]
+pub struct NewLoadBalancer {
+    /// The id of its project.
+    pub project: String,
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The id of the stack on whose network it has its address: while it is there, that stack cannot be deleted.
+    pub stack: Option<String>,
 }
 
 /// A stack as a test sees it.
@@ -185,6 +200,12 @@ impl Cloud {
         for (id, other) in world.octavia.others.iter().filter(|(_, other)| is_asked(&other.project)) {
             lines.push(format!("load balancer {} ({id})", other.name));
         }
+        for (id, other) in world.neutron.floating_ips.iter().filter(|(_, other)| is_asked(&other.project)) {
+            lines.push(format!("floating ip {} ({id})", other.description));
+        }
+        for (id, other) in world.cinder.others.iter().filter(|(_, other)| is_asked(&other.project)) {
+            lines.push(format!("volume {} ({id})", other.name));
+        }
         for trust in world.keystone.trusts.values().filter(|trust| trust.project.as_deref().is_none_or(is_asked)) {
             lines.push(format!("trust {} from {} to {}", trust.id, trust.trustor, trust.trustee));
         }
@@ -198,13 +219,93 @@ impl Cloud {
     }
 
     /// Adds a load balancer that no stack made, as Kubernetes inside a cluster does. Returns its id.
-    pub fn add_load_balancer(&self, project_id: &str, name: &str, description: &str) -> String {
-        self.world().octavia.add(octavia::Other {
-            project: project_id.to_owned(),
+    pub fn add_load_balancer(&self, new: NewLoadBalancer) -> String {
+        let NewLoadBalancer { project, name, description, tags, stack } = new;
+        let (status, created) = ("ACTIVE".to_owned(), clock::now());
+        self.world().octavia.add(octavia::Other { project, name, description, tags, stack, status, created, leaves: None })
+    }
+
+    /// Gives a load balancer that no stack made another `provisioning_status`. Says whether there is such a one.
+    pub fn set_load_balancer_status(&self, id: &str, status: &str) -> bool {
+        let mut world = self.world();
+        let found = world.octavia.others.get_mut(id);
+        found.map(|other| status.clone_into(&mut other.status)).is_some()
+    }
+
+    /// So many of the deletions of load balancers that are to come end in ERROR.
+    pub fn fail_load_balancer_deletions(&self, count: u32) {
+        self.world().octavia.failing = count;
+    }
+
+    /// Deletes a load balancer that no stack made at once, as somebody else might. Says whether there was such a one.
+    pub fn remove_load_balancer(&self, id: &str) -> bool {
+        let mut world = self.world();
+        world.neutron.release(&[octavia::port_of(id)]);
+        world.octavia.others.shift_remove(id).is_some()
+    }
+
+    /// Adds a floating IP that no stack made, on the port of a load balancer if one is given. Returns its id.
+    pub fn add_floating_ip(&self, project: &str, description: &str, load_balancer: Option<&str>) -> String {
+        let id = dashed_id();
+        let (project, description) = (project.to_owned(), description.to_owned());
+        let other = neutron::FloatingIp { project, description, port: load_balancer.map(octavia::port_of) };
+        self.world().neutron.floating_ips.insert(id.clone(), other);
+        id
+    }
+
+    /// Deletes a floating IP that no stack made, as its owner might. Says whether there was such a one.
+    pub fn remove_floating_ip(&self, id: &str) -> bool {
+        self.world().neutron.floating_ips.shift_remove(id).is_some()
+    }
+
+    /// Adds a volume that no stack made, attached to a server of a stack (by its id) if one is given. Returns its id.
+    pub fn add_volume(&self, project: &str, name: &str, metadata: Value, stack: Option<&str>) -> String {
+        let (project, name, stack) = (project.to_owned(), name.to_owned(), stack.map(str::to_owned));
+        self.world().cinder.add(cinder::Other { project, name, metadata, stack, created: clock::now() })
+    }
+
+    /// Deletes a volume that no stack made, as its owner might. Says whether there was such a one.
+    pub fn remove_volume(&self, id: &str) -> bool {
+        self.world().cinder.others.shift_remove(id).is_some()
+    }
+
+    /// Takes a service out of the catalogue, by the type under which it is listed.
+    pub fn withdraw_service(&self, kind: &'static str) {
+        self.world().keystone.withdrawn.push(kind);
+    }
+
+    /// Deletes a seeded user, with tokens and trusts, as an administrator might. Says whether there was such a user.
+    pub fn remove_user(&self, name: &str) -> bool {
+        let mut world = self.world();
+        let id = world.keystone.users.values().find(|user| user.name == name).map(|user| user.id.clone());
+        id.and_then(|id| world.keystone.delete_user(&id)).is_some()
+    }
+
+    /// Makes a user of the trustee domain that no cluster has, as one that was forgotten. Returns its id.
+    ///
+    /// # Panics
+    /// When there is no such domain.
+    pub fn add_user(&self, name: &str, domain: &str) -> String {
+        let mut world = self.world();
+        let domain = world.keystone.domains.values().find(|known| known.name == domain).map(|known| known.id.clone());
+        let user = keystone::User {
+            id: hex_id(),
             name: name.to_owned(),
-            description: description.to_owned(),
-            created: clock::now(),
-        })
+            domain: domain.unwrap_or_else(|| panic!("there is no such domain")),
+            password: String::new(),
+            description: None,
+            default_project: None,
+            enabled: true,
+            seeded: false,
+        };
+        let id = user.id.clone();
+        world.keystone.users.insert(id.clone(), user);
+        id
+    }
+
+    /// Deletes a user by its id, as an administrator might. Says whether there was such a user.
+    pub fn remove_user_by_id(&self, id: &str) -> bool {
+        self.world().keystone.delete_user(id).is_some()
     }
 
     /// Ends a token's life.

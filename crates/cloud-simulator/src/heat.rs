@@ -12,7 +12,7 @@ mod template;
 mod value;
 mod view;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use chrono::TimeDelta;
 use indexmap::IndexMap;
@@ -84,11 +84,12 @@ impl Store {
         }
     }
 
-    /// Brings every stack up to this moment. Returns the trusts of the stacks that are gone now.
-    pub(crate) fn advance(&mut self, now: Moment) -> Vec<String> {
+    /// Brings every stack up to this moment; the networks of those that are `occupied` cannot be deleted. Returns the trusts of the stacks
+    /// that are gone now.
+    pub(crate) fn advance(&mut self, now: Moment, occupied: &BTreeSet<String>) -> Vec<String> {
         let hold = self.hold;
-        for stack in self.stacks.values_mut() {
-            stack.advance(now, hold);
+        for (id, stack) in &mut self.stacks {
+            stack.advance(now, hold, occupied.contains(id));
         }
         self.released()
     }
@@ -140,6 +141,11 @@ fn enter(call: &Call, changes: bool) -> Result<&Token, Refusal> {
         return Err(Refusal::forbidden("You are not authorized to use this action."));
     }
     Ok(token)
+}
+
+/// Whose stacks a token sees by their ids: its project's, and every project's for an administrator.
+fn may_see(token: &Token, stack: &Stack) -> bool {
+    token.project_id() == Some(stack.project.as_str()) || token.has_role("admin")
 }
 
 fn no_stack(name: &str) -> Refusal {

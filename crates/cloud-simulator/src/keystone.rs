@@ -91,6 +91,8 @@ pub(crate) struct Store {
     pub(crate) trusts: IndexMap<String, Trust>,
     pub(crate) tokens: HashMap<String, Token>,
     pub(crate) token_lifetime: TimeDelta,
+    /// Types of services that the catalogue does not show.
+    pub(crate) withdrawn: Vec<&'static str>,
 }
 
 /// From this many tokens on, those that have expired are forgotten whenever one is issued.

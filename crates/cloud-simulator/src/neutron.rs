@@ -2,6 +2,7 @@
 //!
 //! Every collection is read the same way; what a project may see is its own, and the external network.
 
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -26,12 +27,29 @@ const COLLECTIONS: [(&str, &str, [&str; 1]); 6] = [
 pub(crate) struct Store {
     networks: Vec<Value>,
     subnets: Vec<Value>,
+    pub(crate) floating_ips: IndexMap<String, FloatingIp>,
+}
+
+/// A floating IP that no stack made.
+pub(crate) struct FloatingIp {
+    pub(crate) project: String,
+    pub(crate) description: String,
+    pub(crate) port: Option<String>,
 }
 
 impl Store {
+    /// The ports are gone.
+    pub(crate) fn release(&mut self, ports: &[String]) {
+        for other in self.floating_ips.values_mut() {
+            if other.port.as_ref().is_some_and(|port| ports.contains(port)) {
+                other.port = None;
+            }
+        }
+    }
+
     /// The external network, and a private one for each demo project.
     pub(crate) fn seeded(keystone: &keystone::Store) -> Self {
-        let mut store = Self { networks: Vec::new(), subnets: Vec::new() };
+        let mut store = Self { networks: Vec::new(), subnets: Vec::new(), floating_ips: IndexMap::new() };
         for project in keystone.projects.values() {
             match project.name.as_str() {
                 "admin" => store.add("public", "public", &project.id, "172.24.4.0/22", true),
@@ -109,6 +127,7 @@ fn delete(world: &mut World, call: &Call) -> Outcome {
     if !seen(world, call)?.iter().any(|item| item["id"] == id) {
         return Err(missing("floatingip", id));
     }
+    world.neutron.floating_ips.shift_remove(id);
     for resource in world.heat.stacks.values_mut().flat_map(|stack| &mut stack.resources) {
         if resource.physical == id {
             resource.gone = true;
@@ -166,9 +185,17 @@ fn seen(world: &World, call: &Call) -> Result<Vec<Value>, Refusal> {
     }
     if collection == "ports" {
         items.extend(world.heat.things(project, &octavia::KINDS).map(|(stack, resource)| {
-            let id = seeded("vip", &resource.physical).to_string();
+            let id = octavia::port_of(&resource.physical);
             let name = format!("octavia-lb-{}", resource.physical);
             port(&id, &name, stack, resource, "Octavia")
+        }));
+    }
+    if collection == "floatingips" {
+        let others = world.neutron.floating_ips.iter().filter(|(_, other)| project.is_none_or(|project| project == other.project));
+        items.extend(others.map(|(id, other)| {
+            json!({"id": id, "project_id": other.project, "tenant_id": other.project, "description": other.description, "tags": [],
+                "status": if other.port.is_some() { "ACTIVE" } else { "DOWN" }, "port_id": other.port, "fixed_ip_address": null,
+                "router_id": null, "floating_ip_address": "172.24.6.1", "floating_network_id": null})
         }));
     }
     Ok(items)

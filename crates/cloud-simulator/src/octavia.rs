@@ -1,5 +1,8 @@
 //! Octavia: the load balancers that stacks make, and those a test puts beside them as Kubernetes would.
 
+use std::collections::BTreeSet;
+
+use chrono::TimeDelta;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
@@ -16,9 +19,12 @@ use crate::{
 pub(crate) const KINDS: [&str; 1] = ["OS::Octavia::LoadBalancer"];
 
 /// The load balancers that no stack made.
-#[derive(Default)]
 pub(crate) struct Store {
     pub(crate) others: IndexMap<String, Other>,
+    /// Deletions from now on that end in ERROR.
+    pub(crate) failing: u32,
+    /// How long a deletion takes.
+    duration: TimeDelta,
 }
 
 /// A load balancer that no stack made.
@@ -26,16 +32,57 @@ pub(crate) struct Other {
     pub(crate) project: String,
     pub(crate) name: String,
     pub(crate) description: String,
+    pub(crate) tags: Vec<String>,
+    /// The id of the stack on whose network it has its address.
+    pub(crate) stack: Option<String>,
+    pub(crate) status: String,
     pub(crate) created: Moment,
+    /// When the deletion that has begun ends.
+    pub(crate) leaves: Option<Moment>,
 }
 
 impl Store {
+    pub(crate) fn new(duration: TimeDelta) -> Self {
+        Self { others: IndexMap::new(), failing: 0, duration }
+    }
+
     /// Adds a load balancer that no stack made.
     pub(crate) fn add(&mut self, other: Other) -> String {
         let id = dashed_id();
         self.others.insert(id.clone(), other);
         id
     }
+
+    /// Ends the deletions that are due. Returns the ports that went with them.
+    pub(crate) fn advance(&mut self, now: Moment) -> Vec<String> {
+        let mut gone = Vec::new();
+        for (id, other) in &mut self.others {
+            if other.leaves.is_none_or(|leaves| leaves > now) {
+                continue;
+            }
+            other.leaves = None;
+            if self.failing > 0 {
+                self.failing -= 1;
+                "ERROR".clone_into(&mut other.status);
+            } else {
+                gone.push(id.clone());
+            }
+        }
+        for id in &gone {
+            self.others.shift_remove(id);
+        }
+        gone.iter().map(|id| port_of(id)).collect()
+    }
+
+    /// The stacks whose networks hold ports of load balancers that the stacks did not make.
+    pub(crate) fn occupied(&self) -> BTreeSet<String> {
+        self.others.values().filter_map(|other| other.stack.clone()).collect()
+    }
+}
+
+/// The id of a load balancer's port.
+pub(crate) fn port_of(id: &str) -> String {
+    seeded("vip", id).to_string()
 }
 
 /// The calls Octavia knows.
@@ -79,11 +126,25 @@ fn delete(world: &mut World, call: &Call) -> Outcome {
     if !seen(world, token).iter().any(|balancer| balancer["id"] == id) {
         return Err(missing(id));
     }
-    if world.octavia.others.shift_remove(id).is_none() {
-        for resource in world.heat.stacks.values_mut().flat_map(|stack| &mut stack.resources) {
-            if resource.physical == id {
-                resource.gone = true;
-            }
+    let duration = world.octavia.duration;
+    if let Some(other) = world.octavia.others.get_mut(id) {
+        if other.status.starts_with("PENDING_") {
+            let message = format!("Load Balancer {id} is immutable and cannot be updated.");
+            return Err(Refusal::new(409, "ImmutableObject", message));
+        }
+        if call.flag("cascade") != Some(true) {
+            let message = format!("Cannot delete Load Balancer {id} - it has children");
+            return Err(Refusal::new(400, "ValidationException", message));
+        }
+        "PENDING_DELETE".clone_into(&mut other.status);
+        other.leaves = Some(call.now + duration);
+        // A delete that takes no time is done before the answer.
+        world.advance(call.now);
+        return Answer::empty(204);
+    }
+    for resource in world.heat.stacks.values_mut().flat_map(|stack| &mut stack.resources) {
+        if resource.physical == id {
+            resource.gone = true;
         }
     }
     Answer::empty(204)
@@ -105,13 +166,22 @@ fn seen(world: &World, token: &Token) -> Vec<Value> {
     // An administrator sees those of every project.
     let project = if token.has_role("admin") { None } else { token.project_id() };
     let of_stacks = world.heat.things(project, &KINDS).map(|(stack, resource)| of_stack(stack, resource));
-    let others = world
-        .octavia
-        .others
-        .iter()
-        .filter(|(_, other)| project.is_none_or(|project| project == other.project))
-        .map(|(id, other)| view(id, &other.name, &other.description, &other.project, "172.24.7.1", "ACTIVE", other.created));
+    let others = world.octavia.others.iter();
+    let others = others.filter(|(_, other)| project.is_none_or(|project| project == other.project)).map(|(id, other)| {
+        let mut view = view(id, &other.name, &other.description, &other.project, "172.24.7.1", &other.status, other.created);
+        view["tags"] = json!(other.tags);
+        let subnet = other.stack.as_deref().and_then(|stack| subnet_of(world, stack));
+        if let Some(subnet) = subnet {
+            view["vip_subnet_id"] = json!(subnet);
+        }
+        view
+    });
     of_stacks.chain(others).collect()
+}
+
+fn subnet_of(world: &World, stack: &str) -> Option<String> {
+    let resources = &world.heat.stacks.get(stack)?.resources;
+    resources.iter().find(|resource| resource.acts_as == "OS::Neutron::Subnet").map(|resource| resource.physical.clone())
 }
 
 fn of_stack(stack: &Stack, resource: &Resource) -> Value {
@@ -132,7 +202,7 @@ fn view(id: &str, name: &str, description: &str, project: &str, address: &str, s
         "operating_status": if status == "ACTIVE" { "ONLINE" } else { "OFFLINE" },
         "admin_state_up": true,
         "vip_address": address,
-        "vip_port_id": seeded("vip", id).to_string(),
+        "vip_port_id": port_of(id),
         "vip_subnet_id": seeded("subnet", project).to_string(),
         "vip_network_id": seeded("network", project).to_string(),
         "provider": "octavia",

@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia};
+use crate::{cinder, clock, clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia};
 
 /// What the HTTP side and the test side share.
 pub(crate) struct Shared {
@@ -35,6 +35,7 @@ pub(crate) struct World {
     pub(crate) neutron: neutron::Store,
     pub(crate) glance: glance::Store,
     pub(crate) octavia: octavia::Store,
+    pub(crate) cinder: cinder::Store,
     pub(crate) container_infra_url: Option<String>,
 }
 
@@ -86,7 +87,8 @@ impl World {
             nova: nova::Store::seeded(),
             neutron,
             glance: glance::Store::seeded(),
-            octavia: octavia::Store::default(),
+            octavia: octavia::Store::new(clock::delta(delete_duration)),
+            cinder: cinder::Store::default(),
             container_infra_url,
             keystone,
         }
@@ -94,7 +96,9 @@ impl World {
 
     /// Brings everything that takes time up to this moment.
     pub(crate) fn advance(&mut self, now: Moment) {
-        for trust in self.heat.advance(now) {
+        let ports = self.octavia.advance(now);
+        self.neutron.release(&ports);
+        for trust in self.heat.advance(now, &self.octavia.occupied()) {
             self.keystone.delete_trust(&trust);
         }
     }

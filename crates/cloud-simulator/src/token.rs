@@ -85,7 +85,7 @@ impl Token {
             let roles: Vec<Value> = self.roles.iter().zip(&self.role_names).map(|(id, name)| json!({"id": id, "name": name})).collect();
             view.insert("roles".to_owned(), json!(roles));
             if let Some((base, container_infra)) = with_catalog {
-                view.insert("catalog".to_owned(), catalog::catalog(base, container_infra, self.project_id()));
+                view.insert("catalog".to_owned(), catalog::catalog(base, container_infra, self.project_id(), &store.withdrawn));
             }
         }
         if let Some(trust) = self.trust_id().and_then(|id| store.trusts.get(id)) {

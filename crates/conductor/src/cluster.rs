@@ -32,6 +32,8 @@ pub(crate) struct Rows {
     pub template: Option<ClusterTemplate>,
     /// Stacks that were made, or may have been.
     pub stacks: Vec<CloudResource>,
+    /// What Kubernetes made, as far as it is recorded.
+    made_inside: Vec<CloudResource>,
 }
 
 /// Reads the rows of an operation that needs its cluster.
@@ -52,9 +54,11 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
             let nodes = nodes::of_clusters(conn, &[id.as_str()]).await?;
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
             let template = template::by_ids(conn, &[&reference]).await?.pop();
-            let mut stacks = resource::of_cluster(conn, &id).await?;
-            stacks.retain(|r| r.kind == ResourceKind::Stack.as_str());
-            Ok(Some(Rows { cluster, groups, nodes, template, stacks }))
+            let recorded = resource::of_cluster(conn, &id).await?;
+            let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));
+            let is_inside = |kind| matches!(kind, ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume);
+            made_inside.retain(|r| r.kind().is_some_and(is_inside));
+            Ok(Some(Rows { cluster, groups, nodes, template, stacks, made_inside }))
         })
         .await
 }
@@ -87,6 +91,21 @@ impl Rows {
             }
         }
         others
+    }
+
+    /// What Kubernetes made of one kind, as far as it is recorded.
+    pub fn made_inside(&self, kind: ResourceKind) -> impl Iterator<Item = &CloudResource> {
+        self.made_inside.iter().filter(move |r| r.kind() == Some(kind))
+    }
+
+    /// Whether a thing that Kubernetes made is recorded as one to be removed.
+    pub fn is_recorded(&self, kind: ResourceKind, id: &str) -> bool {
+        self.made_inside(kind).any(|r| r.is_to_go() && r.resource_id.as_deref() == Some(id))
+    }
+
+    /// Whether anything is recorded that the deletion has still to remove after or before the stacks.
+    pub fn has_things_inside(&self) -> bool {
+        self.made_inside.iter().any(CloudResource::is_to_go)
     }
 
     /// The group that an operation is about.

@@ -17,7 +17,7 @@ use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
-use crate::{health, heartbeat, housekeeping, notify, scan, worker};
+use crate::{health, heartbeat, housekeeping, notify, scan, sweep, worker};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub struct Timing {
     pub grace: Duration,
     /// How often old operations are looked for.
     pub housekeeping: Duration,
+    /// How often the cloud is compared with the tables; none: never.
+    pub sweep: Option<Duration>,
 }
 
 impl Timing {
@@ -64,6 +66,7 @@ impl Default for Timing {
             service_beat: Duration::from_secs(60),
             grace: Duration::from_secs(20),
             housekeeping: Duration::from_secs(60),
+            sweep: Some(Duration::from_secs(600)),
         }
     }
 }
@@ -84,6 +87,8 @@ pub struct Settings {
     pub retention: Duration,
     /// Minutes a stack may take when the request named none.
     pub create_timeout_minutes: u32,
+    /// How long load balancers that Kubernetes made may take to go, once they were found.
+    pub load_balancer_timeout: Duration,
     pub terms: Terms,
     /// The domain of the trustees; none: the domain that the trustee domain admin's token is scoped to.
     pub trustee_domain_id: Option<String>,
@@ -108,6 +113,8 @@ pub struct Conductor {
     pub trustee_admin: Session,
     /// The service user, where it may list the stacks of all projects.
     pub service: Option<Session>,
+    /// The service user, who removes what nobody else can any more; of use where he is an administrator.
+    pub admin: Option<Session>,
     /// Heat's own word that a stack has ended what it did, where it is to be listened to.
     pub notices: Option<StackNotices>,
     pub sealer: Sealer,
@@ -139,6 +146,7 @@ pub(crate) struct Context {
     pub leases: Arc<Leases>,
     pub follower: Arc<Follower>,
     pub service: Option<Session>,
+    pub admin: Option<Session>,
     /// Set when the conductor is to stop.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
@@ -170,6 +178,7 @@ impl Conductor {
             leases: Arc::default(),
             follower: Arc::new(follower),
             service: self.service,
+            admin: self.admin,
             stop: stop.clone(),
             tasks: TaskTracker::new(),
         });
@@ -186,6 +195,7 @@ impl Conductor {
         if let Some(notices) = self.notices {
             loops.push(tokio::spawn(hear(cx.clone(), notices)));
         }
+        loops.extend(cx.settings.timing.sweep.map(|interval| tokio::spawn(sweep::run(cx.clone(), interval))));
         loops.extend(cx.settings.timing.health.map(|interval| tokio::spawn(health::run(cx.clone(), interval))));
         loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));
         stop.cancelled().await;

@@ -5,7 +5,7 @@
 //! first, so that a repeated step finds what an earlier attempt left.
 
 use model::cluster::{Cluster, ClusterChange};
-use model::operation::{OutcomeCode, Progress};
+use model::operation::{OutcomeCode, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, operation, resource};
@@ -13,6 +13,7 @@ use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::context::Context;
+use crate::leaving;
 use crate::outcome::Failure;
 use crate::worker::Work;
 
@@ -173,42 +174,92 @@ pub(crate) async fn of_caller(cx: &Context, work: &Work, cluster: &Cluster, why:
     Ok(caller)
 }
 
+/// With whose rights things of a cluster are removed.
+pub(crate) struct Reach {
+    pub session: Session,
+    /// It is the service's own, which sees every project and belongs to another one than the cluster's.
+    pub is_service: bool,
+}
+
+/// A session that can remove the cluster's resources: as [`for_existing`], and as the service where user, project or trust are gone.
+pub(crate) async fn for_removal(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Reach, Failure> {
+    match for_existing(cx, work, cluster).await {
+        Ok(session) => Ok(Reach { session, is_service: false }),
+        Err(Failure::Final { code: OutcomeCode::Credentials, reason, error }) => match service(cx).await? {
+            Some(session) => Ok(Reach { session: with_request(work, session), is_service: true }),
+            None => {
+                let reason = format!("{reason}; nor may the cluster service act itself: it has not the role admin");
+                Err(Failure::Final { code: OutcomeCode::Credentials, reason, error })
+            }
+        },
+        Err(other) => Err(other),
+    }
+}
+
+/// The service's own session; none where it is no administrator: whom a service does not take for one, it tells that there is nothing.
+pub(crate) async fn service(cx: &Context) -> Result<Option<Session>, Failure> {
+    let Some(session) = &cx.admin else { return Ok(None) };
+    let info = session.info().await?;
+    let is_admin = info.is_admin_project && info.roles.iter().any(|role| role == "admin");
+    Ok(is_admin.then(|| session.clone()))
+}
+
 /// Removes trust and trustee, and forgets both in the row. What is not there any more is no error.
 ///
 /// A trust can be removed by its trustor only, whom the trust itself impersonates; what it carried ends with it.
 pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let id = cluster.cluster_id();
+    let name = trustee_name(cluster);
     if let (Some(trust), Some(session)) = (&cluster.trust_id, trusted(cx, work, cluster)) {
         let progress = Progress { step: "trust", waiting_for: Some("the removal of the Keystone trust".into()), ..Progress::default() };
-        work.guard(cx, &progress).await?;
-        match session.keystone().delete_trust(trust).await {
-            Ok(_) => {}
-            // Already removed by an attempt that did not live to record it: the session that it carried is refused now.
-            Err(error) if error.is_unauthorized() || error.is_not_found() => {}
+        let thing = Thing { kind: ResourceKind::Trust.as_str().into(), name: name.clone(), id: Some(trust.clone()) };
+        leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
+        let was_there = match session.keystone().delete_trust(trust).await {
+            Ok(was_there) => was_there,
+            // Already removed, perhaps by an attempt that did not live to record it: the session that it carried is refused now.
+            Err(error) if error.is_unauthorized() || error.is_not_found() => false,
             // Made by somebody else: Keystone drops it with the trustee below.
-            Err(error) if error.status() == Some(403) => tracing::info!(%error, "the trust goes with its trustee"),
+            Err(error) if error.status() == Some(403) => {
+                tracing::info!(%error, "the trust goes with its trustee");
+                true
+            }
             Err(error) => return Err(error.into()),
-        }
+        };
         let change = ClusterChange { trust_id: Some(None), ..ClusterChange::default() };
-        let (id, change, progress) = (&id, &change, &progress);
+        let (id, change, progress, thing) = (&id, &change, &progress, &thing);
         cx.store
             .write(async |conn: &mut Conn| {
                 operation::record(conn, &work.claim, progress).await?;
+                if !was_there {
+                    leaving::tell_gone(conn, work, cluster, thing).await?;
+                }
                 resource::forget(conn, id, ResourceKind::Trust).await?;
                 clusters::record(conn, id, change).await
             })
             .await?;
     }
     let progress = Progress { step: "trustee", waiting_for: Some("the removal of the Keystone trustee".into()), ..Progress::default() };
-    work.guard(cx, &progress).await?;
+    let thing = Thing { kind: ResourceKind::Trustee.as_str().into(), name, id: cluster.trustee_user_id.clone() };
     let keystone = cx.trustee_admin.keystone();
     let user = match &cluster.trustee_user_id {
         Some(user) => Some(user.clone()),
         // Made by an attempt that did not live to record it.
-        None => keystone.find_user(&trustee_name(cluster), &trustee_domain(cx).await?).await?.map(|u| u.id),
+        None => keystone.find_user(&thing.name, &trustee_domain(cx).await?).await?.map(|u| u.id),
     };
-    if let Some(user) = user {
-        keystone.delete_user(&user).await?;
+    let Some(user) = user else {
+        work.guard(cx, &progress).await?;
+        return Ok(());
+    };
+    let thing = Thing { id: Some(user.clone()), ..thing };
+    leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
+    if !keystone.delete_user(&user).await? {
+        let (progress, thing) = (&progress, &thing);
+        cx.store
+            .write(async |conn: &mut Conn| {
+                operation::record(conn, &work.claim, progress).await?;
+                leaving::tell_gone(conn, work, cluster, thing).await
+            })
+            .await?;
     }
     Ok(())
 }
@@ -232,7 +283,7 @@ async fn announce(
     Ok(())
 }
 
-async fn trustee_domain(cx: &Context) -> Result<String, Failure> {
+pub(crate) async fn trustee_domain(cx: &Context) -> Result<String, Failure> {
     if let Some(id) = &cx.settings.trustee_domain_id {
         return Ok(id.clone());
     }

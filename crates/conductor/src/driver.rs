@@ -101,6 +101,12 @@ pub(crate) async fn observe(handle: &Handle, session: &Session) -> Result<Observ
     heat::observe(handle, session).await
 }
 
+/// The id of a stack of which only the name is known, in whatever project it is; the session is an administrator's whom Heat lets list the
+/// stacks of all projects.
+pub(crate) async fn find_anywhere(handle: &Handle, session: &Session) -> Result<Option<String>, CloudError> {
+    heat::find_anywhere(handle, session).await
+}
+
 /// A stack in a list: enough to tell whether it has moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
@@ -114,6 +120,18 @@ pub(crate) struct Listed {
 /// Lists the stacks with these ids that there are, of the session's project or of all; those that are deleted are left out.
 pub(crate) async fn list(session: &Session, ids: Vec<String>, all_projects: bool) -> Result<Vec<Listed>, CloudError> {
     heat::list(session, ids, all_projects).await
+}
+
+/// A stack that bears our tags.
+pub(crate) struct Tagged {
+    pub id: String,
+    pub name: String,
+    pub tags: Vec<String>,
+}
+
+/// Every stack that bears our tags, in whatever project; the session is an administrator's.
+pub(crate) async fn tagged(session: &Session) -> Result<Vec<Tagged>, CloudError> {
+    heat::tagged(session).await
 }
 
 /// Counts how far a stack has come that is known to be at work.
@@ -209,6 +227,11 @@ pub(crate) async fn make(target: &Target<'_>, stack: &Stack) -> Result<String, N
 /// Reads what a complete stack tells.
 pub(crate) async fn facts(cluster: &Cluster, session: &Session, seen: &Seen) -> Result<Facts, Failure> {
     heat::facts(session, seen, cluster.floating_ip_enabled()).await
+}
+
+/// The subnets that a stack made; none where there is no such stack.
+pub(crate) async fn subnets(handle: &Handle, session: &Session) -> Result<Vec<String>, Failure> {
+    heat::subnets(handle, session).await
 }
 
 /// Asks for the deletion of a stack.

@@ -14,6 +14,7 @@ mod health;
 mod heartbeat;
 mod housekeeping;
 mod lease;
+mod leaving;
 mod metrics;
 mod nodegroup;
 mod notify;
@@ -24,6 +25,7 @@ mod rest;
 mod scan;
 mod settle;
 mod stack;
+mod sweep;
 mod worker;
 
 pub use context::{Conductor, Settings, Timing};

@@ -3,6 +3,7 @@
 //! Counters are of this process; what stands in the table is the same for all conductors and is read when somebody asks, at most every
 //! [`TABLE_AGE`], with one statement. Labels are kinds, states and codes of `model`: bounded, no ids.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -84,6 +85,9 @@ pub struct Metrics {
     notifications_sent: Counter,
     notifications_dropped: Counter,
     notification_failures: Counter,
+    sweep_findings: Family<Kind, Gauge>,
+    sweep_removed: Family<Kind, Counter>,
+    sweep_failures: Counter,
     read: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -107,6 +111,9 @@ impl Default for Metrics {
             notifications_sent: Counter::default(),
             notifications_dropped: Counter::default(),
             notification_failures: Counter::default(),
+            sweep_findings: Family::default(),
+            sweep_removed: Family::default(),
+            sweep_failures: Counter::default(),
             read: Arc::default(),
         }
     }
@@ -147,6 +154,11 @@ impl Metrics {
         registry.register("notifications_dropped", help, m.notifications_dropped.clone());
         let help = "Attempts to send notifications that failed; what was to be sent waits";
         registry.register("notification_attempts_failed", help, m.notification_failures.clone());
+        let help = "Things that the last sweep of this conductor found in the cloud without their cluster, by kind";
+        registry.register("sweep_findings", help, m.sweep_findings.clone());
+        let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
+        registry.register("sweep_removed", help, m.sweep_removed.clone());
+        registry.register("sweeps_failed", "Sweeps that could not look at everything", m.sweep_failures.clone());
         metrics
     }
 
@@ -168,6 +180,24 @@ impl Metrics {
     /// An attempt to send notifications failed.
     pub(crate) fn notification_failed(&self) {
         self.notification_failures.inc();
+    }
+
+    /// A sweep found so many things, by kind.
+    pub(crate) fn swept(&self, findings: &BTreeMap<&'static str, i64>) {
+        self.sweep_findings.clear();
+        for (kind, count) in findings {
+            self.sweep_findings.get_or_create(&Kind { kind }).set(*count);
+        }
+    }
+
+    /// A sweep removed something.
+    pub(crate) fn sweep_removed(&self, kind: &'static str) {
+        self.sweep_removed.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// A sweep could not look at everything.
+    pub(crate) fn sweep_failed(&self) {
+        self.sweep_failures.inc();
     }
 
     /// An operation is ours.

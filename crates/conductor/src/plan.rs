@@ -185,6 +185,40 @@ pub(crate) fn create(observed: Observed) -> CreateStep {
     }
 }
 
+/// The next thing to do with something that Kubernetes made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RemovalStep {
+    Remove,
+    Wait,
+    Gone,
+    Fail,
+}
+
+/// Requests to remove one thing that ended in an error before the operation fails.
+pub(crate) const REMOVAL_TRIES: usize = 3;
+
+/// Decides for a load balancer, by its `provisioning_status`; `tries` is how often this operation has asked for its deletion.
+pub(crate) fn balancer(status: &str, tries: usize) -> RemovalStep {
+    match status {
+        "DELETED" => RemovalStep::Gone,
+        // Octavia refuses whatever is asked of one that is being changed.
+        _ if status.starts_with("PENDING_") => RemovalStep::Wait,
+        "ERROR" if tries >= REMOVAL_TRIES => RemovalStep::Fail,
+        _ => RemovalStep::Remove,
+    }
+}
+
+/// Decides for a volume, by its `status`; `tries` is how often this operation has asked for its deletion.
+pub(crate) fn volume(status: &str, tries: usize) -> RemovalStep {
+    match status {
+        "available" => RemovalStep::Remove,
+        _ if status.starts_with("error") && tries < REMOVAL_TRIES => RemovalStep::Remove,
+        _ if status.starts_with("error") => RemovalStep::Fail,
+        // Attached still, or at work.
+        _ => RemovalStep::Wait,
+    }
+}
+
 /// Decides for a delete; `tries` is how often this operation has asked for the deletion.
 pub(crate) fn delete(observed: Observed, tries: usize) -> DeleteStep {
     match observed {

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, NodegroupId, OperationId};
 use model::nodegroup::{Nodegroup, NodegroupChange};
-use model::operation::{OperationEvent, Progress};
+use model::operation::{OperationEvent, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
@@ -16,6 +16,7 @@ use provider_clients::Session;
 
 use crate::context::Context;
 use crate::driver::{self, Handle, Stack, Target};
+use crate::leaving;
 use crate::outcome::{Failure, Follow, Turn};
 use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::worker::Work;
@@ -27,6 +28,11 @@ const EVENTS: i64 = 1000;
 const ASKED: &str = "stack_delete";
 /// The event of one after a deletion that failed; these are counted.
 const ASKED_AGAIN: &str = "stack_delete_again";
+
+/// Whether an event tells of a request to delete a stack; its message is the stack's name.
+pub(crate) fn is_request_to_delete(kind: &str) -> bool {
+    kind == ASKED || kind == ASKED_AGAIN
+}
 
 /// A stack, and what is recorded about it.
 #[derive(Clone, Debug)]
@@ -316,10 +322,17 @@ pub(crate) async fn gone(cx: &Context, work: &Work, whose: Whose<'_>, known: &Kn
     let of_group = NodegroupChange { stack_id: Some(None), ..NodegroupChange::default() };
     let id = whose.cluster().cluster_id();
     let name = known.recorded_as.as_ref().unwrap_or(&known.handle.name);
+    let was_asked =
+        events(cx, work).await?.iter().any(|e| is_request_to_delete(&e.kind) && (e.message == *name || e.message == known.handle.name));
+    let thing = Thing { kind: ResourceKind::Stack.as_str().into(), name: name.clone(), id: known.handle.id.clone() };
+    let thing = &thing;
     let (id, progress, of_cluster, of_group, group) = (&id, &progress, &of_cluster, &of_group, &whose.group_id());
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
+            if !was_asked {
+                leaving::tell_gone(conn, work, whose.cluster(), thing).await?;
+            }
             resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
             match (whose, group) {
                 (Whose::Cluster(_), _) => clusters::record(conn, id, of_cluster).await,
@@ -342,7 +355,7 @@ struct Asked {
 async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, Failure> {
     let Observed::Stuck { seen, .. } = observed else { return Ok(Asked::default()) };
     let mut events = events(cx, work).await?;
-    events.retain(|e| e.message == seen.stack_name && (e.kind == ASKED || e.kind == ASKED_AGAIN));
+    events.retain(|e| e.message == seen.stack_name && is_request_to_delete(&e.kind));
     let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count();
     let is_fresh = events.last().is_some_and(|e| age(at(e)) < cx.settings.timing.settle);
     Ok(Asked { tries, is_fresh })

@@ -53,6 +53,8 @@ pub enum Kind {
 pub enum Effect {
     /// Nothing: it counts when the cluster is made.
     AtCreation,
+    /// What it says when the cluster is deleted counts.
+    AtDeletion,
     /// Nodes that are made afterwards have it, those that are there do not.
     NewNodes,
     /// It is kept and shown, and nothing reads it in this release.
@@ -64,6 +66,7 @@ impl Effect {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AtCreation => "at_creation",
+            Self::AtDeletion => "at_deletion",
             Self::NewNodes => "new_nodes",
             Self::Unused => "unused",
         }
@@ -145,6 +148,9 @@ pub struct Wrong {
     pub value: String,
     pub rule: String,
 }
+
+/// The label that says whether the volumes that Kubernetes made go with their cluster.
+pub const DELETE_VOLUMES: &str = "delete_volumes";
 
 /// The first label with a value that it may not have.
 ///

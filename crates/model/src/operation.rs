@@ -291,6 +291,15 @@ pub struct EventDetails {
     /// A call to the cloud that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<CloudFault>,
+    /// A thing in the cloud that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thing: Option<Thing>,
+    /// What was removed from the cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Vec<Thing>>,
+    /// What was to be removed and was gone already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Vec<Thing>>,
     /// What was left in the cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaks: Option<Vec<Leak>>,
@@ -300,17 +309,29 @@ pub struct EventDetails {
 const MOST_DETAILS: usize = 60_000;
 
 impl EventDetails {
-    /// As it is stored: of a list of leaks that is too long, only the beginning.
+    /// As it is stored: of lists that are too long, only the beginning; what was left is cut last.
     pub fn column(&self) -> String {
         let mut kept = self.clone();
         loop {
             let text = serde_json::to_string(&kept).expect("details are plain data");
-            match &mut kept.leaks {
-                Some(leaks) if text.len() > MOST_DETAILS && !leaks.is_empty() => leaks.truncate(leaks.len() / 2),
+            let is_too_long = text.len() > MOST_DETAILS;
+            match (&mut kept.removed, &mut kept.gone, &mut kept.leaks) {
+                (Some(things), ..) | (_, Some(things), _) if is_too_long && !things.is_empty() => things.truncate(things.len() / 2),
+                (.., Some(leaks)) if is_too_long && !leaks.is_empty() => leaks.truncate(leaks.len() / 2),
                 _ => return text,
             }
         }
     }
+}
+
+/// Something of a cluster in the cloud.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thing {
+    /// The word of a [`crate::resource::ResourceKind`].
+    pub kind: String,
+    pub name: String,
+    /// Its id; none when it is not known.
+    pub id: Option<String>,
 }
 
 /// Something of a cluster that stays in the cloud when the cluster is forgotten.

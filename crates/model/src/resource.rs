@@ -1,4 +1,5 @@
-//! The inventory: everything made for a cluster, recorded before it is made.
+//! The inventory: everything made for a cluster, recorded before it is made, and what Kubernetes itself made for it, recorded before it is
+//! removed.
 
 use diesel::prelude::*;
 
@@ -13,6 +14,12 @@ pub enum ResourceKind {
     Trust,
     /// A Heat stack.
     Stack,
+    /// A load balancer that Kubernetes made.
+    LoadBalancer,
+    /// A floating IP that Kubernetes made.
+    FloatingIp,
+    /// A volume that Kubernetes made.
+    Volume,
 }
 
 impl ResourceKind {
@@ -22,6 +29,34 @@ impl ResourceKind {
             Self::Trustee => "keystone_user",
             Self::Trust => "keystone_trust",
             Self::Stack => "heat_stack",
+            Self::LoadBalancer => "octavia_load_balancer",
+            Self::FloatingIp => "neutron_floating_ip",
+            Self::Volume => "cinder_volume",
+        }
+    }
+
+    /// The kind with the stored word; none for a word of another program.
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [Self::Trustee, Self::Trust, Self::Stack, Self::LoadBalancer, Self::FloatingIp, Self::Volume];
+        all.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// What the deletion of the cluster does with a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDelete {
+    /// Removes it.
+    Remove,
+    /// Leaves it where it is, and says so.
+    Keep,
+}
+
+impl OnDelete {
+    /// The stored word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Remove => "delete",
+            Self::Keep => "keep",
         }
     }
 }
@@ -38,4 +73,16 @@ pub struct CloudResource {
     pub on_delete: String,
     pub created_ms: i64,
     pub updated_ms: i64,
+}
+
+impl CloudResource {
+    /// What it is; none for a row of another program.
+    pub fn kind(&self) -> Option<ResourceKind> {
+        ResourceKind::parse(&self.kind)
+    }
+
+    /// Whether the deletion of the cluster removes it.
+    pub fn is_to_go(&self) -> bool {
+        self.on_delete == OnDelete::Remove.as_str()
+    }
 }

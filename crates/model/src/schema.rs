@@ -290,3 +290,4 @@ diesel::table! {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(cluster, cluster_health);
+diesel::allow_tables_to_appear_in_same_query!(cloud_resource, cluster, operation);

@@ -1,4 +1,6 @@
-//! Cinder: volume types.
+//! Cinder: volume types, and the volumes that Kubernetes made.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
@@ -23,6 +25,23 @@ pub struct VolumeType {
     pub is_public: bool,
 }
 
+/// A volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Volume {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct VolumeAnswer {
+    volume: Volume,
+}
+
 impl Session {
     /// Block storage calls with this session.
     pub fn cinder(&self) -> Cinder {
@@ -34,5 +53,26 @@ impl Cinder {
     /// The volume types the project may use.
     pub async fn volume_types(&self) -> Result<Vec<VolumeType>, CloudError> {
         page::all(&self.0, "volume_types", || Request::get(Service::BlockStorage, "volume_type_list", ["types"])).await
+    }
+
+    /// The volumes of the session's project or, for administrators, of the project of this id.
+    pub async fn volumes(&self, project: Option<&str>) -> Result<Vec<Volume>, CloudError> {
+        page::all(&self.0, "volumes", || {
+            Request::get(Service::BlockStorage, "volume_list", ["volumes", "detail"])
+                .query_if("all_tenants", project.map(|_| "1"))
+                .query_if("project_id", project)
+        })
+        .await
+    }
+
+    /// The volume of that id.
+    pub async fn volume(&self, id: &str) -> Result<Option<Volume>, CloudError> {
+        let request = Request::get(Service::BlockStorage, "volume_show", ["volumes", id]);
+        Ok(self.0.find::<VolumeAnswer>(request).await?.map(|answer| answer.volume))
+    }
+
+    /// Begins to delete the volume; false when there was none. One that is attached to a server answers 400.
+    pub async fn delete_volume(&self, id: &str) -> Result<bool, CloudError> {
+        self.0.remove(Request::delete(Service::BlockStorage, "volume_delete", ["volumes", id])).await
     }
 }

@@ -119,6 +119,12 @@ impl Keystone {
         Ok(answer.users.into_iter().find(|user| user.name == name && user.domain_id == domain_id))
     }
 
+    /// All users of a domain, as an administrator of it.
+    pub async fn users_of(&self, domain_id: &str) -> Result<Vec<User>, CloudError> {
+        let answer: UsersAnswer = self.0.fetch(get("user_list", ["users"]).query("domain_id", domain_id)).await?;
+        Ok(answer.users.into_iter().filter(|user| user.domain_id == domain_id).collect())
+    }
+
     /// Gives the user another password, as an administrator of its domain.
     pub async fn set_password(&self, user_id: &str, password: &SecretString) -> Result<(), CloudError> {
         let body = json!({"user": {"password": password.expose_secret()}});

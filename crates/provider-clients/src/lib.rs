@@ -29,7 +29,7 @@ mod session;
 mod token;
 mod transport;
 
-pub use crate::cinder::{Cinder, VolumeType};
+pub use crate::cinder::{Cinder, Volume, VolumeType};
 pub use crate::cloud::{Cloud, CloudOptions};
 pub use crate::credential::{Credential, Scope, UserRef};
 pub use crate::error::{CloudError, ErrorKind};

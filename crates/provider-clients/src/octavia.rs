@@ -47,6 +47,11 @@ pub struct LoadBalancerFilter {
     pub tags: Vec<String>,
 }
 
+#[derive(Deserialize)]
+struct LoadBalancerAnswer {
+    loadbalancer: LoadBalancer,
+}
+
 impl Session {
     /// Load balancer calls with this session.
     pub fn octavia(&self) -> Octavia {
@@ -65,6 +70,12 @@ impl Octavia {
                 .tags(&filter.tags)
         })
         .await
+    }
+
+    /// The load balancer of that id.
+    pub async fn load_balancer(&self, id: &str) -> Result<Option<LoadBalancer>, CloudError> {
+        let request = Request::get(Service::LoadBalancer, "load_balancer_show", ["lbaas", "loadbalancers", id]);
+        Ok(self.0.find::<LoadBalancerAnswer>(request).await?.map(|answer| answer.loadbalancer))
     }
 
     /// Begins to delete the load balancer, with all that hangs on it if `cascade`; false when there was none.

@@ -1,6 +1,6 @@
 //! Events as clients see them, in a page and in a stream.
 
-use model::operation::{CloudFault, Leak, OperationEvent};
+use model::operation::{CloudFault, Leak, OperationEvent, Thing};
 use serde::Serialize;
 
 use super::operation::time;
@@ -15,6 +15,16 @@ static ERROR: Object = Object {
         Property::always("status", MAYBE_COUNT, "The HTTP status of its answer; null without an answer."),
         Property::always("message", Shape::Text, "Its own words."),
         Property::always("request_id", MAYBE_TEXT, "Its own id of the request, for its logs."),
+    ],
+    like: None,
+};
+
+static THING: Object = Object {
+    name: "Thing",
+    properties: &[
+        Property::always("kind", Shape::Text, "What it is."),
+        Property::always("name", Shape::Text, "Its name in the cloud."),
+        Property::always("id", MAYBE_TEXT, "Its id; null when it is not known."),
     ],
     like: None,
 };
@@ -42,6 +52,9 @@ static EVENT: Object = Object {
         Property::sometimes("user_id", Shape::Text, "Who asked."),
         Property::sometimes("request_id", Shape::Text, "The id of his request."),
         Property::sometimes("error", Shape::Object(&ERROR), "The call to the cloud that failed."),
+        Property::sometimes("thing", Shape::Object(&THING), "The thing in the cloud that it is about."),
+        Property::sometimes("removed", Shape::List(&Shape::Object(&THING)), "What was removed from the cloud."),
+        Property::sometimes("gone", Shape::List(&Shape::Object(&THING)), "What was to be removed and was gone already."),
         Property::sometimes("leaks", Shape::List(&Shape::Object(&LEAK)), "What was left in the cloud."),
     ],
     like: None,
@@ -69,6 +82,12 @@ pub struct EventView<'a> {
     request_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<CloudFault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thing: Option<Thing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<Vec<Thing>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gone: Option<Vec<Thing>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     leaks: Option<Vec<Leak>>,
 }
@@ -99,6 +118,9 @@ impl<'a> EventView<'a> {
             user_id: details.user.map(|user| user.0),
             request_id: details.request_id,
             error: details.error,
+            thing: details.thing,
+            removed: details.removed,
+            gone: details.gone,
             leaks: details.leaks,
         }
     }

@@ -22,8 +22,8 @@ static LABEL: Object = Object {
         Property::always("since", Shape::Text, "The first release that knows it."),
         Property::always(
             "effect",
-            Shape::OneOf(&["at_creation", "new_nodes", "unused"]),
-            "at_creation: counts when the cluster is made. new_nodes: nodes made later have it, running ones do not. unused: kept, without effect.",
+            Shape::OneOf(&["at_creation", "at_deletion", "new_nodes", "unused"]),
+            "at_creation: counts when the cluster is made. at_deletion: counts when it is deleted. new_nodes: nodes made later have it, running ones do not. unused: kept, without effect.",
         ),
     ],
     like: None,

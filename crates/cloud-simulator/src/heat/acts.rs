@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     heat::{
-        Stack, enter, expand, no_stack,
+        Stack, enter, expand, may_see, no_stack,
         stack::{NewStack, Phase, Removed, StackName, Update},
         template::Blueprint,
         value::as_text,
@@ -97,9 +97,10 @@ pub(crate) fn signal(world: &mut World, call: &Call) -> Outcome {
 
 /// The live stack a path names by name and id.
 fn named<'a>(world: &'a mut World, call: &Call) -> Result<&'a mut Stack, Refusal> {
-    let (project, name, id) = (call.at(1), call.at(3), call.at(4));
+    let (name, id) = (call.at(3), call.at(4));
+    let token = call.token()?;
     let stack = world.heat.stacks.get_mut(id);
-    stack.filter(|stack| stack.project == project && stack.name == name && stack.deleted.is_none()).ok_or_else(|| no_stack(name))
+    stack.filter(|stack| may_see(token, stack) && stack.name == name && stack.deleted.is_none()).ok_or_else(|| no_stack(name))
 }
 
 fn not_busy(stack: &Stack) -> Result<(), Refusal> {

@@ -4,7 +4,7 @@ use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    heat::{Stack, Store, enter, no_stack, stack::status_name, view},
+    heat::{Stack, Store, enter, may_see, no_stack, stack::status_name, view},
     http::{Answer, Call, Outcome, Refusal},
     state::{World, page},
 };
@@ -48,10 +48,10 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
 
 /// `/stacks/{name or id}` and one level below it leads to `/stacks/{name}/{id}`; a deleted stack is found by its id only.
 pub(crate) fn lookup(world: &mut World, call: &Call) -> Outcome {
-    enter(call, false)?;
+    let token = enter(call, false)?;
     let (project, asked) = (call.at(1), call.at(3));
     let stack = world.heat.live(Some(project), asked).or_else(|| world.heat.stacks.get(asked));
-    let stack = stack.filter(|stack| stack.project == project).ok_or_else(|| no_stack(asked))?;
+    let stack = stack.filter(|stack| may_see(token, stack)).ok_or_else(|| no_stack(asked))?;
     let mut location = view::stack_href(&call.base, stack);
     if !call.at(4).is_empty() {
         location = format!("{location}/{}", call.at(4));
@@ -147,8 +147,8 @@ pub(crate) fn environment(world: &mut World, call: &Call) -> Outcome {
 
 /// The stack a path names by name and id, the deleted ones included.
 fn named<'a>(store: &'a Store, call: &Call) -> Result<&'a Stack, Refusal> {
-    enter(call, false)?;
-    let (project, name, id) = (call.at(1), call.at(3), call.at(4));
-    let stack = store.stacks.get(id).filter(|stack| stack.project == project && stack.name == name);
+    let token = enter(call, false)?;
+    let (name, id) = (call.at(3), call.at(4));
+    let stack = store.stacks.get(id).filter(|stack| may_see(token, stack) && stack.name == name);
     stack.ok_or_else(|| no_stack(name))
 }

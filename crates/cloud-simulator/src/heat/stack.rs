@@ -11,6 +11,10 @@ use crate::{clock::Moment, heat::template::Blueprint, state::dashed_id};
 /// Events are kept up to this many, as Heat purges them too.
 const MOST_EVENTS: usize = 1_000;
 
+/// What Neutron says of a subnet on which somebody else has a port.
+const IN_USE: &str = "Conflict: resources.fixed_subnet: Unable to complete operation on subnet: One or more ports have an IP allocation from \
+    this subnet.";
+
 /// A stack.
 pub(crate) struct Stack {
     pub(crate) id: String,
@@ -176,13 +180,19 @@ impl Stack {
         }
     }
 
-    /// Brings the stack up to this moment. `hold` keeps it from ending.
-    pub(crate) fn advance(&mut self, now: Moment, hold: bool) {
+    /// Brings the stack up to this moment. `hold` keeps it from ending; while its network is occupied a delete fails at the subnet.
+    pub(crate) fn advance(&mut self, now: Moment, hold: bool, is_occupied: bool) {
         if self.phase != Phase::InProgress {
             return;
         }
         let elapsed = now - self.started;
         let is_due = elapsed >= self.duration;
+        let subnet = if is_occupied && self.action == Action::Delete { self.next_subnet() } else { None };
+        if let Some(subnet) = subnet.filter(|_| is_due && !hold) {
+            self.reach(subnet, now);
+            self.fail(IN_USE, now);
+            return;
+        }
         if is_due && !hold {
             self.complete(now);
             return;
@@ -195,11 +205,17 @@ impl Stack {
         let total = self.pending.len();
         let share = if is_due { 1.0 } else { as_seconds(elapsed) / as_seconds(self.duration).max(0.001) };
 
-        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(total.saturating_sub(1));
+        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(total.saturating_sub(1)).min(subnet.unwrap_or(usize::MAX));
         // Nothing has happened since the last look, which is so for nearly every stack at nearly every request.
         if reached > self.done {
             self.reach(reached, now);
         }
+    }
+
+    /// The place of a subnet among the resources that the present action has still to touch.
+    fn next_subnet(&self) -> Option<usize> {
+        let mut rest = self.pending.iter().enumerate().skip(self.done);
+        rest.find(|(_, index)| self.resources[**index].acts_as == "OS::Neutron::Subnet").map(|(place, _)| place)
     }
 
     /// Ends the present action well.

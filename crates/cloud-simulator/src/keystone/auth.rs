@@ -67,7 +67,7 @@ pub(crate) fn revoke(world: &mut World, call: &Call) -> Outcome {
 }
 
 pub(crate) fn show_catalog(world: &mut World, call: &Call) -> Outcome {
-    let catalog = catalog::catalog(&call.base, world.container_infra_url.as_deref(), call.token()?.project_id());
+    let catalog = catalog::catalog(&call.base, world.container_infra_url.as_deref(), call.token()?.project_id(), &world.keystone.withdrawn);
     Answer::ok(json!({"catalog": catalog, "links": {}}))
 }
 

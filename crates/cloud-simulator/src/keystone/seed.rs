@@ -74,6 +74,7 @@ impl Store {
             trusts: IndexMap::new(),
             tokens: HashMap::new(),
             token_lifetime: TimeDelta::hours(1),
+            withdrawn: Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{Answer, Call, Outcome, Refusal},
-    keystone::{User, missing, no_links, require_admin},
+    keystone::{Store, User, missing, no_links, require_admin},
     state::{World, hex_id},
 };
 
@@ -103,15 +103,23 @@ pub(crate) fn delete(world: &mut World, call: &Call) -> Outcome {
     let store = &mut world.keystone;
     let domain = store.users.get(id).map(|user| user.domain.clone());
     require_admin(token, domain.as_deref().or(token.domain_id()), "identity:delete_user")?;
-    store.users.shift_remove(id).ok_or_else(|| missing("user", id))?;
-    store.assignments.retain(|assignment| assignment.user != id);
-    store.tokens.retain(|_, token| token.user != id);
-    let trusts: Vec<String> =
-        store.trusts.values().filter(|trust| trust.trustor == id || trust.trustee == id).map(|trust| trust.id.clone()).collect();
-    for trust in trusts {
-        store.delete_trust(&trust);
-    }
+    store.delete_user(id).ok_or_else(|| missing("user", id))?;
     Answer::empty(204)
+}
+
+impl Store {
+    /// Deletes a user with everything that rests on the user.
+    pub(crate) fn delete_user(&mut self, id: &str) -> Option<User> {
+        let user = self.users.shift_remove(id)?;
+        self.assignments.retain(|assignment| assignment.user != id);
+        self.tokens.retain(|_, token| token.user != id);
+        let trusts: Vec<String> =
+            self.trusts.values().filter(|trust| trust.trustor == id || trust.trustee == id).map(|trust| trust.id.clone()).collect();
+        for trust in trusts {
+            self.delete_trust(&trust);
+        }
+        Some(user)
+    }
 }
 
 fn view(user: &User) -> Value {

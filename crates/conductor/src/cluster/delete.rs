@@ -1,16 +1,19 @@
-//! Deleting a cluster, in whatever state it is: the stacks of its groups, its own stack, then trust and trustee, then the rows.
+//! Deleting a cluster, in whatever state it is: load balancers that Kubernetes made, the stacks of its groups, its own stack, volumes that
+//! Kubernetes made, then trust and trustee, then the rows. The event before the end tells what became of each.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::Cluster;
-use model::resource::ResourceKind;
-use model::store::{Conn, StoreError, certificate, cluster as clusters, nodegroup, resource};
-use provider_clients::Session;
+use model::notification::Outcome;
+use model::operation::{Ending, Leak, Progress};
+use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, resource};
 
 use super::{Rows, find_rows};
 use crate::context::Context;
-use crate::credentials;
+use crate::credentials::{self, Reach};
+use crate::driver;
+use crate::leaving::{self, REPORT};
 use crate::outcome::{Failure, Turn};
 use crate::stack::{self, Known, Whose};
 use crate::worker::{Work, succeed};
@@ -22,32 +25,62 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
     let (own, others) = (rows.stack(), rows.other_stacks());
-    // No stack was ever made, or all were seen to be gone by an attempt that did not live to settle: nothing to ask the cloud, which the
-    // trust that this attempt may have removed could not do any more.
-    if !own.may_exist && others.is_empty() {
+    let events = stack::events(cx, work).await?;
+    let has_stacks = own.may_exist || !others.is_empty();
+    let are_volumes_due = leaving::are_volumes_due(&events, &rows);
+    // No stack was ever made, or all that was on the way to here is seen to be gone by an attempt that did not live to settle: nothing to
+    // ask the cloud, which the trust that this attempt may have removed could not do any more.
+    if !has_stacks && !are_volumes_due && !rows.has_things_inside() {
         return remove(cx, work, &rows).await;
     }
-    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
-    if let Some(turn) = leave_groups(cx, work, &rows, &others, &session).await? {
+    let reach = credentials::for_removal(cx, work, &rows.cluster).await?;
+    // Their ports are on the network that goes with the stack.
+    if leaving::are_balancers_due(&events)
+        && let Some(turn) = leaving::load_balancers(cx, work, &rows, &reach).await?
+    {
+        return Ok(turn);
+    }
+    if let Some(turn) = leave_groups(cx, work, &rows, &others, &reach).await? {
         return Ok(turn);
     }
     // The groups' nodes are on the network that the cluster's stack made: it goes last.
-    let whose = Whose::Cluster(&rows.cluster);
-    if let Some(turn) = stack::leave(cx, work, whose, &own, &session).await? {
+    if own.may_exist {
+        let whose = Whose::Cluster(&rows.cluster);
+        if let Some(turn) = leave(cx, work, whose, &own, &reach).await? {
+            return Ok(turn);
+        }
+        // Before the trust goes.
+        stack::gone(cx, work, whose, &own).await?;
+        return Ok(Turn::NOW);
+    }
+    // No server holds them any more.
+    if are_volumes_due && let Some(turn) = leaving::volumes(cx, work, &rows, &reach).await? {
         return Ok(turn);
     }
-    // Before the trust goes.
-    stack::gone(cx, work, whose, &own).await?;
     remove(cx, work, &rows).await
 }
 
+/// As [`stack::leave`], whoever's rights there are.
+///
+/// The service sees a stack of another project by its id only: of one whose id is not known it must be told by Heat that there is none.
+pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &Known, reach: &Reach) -> Result<Option<Turn>, Failure> {
+    let mut known = known.clone();
+    if reach.is_service && known.handle.id.is_none() {
+        known.handle.id = driver::find_anywhere(&known.handle, &reach.session).await?;
+        if known.handle.id.is_none() {
+            return if known.is_settled(cx, work) { Ok(None) } else { stack::await_unclear(cx, work).await.map(Some) };
+        }
+    }
+    stack::leave(cx, work, whose, &known, &reach.session).await
+}
+
 /// One step for every stack of a group; none once all are gone.
-async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], session: &Session) -> Result<Option<Turn>, Failure> {
+async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], reach: &Reach) -> Result<Option<Turn>, Failure> {
     let mut pause: Option<Duration> = None;
     let mut follows = Vec::new();
     for known in others {
         let whose = owner(rows, known);
-        match stack::leave(cx, work, whose, known, session).await? {
+        match leave(cx, work, whose, known, reach).await? {
             Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p| p.min(after))),
             Some(Turn::Follow(more)) => follows.extend(more),
             Some(Turn::Settled) => return Ok(Some(Turn::Settled)),
@@ -66,20 +99,41 @@ pub(crate) fn owner<'a>(rows: &'a Rows, known: &Known) -> Whose<'a> {
     group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g))
 }
 
-/// The stack is gone: remove what else was made, then the rows.
+/// Everything else is gone: remove trust and trustee, then the rows.
 async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
     credentials::remove(cx, work, &rows.cluster).await?;
-    let cluster = &rows.cluster;
-    succeed(cx, work, async |conn: &mut Conn| remove_rows(conn, cluster).await).await
+    forget(cx, work, &rows.cluster, Vec::new()).await
+}
+
+/// The report, and the end of the rows.
+pub(crate) async fn forget(cx: &Context, work: &Work, cluster: &Cluster, leaks: Vec<Leak>) -> Result<Turn, Failure> {
+    let (message, details) = leaving::report(&stack::events(cx, work).await?, leaks);
+    let left = details.leaks.as_deref().unwrap_or_default();
+    if !left.is_empty() {
+        tracing::warn!(leaks = ?left, "a cluster is gone, and things of it are left in the cloud");
+    }
+    let progress = Progress { step: "report", ..Progress::default() };
+    let (id, operation_id, progress) = (&cluster.cluster_id(), &work.operation.operation_id(), &progress);
+    let (message, details) = (&message, &details);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            // Whoever reads on to the end of the operation has read the report.
+            event::append_with(conn, operation_id, id, REPORT, message, Some(details)).await?;
+            operation::finish(conn, &work.claim, id, &Ending::Succeeded).await?;
+            let before = cx.outbox.look(conn, &work.operation).await?;
+            remove_rows(conn, cluster).await?;
+            cx.outbox.ended(conn, &work.operation, Outcome::Success, before).await
+        })
+        .await?;
+    Ok(Turn::Settled)
 }
 
 /// Removes everything that is stored of a cluster, but what was done with it.
-pub(crate) async fn remove_rows(conn: &mut Conn, cluster: &Cluster) -> Result<(), StoreError> {
+async fn remove_rows(conn: &mut Conn, cluster: &Cluster) -> Result<(), StoreError> {
     let id = &cluster.cluster_id();
     certificate::delete(conn, &cluster.keypair_refs()).await?;
-    for kind in [ResourceKind::Stack, ResourceKind::Trust, ResourceKind::Trustee] {
-        resource::forget(conn, id, kind).await?;
-    }
+    resource::forget_all(conn, id).await?;
     nodegroup::delete_all(conn, id).await?;
     clusters::delete(conn, id).await
 }

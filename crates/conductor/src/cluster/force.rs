@@ -1,29 +1,29 @@
 //! Being rid of a cluster in a bounded time, whatever the cloud says: by force, or by abandoning its stacks.
 //!
-//! Each thing that was made is tried to be removed (abandoned: credentials only). What could not be removed when the time is up is told in a
-//! report, the last event of the operation, and the rows go.
+//! Each thing that was made is tried to be removed (abandoned: credentials only). What could not be removed when the time is up is told in the
+//! report before the operation's end, and the rows go.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::Cluster;
-use model::operation::{EventDetails, Leak, OperationKind};
+use model::operation::{Leak, OperationKind};
 use model::resource::ResourceKind;
-use model::store::{Conn, StoreError, event};
-use provider_clients::Session;
+use model::store::{Conn, StoreError};
 
 use super::{Rows, delete, find_rows};
 use crate::context::Context;
-use crate::credentials;
+use crate::credentials::{self, Reach};
+use crate::leaving::{self, leak};
 use crate::operation::note_retry;
 use crate::outcome::{Failure, Turn};
 use crate::stack::{self, Known, Whose};
 use crate::worker::{Work, succeed};
 
-/// The event that says what was left.
-const REPORT: &str = "leak_report";
-/// Characters of a reason in the report at most.
-const REASON: usize = 300;
+/// What goes before the stacks.
+const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
+/// What Kubernetes makes.
+const INSIDE: [ResourceKind; 3] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume];
 
 /// One turn. What may go better next time is tried again soon, without the growing pauses of other operations: these could last longer than
 /// the time that is left for the rest.
@@ -47,11 +47,11 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
         let all = every_stack(&rows);
         leaks.extend(all.iter().map(|known| leak_of_stack(known, "left alone, as was asked for")));
-    } else if let Some(turn) = remove_stacks(cx, work, &rows, &mut leaks).await? {
+    } else if let Some(turn) = remove_things(cx, work, &rows, &mut leaks).await? {
         return Ok(turn);
     }
     remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
-    forget(cx, work, &rows.cluster, &leaks).await
+    delete::forget(cx, work, &rows.cluster, leaks).await
 }
 
 /// The end of an operation that can go no further: everything that is recorded may be left. The cloud is not asked any more.
@@ -60,8 +60,9 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
         return stored(succeed(cx, work, async |_: &mut Conn| Ok(())).await);
     };
     let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
+    leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
     leaks.extend(credentials_of(&rows.cluster, reason));
-    stored(forget(cx, work, &rows.cluster, &leaks).await)
+    stored(delete::forget(cx, work, &rows.cluster, leaks).await)
 }
 
 /// What the store said; nothing else is asked where this is used.
@@ -90,33 +91,86 @@ fn every_stack(rows: &Rows) -> Vec<Known> {
     rows.other_stacks().into_iter().chain(own.may_exist.then_some(own)).collect()
 }
 
-/// One step for every stack; none once each is gone or has proved to stay.
-async fn remove_stacks(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<Option<Turn>, Failure> {
+/// One step for load balancers, stacks and volumes, in this order; none once each is gone or has proved to stay.
+async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<Option<Turn>, Failure> {
     let stacks = every_stack(rows);
-    if stacks.is_empty() {
+    let events = stack::events(cx, work).await?;
+    let are_volumes_due = leaving::are_volumes_due(&events, rows);
+    if stacks.is_empty() && !are_volumes_due && !rows.has_things_inside() {
         return Ok(None);
     }
-    let session = match credentials::for_existing(cx, work, &rows.cluster).await {
-        Ok(session) => session,
-        Err(Failure::Final { reason, .. }) => {
+    let reach = match credentials::for_removal(cx, work, &rows.cluster).await {
+        Ok(reach) => reach,
+        Err(failure) => {
+            let reason = given_up(work, failure)?;
             leaks.extend(stacks.iter().map(|known| leak_of_stack(known, &reason)));
+            leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, &reason).await?);
             return Ok(None);
         }
-        Err(Failure::Retry { reason, .. }) if is_over(work) => {
-            leaks.extend(stacks.iter().map(|known| leak_of_stack(known, &reason)));
-            return Ok(None);
-        }
-        Err(other) => return Err(other),
     };
+    if leaving::are_balancers_due(&events)
+        && let Some(turn) = step(cx, work, rows, leaving::load_balancers(cx, work, rows, &reach).await, &BEFORE, leaks).await?
+    {
+        return Ok(Some(turn));
+    }
+    if !stacks.is_empty()
+        && let Some(turn) = remove_stacks(cx, work, rows, &stacks, &reach, leaks).await?
+    {
+        return Ok(Some(turn));
+    }
+    if are_volumes_due {
+        return step(cx, work, rows, leaving::volumes(cx, work, rows, &reach).await, &[ResourceKind::Volume], leaks).await;
+    }
+    // Seen to be gone a moment ago: look at the rows again, for volumes.
+    if leaks.is_empty() && !stacks.is_empty() { Ok(Some(Turn::NOW)) } else { Ok(None) }
+}
+
+/// What a step on things that Kubernetes made came to: when it goes no further, what is recorded of them is left.
+async fn step(
+    cx: &Context,
+    work: &Work,
+    rows: &Rows,
+    came_to: Result<Option<Turn>, Failure>,
+    kinds: &[ResourceKind],
+    leaks: &mut Vec<Leak>,
+) -> Result<Option<Turn>, Failure> {
+    let reason = match came_to {
+        Ok(Some(Turn::Settled)) => return Ok(Some(Turn::Settled)),
+        Ok(Some(_)) if is_over(work) => "it was not gone in time".to_owned(),
+        Ok(turn) => return Ok(turn),
+        Err(failure) => given_up(work, failure)?,
+    };
+    leaks.extend(leaving::left(cx, &rows.cluster, kinds, &reason).await?);
+    Ok(None)
+}
+
+/// The reason of a failure after which there is nothing more to try, or no time.
+fn given_up(work: &Work, failure: Failure) -> Result<String, Failure> {
+    match failure {
+        Failure::Final { reason, .. } => Ok(reason),
+        Failure::Retry { reason, .. } if is_over(work) => Ok(reason),
+        other => Err(other),
+    }
+}
+
+/// One step for every stack; none once each is gone or has proved to stay.
+async fn remove_stacks(
+    cx: &Context,
+    work: &Work,
+    rows: &Rows,
+    stacks: &[Known],
+    reach: &Reach,
+    leaks: &mut Vec<Leak>,
+) -> Result<Option<Turn>, Failure> {
     let mut pause: Option<Duration> = None;
     let mut trouble = None;
-    for known in &stacks {
+    for known in stacks {
         let is_own = known.handle.name == rows.stack().handle.name;
         // The groups' nodes are on the network that the cluster's stack made: it goes last.
         if is_own && (pause.is_some() || trouble.is_some()) {
             break;
         }
-        match remove_stack(cx, work, rows, known, is_own, &session).await {
+        match remove_stack(cx, work, rows, known, is_own, reach).await {
             Ok(None) => {}
             Ok(Some(Turn::Settled)) => return Ok(Some(Turn::Settled)),
             Ok(Some(Turn::Again { .. } | Turn::Follow(_))) if is_over(work) => {
@@ -137,16 +191,9 @@ async fn remove_stacks(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
     }
 }
 
-async fn remove_stack(
-    cx: &Context,
-    work: &Work,
-    rows: &Rows,
-    known: &Known,
-    is_own: bool,
-    session: &Session,
-) -> Result<Option<Turn>, Failure> {
+async fn remove_stack(cx: &Context, work: &Work, rows: &Rows, known: &Known, is_own: bool, reach: &Reach) -> Result<Option<Turn>, Failure> {
     let whose = if is_own { Whose::Cluster(&rows.cluster) } else { delete::owner(rows, known) };
-    let turn = stack::leave(cx, work, whose, known, session).await?;
+    let turn = delete::leave(cx, work, whose, known, reach).await?;
     if turn.is_none() {
         stack::gone(cx, work, whose, known).await?;
     }
@@ -180,28 +227,4 @@ fn credentials_of(cluster: &Cluster, reason: &str) -> Vec<Leak> {
     let name = cluster.trustee_username.clone().unwrap_or_else(|| credentials::trustee_name(cluster));
     let of = |kind, id: &Option<String>| id.clone().map(|id| leak(kind, &name, Some(id), reason));
     [of(ResourceKind::Trust, &cluster.trust_id), of(ResourceKind::Trustee, &cluster.trustee_user_id)].into_iter().flatten().collect()
-}
-
-fn leak(kind: ResourceKind, name: &str, id: Option<String>, reason: &str) -> Leak {
-    Leak { kind: kind.as_str().into(), name: name.into(), id, reason: reason.chars().take(REASON).collect() }
-}
-
-/// The report, and the end of the rows.
-async fn forget(cx: &Context, work: &Work, cluster: &Cluster, leaks: &[Leak]) -> Result<Turn, Failure> {
-    let message = match leaks {
-        [] => "nothing is known to be left in the cloud".to_owned(),
-        [one] => format!("left in the cloud: {} {}: {}", one.kind, one.name, one.reason),
-        many => format!("left in the cloud: {} things", many.len()),
-    };
-    if !leaks.is_empty() {
-        tracing::warn!(?leaks, "a cluster is forgotten, and things of it are left in the cloud");
-    }
-    let details = EventDetails { leaks: Some(leaks.to_vec()), ..EventDetails::default() };
-    let (id, operation) = (&cluster.cluster_id(), &work.operation.operation_id());
-    let (message, details) = (&message, &details);
-    succeed(cx, work, async |conn: &mut Conn| {
-        event::append_with(conn, operation, id, REPORT, message, Some(details)).await?;
-        delete::remove_rows(conn, cluster).await
-    })
-    .await
 }

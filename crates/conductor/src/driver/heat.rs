@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use provider_clients::{CloudError, NewStack, Outputs, Session, Stack as HeatStack, StackFilter, StackResource};
 use serde_json::{Map, Value};
 
-use super::{Facts, Handle, Listed, NotMade};
+use super::{Facts, Handle, Listed, NotMade, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 
@@ -35,6 +35,9 @@ const SHOWN: usize = 3;
 /// The parameter that says whose stack it is; upstream's stacks carry it too.
 const OWNER: &str = "cluster_uuid";
 
+/// The tag of every stack that we make, beside the uuid of its cluster.
+const TAG: &str = "magnum";
+
 /// A stack about to be made.
 pub(crate) struct Stack {
     pub name: String,
@@ -47,18 +50,30 @@ pub(crate) struct Stack {
     owner: String,
 }
 
-/// Looks for a stack: by its id where one is recorded, else by its name.
-pub(super) async fn observe(handle: &Handle, session: &Session) -> Result<Observed, Failure> {
+/// A stack by its id where one is recorded, else by its name.
+async fn find(handle: &Handle, session: &Session) -> Result<Option<HeatStack>, CloudError> {
     let heat = session.heat();
-    let found = match &handle.id {
+    match &handle.id {
         // One request in place of two where the name is as we would give it, which it is unless upstream made the stack.
         Some(id) => match heat.stack(&handle.name, id, Outputs::Skip).await? {
-            Some(stack) => Some(stack),
-            None => heat.find_stack(id).await?,
+            Some(stack) => Ok(Some(stack)),
+            None => heat.find_stack(id).await,
         },
-        None => heat.find_stack(&handle.name).await?,
-    };
-    let Some(stack) = found else { return Ok(Observed::Absent) };
+        None => heat.find_stack(&handle.name).await,
+    }
+}
+
+/// The id of a stack of which only the name is known, in whatever project it is; the session is an administrator's.
+pub(super) async fn find_anywhere(handle: &Handle, session: &Session) -> Result<Option<String>, CloudError> {
+    let tags = vec![TAG.into(), handle.cluster.clone()];
+    let filter = StackFilter { name: Some(handle.name.clone()), tags, all_projects: true, ..StackFilter::default() };
+    Ok(session.heat().stacks(&filter).await?.into_iter().find(|stack| stack.name == handle.name).map(|stack| stack.id))
+}
+
+/// Looks for a stack.
+pub(super) async fn observe(handle: &Handle, session: &Session) -> Result<Observed, Failure> {
+    let heat = session.heat();
+    let Some(stack) = find(handle, session).await? else { return Ok(Observed::Absent) };
     if handle.id.is_none() && stack.parameters.get(OWNER).and_then(Value::as_str) != Some(handle.cluster.as_str()) {
         return Ok(Observed::Foreign { reason: format!("a stack named {} exists that does not belong to this cluster", handle.name) });
     }
@@ -83,6 +98,13 @@ pub(super) async fn list(session: &Session, ids: Vec<String>, all_projects: bool
     let stacks = session.heat().stacks(&StackFilter { ids, all_projects, ..StackFilter::default() }).await?;
     let listed = |stack: HeatStack| Listed { changed: changed(&stack), stack_id: stack.id, status: stack.status };
     Ok(stacks.into_iter().map(listed).collect())
+}
+
+/// Lists the stacks that bear our tag, of all projects.
+pub(super) async fn tagged(session: &Session) -> Result<Vec<Tagged>, CloudError> {
+    let filter = StackFilter { tags: vec![TAG.into()], all_projects: true, ..StackFilter::default() };
+    let stacks = session.heat().stacks(&filter).await?;
+    Ok(stacks.into_iter().map(|stack| Tagged { id: stack.id, name: stack.name, tags: stack.tags }).collect())
 }
 
 /// Counts the resources of a stack that is at work.
@@ -156,7 +178,7 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
         environment: stack.environment.clone(),
         parameters: stack.parameters.clone(),
         timeout_mins: stack.minutes,
-        tags: vec!["magnum".into(), stack.owner.clone()],
+        tags: vec![TAG.into(), stack.owner.clone()],
         disable_rollback: true,
     };
     session.heat().create_stack(&new).await.map_err(|error| {
@@ -179,6 +201,14 @@ pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: b
         worker_addresses: found.worker_addresses,
         kube_version: stack.parameters.get("kube_version").and_then(Value::as_str).map(str::to_owned),
     })
+}
+
+/// The ids of the subnets that a stack made.
+pub(super) async fn subnets(handle: &Handle, session: &Session) -> Result<Vec<String>, Failure> {
+    let Some(stack) = find(handle, session).await? else { return Ok(Vec::new()) };
+    let resources = session.heat().resources(&stack.name, &stack.id, DEPTH).await?;
+    let subnets = resources.into_iter().filter(|r| r.resource_type == "OS::Neutron::Subnet" && !r.physical_resource_id.is_empty());
+    Ok(subnets.map(|r| r.physical_resource_id).collect())
 }
 
 /// Asks Heat to delete the stack.

@@ -14,6 +14,10 @@ const fn new_nodes(name: &'static str, kind: Kind, default: Option<&'static str>
     Label { name, kind, default, about, since: FIRST, effect: Effect::NewNodes }
 }
 
+const fn at_deletion(name: &'static str, kind: Kind, default: Option<&'static str>, about: &'static str) -> Label {
+    Label { name, kind, default, about, since: FIRST, effect: Effect::AtDeletion }
+}
+
 const fn unused(name: &'static str, kind: Kind, about: &'static str) -> Label {
     Label { name, kind, default: None, about, since: FIRST, effect: Effect::Unused }
 }
@@ -51,6 +55,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("csi_provisioner_tag", Text, "Version of the CSI provisioner."),
     unused("csi_resizer_tag", Text, "Version of the CSI resizer."),
     unused("csi_snapshotter_tag", Text, "Version of the CSI snapshotter."),
+    at_deletion("delete_volumes", Boolean, Some("false"), "The deletion of the cluster also deletes the volumes that Kubernetes made, with all data on them; they are known by the uuid of the cluster in their metadata (the Cinder plugin runs with --cluster=<uuid>)."),
     new_nodes("docker_volume_type", Text, None, "Type of the volume for container images, where docker_volume_size asks for one."),
     unused("draino_tag", Text, "Version of draino."),
     unused("etcd_tag", Text, "Version of etcd; kubeadm chooses it here."),

@@ -11,7 +11,7 @@ use super::dialect::{self, Guard};
 use super::error::StoreError;
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{EventDetails, OperationEvent};
-use crate::schema::operation_event;
+use crate::schema::{operation, operation_event};
 use crate::text::storable;
 use crate::time::{millis, now};
 
@@ -65,6 +65,20 @@ pub async fn of_operation(conn: &mut Conn, operation: &OperationId, limit: i64) 
             .load(&mut **c)
             .await
     })?)
+}
+
+/// The operation on a cluster that was accepted last, of those that are kept.
+pub async fn last_operation(conn: &mut Conn, cluster: &ClusterId) -> Result<Option<OperationId>, StoreError> {
+    let last: Option<String> = on_conn!(conn, |c| {
+        operation::table
+            .select(operation::uuid)
+            .filter(operation::cluster_uuid.eq(cluster.as_str()))
+            .order(operation::id.desc())
+            .first(&mut **c)
+            .await
+            .optional()
+    })?;
+    Ok(last.map(OperationId::new))
 }
 
 /// The first `limit` events of a cluster after the one of this id (0: from the first one kept).

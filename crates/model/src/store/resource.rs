@@ -6,8 +6,8 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use crate::id::ClusterId;
-use crate::resource::{CloudResource, ResourceKind};
-use crate::schema::cloud_resource;
+use crate::resource::{CloudResource, OnDelete, ResourceKind};
+use crate::schema::{cloud_resource, cluster, operation};
 use crate::time::{millis, now};
 
 /// Records a thing before it is made (id not known yet) or once it is (id known); a second record of the same thing updates the first.
@@ -18,6 +18,18 @@ pub async fn record(
     name: &str,
     resource_id: Option<&str>,
 ) -> Result<(), StoreError> {
+    record_for(conn, cluster, kind, name, resource_id, OnDelete::Remove).await
+}
+
+/// As [`record`], with what the deletion of the cluster is to do with it.
+pub async fn record_for(
+    conn: &mut Conn,
+    cluster: &ClusterId,
+    kind: ResourceKind,
+    name: &str,
+    resource_id: Option<&str>,
+    on_delete: OnDelete,
+) -> Result<(), StoreError> {
     let at = millis(now());
     on_conn!(conn, |c| {
         let rows = diesel::update(
@@ -26,7 +38,11 @@ pub async fn record(
                 .filter(cloud_resource::kind.eq(kind.as_str()))
                 .filter(cloud_resource::name.eq(name)),
         )
-        .set((resource_id.map(|id| cloud_resource::resource_id.eq(id)), cloud_resource::updated_ms.eq(at)))
+        .set((
+            resource_id.map(|id| cloud_resource::resource_id.eq(id)),
+            cloud_resource::on_delete.eq(on_delete.as_str()),
+            cloud_resource::updated_ms.eq(at),
+        ))
         .execute(&mut **c)
         .await?;
         if rows == 0 {
@@ -36,7 +52,7 @@ pub async fn record(
                     cloud_resource::kind.eq(kind.as_str()),
                     cloud_resource::name.eq(name),
                     cloud_resource::resource_id.eq(resource_id),
-                    cloud_resource::on_delete.eq("delete"),
+                    cloud_resource::on_delete.eq(on_delete.as_str()),
                     cloud_resource::created_ms.eq(at),
                     cloud_resource::updated_ms.eq(at),
                 ))
@@ -90,6 +106,21 @@ pub async fn forget_one(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind
     Ok(())
 }
 
+/// Forgets one thing that is gone, by its id.
+pub async fn forget_id(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind, resource_id: &str) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::delete(
+            cloud_resource::table
+                .filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))
+                .filter(cloud_resource::kind.eq(kind.as_str()))
+                .filter(cloud_resource::resource_id.eq(resource_id)),
+        )
+        .execute(&mut **c)
+        .await
+    })?;
+    Ok(())
+}
+
 /// Forgets all things of a kind: they are gone.
 pub async fn forget(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
@@ -100,4 +131,51 @@ pub async fn forget(conn: &mut Conn, cluster: &ClusterId, kind: ResourceKind) ->
         .await
     })?;
     Ok(())
+}
+
+/// Forgets everything of a cluster.
+pub async fn forget_all(conn: &mut Conn, cluster: &ClusterId) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::delete(cloud_resource::table.filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))).execute(&mut **c).await
+    })?;
+    Ok(())
+}
+
+/// The first `limit` things after the row of this id (0: from the first) whose cluster is gone, with no operation on it that may still see
+/// to them, not touched since `before_ms`.
+pub async fn ownerless(conn: &mut Conn, after: i64, before_ms: i64, limit: i64) -> Result<Vec<CloudResource>, StoreError> {
+    let of_cluster = cluster::table.filter(cluster::uuid.eq(cloud_resource::cluster_uuid));
+    let unfinished = operation::table
+        .filter(operation::cluster_uuid.eq(cloud_resource::cluster_uuid))
+        .filter(operation::finished_ms.is_null().or(operation::owner.is_not_null()));
+    Ok(on_conn!(conn, |c| {
+        cloud_resource::table
+            .select(CloudResource::as_select())
+            .filter(cloud_resource::id.gt(after))
+            .filter(cloud_resource::updated_ms.lt(before_ms))
+            .filter(diesel::dsl::not(diesel::dsl::exists(of_cluster)))
+            .filter(diesel::dsl::not(diesel::dsl::exists(unfinished)))
+            .order(cloud_resource::id.asc())
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?)
+}
+
+/// Of these clusters, those of which anything is known: the row, a thing in the inventory, or an operation that has not ended.
+pub async fn known_clusters(conn: &mut Conn, ids: &[String]) -> Result<Vec<String>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        let mut known: Vec<String> = cluster::table.select(cluster::uuid).filter(cluster::uuid.eq_any(ids)).load(&mut **c).await?;
+        let recorded: Vec<String> = cloud_resource::table
+            .select(cloud_resource::cluster_uuid)
+            .filter(cloud_resource::cluster_uuid.eq_any(ids))
+            .load(&mut **c)
+            .await?;
+        let unfinished = operation::table.filter(operation::finished_ms.is_null());
+        let at_work: Vec<String> =
+            unfinished.select(operation::cluster_uuid).filter(operation::cluster_uuid.eq_any(ids)).load(&mut **c).await?;
+        known.extend(recorded);
+        known.extend(at_work);
+        known
+    }))
 }

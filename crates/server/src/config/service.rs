@@ -105,6 +105,9 @@ section! {
         retention_days: u32 = "30",
         /// Seconds between two looks for what is older than that.
         housekeeping_seconds: Positive = "60",
+        /// Seconds between two comparisons of the cloud with the tables, one conductor at a time; each conductor also looks when it starts.
+        /// 0: never.
+        sweep_seconds: u64 = "600",
         /// Seconds after which a forced deletion ends and says what it could not remove.
         force_delete_seconds: Positive = "600",
     }

@@ -145,6 +145,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     };
     let operations = &config.operations;
     let service = operations.heat_global_listing.then(|| cloud::service(config, &cloud)).transpose()?;
+    let admin = Some(cloud::service(config, &cloud)?);
     let notices = if operations.heat_notifications { Some(notices(config)?) } else { None };
     let conductor = Conductor {
         store: role.store.clone(),
@@ -153,6 +154,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
         cloud,
         trustee_admin,
         service,
+        admin,
         notices,
         sealer: super::sealer(config)?,
         settings: conductor_settings(config)?,
@@ -236,6 +238,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         health: health_interval(config),
         grace: Duration::from_secs(config.service.graceful_shutdown_timeout.min(20)),
         housekeeping: Duration::from_secs(u64::from(operations.housekeeping_seconds.0)),
+        sweep: Some(Duration::from_secs(operations.sweep_seconds)).filter(|s| config.service.periodic_enable && !s.is_zero()),
         ..Timing::default()
     };
     if timing.heartbeat.is_zero() || timing.heartbeat * 2 > timing.lease {
@@ -249,6 +252,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         timing,
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
         create_timeout_minutes: config.cluster_heat.create_timeout.0,
+        load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
         trust_roles: config.trust.roles.clone(),

@@ -1,0 +1,375 @@
+//! The standing sweep: compares what the inventory and the cloud hold with the clusters there are.
+//!
+//! Two kinds of finds, and the difference matters. What the inventory knows as made for a cluster that is gone, with no operation left to see
+//! to it, is removed. What only the cloud knows (a trustee, a stack that bears our tags) is told and left alone: it may be another
+//! deployment's, which shares the cloud with this one. Forgotten operations and leases past due are the scan's.
+//!
+//! One conductor at a time, under a lease in `task_lease`; nothing begins in the last part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::id::ClusterId;
+use model::operation::{EventDetails, Thing};
+use model::resource::{CloudResource, ResourceKind};
+use model::store::{Conn, StoreError, event, resource, task};
+use model::time::{millis, now};
+use provider_clients::Session;
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::credentials;
+use crate::driver::{self, Handle, Tagged};
+use crate::outcome::Failure;
+use crate::plan::{self, Observed, RemovalStep};
+
+/// The names of the tasks in `task_lease`: being at it, and the time of the next one.
+const TASK: &str = "sweep";
+const DUE: &str = "sweep_due";
+/// How long one conductor has the task without a sign of life.
+const LEASE: Duration = Duration::from_secs(120);
+/// The lease is renewed when less than this is left of it: more than the calls on one thing take.
+const MARGIN: Duration = Duration::from_secs(75);
+/// The first sweep of a conductor comes within this time.
+const START: Duration = Duration::from_secs(5);
+/// Rows read at once, and clusters asked for at once.
+const BATCH: usize = 100;
+/// Things removed by one sweep at most; the rest waits for the next.
+const MOST_REMOVED: usize = 100;
+/// Finds that are told one by one at most.
+const MOST_TOLD: usize = 1000;
+/// The event of a find.
+const FOUND: &str = "sweep_finding";
+/// Events looked through for a find that was told before.
+const EVENTS: i64 = 1000;
+
+/// Something that is there without its cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    cluster: String,
+    kind: ResourceWord,
+    name: String,
+    id: Option<String>,
+    /// What is done about it.
+    text: &'static str,
+}
+
+type ResourceWord = &'static str;
+
+const REMOVED: &str = "its cluster is gone and it was left behind; it is being removed";
+const STAYS: &str = "its cluster is gone and it was left behind; it is not in the inventory and is left alone";
+const OUT_OF_REACH: &str = "its cluster is gone and it may have been left behind; the cluster service may not look for it";
+
+/// Sweeps until the conductor stops: soon after the start, and then at the interval, with jitter.
+pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
+    let mut told = BTreeSet::new();
+    let mut is_first = true;
+    loop {
+        let pause = if is_first { START.min(interval) } else { interval };
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(pause.mul_f64(model::random::range(0.5..1.0))) => {}
+            () = cx.stop.cancelled() => return,
+        }
+        let swept = tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => return,
+            swept = round(&cx, interval, is_first, &mut told) => swept,
+        };
+        if let Err(reason) = swept {
+            cx.metrics.sweep_failed();
+            tracing::warn!(reason, "failed to compare the cloud with the tables; trying again later");
+        }
+        is_first = false;
+    }
+}
+
+/// One sweep, if nobody else is at it and it is time.
+async fn round(cx: &Context, interval: Duration, is_first: bool, told: &mut BTreeSet<Finding>) -> Result<(), String> {
+    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(()) };
+    // A conductor that has just started looks in any case: what was left may be what the start is to mend.
+    let is_due = take(cx, DUE, interval).await.map_err(|e| e.to_string())?.is_some();
+    let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0 };
+    let swept = if is_due || is_first { sweep.all().await } else { Ok(()) };
+    let findings = std::mem::take(&mut sweep.findings);
+    let owner = &cx.owner;
+    if let Err(error) = cx.store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await).await {
+        tracing::debug!(%error, "the sweep was not given back; its lease will run out");
+    }
+    if !(is_due || is_first) {
+        return Ok(());
+    }
+    let mut counts: BTreeMap<&'static str, i64> = BTreeMap::new();
+    for finding in &findings {
+        *counts.entry(finding.kind).or_default() += 1;
+    }
+    cx.metrics.swept(&counts);
+    let found: BTreeSet<Finding> = findings.into_iter().take(MOST_TOLD).collect();
+    for finding in found.difference(told) {
+        tracing::warn!(cluster.id = finding.cluster, kind = finding.kind, name = finding.name, id = finding.id, "{}", finding.text);
+        tell(cx, finding).await.map_err(|e| e.to_string())?;
+    }
+    *told = found;
+    swept.map_err(|failure| match failure {
+        Failure::Stale => "somebody else sweeps".to_owned(),
+        Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
+    })
+}
+
+/// Takes a task or lengthens its lease; until when it is ours.
+async fn take(cx: &Context, name: &str, lease: Duration) -> Result<Option<Instant>, StoreError> {
+    let asked = Instant::now();
+    let at = millis(now());
+    let (owner, end) = (&cx.owner, at.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX)));
+    let taken = cx.store.write(async |conn: &mut Conn| task::take(conn, name, owner, at, end).await).await?;
+    Ok(taken.then(|| asked + lease))
+}
+
+/// Tells of a find among the events of its cluster, where any are kept, once.
+async fn tell(cx: &Context, finding: &Finding) -> Result<(), StoreError> {
+    let cluster = ClusterId::new(finding.cluster.clone());
+    let thing = Thing { kind: finding.kind.to_owned(), name: finding.name.clone(), id: finding.id.clone() };
+    let text = format!("{} {}: {}", thing.kind, thing.name, finding.text);
+    let details = EventDetails { thing: Some(thing), ..EventDetails::default() };
+    let (cluster, text, details) = (&cluster, &text, &details);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            let Some(operation) = event::last_operation(conn, cluster).await? else { return Ok(()) };
+            let events = event::of_operation(conn, &operation, EVENTS).await?;
+            if events.iter().any(|e| e.kind == FOUND && e.message == *text) {
+                return Ok(());
+            }
+            event::append_with(conn, &operation, cluster, FOUND, text, Some(details)).await
+        })
+        .await
+}
+
+struct Sweep<'a> {
+    cx: &'a Context,
+    until: Instant,
+    findings: Vec<Finding>,
+    removed: usize,
+}
+
+impl Sweep<'_> {
+    async fn all(&mut self) -> Result<(), Failure> {
+        // Each part whatever became of the others.
+        let parts = [self.inventory().await, self.trustees().await, self.stacks().await];
+        parts.into_iter().collect()
+    }
+
+    /// Makes sure that the sweep is still ours to do; called before every effect.
+    async fn guard(&mut self) -> Result<(), Failure> {
+        if Instant::now() + MARGIN < self.until {
+            return Ok(());
+        }
+        self.until = take(self.cx, TASK, LEASE).await?.ok_or(Failure::Stale)?;
+        Ok(())
+    }
+
+    /// Removes what is recorded for clusters that are gone.
+    async fn inventory(&mut self) -> Result<(), Failure> {
+        let timing = &self.cx.settings.timing;
+        // What has just been written may belong to somebody who is about to look again.
+        let quiet = timing.settle.max(timing.lease) * 2;
+        let before = millis(now()).saturating_sub(i64::try_from(quiet.as_millis()).unwrap_or(i64::MAX));
+        let mut after = 0;
+        let mut trouble = None;
+        while self.removed < MOST_REMOVED {
+            let rows = self.cx.store.read(async |conn: &mut Conn| resource::ownerless(conn, after, before, BATCH as i64).await).await?;
+            let Some(last) = rows.last() else { break };
+            after = last.id;
+            for row in rows.iter().take(MOST_REMOVED - self.removed) {
+                self.guard().await?;
+                match self.see_off(row).await {
+                    Ok(()) => {}
+                    Err(Failure::Stale) => return Err(Failure::Stale),
+                    // The others all the same.
+                    Err(failure) => trouble = Some(failure),
+                }
+            }
+        }
+        trouble.map_or(Ok(()), Err)
+    }
+
+    /// One step of removing what a row tells of; the row goes when the thing is gone.
+    async fn see_off(&mut self, row: &CloudResource) -> Result<(), Failure> {
+        let Some(kind) = row.kind() else { return Ok(()) };
+        let is_gone = match kind {
+            _ if !row.is_to_go() => true,
+            // The trust goes with its trustee; both are recorded under the trustee's name.
+            ResourceKind::Trustee | ResourceKind::Trust => self.remove_trustee(kind, row).await?,
+            ResourceKind::Stack | ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume => {
+                let Some(admin) = credentials::service(self.cx).await? else {
+                    self.found(kind, row, OUT_OF_REACH);
+                    return Ok(());
+                };
+                self.remove_thing(kind, row, &admin).await?
+            }
+        };
+        if is_gone {
+            let cluster = ClusterId::new(row.cluster_uuid.clone());
+            let (cluster, name) = (&cluster, &row.name);
+            self.cx.store.write(async |conn: &mut Conn| resource::forget_one(conn, cluster, kind, name).await).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_trustee(&mut self, kind: ResourceKind, row: &CloudResource) -> Result<bool, Failure> {
+        let keystone = self.cx.trustee_admin.keystone();
+        let domain = credentials::trustee_domain(self.cx).await?;
+        if let Some(user) = keystone.find_user(&row.name, &domain).await? {
+            self.found(kind, row, REMOVED);
+            keystone.delete_user(&user.id).await?;
+            self.gone(kind);
+        }
+        Ok(true)
+    }
+
+    /// True when there is no such thing any more.
+    async fn remove_thing(&mut self, kind: ResourceKind, row: &CloudResource, admin: &Session) -> Result<bool, Failure> {
+        if kind == ResourceKind::Stack {
+            return self.remove_stack(row, admin).await;
+        }
+        let Some(id) = row.resource_id.as_deref() else { return Ok(true) };
+        let step = match kind {
+            ResourceKind::LoadBalancer => match admin.octavia().load_balancer(id).await? {
+                Some(balancer) => plan::balancer(&balancer.provisioning_status, 0),
+                None => RemovalStep::Gone,
+            },
+            ResourceKind::Volume => match admin.cinder().volume(id).await? {
+                Some(volume) => plan::volume(&volume.status, 0),
+                None => RemovalStep::Gone,
+            },
+            ResourceKind::FloatingIp | ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee => RemovalStep::Remove,
+        };
+        if step == RemovalStep::Gone {
+            return Ok(true);
+        }
+        self.found(kind, row, REMOVED);
+        if step != RemovalStep::Remove {
+            return Ok(false);
+        }
+        let was_there = match kind {
+            ResourceKind::LoadBalancer => admin.octavia().delete_load_balancer(id, true).await?,
+            ResourceKind::Volume => admin.cinder().delete_volume(id).await?,
+            ResourceKind::FloatingIp => admin.neutron().delete_floating_ip(id).await?,
+            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee => false,
+        };
+        if was_there {
+            self.gone(kind);
+        }
+        Ok(!was_there || kind == ResourceKind::FloatingIp)
+    }
+
+    async fn remove_stack(&mut self, row: &CloudResource, admin: &Session) -> Result<bool, Failure> {
+        let mut handle = Handle { name: row.name.clone(), id: row.resource_id.clone(), cluster: row.cluster_uuid.clone() };
+        if handle.id.is_none() {
+            // By its name an administrator finds a stack of another project only where Heat lets him list all of them.
+            handle.id = match driver::find_anywhere(&handle, admin).await {
+                Ok(id) => id,
+                Err(error) if error.status() == Some(403) => {
+                    self.found(ResourceKind::Stack, row, OUT_OF_REACH);
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            };
+        }
+        if handle.id.is_none() {
+            return Ok(true);
+        }
+        match driver::observe(&handle, admin).await? {
+            Observed::Absent | Observed::Foreign { .. } => Ok(true),
+            Observed::Leaving(_) => {
+                self.found(ResourceKind::Stack, row, REMOVED);
+                Ok(false)
+            }
+            Observed::Building(seen)
+            | Observed::Ready(seen)
+            | Observed::RolledBack { seen, .. }
+            | Observed::Broken { seen, .. }
+            | Observed::Stuck { seen, .. } => {
+                self.found(ResourceKind::Stack, row, REMOVED);
+                driver::remove(admin, &seen).await?;
+                self.gone(ResourceKind::Stack);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Finds trustees whose cluster nobody knows.
+    async fn trustees(&mut self) -> Result<(), Failure> {
+        let domain = credentials::trustee_domain(self.cx).await?;
+        let users = self.cx.trustee_admin.keystone().users_of(&domain).await?;
+        let named = users.into_iter().filter_map(|user| {
+            let (cluster, _) = user.name.split_once('_')?;
+            Some((is_uuid(cluster)?.to_owned(), user.name.clone(), user.id))
+        });
+        self.unknown(ResourceKind::Trustee, named.collect()).await
+    }
+
+    /// Finds stacks that bear our tags and whose cluster nobody knows, where Heat lets the service list the stacks of all projects.
+    async fn stacks(&mut self) -> Result<(), Failure> {
+        let Some(service) = &self.cx.service else { return Ok(()) };
+        let stacks = match driver::tagged(service).await {
+            Ok(stacks) => stacks,
+            // Asked for in the configuration, and not allowed: the follower says so.
+            Err(error) if error.status() == Some(403) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let owned = stacks.into_iter().filter_map(|Tagged { id, name, tags }| {
+            let cluster = tags.iter().find_map(|tag| is_uuid(tag))?.to_owned();
+            Some((cluster, name, id))
+        });
+        self.unknown(ResourceKind::Stack, owned.collect()).await
+    }
+
+    /// Notes those of these things, each with its cluster, name and id, of whose cluster nothing is known.
+    async fn unknown(&mut self, kind: ResourceKind, things: Vec<(String, String, String)>) -> Result<(), Failure> {
+        for batch in things.chunks(BATCH) {
+            let clusters: Vec<String> = batch.iter().map(|(cluster, ..)| cluster.clone()).collect();
+            let clusters = &clusters;
+            let known = self.cx.store.read(async |conn: &mut Conn| resource::known_clusters(conn, clusters).await).await?;
+            for (cluster, name, id) in batch.iter().filter(|(cluster, ..)| !known.contains(cluster)) {
+                let (cluster, name, id) = (cluster.clone(), name.clone(), Some(id.clone()));
+                self.findings.push(Finding { cluster, kind: kind.as_str(), name, id, text: STAYS });
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, kind: ResourceKind, row: &CloudResource, text: &'static str) {
+        let (cluster, name, id) = (row.cluster_uuid.clone(), row.name.clone(), row.resource_id.clone());
+        self.findings.push(Finding { cluster, kind: kind.as_str(), name, id, text });
+    }
+
+    fn gone(&mut self, kind: ResourceKind) {
+        self.removed += 1;
+        self.cx.metrics.sweep_removed(kind.as_str());
+    }
+}
+
+/// The text, when it is a uuid as our clusters have them.
+fn is_uuid(text: &str) -> Option<&str> {
+    let is_right = |(place, byte): (usize, u8)| if matches!(place, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    (text.len() == 36 && text.bytes().enumerate().all(is_right)).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_uuid;
+
+    #[test]
+    fn only_uuids_are_taken_for_clusters() {
+        for (text, is) in [
+            ("7a6f9b9e-5b0c-4a57-9d1c-6a3b1f0e2d11", true),
+            ("magnum", false),
+            ("7a6f9b9e5b0c4a579d1c6a3b1f0e2d11", false),
+            ("7a6f9b9e-5b0c-4a57-9d1c-6a3b1f0e2d1g", false),
+            ("", false),
+        ] {
+            assert_eq!(is_uuid(text).is_some(), is, "{text}");
+        }
+    }
+}

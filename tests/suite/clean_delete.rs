@@ -1,0 +1,362 @@
+//! Deletion takes with it what Kubernetes made: load balancers, floating IPs and, where the label says so, volumes. What is not recognisably
+//! the cluster's stays, and the last event tells what became of each.
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How, NewLoadBalancer};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{Client, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+/// A cluster of its own name; with it, its stack.
+async fn cluster(world: &World, client: &Client, name: &str, labels: &Value) -> Result<(String, String)> {
+    let template = client.create_template(&format!("template-of-{name}")).await?;
+    let mut body = tests::client::cluster(name, &template);
+    body["labels"] = labels.clone();
+    let answer = client.post("/v1/clusters", &body).await?.expect(202)?;
+    let cluster = answer.uuid()?;
+    let complete = client.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    Ok((cluster, text(&complete, "stack_id")))
+}
+
+/// A service of type LoadBalancer: its load balancer on the network of the stack, and the floating IP of that.
+fn service(world: &World, cluster: &str, stack: &str, name: &str) -> (String, String) {
+    let project = world.cloud.project_id("demo");
+    let balancer = world.cloud.add_load_balancer(NewLoadBalancer {
+        project: project.clone(),
+        name: format!("kube_service_{cluster}_default_{name}"),
+        description: format!("Kubernetes external service default/{name} from cluster {cluster}"),
+        tags: Vec::new(),
+        stack: Some(stack.to_owned()),
+    });
+    let text = format!("Floating IP for Kubernetes external service default/{name} from cluster {cluster}");
+    let address = world.cloud.add_floating_ip(&project, &text, Some(&balancer));
+    (balancer, address)
+}
+
+fn volume(world: &World, cluster: &str, name: &str, stack: Option<&str>) -> String {
+    let metadata = json!({"cinder.csi.openstack.org/cluster": cluster});
+    world.cloud.add_volume(&world.cloud.project_id("demo"), name, metadata, stack)
+}
+
+/// The report of a deletion.
+async fn report(client: &Client, cluster: &str) -> Result<Value> {
+    let body = client.get(&format!("/v1/clusters/{cluster}/events?limit=1000")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("a list")?;
+    let mut reports = events.iter().filter(|event| event["kind"] == "leak_report");
+    let report = reports.next().with_context(|| format!("no report: {body}"))?.clone();
+    ensure!(reports.next().is_none(), "{body}");
+    Ok(report)
+}
+
+/// Kind and id of the things in one list of a report.
+fn things(report: &Value, list: &str) -> Vec<(String, String)> {
+    let things = report[list].as_array().cloned().unwrap_or_default();
+    things.iter().map(|thing| (text(thing, "kind"), text(thing, "id"))).collect()
+}
+
+fn has(report: &Value, list: &str, kind: &str, id: &str) -> bool {
+    things(report, list).iter().any(|thing| *thing == (kind.to_owned(), id.to_owned()))
+}
+
+async fn deleted(client: &Client, cluster: &str) -> Result<Value> {
+    client.delete_cluster(cluster).await?;
+    client.wait_gone(cluster, PATIENCE).await?;
+    report(client, cluster).await
+}
+
+/// Waits until the reason of the cluster's status says something.
+async fn says(client: &Client, cluster: &str, words: &str) -> Result<()> {
+    wait::until(words, PATIENCE, async || {
+        let reason = text(&client.cluster(cluster).await?, "status_reason");
+        Ok(Seen::when(reason.contains(words), || reason))
+    })
+    .await
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_kubernetes_made_goes_with_its_cluster_and_nothing_else_does(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let (ours, stack) = cluster(&world, &demo, "blue", &json!({"delete_volumes": "true"})).await?;
+    let (other, other_stack) = cluster(&world, &demo, "green", &json!({"delete_volumes": "true"})).await?;
+    let (balancer, address) = service(&world, &ours, &stack, "web");
+    let (second, _) = service(&world, &ours, &stack, "api");
+    let data = volume(&world, &ours, "pvc-1", Some(&stack));
+    let (others_balancer, others_address) = service(&world, &other, &other_stack, "web");
+    let others_data = volume(&world, &other, "pvc-1", Some(&other_stack));
+    // Made by hand, or by a cluster that we know nothing of.
+    let project = world.cloud.project_id("demo");
+    let by_hand = world.cloud.add_floating_ip(&project, &format!("of {ours}"), None);
+    let namesake = world.cloud.add_load_balancer(NewLoadBalancer {
+        project: project.clone(),
+        name: "kube_service_blue_default_web".to_owned(),
+        description: "Kubernetes external service default/web from cluster blue".to_owned(),
+        ..NewLoadBalancer::default()
+    });
+    let plain = world.cloud.add_volume(&project, "mine", json!({}), None);
+
+    let told = deleted(&demo, &ours).await?;
+    for (kind, id) in [
+        ("octavia_load_balancer", &balancer),
+        ("octavia_load_balancer", &second),
+        ("neutron_floating_ip", &address),
+        ("cinder_volume", &data),
+    ] {
+        ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
+    }
+    for kind in ["heat_stack", "keystone_trust", "keystone_user"] {
+        ensure!(things(&told, "removed").iter().any(|(own, _)| own == kind), "{kind} in {told}");
+    }
+    ensure!(things(&told, "gone").is_empty(), "{told}");
+    ensure!(things(&told, "leaks") == [("octavia_load_balancer".to_owned(), namesake.clone())], "{told}");
+    let left = world.cloud.leftovers(Some(&project)).join("\n");
+    for id in [&others_balancer, &others_address, &others_data, &by_hand, &namesake, &plain] {
+        ensure!(left.contains(id.as_str()), "{id} is gone: {left}");
+    }
+    for id in [&balancer, &second, &address, &data] {
+        ensure!(!left.contains(id.as_str()), "{id} is there: {left}");
+    }
+    // The stack could not have gone otherwise, and was asked for once.
+    ensure!(world.cloud.calls("heat.stack_delete") == 1, "{}", world.cloud.calls("heat.stack_delete"));
+    let told = deleted(&demo, &other).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &others_balancer), "{told}");
+    ensure!(world.cloud.remove_floating_ip(&by_hand) && world.cloud.remove_load_balancer(&namesake) && world.cloud.remove_volume(&plain));
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn volumes_stay_unless_the_label_says_otherwise_and_are_named(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let data = volume(&world, &cluster, "pvc-1", Some(&stack));
+    let told = deleted(&demo, &cluster).await?;
+    ensure!(things(&told, "leaks") == [("cinder_volume".to_owned(), data.clone())], "{told}");
+    ensure!(text(&told["leaks"][0], "reason").contains("delete_volumes"), "{told}");
+    ensure!(text(&told["leaks"][0], "name").contains("pvc-1"), "{told}");
+    ensure!(world.cloud.calls("cinder.volume_delete") == 0);
+    ensure!(world.cloud.remove_volume(&data));
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_load_balancer_of_a_namesake_goes_when_it_is_on_the_clusters_own_network() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, address) = service(&world, "blue", &stack, "web");
+    let told = deleted(&demo, &cluster).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &balancer), "{told}");
+    ensure!(has(&told, "removed", "neutron_floating_ip", &address), "{told}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_load_balancer_that_is_being_changed_is_waited_for_and_one_in_error_is_deleted(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, _) = service(&world, &cluster, &stack, "web");
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "PENDING_UPDATE"));
+    demo.delete_cluster(&cluster).await?;
+    says(&demo, &cluster, "PENDING_UPDATE").await?;
+    ensure!(world.cloud.calls("octavia.loadbalancer_delete") == 0 && world.cloud.calls("heat.stack_delete") == 0);
+    // Its deletion fails as well, at first.
+    world.cloud.fail_load_balancer_deletions(1);
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "ERROR"));
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.calls("octavia.loadbalancer_delete") == 2);
+    let told = report(&demo, &cluster).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &balancer), "{told}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_load_balancer_that_cannot_be_deleted_fails_the_deletion_and_a_forced_one_names_it(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, address) = service(&world, &cluster, &stack, "web");
+    world.cloud.fail_load_balancer_deletions(1000);
+    demo.delete_cluster(&cluster).await?;
+    let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.contains("octavia") && reason.contains(&balancer) && reason.contains("ERROR"), "{reason}");
+    ensure!(world.cloud.calls("heat.stack_delete") == 0, "the stack was not to be touched");
+    admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    for (kind, id) in [("octavia_load_balancer", &balancer), ("neutron_floating_ip", &address), ("heat_stack", &stack)] {
+        ensure!(has(&told, "leaks", kind, id), "{kind} {id} in {told}");
+    }
+    ensure!(world.cloud.remove_load_balancer(&balancer) && world.cloud.remove_floating_ip(&address) && world.cloud.remove_stack(&stack));
+    world.finish().await
+}
+
+#[tokio::test]
+async fn load_balancers_that_do_not_go_fail_the_deletion_when_their_time_is_up() -> Result<()> {
+    let environment = [("OS_CLUSTER__PRE_DELETE_LB_TIMEOUT".to_owned(), "1".to_owned())].into();
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, _) = service(&world, &cluster, &stack, "web");
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "PENDING_UPDATE"));
+    demo.delete_cluster(&cluster).await?;
+    let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.contains("within 1 seconds") && reason.contains("PENDING_UPDATE"), "{reason}");
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "ACTIVE"));
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_deletion_waits_for_octavia_and_says_so(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, _) = service(&world, &cluster, &stack, "web");
+    world.cloud.inject(Fault { at: "octavia.any".to_owned(), nth: 0, how: How::Status(503, "out of order".to_owned()) });
+    demo.delete_cluster(&cluster).await?;
+    says(&demo, &cluster, "octavia load_balancer_list: 503 Service Unavailable: out of order").await?;
+    ensure!(world.cloud.calls("heat.stack_delete") == 0, "the stack was not to be touched");
+    world.cloud.clear_faults();
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &balancer), "{told}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_cloud_without_octavia_and_cinder_needs_neither() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let (cluster, _) = cluster(&world, &demo, "blue", &json!({"delete_volumes": "true"})).await?;
+    for service in ["load-balancer", "volumev3", "block-storage"] {
+        world.cloud.withdraw_service(service);
+    }
+    let told = deleted(&demo, &cluster).await?;
+    ensure!(things(&told, "leaks").is_empty() && world.cloud.calls("octavia.any") == 0 && world.cloud.calls("cinder.volume_list") == 0);
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_creator_whom_octavia_refuses_does_not_keep_the_cluster() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, _) = service(&world, &cluster, &stack, "web");
+    let how = How::Status(403, "Policy does not allow this request to be performed.".to_owned());
+    world.cloud.inject(Fault { at: "octavia.loadbalancer_list".to_owned(), nth: 1, how });
+    let told = deleted(&demo, &cluster).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &balancer), "{told}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_cluster_goes_when_its_creator_is_gone(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({"delete_volumes": "true"})).await?;
+    let (balancer, address) = service(&world, &cluster, &stack, "web");
+    let data = volume(&world, &cluster, "pvc-1", Some(&stack));
+    ensure!(world.cloud.remove_user("demo"));
+    // Somebody of another project, so that only the service itself can do it.
+    let told = deleted(&admin, &cluster).await?;
+    for (kind, id) in [("octavia_load_balancer", &balancer), ("neutron_floating_ip", &address), ("cinder_volume", &data)] {
+        ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
+    }
+    ensure!(things(&told, "gone").iter().any(|(kind, _)| kind == "keystone_trust"), "{told}");
+    ensure!(things(&told, "leaks").is_empty(), "{told}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, address) = service(&world, &cluster, &stack, "web");
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "PENDING_UPDATE"));
+    demo.delete_cluster(&cluster).await?;
+    says(&demo, &cluster, "PENDING_UPDATE").await?;
+    ensure!(world.cloud.remove_load_balancer(&balancer) && world.cloud.remove_floating_ip(&address) && world.cloud.remove_stack(&stack));
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    for (kind, id) in [("octavia_load_balancer", &balancer), ("neutron_floating_ip", &address), ("heat_stack", &stack)] {
+        ensure!(has(&told, "gone", kind, id), "{kind} {id} in {told}");
+    }
+    world.finish().await
+}
+
+/// Conductors that sweep every second.
+async fn sweeping() -> Result<World> {
+    let environment = [("OS_OPERATIONS__SWEEP_SECONDS".to_owned(), "1".to_owned())].into();
+    World::start(Mix::Distributed, Options { environment, ..Options::default() }).await
+}
+
+#[tokio::test]
+async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> Result<()> {
+    let world = sweeping().await?;
+    let demo = world.demo();
+    let (lost, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (kept, kept_stack) = cluster(&world, &demo, "green", &json!({})).await?;
+    // As if a commit had been lost.
+    for (table, column) in
+        [("cluster", "uuid"), ("nodegroup", "cluster_id"), ("nodegroup_nodes", "cluster_uuid"), ("cluster_health", "cluster_uuid")]
+    {
+        world.database()?.execute(&format!("DELETE FROM {table} WHERE {column} = '{lost}'"), Vec::new()).await?;
+    }
+    wait::until("the stack and the trustee to go", PATIENCE, async || {
+        let left = world.cloud.leftovers(None).join("\n");
+        let recorded: Vec<i64> =
+            world.database()?.rows(&format!("SELECT COUNT(*) FROM cloud_resource WHERE cluster_uuid = '{lost}'")).await?;
+        let is_gone = !left.contains(&stack) && !left.contains(&lost) && recorded == [0];
+        Ok(Seen::when(is_gone, || format!("{recorded:?} rows; {left}")))
+    })
+    .await?;
+    let told = wait::until("the finds to be told", PATIENCE, async || {
+        let body = demo.get(&format!("/v1/clusters/{lost}/events?limit=1000")).await?.expect(200)?.body;
+        let events = body["events"].as_array().context("a list")?.clone();
+        let found: Vec<Value> = events.into_iter().filter(|event| event["kind"] == "sweep_finding").collect();
+        Ok(Seen::from_option(found.iter().any(|e| e["thing"]["id"] == stack.as_str()).then_some(found), "not told"))
+    })
+    .await?;
+    ensure!(told.iter().any(|event| event["thing"]["kind"] == "keystone_user"), "{told:?}");
+    let left = world.cloud.leftovers(None).join("\n");
+    ensure!(left.contains(&kept_stack) && left.contains(&kept), "{left}");
+    // Its key pairs are of no use to anybody and known to nobody.
+    world.database()?.execute("DELETE FROM x509keypair", Vec::new()).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_only_the_cloud_knows_is_told_and_left_alone() -> Result<()> {
+    let world = sweeping().await?;
+    let name = format!("11111111-2222-4333-8444-555555555555_{}", world.cloud.project_id("demo"));
+    let user = world.cloud.add_user(&name, "magnum");
+    let other = world.cloud.add_user("somebody", "magnum");
+    wait::until("the find to be told", PATIENCE, async || {
+        let logs = world.logs("conductor").join("\n");
+        Ok(Seen::when(logs.contains(&name) && logs.contains("left alone"), || "not told".to_owned()))
+    })
+    .await?;
+    ensure!(!world.logs("conductor").join("\n").contains("somebody"));
+    // Both are there still, and it is this test that removes them.
+    ensure!(world.cloud.remove_user_by_id(&user) && world.cloud.remove_user_by_id(&other));
+    world.finish().await
+}
