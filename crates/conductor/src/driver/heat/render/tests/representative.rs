@@ -51,7 +51,7 @@ fn cases() -> Vec<Case> {
         }),
         case("allowed_cidrs", &[("master_lb_allowed_cidrs", "192.0.2.0/24,198.51.100.7/32")], |i| i),
         case("ovn", &[("octavia_provider", "ovn"), ("octavia_lb_healthcheck", "false")], |i| i),
-        case("no_ssh", &[("fixed_subnet_cidr", "10.7.0.0/24"), ("service_cluster_ip_range", "10.96.0.0/12")], |i| StackInput {
+        case("no_ssh", &[("fixed_subnet_cidr", "10.7.0.0/24"), ("service_cluster_ip_range", "10.64.0.0/16")], |i| StackInput {
             ssh_key_name: None,
             ..i
         }),
