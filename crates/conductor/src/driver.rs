@@ -229,9 +229,18 @@ pub(crate) async fn facts(cluster: &Cluster, session: &Session, seen: &Seen) -> 
     heat::facts(session, seen, cluster.floating_ip_enabled()).await
 }
 
-/// The subnets that a stack made; none where there is no such stack.
-pub(crate) async fn subnets(handle: &Handle, session: &Session) -> Result<Vec<String>, Failure> {
-    heat::subnets(handle, session).await
+/// What a stack made that bears on load balancers, by their ids; nothing where there is no such stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// Subnets: whatever has its address on one of them belongs to the cluster.
+    pub subnets: Vec<String>,
+    /// Load balancers that must be gone before the stack is deleted.
+    pub balancers: Vec<String>,
+}
+
+/// Looks at what a stack made that bears on load balancers.
+pub(crate) async fn surroundings(handle: &Handle, session: &Session) -> Result<Surroundings, Failure> {
+    heat::surroundings(handle, session).await
 }
 
 /// Asks for the deletion of a stack.

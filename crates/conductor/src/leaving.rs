@@ -1,6 +1,7 @@
 //! What Kubernetes itself made in the cloud for a cluster, and the telling of all that is removed with it.
 //!
-//! Before the stack goes: load balancers, whose ports would keep its network from going, and their floating IPs. After it, when no server
+//! Before the stack goes: load balancers, whose ports would keep its network from going (and those of a stack that upstream's driver made, which
+//! Heat itself does not always get rid of), and their floating IPs. After it, when no server
 //! holds them any more: volumes, where the cluster's label says so. What is found is recorded in the inventory before anything is removed,
 //! and each removal is recorded just before it is asked for, so that all of it can be cut off anywhere and repeated.
 
@@ -233,10 +234,14 @@ async fn list_balancers(cx: &Context, rows: &Rows, reach: &Reach) -> Result<(Ses
 async fn judge_balancers(rows: &Rows, reach: &Reach, listed: &[LoadBalancer]) -> Result<(Seen, BTreeSet<String>), Failure> {
     let mut seen = Seen { ids: listed.iter().map(|b| b.id.clone()).collect(), ..Seen::default() };
     let mut ports = BTreeSet::new();
-    let mut subnets: Option<Vec<String>> = None;
+    if listed.is_empty() {
+        return Ok((seen, ports));
+    }
+    let own = driver::surroundings(&rows.stack().handle, &reach.session).await?;
     for balancer in listed {
         let item = Item::of_balancer(balancer);
         let is_ours = match load_balancer(balancer, names(&rows.cluster)) {
+            _ if own.balancers.contains(&balancer.id) => true,
             Verdict::Ours => true,
             Verdict::Foreign => false,
             Verdict::Shared => {
@@ -245,10 +250,7 @@ async fn judge_balancers(rows: &Rows, reach: &Reach, listed: &[LoadBalancer]) ->
             }
             // On the subnet that the cluster's own stack made there is nobody else.
             Verdict::Namesake => {
-                if subnets.is_none() {
-                    subnets = Some(driver::subnets(&rows.stack().handle, &reach.session).await?);
-                }
-                let is_inside = balancer.vip_subnet_id.as_ref().is_some_and(|id| subnets.iter().flatten().any(|own| own == id));
+                let is_inside = balancer.vip_subnet_id.as_ref().is_some_and(|id| own.subnets.contains(id));
                 if !is_inside && !rows.is_recorded(ResourceKind::LoadBalancer, &balancer.id) {
                     seen.kept.push(item.leak(NAMESAKE));
                     continue;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use provider_clients::{CloudError, NewStack, Outputs, Session, Stack as HeatStack, StackFilter, StackResource};
 use serde_json::{Map, Value};
 
-use super::{Facts, Handle, Listed, NotMade, Tagged};
+use super::{Facts, Handle, Listed, NotMade, Surroundings, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 
@@ -203,12 +203,21 @@ pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: b
     })
 }
 
-/// The ids of the subnets that a stack made.
-pub(super) async fn subnets(handle: &Handle, session: &Session) -> Result<Vec<String>, Failure> {
-    let Some(stack) = find(handle, session).await? else { return Ok(Vec::new()) };
+/// The type of a subnet in our templates and in upstream's.
+const SUBNET: [&str; 2] = ["OS::Neutron::Subnet", "Magnum::Optional::Neutron::Subnet"];
+/// The type of the load balancers of API and etcd in upstream's templates. The members of their pools are deleted one by one with such a
+/// stack, which may end in an error of Octavia's; with their balancer they go at once. Ours leave members to their pool.
+const BALANCER: &str = "Magnum::Optional::Neutron::LBaaS::LoadBalancer";
+
+/// What a stack made that bears on load balancers.
+pub(super) async fn surroundings(handle: &Handle, session: &Session) -> Result<Surroundings, Failure> {
+    let Some(stack) = find(handle, session).await? else { return Ok(Surroundings::default()) };
     let resources = session.heat().resources(&stack.name, &stack.id, DEPTH).await?;
-    let subnets = resources.into_iter().filter(|r| r.resource_type == "OS::Neutron::Subnet" && !r.physical_resource_id.is_empty());
-    Ok(subnets.map(|r| r.physical_resource_id).collect())
+    let ids = |types: &[&str]| -> Vec<String> {
+        let found = resources.iter().filter(|r| types.contains(&r.resource_type.as_str()) && !r.physical_resource_id.is_empty());
+        found.map(|r| r.physical_resource_id.clone()).collect()
+    };
+    Ok(Surroundings { subnets: ids(&SUBNET), balancers: ids(&[BALANCER]) })
 }
 
 /// Asks Heat to delete the stack.

@@ -162,8 +162,8 @@ fn parameters(
     ];
     let described = labels.0.iter().filter(|(name, _)| DriverName::K8sFedoraCoreosV1.label(name).is_some());
     let mut parameters = given;
-    // Members that the cluster's own group has lost say nothing about this one; without a volume there is no size.
-    for name in [workers::REMOVE, "docker_volume_size"] {
+    // Members that the cluster's own group has lost say nothing about this one, nor do the masters; without a volume there is no size.
+    for name in [workers::REMOVE, "docker_volume_size", "master_image", "master_flavor", "master_nodegroup_name"] {
         parameters.remove(name);
     }
     parameters.extend(described.map(|(name, value)| (name.clone(), json!(value))));
