@@ -321,7 +321,7 @@ async fn wait(cx: &Context, work: &Work, rows: &Rows, events: &[OperationEvent],
         let text = format!("octavia: load balancers were not gone within {} seconds: {}", longest.as_secs(), few(waiting));
         return Err(Failure::fail(OutcomeCode::Timeout, text));
     }
-    tell(cx, work, &rows.cluster, "load balancers", format!("load balancers that Kubernetes made: {}", few(waiting)), None).await?;
+    tell(cx, work, &rows.cluster, "load balancers", format!("load balancers: {}", few(waiting)), None).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
