@@ -24,7 +24,8 @@ pub fn http() -> Result<reqwest::Client> {
 pub fn http_trusting(authority: Option<&[u8]>) -> Result<reqwest::Client> {
     // Another part of this process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder().timeout(LIMIT).no_proxy();
+    // No connection is kept for later: the server may close it in the moment in which the next request goes out on it.
+    let mut builder = reqwest::Client::builder().timeout(LIMIT).no_proxy().pool_max_idle_per_host(0);
     if let Some(pem) = authority {
         builder = builder.tls_certs_only([reqwest::Certificate::from_pem(pem)?]);
     }
