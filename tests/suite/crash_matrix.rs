@@ -31,9 +31,10 @@ enum Act {
     GrowGroup,
     DeleteGroup,
     RotateCredentials,
+    Upgrade,
 }
 
-const ACTS: [Act; 9] = [
+const ACTS: [Act; 10] = [
     Act::Create,
     Act::Delete,
     Act::Grow,
@@ -43,6 +44,7 @@ const ACTS: [Act; 9] = [
     Act::GrowGroup,
     Act::DeleteGroup,
     Act::RotateCredentials,
+    Act::Upgrade,
 ];
 
 /// What happens at the effect.
@@ -222,6 +224,10 @@ impl Scene {
             Act::GrowGroup => (Method::POST, resize, Some(json!({"node_count": 2, "nodegroup": "more"}))),
             Act::DeleteGroup => (Method::DELETE, group, None),
             Act::RotateCredentials => (Method::PATCH, format!("/v1/credentials/{cluster}"), None),
+            Act::Upgrade => {
+                let body = json!({"cluster_template": self.template, "max_batch_size": 2});
+                (Method::POST, format!("/v1/clusters/{cluster}/actions/upgrade"), Some(body))
+            }
         };
         let answer = self.demo.send(method, &path, body.map(|body| body.to_string())).await?;
         ensure!(matches!(answer.status, 202 | 204), "{act:?}: {}", answer.text);
@@ -244,7 +250,7 @@ impl Scene {
             Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
-            Act::Create | Act::Delete | Act::DeleteGroup | Act::RotateCredentials => 2,
+            Act::Create | Act::Delete | Act::DeleteGroup | Act::RotateCredentials | Act::Upgrade => 2,
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
         ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");

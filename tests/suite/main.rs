@@ -35,4 +35,5 @@ mod takeover;
 mod templates;
 mod traces;
 mod transport;
+mod upgrade;
 mod weaknesses;

@@ -95,7 +95,22 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("DELETE", [_]) => Route::new("octavia.loadbalancer_delete", delete),
             _ => None,
         },
+        ("DELETE", ["v2.0" | "v2", "lbaas", "pools", _, "members", _]) => Route::new("octavia.pool_member_delete", delete_member),
         _ => None,
+    }
+}
+
+/// Members are those that stacks made.
+fn delete_member(world: &mut World, call: &Call) -> Outcome {
+    enter(call)?;
+    let (pool, id) = (call.at(3), call.at(5));
+    let mut resources = world.heat.stacks.values_mut().filter(|s| s.deleted.is_none()).flat_map(|stack| &mut stack.resources);
+    match resources.find(|r| r.physical == id && r.acts_as == "OS::Octavia::PoolMember" && !r.gone) {
+        Some(member) => {
+            member.gone = true;
+            Answer::empty(204)
+        }
+        None => Err(Refusal::not_found(format!("Member {id} of pool {pool} not found."))),
     }
 }
 

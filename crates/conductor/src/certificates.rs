@@ -64,7 +64,7 @@ pub(crate) struct Material {
     pub front_proxy: Pair,
     /// SHA-256 of the Kubernetes authority's public key, hex.
     pub ca_public_key_hash: String,
-    /// The service account key pair; made for one stack, which keeps it in its parameters.
+    /// The service account key pair, which hangs on the Kubernetes authority's key.
     pub service_account_key: SecretString,
     pub service_account_public_key: String,
 }
@@ -90,8 +90,9 @@ fn open(stored: &[StoredKeypair; 3]) -> Result<Material, CertificateError> {
     let pair =
         |s: &StoredKeypair| -> Result<Pair, CertificateError> { Ok(Pair { certificate: s.pem().to_owned(), key: s.open()?.key_pem()? }) };
     let (kubernetes, etcd, front_proxy) = (pair(&stored[0])?, pair(&stored[1])?, pair(&stored[2])?);
-    let (service_account_key, service_account_public_key) = service_account(2048)?;
-    let ca_public_key_hash = stored[0].open()?.public_key_hash()?;
+    let authority = stored[0].open()?;
+    let (service_account_key, service_account_public_key) = service_account(&authority)?;
+    let ca_public_key_hash = authority.public_key_hash()?;
     Ok(Material { kubernetes, etcd, front_proxy, ca_public_key_hash, service_account_key, service_account_public_key })
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod delete;
 pub(crate) mod force;
 pub(crate) mod resize;
 pub(crate) mod rotate;
+pub(crate) mod upgrade;
 
 use std::collections::HashMap;
 

@@ -16,7 +16,7 @@ use provider_clients::{CloudError, Session};
 use crate::certificates::Material;
 use crate::context::Settings;
 use crate::outcome::Failure;
-use crate::plan::{Observed, Seen, Wanted};
+use crate::plan::{Observed, Pool, RollStep, Seen, Wanted};
 
 pub(crate) use heat::Stack;
 
@@ -189,9 +189,60 @@ pub(crate) fn worker_user_data(
     }
 }
 
-/// The nodes of the workers' group in a stack, in the order of their numbers.
-pub(crate) async fn members(session: &Session, seen: &Seen) -> Result<Vec<Member>, Failure> {
-    heat::members(session, seen).await
+/// The nodes of a pool in a stack, in the order of their numbers.
+pub(crate) async fn members(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
+    heat::members(session, seen, kind).await
+}
+
+/// Which nodes of a stack are replaced together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolKind {
+    Masters,
+    Workers,
+}
+
+impl PoolKind {
+    /// Its state in a stack; none when its nodes cannot be replaced.
+    pub fn of(self, seen: &Seen) -> Option<&Pool> {
+        match self {
+            Self::Masters => seen.masters.as_deref(),
+            Self::Workers => seen.minions.as_deref(),
+        }
+    }
+}
+
+/// What the nodes of a pool are made of from now on. Holds secrets: no `Debug`.
+pub(crate) struct NewNodes {
+    pub generation: String,
+    pub image: String,
+    pub user_data: String,
+    /// With a leading `v`.
+    pub kube_version: String,
+}
+
+/// Computes what the nodes of a pool are made of; no call to the cloud. The group is the one whose nodes they are.
+pub(crate) fn new_nodes(
+    settings: &Settings,
+    target: &Target<'_>,
+    pool: (PoolKind, &Nodegroup),
+    material: &Material,
+    terms: (&str, u32),
+) -> Result<NewNodes, Failure> {
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, material, terms),
+    }
+}
+
+/// Carries out a step of the replacement of all nodes of a pool. When the answer is lost, looking at the stack tells whether it was taken.
+pub(crate) async fn replace(
+    session: &Session,
+    seen: &Seen,
+    kind: PoolKind,
+    step: &RollStep,
+    new: &NewNodes,
+    minutes: u32,
+) -> Result<(), Failure> {
+    heat::replace(session, seen, kind, step, new, minutes).await
 }
 
 /// A new number of workers for a stack.

@@ -1,6 +1,10 @@
 //! Deciding: pure functions from what was observed to the one thing to do next, with its reason.
 
+mod roll;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+pub(crate) use roll::{Pool, Replacement, RollStep, next as next_replacement};
 
 /// What was seen in the cloud. After a failed call it is `Unknown` until seen again; it is never taken for a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,11 @@ pub(crate) struct Seen {
     /// When the stack was last changed, as Heat words it; empty for one that never was.
     pub changed: String,
     pub workers: Workers,
+    /// What its new masters and workers come from; none: they are not made by a template of ours, and cannot be replaced.
+    pub masters: Option<Box<Pool>>,
+    pub minions: Option<Box<Pool>>,
+    /// The version of Kubernetes that new nodes get, where the stack says it.
+    pub kube_version: Option<String>,
     /// Whether new workers take a first boot that we can give anew.
     pub has_our_workers: bool,
 }
@@ -49,6 +58,25 @@ pub(crate) struct Workers {
     pub count: Option<i32>,
     /// Member numbers that were taken away by name the last time.
     pub removed: Vec<String>,
+}
+
+impl Observed {
+    /// A stack that something could be asked of.
+    pub fn at_rest(&self) -> Option<&Seen> {
+        match self {
+            Self::Ready(seen) | Self::Broken { seen, .. } | Self::RolledBack { seen, .. } => Some(seen),
+            Self::Absent | Self::Foreign { .. } | Self::Building(_) | Self::Leaving(_) | Self::Stuck { .. } => None,
+        }
+    }
+
+    /// The stack, where there is one that is ours.
+    pub fn seen(&self) -> Option<&Seen> {
+        match self {
+            Self::Ready(seen) | Self::Broken { seen, .. } | Self::RolledBack { seen, .. } => Some(seen),
+            Self::Building(seen) | Self::Leaving(seen) | Self::Stuck { seen, .. } => Some(seen),
+            Self::Absent | Self::Foreign { .. } => None,
+        }
+    }
 }
 
 impl Seen {
@@ -120,7 +148,7 @@ pub(crate) struct Sent {
     pub is_fresh: bool,
 }
 
-/// The next thing to do for a change of the number of workers.
+/// The next thing to do for a change of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateStep {
     /// There is no stack yet.
@@ -140,10 +168,16 @@ pub(crate) enum UpdateStep {
 pub(crate) const UPDATE_TRIES: usize = 5;
 
 /// Decides for a change of the number of workers; `sent` is what this operation has asked for.
+pub(crate) fn update(observed: Observed, wanted: &Wanted, sent: Option<&Sent>) -> UpdateStep {
+    let is_met = observed.seen().is_some_and(|seen| wanted.is_met_by(&seen.workers));
+    change(observed, is_met, sent)
+}
+
+/// Decides for a change of a stack; `is_met`: it is as wanted, once it is at rest.
 ///
 /// A stack that is as wanted needs nothing, also when nobody asked. A stack that failed is asked again by a new operation, and fails the
 /// operation whose own request failed.
-pub(crate) fn update(observed: Observed, wanted: &Wanted, sent: Option<&Sent>) -> UpdateStep {
+pub(crate) fn change(observed: Observed, is_met: bool, sent: Option<&Sent>) -> UpdateStep {
     let may_not_have_begun = |seen: &Seen| sent.is_some_and(|s| s.is_fresh && s.before == seen.changed);
     let has_begun = |seen: &Seen| sent.is_some_and(|s| s.before != seen.changed);
     let tries = sent.map_or(0, |s| s.tries);
@@ -153,7 +187,7 @@ pub(crate) fn update(observed: Observed, wanted: &Wanted, sent: Option<&Sent>) -
         Observed::Building(seen) => UpdateStep::Wait(seen),
         Observed::Leaving(seen) => UpdateStep::Fail { reason: format!("stack {} is being deleted", seen.stack_name), seen: Some(seen) },
         Observed::Stuck { seen, reason } => UpdateStep::Fail { seen: Some(seen), reason },
-        Observed::Ready(seen) if wanted.is_met_by(&seen.workers) => UpdateStep::Finish(seen),
+        Observed::Ready(seen) if is_met => UpdateStep::Finish(seen),
         Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } if may_not_have_begun(&seen) => {
             UpdateStep::WaitForBeginning(seen)
         }

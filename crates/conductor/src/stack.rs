@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::driver::{self, Handle, Stack, Target};
 use crate::leaving;
 use crate::outcome::{Failure, Follow, Turn};
-use crate::plan::{self, DeleteStep, Observed, Seen};
+use crate::plan::{self, DeleteStep, Observed, Seen, Sent};
 use crate::worker::Work;
 
 /// Events looked through for what an operation did already; far more than an operation has.
@@ -120,6 +120,30 @@ pub(crate) async fn events(cx: &Context, work: &Work) -> Result<Vec<OperationEve
 /// What an operation has recorded, in order.
 pub(crate) async fn events_of(cx: &Context, id: &OperationId) -> Result<Vec<OperationEvent>, Failure> {
     Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, id, EVENTS).await).await?)
+}
+
+/// The event of a request to change a stack; its text is when the stack had been changed before, as the cloud says it.
+pub(crate) const UPDATE: &str = "stack_update";
+
+/// What was asked of a stack last, by these events; `tries` is how often the same was asked.
+pub(crate) fn sent(cx: &Context, events: &[OperationEvent], tries: usize) -> Option<Sent> {
+    let last = events.iter().rfind(|e| e.kind == UPDATE)?;
+    Some(Sent { tries, before: last.message.clone(), is_fresh: age(at(last)) < cx.settings.timing.settle })
+}
+
+/// Records under the claim how far an operation is, with events of their kinds and texts.
+pub(crate) async fn record(cx: &Context, work: &Work, progress: &Progress, told: &[(&'static str, &str)]) -> Result<(), Failure> {
+    let (operation_id, cluster_id) = (&work.operation.operation_id(), &work.operation.cluster_id());
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            for (kind, text) in told {
+                event::append(conn, operation_id, cluster_id, kind, text).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    Ok(())
 }
 
 /// When an event happened.

@@ -9,9 +9,12 @@ pub mod signing;
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 use openssl::asn1::{Asn1Integer, Asn1Time};
-use openssl::bn::BigNum;
+use openssl::bn::{BigNum, BigNumContext};
+use openssl::ec::{EcGroup, EcKey, EcPoint};
 use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
 use openssl::pkey::{PKey, PKeyRef, Private};
+use openssl::sign::Signer;
 use openssl::symm::Cipher;
 use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectKeyIdentifier};
 use openssl::x509::{X509, X509Builder, X509Name, X509NameRef, X509Ref};
@@ -178,9 +181,24 @@ pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, Certif
     keypair(&builder.build(), &key)
 }
 
-/// A key pair for service account tokens: private PKCS#8 PEM and public PEM.
-pub fn service_account(rsa_bits: u32) -> Result<(SecretString, String), CertificateError> {
-    let key = PKey::from_rsa(random::rsa(rsa_bits)?)?;
+/// The key pair for service account tokens (ECDSA P-256): private PKCS#8 PEM and public PEM. It is derived from the authority's key, so that
+/// masters made on any day sign and accept the same tokens, and nobody without that key can guess it.
+pub fn service_account(authority: &Opened) -> Result<(SecretString, String), CertificateError> {
+    let secret = PKey::hmac(&authority.key.private_key_to_der()?)?;
+    let mut mac = Signer::new(MessageDigest::sha512(), &secret)?;
+    mac.update(b"service account key")?;
+    // Twice the bits of the group's order: no number is noticeably likelier than another.
+    let (wide, one) = (BigNum::from_slice(&mac.sign_to_vec()?)?, BigNum::from_u32(1)?);
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
+    let mut context = BigNumContext::new_secure()?;
+    let (mut order, mut below, mut rest, mut scalar) = (BigNum::new()?, BigNum::new()?, BigNum::new_secure()?, BigNum::new_secure()?);
+    group.order(&mut order, &mut context)?;
+    below.checked_sub(&order, &one)?;
+    rest.nnmod(&wide, &below, &mut context)?;
+    scalar.checked_add(&rest, &one)?;
+    let mut point = EcPoint::new(&group)?;
+    point.mul_generator2(&group, &scalar, &mut context)?;
+    let key = PKey::from_ec_key(EcKey::from_private_components(&group, &scalar, &point)?)?;
     Ok((pem_text(key.private_key_to_pem_pkcs8()?).into(), pem_text(key.public_key_to_pem()?)))
 }
 

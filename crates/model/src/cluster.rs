@@ -53,6 +53,11 @@ pub struct Cluster {
     pub front_proxy_ca_cert_ref: Option<String>,
 }
 
+/// The part of an id that ends the name of a stack.
+pub fn stack_mark(uuid: &str) -> String {
+    uuid.chars().filter(char::is_ascii_alphanumeric).take(12).collect::<String>().to_ascii_lowercase()
+}
+
 impl Cluster {
     /// The public id.
     pub fn cluster_id(&self) -> ClusterId {
@@ -62,6 +67,11 @@ impl Cluster {
     /// The status, or none when the column holds no word of the enumeration.
     pub fn status(&self) -> Option<Status> {
         self.status.as_deref().and_then(Status::parse)
+    }
+
+    /// The end of the names of the stacks that this program makes for the cluster: a part of its id, in letters that a host name may have.
+    pub fn stack_mark(&self) -> String {
+        stack_mark(&self.uuid)
     }
 
     /// The labels in force (copied from the template when the cluster was made).
@@ -160,6 +170,9 @@ pub struct CreateSpec {
 #[diesel(table_name = cluster)]
 pub struct ClusterChange {
     pub status: Option<String>,
+    pub cluster_template_id: Option<Option<String>>,
+    /// As [`Labels::column`] writes them.
+    pub labels: Option<Option<String>>,
     pub status_reason: Option<Option<String>>,
     pub stack_id: Option<Option<String>>,
     pub api_address: Option<Option<String>>,

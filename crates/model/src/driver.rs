@@ -56,10 +56,10 @@ impl DriverName {
         }
     }
 
-    /// Whether a cluster can be brought to another template (U-09); upstream's Heat driver cannot either.
+    /// Whether a cluster can be brought to another template (U-09); upstream's Heat driver cannot.
     pub fn supports_upgrade(self) -> bool {
         match self {
-            Self::K8sFedoraCoreosV1 => false,
+            Self::K8sFedoraCoreosV1 => true,
         }
     }
 

@@ -149,6 +149,24 @@ pub struct Wrong {
     pub rule: String,
 }
 
+/// Whether a label says which version of a program nodes have, or where it comes from: an upgrade takes these from the new template.
+pub fn is_version(name: &str) -> bool {
+    const ENDS: [&str; 4] = ["_tag", "_version", "_url", "_sha256"];
+    const NAMES: [&str; 2] = ["container_infra_prefix", "kube_image_digest"];
+    ENDS.iter().any(|end| name.ends_with(end)) || NAMES.contains(&name)
+}
+
+/// The labels of a cluster after an upgrade from one template to another: versions are those of the new template. What the new one does not
+/// say stays as it is where the user gave it, and goes where it came from the old template.
+pub fn upgraded(current: &Labels, from: &Labels, to: &Labels) -> Labels {
+    let mut labels = current.clone();
+    labels.0.retain(|name, value| !is_version(name) || to.0.contains_key(name) || from.0.get(name) != Some(value));
+    for (name, value) in to.0.iter().filter(|(name, _)| is_version(name)) {
+        labels.0.insert(name.clone(), value.clone());
+    }
+    labels
+}
+
 /// The label that says whether the volumes that Kubernetes made go with their cluster.
 pub const DELETE_VOLUMES: &str = "delete_volumes";
 
@@ -189,6 +207,24 @@ mod tests {
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
         Labels(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn an_upgrade_takes_versions_from_the_new_template_and_leaves_the_rest() {
+        let from = labels(&[("kube_tag", "v1.33.5"), ("containerd_version", "2.0.0"), ("boot_volume_size", "10")]);
+        let to = labels(&[("kube_tag", "v1.34.1"), ("boot_volume_size", "20")]);
+        let current = labels(&[
+            ("kube_tag", "v1.33.5"),
+            ("containerd_version", "2.0.0"),
+            ("flannel_tag", "v0.1"),
+            ("boot_volume_size", "10"),
+            ("mine", "x"),
+        ]);
+        let want = labels(&[("kube_tag", "v1.34.1"), ("flannel_tag", "v0.1"), ("boot_volume_size", "10"), ("mine", "x")]);
+        assert_eq!(upgraded(&current, &from, &to), want);
+        // What the user asked for against the old template stays where the new one is silent.
+        let own = labels(&[("containerd_version", "1.9.9")]);
+        assert_eq!(upgraded(&own, &from, &labels(&[])), own);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod driver;
 pub mod federation;
 pub mod id;
 pub mod json;
+pub mod kubernetes;
 pub mod labels;
 pub mod nodegroup;
 pub mod notification;

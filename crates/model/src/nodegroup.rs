@@ -179,6 +179,9 @@ impl DefaultRole {
 #[diesel(table_name = nodegroup)]
 pub struct NodegroupChange {
     pub status: Option<String>,
+    pub image_id: Option<Option<String>>,
+    /// As [`Labels::column`] writes them.
+    pub labels: Option<Option<String>>,
     pub status_reason: Option<Option<String>>,
     pub stack_id: Option<Option<String>>,
     pub node_addresses: Option<String>,

@@ -78,6 +78,12 @@ impl Octavia {
         Ok(self.0.find::<LoadBalancerAnswer>(request).await?.map(|answer| answer.loadbalancer))
     }
 
+    /// Takes a member out of a pool; false when it was not in it. A load balancer that is being changed answers 409.
+    pub async fn delete_pool_member(&self, pool: &str, member: &str) -> Result<bool, CloudError> {
+        let path = ["lbaas", "pools", pool, "members", member];
+        self.0.remove(Request::delete(Service::LoadBalancer, "pool_member_delete", path)).await
+    }
+
     /// Begins to delete the load balancer, with all that hangs on it if `cascade`; false when there was none.
     /// One that is being changed answers 409.
     pub async fn delete_load_balancer(&self, id: &str, cascade: bool) -> Result<bool, CloudError> {

@@ -3,8 +3,14 @@
 use std::sync::Arc;
 
 use model::driver::DriverName;
+use model::id::OperationId;
+use model::kubernetes::Version;
+use model::labels;
+use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, Payload};
-use model::store::Conn;
+use model::resource::ResourceKind;
+use model::store::{Conn, resource};
+use model::template::ClusterTemplate;
 
 use crate::answer::Answer;
 use crate::context::Context;
@@ -42,13 +48,59 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
         )));
     }
     subject.check_possible(OperationKind::ClusterUpgrade, DriverName::supports_upgrade)?;
+    check(&cx, &subject, group, &wanted).await?;
+    let batch = body.integer("max_batch_size").unwrap_or(1);
+    let request = Request::new(&cx, OperationKind::ClusterUpgrade, row, scope);
     let request = Request {
+        // Each step may take as long as the making of the cluster.
+        deadline: request.deadline * steps(&subject, group, batch),
         payload: Payload {
             template: Some(wanted.template_id()),
-            max_batch_size: Some(body.integer("max_batch_size").unwrap_or(1)),
+            max_batch_size: Some(batch),
+            generation: Some(OperationId::generate().as_str().to_owned()),
             ..lifecycle::about(group)
         },
-        ..Request::new(&cx, OperationKind::ClusterUpgrade, row, scope)
+        ..request
     };
     accept(Arc::new(cx), request, allowed).await
+}
+
+/// Batches of nodes: masters go one by one.
+fn steps(subject: &Subject, group: &Nodegroup, batch: i32) -> u32 {
+    let count = |group: &Nodegroup| group.node_count().unsigned_abs();
+    let masters = subject.groups.iter().filter(|g| group.is_default() && g.is_default() && g.is_master()).map(count).sum::<u32>();
+    (masters + count(group).div_ceil(batch.unsigned_abs().max(1))).max(1)
+}
+
+/// Refuses at once what the driver would refuse (U-09): the conductor asks the cloud too.
+async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &ClusterTemplate) -> Result<(), ApiError> {
+    let (cluster, present) = (&subject.cluster, subject.template.as_ref());
+    if subject.driver() != wanted.driver_name() {
+        let text = format!("Template {} is of another driver than the cluster.", wanted.uuid);
+        return Err(ApiError::field("cluster_template", text));
+    }
+    if present.is_some_and(|present| present.network_driver != wanted.network_driver) {
+        let text = "The pod network of a cluster stays as it is: the templates differ in network_driver.".to_owned();
+        return Err(ApiError::field("cluster_template", text));
+    }
+    let id = cluster.cluster_id();
+    let recorded = cx.shared.store.read(async |conn: &mut Conn| resource::of_cluster(conn, &id).await).await?;
+    // Stacks of ours bear a part of the cluster's id; upstream's, a random one.
+    let is_ours = |r: &model::resource::CloudResource| r.kind() == Some(ResourceKind::Stack) && r.name.ends_with(&cluster.stack_mark());
+    if !recorded.iter().any(is_ours) {
+        let text = "Upstream's driver made this cluster, and its nodes cannot be replaced. Make a new cluster from the template and move the \
+                    workload; everything but upgrade, credential rotation, labels and taints works as before.";
+        return Err(ApiError::Invalid(text.to_owned()));
+    }
+    if !group.is_default() {
+        return Ok(());
+    }
+    let from = present.map(ClusterTemplate::labels).unwrap_or_default();
+    let after = labels::upgraded(&cluster.labels(), &from, &wanted.labels());
+    let default = wanted.driver_name().and_then(|driver| driver.label("kube_tag")).and_then(|label| label.default);
+    let versions = (cluster.coe_version.as_deref().and_then(Version::parse), after.get("kube_tag").or(default).and_then(Version::parse));
+    match versions {
+        (Some(present), Some(wanted)) => present.may_become(wanted).map_err(|rule| ApiError::field("cluster_template", format!("{rule}."))),
+        _ => Ok(()),
+    }
 }

@@ -55,7 +55,7 @@ impl Scope<'_> {
     /// `None` when the name is no function; `Some(None)` when its value cannot be known.
     fn function(&self, name: &str, argument: &Value, depth: usize) -> Option<Option<Value>> {
         Some(match name {
-            "get_param" => self.parameter(argument),
+            "get_param" => self.parameter(argument, depth),
             "get_file" => argument.as_str().and_then(|name| self.files.get(name)).cloned(),
             "str_replace" | "str_replace_strict" | "str_replace_vivid" => self.replace(argument, depth),
             "list_join" => self.join(argument, depth),
@@ -75,17 +75,20 @@ impl Scope<'_> {
         })
     }
 
-    fn parameter(&self, argument: &Value) -> Option<Value> {
+    fn parameter(&self, argument: &Value, depth: usize) -> Option<Value> {
         match argument {
             Value::String(name) => self.parameters.get(name).cloned(),
             Value::Array(path) => {
                 let mut value = self.parameters.get(path.first()?.as_str()?)?;
                 for step in &path[1..] {
-                    value = match step {
-                        Value::String(key) => value.get(key)?,
-                        Value::Number(index) => value.get(usize::try_from(index.as_u64()?).ok()?)?,
+                    let found = match self.resolve_at(step, depth)? {
+                        Value::String(key) => value.get(key),
+                        Value::Number(index) => value.get(usize::try_from(index.as_u64()?).ok()?),
                         _ => return None,
                     };
+                    // What a path does not lead to is an empty text, in Heat.
+                    let Some(found) = found else { return Some(Value::from("")) };
+                    value = found;
                 }
                 Some(value.clone())
             }

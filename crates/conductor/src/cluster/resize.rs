@@ -7,20 +7,17 @@ use std::sync::Arc;
 
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Payload, Progress};
-use model::store::{Conn, event, operation};
 use provider_clients::Session;
 
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Member, Resize};
+use crate::driver::{Member, PoolKind, Resize};
 use crate::outcome::{Failure, Turn};
-use crate::plan::{self, Observed, Seen, Sent, UpdateStep, Wanted};
+use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
 use crate::worker::Work;
 use crate::{certificates, credentials, driver, nodegroup};
 
-/// The event of a request to change the stack; its text is when the stack had been changed before.
-const SENT: &str = "stack_update";
 /// The event of having found the nodes that go; its text is their numbers.
 const CHOSEN: &str = "nodes_to_remove";
 
@@ -36,7 +33,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let known = rows.stack_of(group);
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
-    if let Some(count) = seen_of(&observed).and_then(|s| s.workers.count) {
+    if let Some(count) = observed.seen().and_then(|s| s.workers.count) {
         work.saw_workers(count);
     }
     let events = stack::events(cx, work).await?;
@@ -45,7 +42,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => chosen(&payload, &stack::events_of(cx, failed).await?),
         _ => None,
     };
-    let remove = match (chosen(&payload, &events).or(found), at_rest(&observed)) {
+    let remove = match (chosen(&payload, &events).or(found), observed.at_rest()) {
         (Some(remove), _) => remove,
         (None, Some(seen)) => {
             choose(cx, work, group, &payload, &session, seen).await?;
@@ -94,7 +91,7 @@ async fn send(
         false => None,
     };
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
-    record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, SENT, &seen.changed).await?;
+    stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &[(stack::UPDATE, &seen.changed)]).await?;
     let rollback = work.payload()?.rollback;
     driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
@@ -102,10 +99,8 @@ async fn send(
 
 /// What was asked of the stack by this operation.
 fn sent(cx: &Context, events: &[OperationEvent]) -> Option<Sent> {
-    let mut all = events.iter().filter(|e| e.kind == SENT);
-    let last = all.next_back()?;
-    let is_fresh = stack::age(stack::at(last)) < cx.settings.timing.settle;
-    Some(Sent { tries: all.count() + 1, before: last.message.clone(), is_fresh })
+    let tries = events.iter().filter(|e| e.kind == stack::UPDATE).count();
+    stack::sent(cx, events, tries)
 }
 
 /// The numbers of the nodes that go; none while they are not looked up.
@@ -119,13 +114,13 @@ fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
 
 /// Looks up the nodes that the user named and records what they are.
 async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload, session: &Session, seen: &Seen) -> Result<(), Failure> {
-    let members = driver::members(session, seen).await?;
+    let members = driver::members(session, seen, PoolKind::Workers).await?;
     let numbers = resolve(&payload.nodes_to_remove, &members).map_err(|unknown| {
         let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
         Failure::fail(OutcomeCode::User, text)
     })?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
-    record(cx, work, &progress, CHOSEN, &numbers.join(",")).await
+    stack::record(cx, work, &progress, &[(CHOSEN, &numbers.join(","))]).await
 }
 
 /// The numbers of the named nodes, each once, in their order; the first name that fits no node is the error.
@@ -143,33 +138,6 @@ fn resolve(named: &[String], members: &[Member]) -> Result<Vec<String>, String> 
         }
     }
     Ok(numbers)
-}
-
-async fn record(cx: &Context, work: &Work, progress: &Progress, kind: &'static str, text: &str) -> Result<(), Failure> {
-    let (operation_id, cluster_id) = (&work.operation.operation_id(), &work.operation.cluster_id());
-    cx.store
-        .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            event::append(conn, operation_id, cluster_id, kind, text).await
-        })
-        .await?;
-    Ok(())
-}
-
-/// A stack that something could be asked of.
-fn at_rest(observed: &Observed) -> Option<&Seen> {
-    match observed {
-        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => Some(seen),
-        Observed::Absent | Observed::Foreign { .. } | Observed::Building(_) | Observed::Leaving(_) | Observed::Stuck { .. } => None,
-    }
-}
-
-fn seen_of(observed: &Observed) -> Option<&Seen> {
-    match observed {
-        Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => Some(seen),
-        Observed::Building(seen) | Observed::Leaving(seen) | Observed::Stuck { seen, .. } => Some(seen),
-        Observed::Absent | Observed::Foreign { .. } => None,
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod adopted;
 mod bootstrap;
 mod outputs;
 mod parameters;
+mod pools;
 mod prepare;
 mod render;
 mod stack_input;
@@ -17,12 +18,13 @@ use std::collections::BTreeMap;
 use provider_clients::{CloudError, NewStack, Outputs, Session, Stack as HeatStack, StackFilter, StackResource};
 use serde_json::{Map, Value};
 
-use super::{Facts, Handle, Listed, NotMade, Surroundings, Tagged};
+use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 
 pub(super) use adopted::prepare_group as prepare_adopted_group;
-pub(super) use prepare::{joint, prepare, prepare_group, worker_user_data};
+pub(super) use pools::replace;
+pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
 pub(super) use workers::{members, resize};
 
@@ -34,6 +36,9 @@ const SHOWN: usize = 3;
 
 /// The parameter that says whose stack it is; upstream's stacks carry it too.
 const OWNER: &str = "cluster_uuid";
+
+/// The parameter that says which version of Kubernetes new nodes get.
+const KUBE_VERSION: &str = "kube_version";
 
 /// The tag of every stack that we make, beside the uuid of its cluster.
 const TAG: &str = "magnum";
@@ -152,6 +157,9 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         status: stack.status.clone(),
         changed: changed(stack),
         workers: workers::of(&stack.parameters),
+        masters: pools::of(&stack.parameters, PoolKind::Masters),
+        minions: pools::of(&stack.parameters, PoolKind::Workers),
+        kube_version: stack.parameters.get(KUBE_VERSION).and_then(Value::as_str).map(str::to_owned),
         has_our_workers: stack.parameters.contains_key(workers::USER_DATA),
     }
 }
@@ -199,7 +207,7 @@ pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: b
         api_address: found.api_address,
         master_addresses: found.master_addresses,
         worker_addresses: found.worker_addresses,
-        kube_version: stack.parameters.get("kube_version").and_then(Value::as_str).map(str::to_owned),
+        kube_version: stack.parameters.get(KUBE_VERSION).and_then(Value::as_str).map(str::to_owned),
     })
 }
 

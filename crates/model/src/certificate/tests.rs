@@ -117,3 +117,18 @@ fn what_is_no_request_is_refused() {
         assert!(matches!(sign(&authority(), bad, &SigningRules::default()), Err(CertificateError::InvalidCsr(_))), "{bad}");
     }
 }
+
+#[test]
+fn a_clusters_service_account_key_is_always_the_same_and_no_other_clusters() {
+    let (one, other) = (authority(), authority());
+    let (key, public) = service_account(&one).unwrap();
+    let again = service_account(&one).unwrap();
+    assert_eq!((key.expose_secret(), &public), (again.0.expose_secret(), &again.1));
+    assert_ne!(public, service_account(&other).unwrap().1);
+    let key = PKey::private_key_from_pem(key.expose_secret().as_bytes()).unwrap();
+    assert!(key.ec_key().unwrap().check_key().is_ok());
+    let mut signer = Signer::new(MessageDigest::sha256(), &key).unwrap();
+    let signature = signer.sign_oneshot_to_vec(b"token").unwrap();
+    let public = PKey::public_key_from_pem(public.as_bytes()).unwrap();
+    assert!(openssl::sign::Verifier::new(MessageDigest::sha256(), &public).unwrap().verify_oneshot(&signature, b"token").unwrap());
+}

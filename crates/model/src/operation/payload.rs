@@ -27,6 +27,9 @@ pub struct Payload {
     /// Nodes upgraded at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_batch_size: Option<i32>,
+    /// Names the replacement of all nodes that the request asks for, also when a failed one is done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<String>,
     /// Whether the cloud shall go back to the state before when the change fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rollback: bool,
@@ -89,6 +92,7 @@ impl Default for Payload {
             nodes_to_remove: Vec::new(),
             template: None,
             max_batch_size: None,
+            generation: None,
             rollback: false,
             retry_of: None,
             before: None,

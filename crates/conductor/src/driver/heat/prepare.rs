@@ -12,7 +12,7 @@ use super::stack_input::{self, Distro, Joint, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs};
 use crate::certificates::Material;
 use crate::context::Settings;
-use crate::driver::Target;
+use crate::driver::{NewNodes, PoolKind, Target};
 use crate::outcome::Failure;
 use crate::plan::Seen;
 
@@ -49,6 +49,28 @@ pub(in crate::driver) fn worker_user_data(
     minutes: u32,
 ) -> Result<String, Failure> {
     with_input(settings, target, Some(group), material, minutes, render::worker_user_data)
+}
+
+/// What the nodes of a pool are made of from now on.
+pub(in crate::driver) fn new_nodes(
+    settings: &Settings,
+    target: &Target<'_>,
+    (kind, group): (PoolKind, &Nodegroup),
+    material: &Material,
+    (generation, minutes): (&str, u32),
+) -> Result<NewNodes, Failure> {
+    let group = match kind {
+        PoolKind::Masters => None,
+        PoolKind::Workers => Some(group),
+    };
+    with_input(settings, target, group, material, minutes, |input| {
+        let (user_data, kube_version) = render::first_boot(input, kind)?;
+        let image = match kind {
+            PoolKind::Masters => input.master_image,
+            PoolKind::Workers => input.worker_image,
+        };
+        Ok(NewNodes { generation: generation.to_owned(), image: image.to_owned(), user_data, kube_version })
+    })
 }
 
 /// Reads from the cluster's stack what a group of workers joins.

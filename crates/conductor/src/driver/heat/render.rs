@@ -10,6 +10,7 @@ use super::bootstrap;
 use super::parameters;
 use super::parameters::choices::Choices;
 use super::stack_input::{Joint, StackInput};
+use crate::driver::PoolKind;
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,7 @@ impl RenderError {
 /// Renders the stack of a cluster.
 pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
     let choices = Choices::read(input)?;
-    let master = bootstrap::user_data(input.distro, &bootstrap::master::config(input, &choices), "master")?;
+    let master = user_data_of_master(input, &choices)?;
     let worker = user_data_of_worker(input, &choices)?;
     Ok(Rendered {
         template: TEMPLATE.to_owned(),
@@ -74,6 +75,20 @@ pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &s
 /// The first boot of a worker of the input's group.
 pub(crate) fn worker_user_data(input: &StackInput<'_>) -> Result<String, RenderError> {
     user_data_of_worker(input, &Choices::read(input)?)
+}
+
+/// The first boot of a master, or of a worker of the input's group, and the version of Kubernetes that it installs.
+pub(crate) fn first_boot(input: &StackInput<'_>, kind: PoolKind) -> Result<(String, String), RenderError> {
+    let choices = Choices::read(input)?;
+    let user_data = match kind {
+        PoolKind::Masters => user_data_of_master(input, &choices)?,
+        PoolKind::Workers => user_data_of_worker(input, &choices)?,
+    };
+    Ok((user_data, choices.kube_version))
+}
+
+fn user_data_of_master(input: &StackInput<'_>, choices: &Choices) -> Result<String, RenderError> {
+    bootstrap::user_data(input.distro, &bootstrap::master::config(input, choices), "master")
 }
 
 fn user_data_of_worker(input: &StackInput<'_>, choices: &Choices) -> Result<String, RenderError> {

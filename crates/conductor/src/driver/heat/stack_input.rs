@@ -110,7 +110,7 @@ fn plain(name: &str, limit: usize) -> String {
 
 fn named(words: &str, uuid: &str) -> String {
     let letter_first = words.starts_with(|c: char| c.is_ascii_lowercase());
-    let unique = uuid.chars().filter(char::is_ascii_alphanumeric).take(12).collect::<String>().to_ascii_lowercase();
+    let unique = model::cluster::stack_mark(uuid);
     match (letter_first, words) {
         (true, words) => format!("{words}-{unique}"),
         (false, "") => format!("k8s-{unique}"),

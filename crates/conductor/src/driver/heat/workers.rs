@@ -1,4 +1,4 @@
-//! The workers of a stack: how many there are, which they are, and a new number of them.
+//! The nodes of a stack: which they are, how many workers there are, and a new number of them.
 //!
 //! The names used here (`number_of_minions`, `minions_to_remove`, `kube_minions`) are upstream's, so that clusters which upstream's driver
 //! made are resized in the same way.
@@ -6,29 +6,32 @@
 use provider_clients::{Outputs, Session, StackResource, StackUpdate};
 use serde_json::{Map, Value, json};
 
-use super::{DEPTH, outputs};
-use crate::driver::Member;
+use super::{DEPTH, outputs, pools};
+use crate::driver::{Member, PoolKind};
 use crate::outcome::Failure;
 use crate::plan::{Seen, Wanted, Workers};
 
 pub(super) const COUNT: &str = "number_of_minions";
 pub(super) const REMOVE: &str = "minions_to_remove";
-const GROUP: &str = "kube_minions";
 /// The first boot of workers; only stacks of ours have it.
 pub(super) const USER_DATA: &str = "worker_user_data";
 
 /// Reads the parameters of a stack.
 pub(super) fn of(parameters: &Map<String, Value>) -> Workers {
-    let count = match parameters.get(COUNT) {
-        Some(Value::Number(n)) => n.as_i64().and_then(|n| i32::try_from(n).ok()),
-        Some(Value::String(text)) => text.trim().parse().ok(),
+    Workers { count: parameters.get(COUNT).and_then(count), removed: parameters.get(REMOVE).map(list).unwrap_or_default() }
+}
+
+/// Heat shows a number as it was given: as such, or as text.
+pub(super) fn count(value: &Value) -> Option<i32> {
+    match value {
+        Value::Number(n) => n.as_i64().and_then(|n| i32::try_from(n).ok()),
+        Value::String(text) => text.trim().parse().ok(),
         _ => None,
-    };
-    Workers { count, removed: parameters.get(REMOVE).map(list).unwrap_or_default() }
+    }
 }
 
 /// Heat shows a list of texts as it was given: as a list, as its JSON, or joined by commas.
-fn list(value: &Value) -> Vec<String> {
+pub(super) fn list(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         Value::String(text) => match serde_json::from_str::<Vec<String>>(text) {
@@ -39,27 +42,35 @@ fn list(value: &Value) -> Vec<String> {
     }
 }
 
-/// The members of the workers' group, in the order of their numbers.
-pub(in crate::driver) async fn members(session: &Session, seen: &Seen) -> Result<Vec<Member>, Failure> {
+/// The members of a pool, in the order of their numbers.
+pub(in crate::driver) async fn members(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
     let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
         return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
     };
-    let addresses = ["kube_minions_private", "kube_minions"].map(|name| outputs::positions(stack.outputs.get(name)));
-    Ok(number(&resources, &addresses))
+    let addresses = pools::names(kind).outputs.map(|name| outputs::positions(stack.outputs.get(name)));
+    Ok(number(&resources, kind, &addresses))
 }
 
-fn number(resources: &[StackResource], addresses: &[Vec<Option<String>>]) -> Vec<Member> {
-    let group = resources.iter().find(|r| r.resource_name == GROUP && r.parent_resource.is_none());
-    let Some(inner) = group.and_then(StackResource::nested_stack) else { return Vec::new() };
-    let mut members: Vec<(u32, Member)> = resources
-        .iter()
-        .filter(|r| r.stack().as_ref() == Some(&inner))
+/// What stands for the members of a pool, one level below the stack.
+pub(super) fn in_group(resources: &[StackResource], kind: PoolKind) -> impl Iterator<Item = &StackResource> {
+    let group = resources.iter().find(|r| r.resource_name == pools::names(kind).group && r.parent_resource.is_none());
+    let inner = group.and_then(StackResource::nested_stack);
+    resources.iter().filter(move |r| inner.is_some() && r.stack() == inner)
+}
+
+/// A resource of a member, by its type.
+pub(super) fn inside<'a>(resources: &'a [StackResource], member: &StackResource, of_type: &str) -> Option<&'a str> {
+    let own = member.nested_stack();
+    let found = resources.iter().find(|r| r.resource_type == of_type && own.is_some() && r.stack() == own);
+    found.map(|r| r.physical_resource_id.as_str()).filter(|id| !id.is_empty())
+}
+
+fn number(resources: &[StackResource], kind: PoolKind, addresses: &[Vec<Option<String>>]) -> Vec<Member> {
+    let mut members: Vec<(u32, Member)> = in_group(resources, kind)
         .filter_map(|r| {
-            let own = r.nested_stack();
-            let server = resources.iter().find(|s| s.resource_type == "OS::Nova::Server" && own.is_some() && s.stack() == own);
-            let server_id = server.map(|s| s.physical_resource_id.clone()).filter(|id| !id.is_empty());
+            let server_id = inside(resources, r, "OS::Nova::Server").map(str::to_owned);
             Some((r.resource_name.parse().ok()?, Member { number: r.resource_name.clone(), server_id, addresses: Vec::new() }))
         })
         .collect();
@@ -137,7 +148,7 @@ mod tests {
             resources.push(resource("kube_minion_eth0", "OS::Neutron::Port", "port", Some(number), &own, None));
         }
         let addresses = vec![vec![None, Some("10.0.0.2".to_owned()), Some("10.0.0.10".to_owned())], vec![Some("1.2.3.4".to_owned())]];
-        let members = number(&resources, &addresses);
+        let members = number(&resources, PoolKind::Workers, &addresses);
         let told: Vec<_> = members.iter().map(|m| (m.number.as_str(), m.server_id.as_deref(), m.addresses.join(","))).collect();
         assert_eq!(
             told,

@@ -10,6 +10,8 @@ pub(super) const BASE: &str = "/etc/kubernetes-bootstrap";
 
 const RUNC_VERSION: &str = "1.3.0";
 const CNI_VERSION: &str = "1.7.1";
+/// How long the pods of a node that is replaced have to leave; then it goes all the same.
+const DRAIN_SECONDS: &str = "600";
 const PAUSE: &str = "pause:3.10";
 
 const KUBELET: &str = "\
@@ -114,6 +116,7 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),
         ("WAIT_SECONDS", &wait),
+        ("DRAIN_SECONDS", DRAIN_SECONDS),
     ])
 }
 

@@ -5,13 +5,55 @@ use super::{NodeConfig, kubeadm};
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::stack_input::StackInput;
 
-const VALUES: [&str; 9] = [
+const SUCCESSION: &str = "\
+[Unit]
+Description=Sees off workers that new ones replace
+ConditionPathExists=/etc/kubernetes/admin.conf
+
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /etc/kubernetes-bootstrap/succession.sh
+TimeoutStartSec=3600
+";
+
+const SUCCESSION_TIMER: &str = "\
+[Unit]
+Description=Looks for workers that new ones replace
+
+[Timer]
+OnBootSec=60
+OnUnitInactiveSec=15
+AccuracySec=1
+
+[Install]
+WantedBy=timers.target
+";
+
+const API_ADDRESS: &str = "\
+[Unit]
+Description=Keeps the address of the Kubernetes API on the master that holds it
+After=network-online.target
+
+[Service]
+Environment=PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin
+ExecStart=/bin/bash /etc/kubernetes-bootstrap/api-address.sh
+Restart=always
+RestartSec=5
+
+[Install]
+WantedBy=multi-user.target
+";
+
+const VALUES: [&str; 12] = [
     "NODE_NAME",
+    "GENERATION",
+    "REPLACES",
     "NODE_INDEX",
     "NODE_ADDRESS",
     "NODE_PUBLIC_ADDRESS",
     "API_ADDRESS",
     "API_PUBLIC_ADDRESS",
+    "API_HOLDER",
     "DATA_VOLUME",
     "SIGNAL_ENDPOINT",
     "SIGNAL_TOKEN",
@@ -21,6 +63,13 @@ const VALUES: [&str; 9] = [
 pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/master.sh"), &VALUES);
+    config.file(format!("{BASE}/succession.sh"), 0o600, include_str!("../scripts/succession.sh"));
+    config.unit("kubernetes-succession.service", false, SUCCESSION);
+    config.unit("kubernetes-succession.timer", true, SUCCESSION_TIMER);
+    if !input.master_lb_enabled {
+        config.file(format!("{BASE}/api-address.sh"), 0o600, include_str!("../scripts/api-address.sh"));
+        config.unit("kubernetes-api-address.service", false, API_ADDRESS);
+    }
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
     config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &kubeadm::Registration::of_masters()));
     let pki = &input.kubernetes;

@@ -1,6 +1,7 @@
 //! How a node tells Kubernetes what it is: labels and taints.
 //!
 //! The labels `magnum.openstack.org/role` and `magnum.openstack.org/nodegroup` are upstream's; autoscaler and auto-healer select by them.
+//! `magnum.openstack.org/generation` is ours: it tells nodes that are replaced from those that replace them.
 
 use serde_json::{Value, json};
 
@@ -67,7 +68,10 @@ impl Registration {
 }
 
 fn ours(role: &str, group: &str) -> Vec<(String, String)> {
-    [("role", role), ("nodegroup", group)].map(|(name, value)| (format!("magnum.openstack.org/{name}"), as_value(value))).into()
+    // Which replacement of all nodes of its group it came with is Heat's to say.
+    [("role", as_value(role)), ("nodegroup", as_value(group)), ("generation", "@GENERATION@".to_owned())]
+        .map(|(name, value)| (format!("magnum.openstack.org/{name}"), value))
+        .into()
 }
 
 /// A name as the value of a label: what has no place there is left out.
@@ -131,7 +135,10 @@ mod tests {
     fn a_group_registers_with_its_labels_and_taints() {
         let document = of("gpu nodes", &[("example.org/kind", "a100"), ("empty", "")], &[("gpu", Some("yes")), ("alone", None)]).unwrap();
         let labels = document["kubeletExtraArgs"][1]["value"].as_str().unwrap();
-        assert_eq!(labels, "magnum.openstack.org/role=worker,magnum.openstack.org/nodegroup=gpunodes,example.org/kind=a100,empty=");
+        assert_eq!(
+            labels,
+            "magnum.openstack.org/role=worker,magnum.openstack.org/nodegroup=gpunodes,magnum.openstack.org/generation=@GENERATION@,example.org/kind=a100,empty="
+        );
         assert_eq!(document["taints"][0], json!({"key": "gpu", "value": "yes", "effect": "NoSchedule"}));
         assert_eq!(document["taints"][1]["value"], "");
         assert!(of("x", &[], &[]).unwrap().get("taints").is_none());

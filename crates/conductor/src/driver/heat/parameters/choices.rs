@@ -5,6 +5,7 @@
 mod cidr;
 
 pub(crate) use cidr::Cidr;
+use model::kubernetes::Version;
 
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
@@ -144,14 +145,10 @@ fn network(input: &StackInput<'_>) -> Result<(&'static str, String), RenderError
 
 fn kube_version(label: Option<&str>) -> Result<String, RenderError> {
     let Some(label) = label.map(str::trim) else { return Ok(KUBE_VERSION.to_owned()) };
-    let bare = label.strip_prefix('v').unwrap_or(label);
-    // Hyperkube images of old carry a build number.
-    let bare = bare.split_once("-rancher").map_or(bare, |(version, _)| version);
-    let numbers: Option<Vec<u32>> = bare.split('.').map(|p| p.parse().ok().filter(|_| p.bytes().all(|b| b.is_ascii_digit()))).collect();
-    match numbers.as_deref() {
-        Some([1, minor, _]) if *minor >= OLDEST_MINOR => Ok(format!("v{bare}")),
-        Some([1, _, _]) => Err(RenderError::new("kube_tag", format!("must be v1.{OLDEST_MINOR}.0 or newer, not {label}"))),
-        _ => Err(RenderError::new("kube_tag", format!("must be a version such as {KUBE_VERSION}, not {label}"))),
+    match Version::parse(label) {
+        Some(version) if version.minor >= OLDEST_MINOR => Ok(version.to_string()),
+        Some(_) => Err(RenderError::new("kube_tag", format!("must be v1.{OLDEST_MINOR}.0 or newer, not {label}"))),
+        None => Err(RenderError::new("kube_tag", format!("must be a version such as {KUBE_VERSION}, not {label}"))),
     }
 }
 

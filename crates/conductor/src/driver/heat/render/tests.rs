@@ -117,9 +117,8 @@ fn names(value: &Value) -> BTreeSet<String> {
 fn read_parameters(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
-            if let Some(name) = map.get("get_param").and_then(Value::as_str) {
-                found.insert(name.to_owned());
-            }
+            let name = map.get("get_param").and_then(|argument| argument.as_str().or_else(|| argument.get(0)?.as_str()));
+            found.extend(name.map(str::to_owned));
             map.values().for_each(|v| read_parameters(v, found));
         }
         Value::Array(list) => list.iter().for_each(|v| read_parameters(v, found)),
@@ -186,7 +185,7 @@ fn a_group_joins_what_the_clusters_stack_tells_and_its_nodes_what_the_cluster_ru
     };
     assert_eq!(join(&rendered)["discovery"], join(&cluster)["discovery"]);
     let labels = join(&rendered)["nodeRegistration"]["kubeletExtraArgs"][1]["value"].to_string();
-    assert!(labels.contains("nodegroup=gpu,example.org/kind=a100"), "{labels}");
+    assert!(labels.contains("nodegroup=gpu,magnum.openstack.org/generation=@GENERATION@,example.org/kind=a100"), "{labels}");
     // Outputs that groups need are there.
     let outputs = names(&yaml(&cluster.template)["outputs"]);
     for name in ["api_private_address", "network", "subnet", "worker_security_groups"] {

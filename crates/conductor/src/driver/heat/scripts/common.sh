@@ -63,12 +63,22 @@ wait_for_api() {
 
 # Puts this node's values into a kubeadm configuration.
 fill() {
-  sed -e "s#@NODE_NAME@#$NODE_NAME#g" -e "s#@NODE_ADDRESS@#$NODE_ADDRESS#g" -e "s#@API_ADDRESS@#$API_ADDRESS#g" \
+  sed -e "s#@NODE_NAME@#$NODE_NAME#g" -e "s#@GENERATION@#$GENERATION#g" -e "s#@NODE_ADDRESS@#$NODE_ADDRESS#g" -e "s#@API_ADDRESS@#$API_ADDRESS#g" \
     -e "s#\"@SANS@\"#${SANS:-}#g" "$1" > "$2"
   chmod 0600 "$2"
 }
 
+# The names of the nodes that this one replaces: they differ from its own in their number.
+replaced_nodes() {
+  local number
+  for number in ${REPLACES//,/ }; do
+    echo "${NODE_NAME%-*}-$number"
+  done
+}
+
 NODE_NAME=$(node_value NODE_NAME)
+GENERATION=$(node_value GENERATION)
+REPLACES=$(node_value REPLACES)
 NODE_ADDRESS=$(node_value NODE_ADDRESS)
 API_ADDRESS=$(node_value API_ADDRESS)
 DATA_VOLUME=$(node_value DATA_VOLUME)

@@ -6,6 +6,8 @@
 NODE_INDEX=$(node_value NODE_INDEX)
 NODE_PUBLIC_ADDRESS=$(node_value NODE_PUBLIC_ADDRESS)
 API_PUBLIC_ADDRESS=$(node_value API_PUBLIC_ADDRESS)
+# Whether the API's address is held by a master: there is no load balancer.
+API_HOLDER=$(node_value API_HOLDER)
 export KUBECONFIG=/etc/kubernetes/admin.conf
 
 # The names under which clients may reach the API, as members of a JSON list.
@@ -25,17 +27,95 @@ api_answers() {
 }
 
 begin_cluster() {
+  if [ -n "$API_HOLDER" ]; then
+    step "address of the API"
+    touch "$STATE/holds-api-address"
+    systemctl enable --now kubernetes-api-address.service
+    until_holding
+  fi
   step "kubeadm init"
   fill "$BASE/init.yaml" "$STATE/init.yaml"
   kubeadm init --config "$STATE/init.yaml"
+  hold_address
 }
 
 join_cluster() {
   step "waiting for the API"
   wait_for_api
+  if [ -n "$REPLACES" ]; then
+    announce
+  fi
   step "kubeadm join"
   fill "$BASE/join.yaml" "$STATE/join.yaml"
   join install_pki
+}
+
+# What masters of this generation are made with becomes the cluster's configuration, by which kubeadm makes them.
+announce() {
+  step "configuration of the cluster"
+  local phase admin=/etc/kubernetes/super-admin.conf
+  fill "$BASE/init.yaml" "$STATE/init.yaml"
+  kubeadm init phase kubeconfig super-admin --config "$STATE/init.yaml"
+  for phase in "upload-config kubeadm" "upload-config kubelet" bootstrap-token; do
+    # shellcheck disable=SC2086 # two words
+    kubeadm init phase $phase --config "$STATE/init.yaml" --kubeconfig "$admin"
+  done
+  rm -f "$admin"
+}
+
+# Makes this master the holder of the API's address, and waits until it is.
+hold_address() {
+  [ -n "$API_HOLDER" ] || return 0
+  step "holding the address of the API"
+  systemctl enable --now kubernetes-api-address.service
+  kubectl --server "https://$NODE_ADDRESS:6443" apply -f - << EOF
+{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "magnum-api-address", "namespace": "kube-system"},
+ "spec": {"holderIdentity": "$NODE_NAME"}}
+EOF
+  until_holding
+  wait_for_api
+}
+
+until_holding() {
+  until ip -o -4 address show | grep -qF " $API_ADDRESS/32 "; do
+    if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
+      echo "$API_ADDRESS is not held" >&2
+      return 1
+    fi
+    sleep 1
+  done
+}
+
+# The parts of the cluster that kubeadm makes beside the masters, and the pod network, as this generation has them.
+renew_addons() {
+  step "add-ons"
+  kubeadm init phase addon all --config "$STATE/init.yaml"
+  install_network
+}
+
+# Drains a master that this one replaces, and takes it out of etcd and of the cluster.
+see_off() {
+  step "seeing off $1"
+  local try member
+  if kubectl --request-timeout 20s get node "$1"; then
+    kubectl drain "$1" --ignore-daemonsets --delete-emptydir-data --force --timeout "${DRAIN_SECONDS}s" \
+      || echo "$1 was not drained within $DRAIN_SECONDS seconds"
+  fi
+  for try in 1 2 3 4 5; do
+    if member=$(etcdctl member list) && member=$(printf '%s\n' "$member" | awk -F ', ' -v name="$1" '$3 == name { print $1 }') \
+      && { [ -z "$member" ] || etcdctl member remove "$member"; }; then
+      kubectl --request-timeout 20s delete node "$1" --ignore-not-found
+      return
+    fi
+    sleep $((try * 5))
+  done
+  return 1
+}
+
+etcdctl() {
+  local pki=/etc/kubernetes/pki/etcd
+  kubectl --request-timeout 60s -n kube-system exec "etcd-$NODE_NAME" -- etcdctl --endpoints https://127.0.0.1:2379 \
+    --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@"
 }
 
 install_network() {
@@ -64,5 +144,12 @@ if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
   install_network
 else
   join_cluster
+  if [ -n "$REPLACES" ]; then
+    hold_address
+    renew_addons
+    for name in $(replaced_nodes); do
+      see_off "$name"
+    done
+  fi
 fi
 step "end"

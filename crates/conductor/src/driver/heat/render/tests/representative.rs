@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::*;
 
 /// The scripts are the same for every cluster, and stand in files of their own.
-const SAME_FOR_ALL: [&str; 3] = ["common.sh", "install.sh", "node.sh"];
+const SAME_FOR_ALL: [&str; 5] = ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh"];
 
 /// Changes a cluster into another one.
 type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
@@ -121,6 +121,11 @@ fn every_script_passes_shellcheck() {
         let found = judged_by("shellcheck", &["--shell=bash", "--exclude=SC1091", "-"], &whole(user_data(&rendered, kind)));
         assert_eq!(found, None, "{kind}");
     }
+    let alone = done(&StackInput { master_lb_enabled: false, ..input(&none) });
+    for name in ["succession.sh", "api-address.sh"] {
+        let script = content(user_data(&alone, "master"), &format!("/etc/kubernetes-bootstrap/{name}"));
+        assert_eq!(judged_by("shellcheck", &["--shell=bash", "-"], &script), None, "{name}");
+    }
     assert!(judged_by("shellcheck", &["--shell=bash", "-"], "echo $unquoted\n").is_some(), "it finds nothing at all");
 }
 
@@ -210,7 +215,8 @@ fn first_boot_documents_have_the_keys_and_values_of_their_schemas() {
                 assert!(file.contents.source.starts_with("data:;base64,"));
             }
             let mut names = BTreeSet::new();
-            assert!(config.systemd.units.iter().all(|u| u.name.ends_with(".service") && names.insert(&u.name) && !u.contents.is_empty()));
+            let is_unit = |name: &str| name.ends_with(".service") || name.ends_with(".timer");
+            assert!(config.systemd.units.iter().all(|u| is_unit(&u.name) && names.insert(&u.name) && !u.contents.is_empty()));
 
             let rendered = done(&StackInput { distro: Distro::Ubuntu, ..(case.change)(super::input(&some)) });
             let body = user_data(&rendered, kind).strip_prefix("#cloud-config\n").expect("the first line of a cloud-config");

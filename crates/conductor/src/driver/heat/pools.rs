@@ -1,0 +1,187 @@
+//! Masters and workers of a stack, as its parameters tell, and their replacement by new ones.
+//!
+//! All members of a pool come from one definition, so what new ones are made of differs from the old ones' by their numbers: `former_*` maps
+//! those that keep the image they have. User data of a server that is there is never looked at again (`user_data_update_policy`).
+
+use std::collections::BTreeMap;
+
+use provider_clients::{Session, StackUpdate};
+use serde_json::{Map, Value, json};
+
+use super::{DEPTH, KUBE_VERSION, workers};
+use crate::driver::{NewNodes, PoolKind};
+use crate::outcome::Failure;
+use crate::plan::{Pool, RollStep, Seen};
+
+/// How a pool is called in our templates.
+pub(super) struct Names {
+    pub group: &'static str,
+    /// Outputs with its addresses, inside and outside.
+    pub outputs: [&'static str; 2],
+    count: &'static str,
+    remove: &'static str,
+    generation: &'static str,
+    image: &'static str,
+    replaces: &'static str,
+    former: &'static str,
+    user_data: &'static str,
+}
+
+const MASTERS: Names = Names {
+    group: "kube_masters",
+    outputs: ["kube_masters_private", "kube_masters"],
+    count: "number_of_masters",
+    remove: "masters_to_remove",
+    generation: "master_generation",
+    image: "master_image",
+    replaces: "master_replaces",
+    former: "former_masters",
+    user_data: "master_user_data",
+};
+
+const WORKERS: Names = Names {
+    group: "kube_minions",
+    outputs: ["kube_minions_private", "kube_minions"],
+    count: workers::COUNT,
+    remove: workers::REMOVE,
+    generation: "minion_generation",
+    image: "minion_image",
+    replaces: "minion_replaces",
+    former: "former_minions",
+    user_data: workers::USER_DATA,
+};
+
+pub(super) fn names(kind: PoolKind) -> &'static Names {
+    match kind {
+        PoolKind::Masters => &MASTERS,
+        PoolKind::Workers => &WORKERS,
+    }
+}
+
+/// Reads the parameters of a stack; none when its nodes cannot be replaced: it is not of a template that knows generations.
+pub(super) fn of(parameters: &Map<String, Value>, kind: PoolKind) -> Option<Box<Pool>> {
+    let names = names(kind);
+    let text = |name: &str| parameters.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |name: &str| parameters.get(name).map(workers::list).unwrap_or_default();
+    parameters.get(names.generation)?;
+    Some(Box::new(Pool {
+        count: parameters.get(names.count).and_then(workers::count)?,
+        generation: text(names.generation),
+        image: text(names.image),
+        replaces: list(names.replaces),
+        former: parameters.get(names.former).map(map).unwrap_or_default(),
+    }))
+}
+
+/// Heat shows a map as it was given, or as its JSON.
+fn map(value: &Value) -> BTreeMap<String, String> {
+    let parsed = match value {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        other => other.clone(),
+    };
+    serde_json::from_value(parsed).unwrap_or_default()
+}
+
+/// Carries out a step of a replacement. [`RollStep::Done`] asks for nothing new: the stack tries again what it failed at.
+pub(in crate::driver) async fn replace(
+    session: &Session,
+    seen: &Seen,
+    kind: PoolKind,
+    step: &RollStep,
+    new: &NewNodes,
+    minutes: u32,
+) -> Result<(), Failure> {
+    if let (PoolKind::Masters, RollStep::Remove { numbers, .. }) = (kind, step) {
+        leave_pool(session, seen, numbers).await?;
+    }
+    let parameters = parameters(names(kind), kind.of(seen).cloned().unwrap_or_default(), step, new);
+    let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(true), ..StackUpdate::default() };
+    session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
+    Ok(())
+}
+
+fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map<String, Value> {
+    let mut parameters = Map::new();
+    let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
+    match step {
+        RollStep::Add { count, replaces, former } => {
+            set(names.count, json!(count));
+            set(names.replaces, json!(replaces));
+            if let Some(former) = former {
+                let image = |number: &String| pool.former.get(number).unwrap_or(&pool.image).clone();
+                let former: BTreeMap<String, String> = former.iter().map(|number| (number.clone(), image(number))).collect();
+                set(names.former, json!(former));
+                set(names.generation, json!(new.generation));
+                set(names.image, json!(new.image));
+                set(names.user_data, json!(new.user_data));
+                set(KUBE_VERSION, json!(new.kube_version));
+            }
+        }
+        RollStep::Remove { count, numbers } => {
+            let mut former = pool.former;
+            former.retain(|number, _| !numbers.contains(number));
+            set(names.count, json!(count));
+            set(names.remove, json!(numbers));
+            set(names.former, json!(former));
+            // Members that are made after this replace nobody.
+            set(names.replaces, json!([]));
+        }
+        RollStep::Done => {}
+    }
+    parameters
+}
+
+/// Takes masters out of the API's load balancer: what the template keeps for the end of the whole pool (see `kubemaster.yaml`).
+async fn leave_pool(session: &Session, seen: &Seen, numbers: &[String]) -> Result<(), Failure> {
+    let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let pool = resources.iter().find(|r| r.resource_type == "OS::Octavia::Pool" && r.parent_resource.is_none());
+    let Some(pool) = pool.map(|r| r.physical_resource_id.as_str()).filter(|id| !id.is_empty()) else { return Ok(()) };
+    for master in workers::in_group(&resources, PoolKind::Masters).filter(|r| numbers.contains(&r.resource_name)) {
+        if let Some(member) = workers::inside(&resources, master, "OS::Octavia::PoolMember") {
+            session.octavia().delete_pool_member(pool, member).await?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new() -> NewNodes {
+        NewNodes { generation: "two".into(), image: "new".into(), user_data: "boot".into(), kube_version: "v1.34.1".into() }
+    }
+
+    #[test]
+    fn a_pool_is_read_however_heat_shows_it() {
+        let want = Pool {
+            count: 3,
+            generation: "one".into(),
+            image: "img".into(),
+            replaces: vec!["0".into(), "1".into()],
+            former: [("0".to_owned(), "older".to_owned())].into(),
+        };
+        for (replaces, former) in [(json!("0,1"), json!(r#"{"0": "older"}"#)), (json!(["0", "1"]), json!({"0": "older"}))] {
+            let given = json!({"number_of_masters": "3", "master_generation": "one", "master_image": "img", "master_replaces": replaces,
+                "former_masters": former});
+            let Value::Object(parameters) = given else { unreachable!("an object") };
+            assert_eq!(of(&parameters, PoolKind::Masters).as_deref(), Some(&want));
+            assert_eq!(of(&parameters, PoolKind::Workers), None);
+        }
+        // Upstream's stacks know no generations.
+        let Value::Object(upstreams) = json!({"number_of_masters": 1, "master_image": "img"}) else { unreachable!("an object") };
+        assert_eq!(of(&upstreams, PoolKind::Masters), None);
+    }
+
+    #[test]
+    fn members_that_are_there_keep_the_image_that_each_has() {
+        let pool = Pool { image: "img".into(), former: [("0".to_owned(), "older".to_owned())].into(), ..Pool::default() };
+        let step = RollStep::Add { count: 3, replaces: vec!["0".into()], former: Some(vec!["0".into(), "1".into()]) };
+        let sent = parameters(&WORKERS, pool.clone(), &step, &new());
+        assert_eq!(sent["former_minions"], json!({"0": "older", "1": "img"}));
+        assert_eq!((&sent["minion_image"], &sent["minion_generation"]), (&json!("new"), &json!("two")));
+        let gone = parameters(&WORKERS, pool, &RollStep::Remove { count: 2, numbers: vec!["0".into()] }, &new());
+        assert_eq!((&gone["former_minions"], &gone["minion_replaces"]), (&json!({}), &json!([])));
+        assert_eq!(gone.get("minion_image"), None);
+    }
+}

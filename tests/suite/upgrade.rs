@@ -1,0 +1,215 @@
+//! All nodes of a cluster, or of one of its groups, are replaced by those of another template.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{self, Client, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, World};
+
+/// Longer than the test: whoever waits for this answer is killed waiting.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+/// A template that differs from the usual one by labels and attributes.
+async fn template(demo: &Client, name: &str, more: Value) -> Result<String> {
+    let mut body = client::template(name);
+    for (key, value) in more.as_object().context("an object")? {
+        body[key] = value.clone();
+    }
+    demo.post("/v1/clustertemplates", &body).await?.expect(201)?.uuid()
+}
+
+async fn newer(demo: &Client) -> Result<String> {
+    template(demo, "newer", json!({"labels": {"kube_tag": "v1.34.1", "containerd_version": "2.1.5"}})).await
+}
+
+async fn upgrade(demo: &Client, cluster: &str, body: Value) -> Result<()> {
+    let answer = demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &body).await?.expect(202)?;
+    ensure!(answer.body == json!({"uuid": cluster}), "{}", answer.text);
+    Ok(())
+}
+
+/// The ends of the names of all servers, such as `master-0`.
+fn servers(world: &World) -> BTreeSet<String> {
+    let lines = world.cloud.leftovers(None);
+    let name = |line: &String| {
+        let (name, _) = line.strip_prefix("server ")?.split_once(" (")?;
+        let (rest, number) = name.rsplit_once('-')?;
+        Some(format!("{}-{number}", rest.rsplit_once('-')?.1))
+    };
+    lines.iter().filter_map(name).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// What the operation's events say of its steps.
+async fn steps(demo: &Client, cluster: &str) -> Result<Vec<String>> {
+    let body = demo.get(&format!("/v1/clusters/{cluster}/events?limit=500")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("events")?;
+    Ok(events.iter().filter(|event| event["kind"] == "node_replacement").map(|event| text(event, "message")).collect())
+}
+
+#[rstest]
+#[tokio::test]
+async fn every_node_is_replaced_masters_first(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let before = demo.cluster(&cluster).await?;
+    ensure!(servers(&world) == set(&["master-0", "node-0", "node-1"]), "{:?}", servers(&world));
+    let wanted = newer(&demo).await?;
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["labels"]["kube_tag"] == "v1.34.1" && after["labels"]["containerd_version"] == "2.1.5", "{after}");
+    ensure!(after["api_address"] == before["api_address"] && after["stack_id"] == before["stack_id"], "{before} {after}");
+    ensure!(after["node_count"] == 2 && after["master_count"] == 1 && after["status_reason"].is_null(), "{after}");
+    let told = steps(&demo, &cluster).await?;
+    ensure!(
+        told == [
+            "default-master: 2 nodes, new ones replace 0",
+            "default-master: 1 nodes, without 0",
+            "default-worker: 3 nodes, new ones replace 0",
+            "default-worker: 2 nodes, without 0",
+            "default-worker: 3 nodes, new ones replace 1",
+            "default-worker: 2 nodes, without 1",
+        ],
+        "{told:?}"
+    );
+    // The nodes that come later are of the new version, and replace nobody.
+    let body = json!({"node_count": 3});
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    let grown = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(grown["node_count"] == 3 && servers(&world).contains("node-4"), "{:?}", servers(&world));
+    // The old template is free, the new one is not.
+    demo.delete("/v1/clustertemplates/small").await?.expect(204)?;
+    demo.delete("/v1/clustertemplates/newer").await?.expect(400)?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn three_masters_go_one_by_one_and_workers_by_batches(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let old = template(&demo, "small", json!({"master_lb_enabled": true})).await?;
+    newer(&demo).await?;
+    let mut body = client::cluster("blue", &old);
+    (body["master_count"], body["node_count"]) = (json!(3), json!(5));
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer", "max_batch_size": 3})).await?;
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["node_count"] == 5 && after["master_count"] == 3, "{after}");
+    let wanted = ["master-3", "master-4", "master-5", "node-5", "node-6", "node-7", "node-8", "node-9"];
+    ensure!(servers(&world) == set(&wanted), "{:?}", servers(&world));
+    // Three masters by one, five workers by three; each master that goes leaves the load balancer before.
+    ensure!(world.cloud.calls("heat.stack_update") == 3 * 2 + 2 * 2, "{:?}", steps(&demo, &cluster).await?);
+    ensure!(world.cloud.calls("octavia.pool_member_delete") == 3);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_group_is_upgraded_to_the_template_of_its_cluster(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    newer(&demo).await?;
+    let body = json!({"name": "more", "node_count": 1});
+    demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &body).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let path = format!("/v1/clusters/{cluster}/actions/upgrade");
+    let foreign = json!({"cluster_template": "newer", "nodegroup": "more"});
+    demo.post(&path, &foreign).await?.expect(409)?;
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let before = world.cloud.calls("heat.stack_update");
+    upgrade(&demo, &cluster, foreign).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.calls("heat.stack_update") == before + 2);
+    ensure!(steps(&demo, &cluster).await?.ends_with(&["more: 1 nodes, without 0".to_owned()]), "{:?}", steps(&demo, &cluster).await?);
+    let group = demo.get(&format!("/v1/clusters/{cluster}/nodegroups/more")).await?.expect(200)?.body;
+    ensure!(group["status"] == "UPDATE_COMPLETE" && group["node_count"] == 1, "{group}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_cannot_be_upgraded_to_is_refused_at_once_with_its_rule() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    for (name, more, rule) in [
+        ("back", json!({"labels": {"kube_tag": "v1.32.9"}}), "go back"),
+        ("far", json!({"labels": {"kube_tag": "v1.35.0"}}), "leaves out v1.34"),
+        ("calico", json!({"network_driver": "calico"}), "network_driver"),
+    ] {
+        template(&demo, name, more).await?;
+        let path = format!("/v1/clusters/{cluster}/actions/upgrade");
+        demo.at("1.10").post(&path, &json!({"cluster_template": name})).await?.expect_error(400, rule)?;
+    }
+    let untouched = demo.cluster(&cluster).await?;
+    ensure!(untouched["status"] == "CREATE_COMPLETE" && world.cloud.calls("heat.stack_update") == 0, "{untouched}");
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_failed_upgrade_says_why_keeps_the_old_nodes_and_goes_on_when_done_again(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let stack = world.only_stack().await?;
+    let old = demo.cluster(&cluster).await?;
+    newer(&demo).await?;
+    world.cloud.hold_stacks(true);
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    ensure!(world.cloud.fail_stack(&stack, "No valid host was found"));
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("No valid host was found"), "{failed}");
+    ensure!(failed["cluster_template_id"] == old["cluster_template_id"] && failed["coe_version"] == old["coe_version"], "{failed}");
+    ensure!(servers(&world).is_superset(&set(&["master-0", "node-0", "node-1"])), "{:?}", servers(&world));
+    world.cloud.hold_stacks(false);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+#[rstest]
+#[case::while_it_is_asked("heat.stack_update", 3, None)]
+#[case::after_it_was_taken("heat.stack_update", 2, Some(How::AcceptThenLose))]
+#[tokio::test]
+async fn an_upgrade_whose_conductor_is_killed_is_finished_by_another(
+    #[case] at: &str,
+    #[case] nth: u32,
+    #[case] how: Option<How>,
+) -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    newer(&demo).await?;
+    let calls = world.cloud.calls(at);
+    world.cloud.inject(Fault { at: at.to_owned(), nth, how: how.unwrap_or(How::Slow(FOR_EVER)) });
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    wait::until("the call", PATIENCE, async || Ok(Seen::when(world.cloud.calls(at) >= calls + nth as usize, || "no call".to_owned())))
+        .await?;
+    if let Some(owner) = world.owner_now(&cluster).await? {
+        world.kill(owner)?;
+    }
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 2 && complete["coe_version"] == "v1.34.1", "{complete}");
+    ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
