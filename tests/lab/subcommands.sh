@@ -23,7 +23,7 @@ check "coe cluster show of an unknown one" refused 'could not be found|404|not f
 check "coe cluster delete of an unknown one" refused 'could not be found|404' os coe cluster delete nope
 check "coe cluster config of an unknown one" refused 'could not be found|404|not found' os coe cluster config nope
 check "coe cluster update of a fixed property is refused" refused 'cannot change|400' os coe cluster update $NAME replace name=other
-check "coe cluster upgrade is refused by the driver" refused 'does not support|400' os coe cluster upgrade $NAME $TEMPLATE
+check "coe cluster upgrade to an unknown template is refused" refused 'could not be found|404' os coe cluster upgrade $NAME nope
 check "coe cluster resize of masters is refused" refused 'master|400' os coe cluster resize $NAME 3 --nodegroup default-master
 check "coe cluster resize of an unknown group is refused" refused 'could not be found|404' os coe cluster resize $NAME 2 --nodegroup nope
 

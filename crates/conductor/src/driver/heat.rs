@@ -3,6 +3,7 @@
 //! A cluster's stack has a deterministic name and carries the cluster's uuid as a parameter, so a stack that an earlier attempt made (or
 //! whose answer was lost) is found and adopted, and one that only happens to have the name is left alone.
 
+mod addons;
 mod adopted;
 mod bootstrap;
 mod outputs;

@@ -49,6 +49,8 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "boot_volume_type": choices.boot_volume_type,
         "docker_volume_size": input.docker_volume_size.unwrap_or(0),
         "docker_volume_type": choices.docker_volume_type,
+        "etcd_volume_size": choices.etcd_volume_size,
+        "etcd_volume_type": choices.etcd_volume_type,
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,

@@ -9,6 +9,7 @@ use crate::driver::heat::stack_input::{Distro, StackInput};
 pub(super) const BASE: &str = "/etc/kubernetes-bootstrap";
 
 const RUNC_VERSION: &str = "1.3.0";
+const CILIUM_CLI_VERSION: &str = "v0.18.5";
 const CNI_VERSION: &str = "1.7.1";
 /// How long the pods of a node that is replaced have to leave; then it goes all the same.
 const DRAIN_SECONDS: &str = "600";
@@ -112,6 +113,8 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("CNI_VERSION", CNI_VERSION),
         ("NETWORK_DRIVER", input.network_driver),
         ("CNI_MANIFEST", &choices.cni_manifest),
+        ("CILIUM_TAG", &choices.cilium_tag),
+        ("CILIUM_CLI_VERSION", CILIUM_CLI_VERSION),
         ("FLANNEL_BACKEND", &choices.flannel_backend),
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),

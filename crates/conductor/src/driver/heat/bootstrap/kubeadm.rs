@@ -11,6 +11,9 @@ const API: &str = "kubeadm.k8s.io/v1beta4";
 /// `/usr` cannot be written on Fedora CoreOS, and kubelet's default is there.
 const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volumeplugins";
 
+/// Where etcd keeps its data on a volume (mounted by `scripts/master.sh`).
+const ETCD_DATA: &str = "/var/lib/etcd-volume/data";
+
 /// How the first master begins the cluster.
 pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     let init = json!({
@@ -43,6 +46,10 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     });
     if !choices.image_prefix.is_empty() {
         cluster["imageRepository"] = json!(choices.image_prefix.trim_end_matches('/'));
+    }
+    if choices.etcd_volume_size > 0 {
+        // Not the file system itself: a fresh one is not empty, and kubeadm asks for an empty folder.
+        cluster["etcd"] = json!({"local": {"dataDir": ETCD_DATA}});
     }
     let kubelet = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

@@ -44,7 +44,7 @@ RestartSec=5
 WantedBy=multi-user.target
 ";
 
-const VALUES: [&str; 12] = [
+const VALUES: [&str; 13] = [
     "NODE_NAME",
     "GENERATION",
     "REPLACES",
@@ -54,6 +54,7 @@ const VALUES: [&str; 12] = [
     "API_ADDRESS",
     "API_PUBLIC_ADDRESS",
     "API_HOLDER",
+    "ETCD_VOLUME",
     "DATA_VOLUME",
     "SIGNAL_ENDPOINT",
     "SIGNAL_TOKEN",
@@ -70,6 +71,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
         config.file(format!("{BASE}/api-address.sh"), 0o600, include_str!("../scripts/api-address.sh"));
         config.unit("kubernetes-api-address.service", false, API_ADDRESS);
     }
+    config.file(format!("{BASE}/addons.list"), 0o600, choices.addons.as_str());
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
     config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &kubeadm::Registration::of_masters()));
     let pki = &input.kubernetes;

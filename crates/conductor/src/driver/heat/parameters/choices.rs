@@ -7,6 +7,7 @@ mod cidr;
 pub(crate) use cidr::Cidr;
 use model::kubernetes::Version;
 
+use crate::driver::heat::addons;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -19,6 +20,7 @@ const OLDEST_MINOR: u32 = 31;
 const CONTAINERD_VERSION: &str = "2.1.4";
 const FLANNEL_TAG: &str = "v0.27.2";
 const CALICO_TAG: &str = "v3.30.2";
+const CILIUM_TAG: &str = "v1.17.6";
 const PODS_CIDR: &str = "10.100.0.0/16";
 const SERVICES_CIDR: &str = "10.254.0.0/16";
 const SUBNET_CIDR: &str = "10.0.0.0/24";
@@ -27,6 +29,8 @@ const LB_ALGORITHMS: [&str; 4] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP
 const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
+
+const CILIUM: &str = "cilium";
 
 /// Everything that is chosen by the user or by a default of ours.
 #[derive(Clone, Debug)]
@@ -39,8 +43,14 @@ pub(crate) struct Choices {
     pub subnet_cidr: Cidr,
     /// Empty, or a prefix of image names that ends with a slash.
     pub image_prefix: String,
-    /// Where master 0 finds the pod network.
+    /// Where the first master finds the pod network; empty for one that has an installer of its own.
     pub cni_manifest: String,
+    /// Of that installer; empty for others.
+    pub cilium_tag: String,
+    /// Add-ons, a line for each manifest: name and address.
+    pub addons: String,
+    pub etcd_volume_size: u32,
+    pub etcd_volume_type: String,
     pub flannel_backend: String,
     pub containerd_version: String,
     pub containerd_url: String,
@@ -62,8 +72,13 @@ impl Choices {
         attributes(input)?;
         let label = |name: &str| input.labels.get(name).map(str::trim).unwrap_or_default().to_owned();
         let (pods_label, cni_manifest) = network(input)?;
+        let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let choices = Self {
-            kube_version: kube_version(input.labels.get("kube_tag"))?,
+            addons: addons::list(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
+            cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", CILIUM_TAG)? } else { String::new() },
+            etcd_volume_size: number(input, "etcd_volume_size")?,
+            etcd_volume_type: label("etcd_volume_type"),
+            kube_version,
             pods_cidr: cidr(input, pods_label, PODS_CIDR)?,
             services_cidr: cidr(input, "service_cluster_ip_range", SERVICES_CIDR)?,
             subnet_cidr: cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?,
@@ -139,7 +154,12 @@ fn network(input: &StackInput<'_>) -> Result<(&'static str, String), RenderError
             let tag = version(input, "calico_tag", CALICO_TAG)?;
             Ok(("calico_ipv4pool", format!("{site}/projectcalico/calico/{tag}/manifests/calico.yaml")))
         }
-        other => Err(RenderError::new("network_driver", format!("must be flannel or calico, not {other}"))),
+        CILIUM if input.labels.get("container_infra_prefix").is_some_and(|prefix| !prefix.trim().is_empty()) => Err(RenderError::new(
+            "network_driver",
+            "cilium cannot be installed from container_infra_prefix by this driver; take flannel or calico",
+        )),
+        CILIUM => Ok(("cilium_ipv4pool", String::new())),
+        other => Err(RenderError::new("network_driver", format!("must be flannel, calico or cilium, not {other}"))),
     }
 }
 
@@ -152,7 +172,7 @@ fn kube_version(label: Option<&str>) -> Result<String, RenderError> {
     }
 }
 
-fn version(input: &StackInput<'_>, name: &str, default: &str) -> Result<String, RenderError> {
+pub(crate) fn version(input: &StackInput<'_>, name: &str, default: &str) -> Result<String, RenderError> {
     let value = input.labels.get(name).map_or(default, str::trim);
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     match !value.is_empty() && value.len() <= 64 && value.chars().all(fits) && !value.contains("..") {
@@ -197,7 +217,7 @@ fn number(input: &StackInput<'_>, name: &str) -> Result<u32, RenderError> {
     value.parse().map_err(|_| RenderError::new(name, format!("must be a whole number, not {value}")))
 }
 
-fn flag(input: &StackInput<'_>, name: &str) -> Result<Option<bool>, RenderError> {
+pub(crate) fn flag(input: &StackInput<'_>, name: &str) -> Result<Option<bool>, RenderError> {
     match (input.labels.get(name), input.labels.flag(name)) {
         (Some(text), None) => Err(RenderError::new(name, format!("must be true or false, not {text}"))),
         (_, flag) => Ok(flag),
@@ -248,6 +268,8 @@ mod tests {
             ("containerd_version", CONTAINERD_VERSION),
             ("flannel_tag", FLANNEL_TAG),
             ("calico_tag", CALICO_TAG),
+            ("cilium_tag", CILIUM_TAG),
+            ("cilium_ipv4pool", PODS_CIDR),
             ("flannel_network_cidr", PODS_CIDR),
             ("calico_ipv4pool", PODS_CIDR),
             ("service_cluster_ip_range", SERVICES_CIDR),

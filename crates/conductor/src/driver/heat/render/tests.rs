@@ -350,7 +350,7 @@ fn what_cannot_be_made_is_refused_with_field_and_rule() {
     assert_eq!(refused(StackInput { masters: 0, ..input(&none) }), "master_count");
     assert_eq!(refused(StackInput { masters: 3, master_lb_enabled: false, ..input(&none) }), "master_lb_enabled");
     assert_eq!(refused(StackInput { fixed_network: Some("n"), ..input(&none) }), "fixed_subnet");
-    assert_eq!(refused(StackInput { network_driver: "cilium", ..input(&none) }), "network_driver");
+    assert_eq!(refused(StackInput { network_driver: "weave", ..input(&none) }), "network_driver");
     assert_eq!(refused(StackInput { http_proxy: Some("http://a b"), ..input(&none) }), "http_proxy");
     assert_eq!(refused(StackInput { insecure_registry: Some("a/../b"), ..input(&none) }), "insecure_registry");
     assert_eq!(refused(StackInput { nodes_affinity_policy: "near", ..input(&none) }), "nodes_affinity_policy");

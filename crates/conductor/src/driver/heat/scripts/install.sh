@@ -12,26 +12,26 @@ prepare_kernel() {
   sysctl --system > /dev/null
 }
 
-# The volume is found by its serial number, which is the beginning of its id.
-mount_data_volume() {
-  [ -n "$DATA_VOLUME" ] || return 0
-  step "container volume"
-  local device=""
+# Mounts VOLUME, if it is given, at PATH. It is found by its serial number, which is the beginning of its id.
+mount_volume() {
+  local volume=$1 path=$2 device=""
+  [ -n "$volume" ] || return 0
+  step "volume of $path"
   while [ -z "$device" ]; do
-    device=$(find /dev/disk/by-id -name "*${DATA_VOLUME:0:20}*" ! -name '*-part*' -print -quit)
+    device=$(find /dev/disk/by-id -name "*${volume:0:20}*" ! -name '*-part*' -print -quit)
     [ -n "$device" ] && break
     if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
-      echo "volume $DATA_VOLUME did not appear" >&2
+      echo "volume $volume did not appear" >&2
       return 1
     fi
     sleep 2
   done
   blkid "$device" > /dev/null || mkfs.ext4 -q "$device"
-  mkdir -p /var/lib/containerd
-  if ! grep -q ' /var/lib/containerd ' /etc/fstab; then
-    echo "UUID=$(blkid -s UUID -o value "$device") /var/lib/containerd ext4 defaults,nofail 0 2" >> /etc/fstab
+  mkdir -p "$path"
+  if ! grep -q " $path " /etc/fstab; then
+    echo "UUID=$(blkid -s UUID -o value "$device") $path ext4 defaults,nofail 0 2" >> /etc/fstab
   fi
-  mountpoint -q /var/lib/containerd || mount /var/lib/containerd
+  mountpoint -q "$path" || mount "$path"
 }
 
 install_runtime() {
@@ -77,7 +77,7 @@ start_services() {
 
 install_node() {
   prepare_kernel
-  mount_data_volume
+  mount_volume "$DATA_VOLUME" /var/lib/containerd
   install_runtime
   install_kubernetes
   start_services

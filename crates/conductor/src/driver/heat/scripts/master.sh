@@ -91,6 +91,7 @@ renew_addons() {
   step "add-ons"
   kubeadm init phase addon all --config "$STATE/init.yaml"
   install_network
+  install_addons
 }
 
 # Drains a master that this one replaces, and takes it out of etcd and of the cluster.
@@ -120,6 +121,10 @@ etcdctl() {
 
 install_network() {
   step "pod network $NETWORK_DRIVER"
+  if [ "$NETWORK_DRIVER" = cilium ]; then
+    install_cilium
+    return
+  fi
   fetch "$CNI_MANIFEST" "$STATE/cni.yaml"
   if [ "$NETWORK_DRIVER" = flannel ]; then
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
@@ -127,9 +132,41 @@ install_network() {
   if [ -n "$IMAGE_PREFIX" ]; then
     sed -i -E "s#image: *(docker\.io|quay\.io|ghcr\.io)/(calico|flannel-io)/#image: $IMAGE_PREFIX#" "$STATE/cni.yaml"
   fi
+  apply "$STATE/cni.yaml"
+}
+
+install_cilium() {
+  local site=https://github.com/cilium/cilium-cli/releases/download verb=install
+  local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
+  fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
+  tar -C /usr/local/bin -xzf "$STATE/cilium.tar.gz" cilium
+  if kubectl --request-timeout 20s -n kube-system get daemonset cilium > /dev/null 2>&1; then
+    verb=upgrade
+  fi
+  cilium "$verb" --version "$CILIUM_TAG" --set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}"
+}
+
+# Each add-on of the list; see there for what happens when one fails.
+install_addons() {
+  local name url
+  while read -r name url; do
+    step "add-on $name"
+    fetch "$url" "$STATE/addon.yaml"
+    case "$name" in
+      # Kubelets have certificates of their own making.
+      metrics-server) sed -i 's/^\( *\)- --secure-port=.*/&\n\1- --kubelet-insecure-tls/' "$STATE/addon.yaml" ;;
+    esac
+    if [ -n "$IMAGE_PREFIX" ]; then
+      sed -i -E "s#(image: *\"?)([^/ \"]+/)*([^/ \"]+)#\1$IMAGE_PREFIX\3#" "$STATE/addon.yaml"
+    fi
+    apply "$STATE/addon.yaml"
+  done < "$BASE/addons.list"
+}
+
+apply() {
   local try
   for try in 1 2 3 4 5; do
-    if kubectl apply -f "$STATE/cni.yaml"; then
+    if kubectl apply -f "$1"; then
       return 0
     fi
     sleep $((try * 5))
@@ -138,10 +175,12 @@ install_network() {
 }
 
 install_node
+mount_volume "$(node_value ETCD_VOLUME)" /var/lib/etcd-volume
 install_pki
 if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
   begin_cluster
   install_network
+  install_addons
 else
   join_cluster
   if [ -n "$REPLACES" ]; then

@@ -29,6 +29,10 @@ fn cases() -> Vec<Case> {
         case("load_balancer", &[], |i| i),
         case("three_masters", &[("kube_tag", "v1.34.1")], |i| StackInput { masters: 3, workers: 10, floating_ip_enabled: true, ..i }),
         case("calico", &[("calico_ipv4pool", "10.20.0.0/16"), ("calico_tag", "v3.30.0")], |i| StackInput { network_driver: "calico", ..i }),
+        case("cilium", &[("cilium_ipv4pool", "10.30.0.0/16"), ("npd_enabled", "false"), ("kube_dashboard_enabled", "true")], |i| {
+            StackInput { network_driver: "cilium", ..i }
+        }),
+        case("etcd_volume", &[("etcd_volume_size", "10"), ("etcd_volume_type", "fast"), ("metrics_server_enabled", "false")], |i| i),
         case("ubuntu", &[], |i| StackInput { distro: Distro::Ubuntu, ..i }),
         case("volumes", &[("boot_volume_size", "20"), ("boot_volume_type", "fast"), ("docker_volume_type", "slow")], |i| StackInput {
             docker_volume_size: Some(50),

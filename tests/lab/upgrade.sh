@@ -1,0 +1,48 @@
+# Upgrades on the complete cluster $NAME of template $TEMPLATE, and on one without a load balancer. Sourced by `run`, whose functions it uses.
+
+NEXT=lab-next-$$ PLAIN=lab-plain-$$
+servers() { os server list -f value -c Name | sort | tr '\n' ' '; }
+replaced() { local now; now=$(servers); for name in $1; do case " $now " in *" $name "*) echo "$name is there still"; return 1;; esac; done; }
+
+as demo
+head -c 1024 /dev/zero >$RUN/next.img
+image=$(value image create next-$$ --disk-format raw --container-format bare --property os_distro=fedora-coreos --file $RUN/next.img id)
+must "coe cluster template create (a newer Kubernetes, another image)" os coe cluster template create $NEXT --coe kubernetes --image $image \
+  --external-network public --keypair key --flavor m1.small --master-flavor m1.small --master-lb-enabled --floating-ip-enabled \
+  --network-driver calico --dns-nameserver 8.8.8.8 --labels kube_tag=v1.34.1
+old=$(servers) count=$(os server list -f value -c ID | wc -l) address=$(value coe cluster show $NAME api_address)
+./play-nodes 1500 >$RUN/upgrade-nodes.log 2>&1 & players=$!
+
+check "coe nodegroup create" os coe nodegroup create $NAME late --node-count 1
+check "the nodegroup becomes CREATE_COMPLETE" within 300 equals CREATE_COMPLETE value coe nodegroup show $NAME late status
+check "coe cluster upgrade of a group to another template than its cluster's is refused" refused 'template of its cluster|409' os coe cluster upgrade $NAME $NEXT --nodegroup late
+check "coe cluster upgrade" os coe cluster upgrade $NAME $NEXT --max-batch-size 2
+check "the upgrade ends in UPDATE_COMPLETE" settled 600
+check "every node was replaced" replaced "$old"
+check "Nova: as many servers as before, and the group's" count $((count + 1)) ACTIVE os server list -f value -c Status
+check "the new servers are of the new image" count $count $image os server list -f value -c 'Image ID'
+check "the cluster is of the new template" equals "$(value coe cluster template show $NEXT uuid)" value coe cluster show $NAME cluster_template_id
+check "the new version is shown" equals v1.34.1 value coe cluster show $NAME coe_version
+check "the API has the address that it had" equals "$address" value coe cluster show $NAME api_address
+check "Octavia: the load balancer has the new master only" count 1 . os loadbalancer member list $(value loadbalancer pool list -c id | head -n 1) -f value -c id
+check "coe cluster upgrade back is refused" refused 'go back|400' os coe cluster upgrade $NAME $TEMPLATE
+group=$(os server list -f value -c Name | grep late | tr '\n' ' ')
+check "coe cluster upgrade --nodegroup" os coe cluster upgrade $NAME $NEXT --nodegroup late
+check "the upgrade of the group ends" settled 300
+check "the group's node was replaced" replaced "$group"
+check "coe nodegroup delete" os coe nodegroup delete $NAME late
+check "the nodegroup is gone" within 300 refused 'could not be found|404' os coe nodegroup show $NAME late
+
+# ---- one master that holds the API's address itself
+must "coe cluster create without a load balancer" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
+check "the cluster becomes CREATE_COMPLETE" within 300 equals CREATE_COMPLETE value coe cluster show $PLAIN status
+address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
+check "the API has a floating IP" has "$(sed 's,https://\(.*\):6443,\1,' <<<"$address")" os floating ip list -f value -c 'Floating IP Address'
+check "coe cluster upgrade to its own template" os coe cluster upgrade $PLAIN $NEXT
+check "the upgrade ends in UPDATE_COMPLETE" within 600 equals UPDATE_COMPLETE value coe cluster show $PLAIN status
+check "every node was replaced" replaced "$old"
+check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
+check "coe cluster delete" os coe cluster delete $PLAIN
+check "the cluster is gone" within 300 refused 'could not be found|404' os coe cluster show $PLAIN
+check "image delete" os image delete $image
+kill $players 2>/dev/null; wait $players 2>/dev/null; players=
