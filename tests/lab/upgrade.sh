@@ -24,7 +24,7 @@ check "the new servers are of the new image" count $count $image os server list 
 check "the cluster is of the new template" equals "$(value coe cluster template show $NEXT uuid)" value coe cluster show $NAME cluster_template_id
 check "the new version is shown" equals v1.34.1 value coe cluster show $NAME coe_version
 check "the API has the address that it had" equals "$address" value coe cluster show $NAME api_address
-check "Octavia: the load balancer has the new master only" count 1 . os loadbalancer member list $(value loadbalancer pool list -c id | head -n 1) -f value -c id
+check "Octavia: the load balancer has the new master only" count 1 . os loadbalancer member list $(value loadbalancer pool list id | head -n 1) -f value -c id
 check "coe cluster upgrade back is refused" refused 'go back|400' os coe cluster upgrade $NAME $TEMPLATE
 group=$(os server list -f value -c Name | grep late | tr '\n' ' ')
 check "coe cluster upgrade --nodegroup" os coe cluster upgrade $NAME $NEXT --nodegroup late

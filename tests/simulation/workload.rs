@@ -21,6 +21,7 @@ pub enum Act {
     ResizeGroup,
     RemoveGroup,
     RotateCredential,
+    Upgrade,
     Delete,
 }
 
@@ -40,7 +41,8 @@ pub fn draw() -> (Vec<Request>, usize) {
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let begin = seconds(0, 20);
         requests.push(Request { at: begin, cluster, act: Act::Create });
-        const ACTS: [Act; 5] = [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential];
+        const ACTS: [Act; 6] =
+            [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential, Act::Upgrade];
         for _ in 0..range(0..5) {
             requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
         }
@@ -98,6 +100,16 @@ impl User {
         match (act, added) {
             (Act::Delete, _) => self.begin(store, id, OperationKind::ClusterDelete, Payload::default(), None).await.map(Some),
             (Act::RotateCredential, _) => self.begin(store, id, OperationKind::CredentialRotate, Payload::default(), None).await.map(Some),
+            (Act::Upgrade, _) => {
+                let Some(group) = groups.iter().find(|g| g.is_default() && !g.is_master()) else { return Ok(None) };
+                let payload = Payload {
+                    template: Some(self.template.clone()),
+                    max_batch_size: Some(range(1..=2)),
+                    generation: Some(OperationId::generate().as_str().to_owned()),
+                    ..about(group)
+                };
+                self.begin(store, id, OperationKind::ClusterUpgrade, payload, None).await.map(Some)
+            }
             (Act::Resize, _) => {
                 let Some(group) = groups.iter().find(|g| g.is_default() && !g.is_master()) else { return Ok(None) };
                 let payload = Payload { node_count: Some(size), ..about(group) };

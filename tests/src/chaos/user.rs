@@ -179,11 +179,15 @@ impl User {
         let drawn = self.random.random_range(0..100);
         let (what, kind, method, path, body) = match (drawn, group) {
             (0..25, _) => ("resize", "cluster_resize", Method::POST, resize, Some(json!({"node_count": count}))),
-            (25..40, _) => {
+            (25..32, _) => {
+                let body = json!({"cluster_template": self.template, "max_batch_size": count});
+                ("upgrade", "cluster_upgrade", Method::POST, format!("{cluster}/actions/upgrade"), Some(body))
+            }
+            (32..42, _) => {
                 let body = json!([{"op": "replace", "path": "/node_count", "value": count}]);
                 ("patch size", "cluster_update", Method::PATCH, cluster, Some(body))
             }
-            (40..55, _) => {
+            (42..55, _) => {
                 let path = format!("/v1/credentials/{}", mine.id);
                 ("rotate credentials", "credential_rotate", Method::PATCH, path, None)
             }

@@ -31,9 +31,9 @@ use crate::{certificates, credentials, driver};
 /// The event of a step of the replacement, in words.
 const STEP: &str = "node_replacement";
 
-/// What a user of upstream's driver can do about it.
-const WAY_OUT: &str = "upstream's driver made this cluster, and its nodes cannot be replaced: make a new cluster from the template and move \
-    the workload; resize, nodegroups, health and deletion go on working";
+/// What a user can do about it.
+const WAY_OUT: &str = "the nodes of this cluster cannot be replaced: upstream's driver or an early release made its stack. Make a new cluster \
+    from the template and move the workload; resize, nodegroups, health and deletion go on working";
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {

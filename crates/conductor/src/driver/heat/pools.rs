@@ -22,7 +22,7 @@ pub(super) struct Names {
     remove: &'static str,
     generation: &'static str,
     image: &'static str,
-    replaces: &'static str,
+    pub replaces: &'static str,
     former: &'static str,
     user_data: &'static str,
 }

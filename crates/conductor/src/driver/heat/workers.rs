@@ -99,6 +99,10 @@ pub(in crate::driver) async fn resize(
     if !wanted.remove.is_empty() {
         parameters.insert(REMOVE.into(), json!(wanted.remove));
     }
+    if seen.minions.is_some() {
+        // What a replacement that failed has left: workers that are only added replace nobody.
+        parameters.insert(pools::names(PoolKind::Workers).replaces.into(), json!([]));
+    }
     if let Some(user_data) = user_data {
         parameters.insert(USER_DATA.into(), json!(user_data));
     }
