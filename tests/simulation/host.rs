@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use conductor::{Conductor, Metrics, Settings, Timing};
 use model::certificate::Terms;
+use model::certificate::keeper::Keepers;
 use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
 use model::simulation::Simulation;
@@ -65,6 +66,7 @@ impl Host {
             service: None,
             notices: None,
             sealer: parts.sealer.clone(),
+            keepers: Keepers::default(),
             settings: settings(host),
             metrics: Metrics::default(),
             notifications: None,

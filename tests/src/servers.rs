@@ -39,6 +39,32 @@ impl PrivateServer {
         Ok(server)
     }
 
+    /// The same, speaking TLS only, with `server.pem` and `server-key.pem` of a folder, to clients of the authority `ca.pem`.
+    pub async fn start_secure(kind: &'static str, certificates: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("magnum-server-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .tempdir()
+            .context("make a folder")?;
+        let server = Self { xtask: xtask()?, kind, folder: Folder::Ours(folder) };
+        let mut command = command(&server.xtask, "up", kind, server.folder());
+        let output = command.arg("--tls").arg(certificates).output().await?;
+        if !output.status.success() {
+            bail!("xtask servers up {kind}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(server)
+    }
+
+    /// Stops it and starts it again with another certificate of a folder.
+    pub async fn start_again_with(&self, certificates: &Path, name: &str) -> Result<()> {
+        self.stop().await?;
+        let own = self.folder().join(self.kind).join("tls");
+        for (from, to) in [(format!("{name}.pem"), "server.pem"), (format!("{name}-key.pem"), "server-key.pem")] {
+            fs::copy(certificates.join(&from), own.join(to)).with_context(|| format!("copy {from}"))?;
+        }
+        self.start_again().await
+    }
+
     /// One that `xtask servers up` has started in this folder.
     pub fn found(kind: &'static str, folder: &Path) -> Result<Self> {
         Ok(Self { xtask: xtask()?, kind, folder: Folder::Found(folder.to_owned()) })

@@ -9,8 +9,9 @@ use rstest::rstest;
 use serde_json::json;
 use tests::client::text;
 use tests::kubeconfig;
+use tests::kubernetes::{ApiServer, Authority};
 use tests::wait::PATIENCE;
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 #[rstest]
 #[tokio::test]
@@ -53,5 +54,90 @@ async fn a_signed_certificate_chains_to_the_clusters_ca(#[values(Mix::Embedded, 
     stranger.post("/v1/certificates", &json!({"cluster_uuid": cluster, "csr": csr})).await?.expect_error(400, &cluster)?;
     let nonsense = json!({"cluster_uuid": cluster, "csr": "no request"});
     demo.post("/v1/certificates", &nonsense).await?.expect_error(400, "csr").context("a CSR that is none")?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_certificates_say_of_themselves_is_told_and_a_signature_lasts_as_long_as_asked_for(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let environment = [("OS_X509__MAX_SIGNED_SECONDS".to_owned(), "7200".to_owned())].into();
+    let world = World::start(mix, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let path = format!("/v1/certificates/{cluster}");
+    ensure!(demo.get(&path).await?.expect(200)?.body["certificates"].is_null(), "told without being asked");
+    for asked in ["?info", "?info=true", "?info=1&ca_cert_type=etcd"] {
+        let body = demo.get(&format!("{path}{asked}")).await?.expect(200)?.body;
+        let told = body["certificates"].as_array().context("no list")?;
+        let names: Vec<String> = told.iter().map(|one| text(one, "name")).collect();
+        ensure!(names == ["kubernetes", "etcd", "front_proxy", "client"], "{asked}: {names:?}");
+        for one in told {
+            let end = chrono::DateTime::parse_from_rfc3339(&text(one, "not_after")).context("a time")?;
+            ensure!((end.to_utc() - chrono::Utc::now()).num_days() == 1824 && one["is_expired"] == false, "{one}");
+            ensure!(text(one, "issuer") == "CN=blue" && text(one, "key") == "RSA 2048", "{one}");
+        }
+        ensure!(told[3]["subject"] == "CN=admin, O=system:masters", "{body}");
+        ensure!(!body.to_string().contains("PRIVATE KEY"), "{body}");
+    }
+    demo.get(&format!("{path}?info=perhaps")).await?.expect_error(400, "info")?;
+
+    let (_, csr) = kubeconfig::request()?;
+    let sign = async |expiry: serde_json::Value| {
+        let body = json!({"cluster_uuid": cluster, "csr": csr, "expiry_seconds": expiry});
+        demo.post("/v1/certificates", &body).await
+    };
+    for (asked, wanted) in [(json!(null), 7200), (json!(600), 600), (json!(7200), 7200)] {
+        let signed = sign(asked.clone()).await?.expect(201)?.body;
+        let certificate = X509::from_pem(text(&signed, "pem").as_bytes())?;
+        let left = openssl::asn1::Asn1Time::days_from_now(0)?.diff(certificate.not_after())?;
+        let seconds = left.days * 86_400 + left.secs;
+        ensure!((wanted - 60..=wanted).contains(&seconds), "{asked}: {seconds} s");
+    }
+    for refused in [json!(7201), json!(599), json!(-1), json!("soon")] {
+        sign(refused.clone()).await?.expect_error(400, "expiry_seconds").with_context(|| refused.to_string())?;
+    }
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_server_of_the_cluster_lets_in_whom_its_authority_signed_and_nobody_else() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let mut clusters = Vec::new();
+    for name in ["blue", "red"] {
+        let cluster = demo.create_cluster(name, &template).await?;
+        demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        clusters.push(cluster);
+    }
+    world.keep_secrets_of_stacks();
+    let [blue, red] = clusters.as_slice() else { unreachable!("two were made") };
+    let sql = format!(
+        "SELECT x.certificate, x.private_key, x.private_key_passphrase FROM x509keypair x JOIN cluster c ON c.ca_cert_ref = x.uuid \
+         WHERE c.uuid = '{blue}'"
+    );
+    let (certificate, key, passphrase) = world.database()?.rows::<(String, String, String)>(&sql).await?.pop().context("the authority")?;
+    let server = ApiServer::start(&Authority::stored(&certificate, &key, &passphrase)?).await?;
+    let ours = kubeconfig::access(&demo, blue).await?;
+    let theirs = kubeconfig::access(&demo, red).await?;
+    let ask = async |identity: Option<&kubeconfig::Access>, ca: &str| {
+        let mut builder = reqwest::Client::builder().no_proxy().tls_certs_only([reqwest::Certificate::from_pem(ca.as_bytes())?]);
+        if let Some(access) = identity {
+            let pem = format!("{}\n{}", access.certificate_pem, access.key_pem);
+            builder = builder.identity(reqwest::Identity::from_pem(pem.as_bytes())?);
+        }
+        anyhow::Ok(builder.build()?.get(format!("{}/healthz", server.address())).send().await?.status().as_u16())
+    };
+    ensure!(ask(Some(&ours), &ours.ca_pem).await? == 200, "a signed client is let in");
+    let refused = [
+        ("another cluster's client", ask(Some(&theirs), &ours.ca_pem).await),
+        ("nobody", ask(None, &ours.ca_pem).await),
+        ("a client who trusts another authority", ask(Some(&ours), &theirs.ca_pem).await),
+    ];
+    for (who, answer) in refused {
+        ensure!(answer.is_err(), "{who} was let in: {answer:?}");
+    }
     world.finish().await
 }

@@ -103,3 +103,29 @@ async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
     world.demo().get("/metrics").await?.expect(404)?;
     world.finish().await
 }
+
+#[tokio::test]
+async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<()> {
+    let port = free_port()?;
+    let environment = [
+        ("OS_METRICS__ENABLED", "true".to_owned()),
+        ("OS_METRICS__CONDUCTOR_PORT", port.to_string()),
+        ("OS_METRICS__API_PORT", free_port()?.to_string()),
+        ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "1".to_owned()),
+        ("OS_X509__TERM_OF_VALIDITY", "10".to_owned()),
+    ];
+    let environment = environment.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 1, environment, ..Options::default() }).await?;
+    let name = "magnum_conductor_certificate_expiry_timestamp_seconds";
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    until(&url, "the number of no cluster", |shown| shown.sum(name, &[]) == 0.0 && shown.names().any(|n| n == name)).await?;
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    let shown = until(&url, "the end of the cluster's certificates", |shown| shown.sum(name, &[]) > 0.0).await?;
+    let days = (shown.sum(name, &[]) - chrono::Utc::now().timestamp() as f64) / 86_400.0;
+    ensure!((9.9..=10.0).contains(&days), "{days} days");
+    let said = world.logs("conductor").concat();
+    let line = said.lines().find(|line| line.contains("a certificate of a cluster ends soon")).unwrap_or_default();
+    ensure!(line.contains(&cluster) && line.contains("WARN"), "{said}");
+    ensure!(said.matches("a certificate of a cluster ends soon").count() == 1, "said more than once: {said}");
+    world.finish().await
+}

@@ -43,6 +43,9 @@ pub struct Target {
     /// Folder of these servers [default: in the cache folder]
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// With `up`: speak TLS only, with server.pem and server-key.pem of this folder, to clients with a certificate of the authority ca.pem
+    #[arg(long)]
+    tls: Option<PathBuf>,
     kinds: Vec<Kind>,
 }
 
@@ -64,6 +67,14 @@ impl Kind {
     }
 }
 
+/// The folder of a server's certificates; without it no TLS.
+const TLS: &str = "tls";
+
+/// The file of a server's certificates, if it has any.
+fn certificate(home: &Path, name: &str) -> Option<PathBuf> {
+    Some(home.join(TLS).join(name)).filter(|path| path.exists())
+}
+
 /// Stopping: the server's own clean shutdown, then the hard way.
 const PATIENCE: Duration = Duration::from_secs(40);
 const STARTING: Duration = Duration::from_secs(120);
@@ -83,7 +94,7 @@ pub fn run(command: Command) -> Result<u8> {
     match command {
         Command::Up(_) => {
             prerequisites::ensure(&[prerequisites::SERVERS])?;
-            for (name, value) in up(&dir, kinds)? {
+            for (name, value) in up_with(&dir, kinds, target.tls.as_deref())? {
                 println!("export {name}={value}");
             }
         }
@@ -103,6 +114,11 @@ pub fn fresh_dir(name: &str) -> Result<PathBuf> {
 
 /// Starts these servers with empty data; returns the environment that points at all servers of the folder.
 pub fn up(dir: &Path, kinds: &[Kind]) -> Result<Vec<(&'static str, String)>> {
+    up_with(dir, kinds, None)
+}
+
+/// The same; with the certificates of a folder they speak TLS only.
+fn up_with(dir: &Path, kinds: &[Kind], tls: Option<&Path>) -> Result<Vec<(&'static str, String)>> {
     paths::open_folder(dir)?;
     must_be_walkable(dir)?;
     stop(dir, kinds)?;
@@ -113,6 +129,16 @@ pub fn up(dir: &Path, kinds: &[Kind]) -> Result<Vec<(&'static str, String)>> {
                 return Err(error).with_context(|| format!("empty {}", home.display()));
             }
             _ => paths::open_folder(&home)?,
+        }
+        if let Some(from) = tls {
+            // Copies: a start after a stop reads them again, and a test may have changed them by then.
+            let to = home.join(TLS);
+            paths::open_folder(&to)?;
+            for name in ["ca.pem", "server.pem", "server-key.pem"] {
+                fs::copy(from.join(name), to.join(name)).with_context(|| format!("copy {name} of {}", from.display()))?;
+                fs::set_permissions(to.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o644))
+                    .context("let the server read it")?;
+            }
         }
         match kind {
             Kind::Mariadb => mariadb::create(&home)?,
@@ -151,7 +177,7 @@ fn start(dir: &Path, kinds: &[Kind]) -> Result<()> {
             ended
                 || match kind {
                     Kind::Mariadb => mariadb::answers(port),
-                    Kind::Rabbitmq => rabbitmq::answers(port),
+                    Kind::Rabbitmq => rabbitmq::answers(&home, port),
                 }
         });
         if ended || !ready {

@@ -255,8 +255,8 @@ pub fn failed(error: &ApiError, at: &Failed<'_>) -> HttpResponse {
     if let ApiError::Method { allow } = error {
         response.insert_header((header::ALLOW, *allow));
     }
-    if let ApiError::TooOften { retry_after } = error {
-        response.insert_header((header::RETRY_AFTER, *retry_after));
+    if let Some(seconds) = error.retry_after() {
+        response.insert_header((header::RETRY_AFTER, seconds));
     }
     if at.is_head {
         return response.finish();

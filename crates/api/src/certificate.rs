@@ -7,7 +7,6 @@ pub mod sign;
 use model::certificate::{Authority, StoredKeypair};
 use model::cluster::Cluster;
 use model::id::KeypairId;
-use model::store::{Conn, certificate};
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -22,7 +21,5 @@ async fn stored(cx: &Context, cluster: &Cluster, authority: Authority) -> Result
     let Some(reference) = reference else {
         return Err(ApiError::Missing(format!("The certificates of cluster {} are not there yet.", cluster.uuid)));
     };
-    let id = KeypairId::new(reference.clone());
-    let id = &id;
-    Ok(cx.shared.store.read(async |conn: &mut Conn| certificate::fetch(conn, id).await).await?)
+    Ok(cx.shared.keepers.fetch(&cx.shared.store, &KeypairId::new(reference.clone())).await?)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
+use model::certificate::keeper::Keepers;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::{Conn, Scope, Store, StoreError};
@@ -31,6 +32,8 @@ pub struct Shared {
     pub cloud: Cloud,
     pub service: Session,
     pub sealer: Sealer,
+    /// Where certificates are kept.
+    pub keepers: Keepers,
     pub settings: Settings,
     pub policy: Policy,
     pub identity: Identity,

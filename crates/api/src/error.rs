@@ -5,10 +5,14 @@
 
 use std::fmt::Display;
 
+use model::certificate::keeper::KeeperError;
 use model::quota::Resource;
 use model::store::StoreError;
 
 use crate::microversion::Refused;
+
+/// Seconds after which a server that is down is worth another request.
+const SOON: u64 = 5;
 
 /// Why a request is not answered with what it asked for.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +159,15 @@ impl ApiError {
         self.http().0 >= 500
     }
 
+    /// After how many seconds it may go better.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::TooOften { retry_after } => Some(*retry_after),
+            Self::KeystoneDown(_) | Self::DatabaseDown(_) => Some(SOON),
+            _ => None,
+        }
+    }
+
     /// What the client reads.
     pub fn outside(&self, request_id: &str) -> String {
         match self {
@@ -172,6 +185,24 @@ impl ApiError {
         match self {
             Self::Cloud { detail, .. } => detail.clone(),
             other => other.to_string(),
+        }
+    }
+}
+
+impl From<KeeperError> for ApiError {
+    fn from(error: KeeperError) -> Self {
+        let detail = error.to_string();
+        match error {
+            KeeperError::NotFound(_) => Self::Missing("The cluster's certificates are not there.".into()),
+            KeeperError::Unavailable { .. } => {
+                Self::Cloud { text: "The certificates of the cluster cannot be read now. Try again.".into(), detail }
+            }
+            KeeperError::Refused { .. } | KeeperError::NoKeeper { .. } => Self::Internal(detail),
+            KeeperError::Store(error) => match &*error {
+                StoreError::Busy(reason) => Self::DatabaseDown(StoreError::Busy(reason.clone())),
+                StoreError::Unavailable(reason) => Self::DatabaseDown(StoreError::Unavailable(reason.clone())),
+                _ => Self::Internal(detail),
+            },
         }
     }
 }

@@ -54,6 +54,18 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// Refuses a caller in whose name no trust can be made, before anything is begun that needs one.
+    pub fn must_delegate(&self) -> Result<(), ApiError> {
+        if !self.info.may_not_delegate {
+            return Ok(());
+        }
+        let text = "A cluster acts for its creator by a trust, and Keystone makes none with the token of a restricted application credential. \
+                    Ask with a password, or with an application credential that was created with --unrestricted.";
+        Err(ApiError::Forbidden(text.into()))
+    }
+}
+
 type Key = [u8; 32];
 
 /// What is remembered of a token: what Keystone said, or that it knows none.

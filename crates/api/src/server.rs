@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::FutureExt;
+use model::certificate::keeper::Keepers;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::Store;
@@ -52,6 +53,8 @@ pub struct Api {
     /// The service user, who asks Keystone about tokens.
     pub service: Session,
     pub sealer: Sealer,
+    /// Where certificates are kept.
+    pub keepers: Keepers,
     pub settings: Settings,
     pub policy: Policy,
     /// Certificate and key; none: plain HTTP.
@@ -71,6 +74,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         cloud: api.cloud,
         service: api.service,
         sealer: api.sealer,
+        keepers: api.keepers,
         feed: Feed::new(api.settings.limits.streams),
         settings: api.settings,
         policy: api.policy,

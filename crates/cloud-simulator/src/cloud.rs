@@ -3,6 +3,8 @@
 //! It shares the state that the HTTP side answers from; nothing here is reachable over HTTP, so nothing here can be mistaken for
 //! what a real cloud offers.
 
+mod tokens;
+
 use std::{
     fmt,
     sync::{Arc, MutexGuard},
@@ -13,12 +15,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
 
 use crate::{
-    cinder, clock,
+    barbican, cinder, clock,
     fault::Fault,
     heat::{Resource, Stack, status_name},
     keystone, neutron, octavia,
     state::{Shared, World, dashed_id, hex_id},
 };
+
+pub use tokens::TokenScope;
 
 /// A hold on a simulated cloud; cheap to clone.
 #[derive(Clone)]
@@ -206,6 +210,12 @@ impl Cloud {
         for (id, other) in world.cinder.others.iter().filter(|(_, other)| is_asked(&other.project)) {
             lines.push(format!("volume {} ({id})", other.name));
         }
+        for (id, container) in world.barbican.containers.iter().filter(|(_, container)| is_asked(&container.project)) {
+            lines.push(format!("container {} ({id})", container.name));
+        }
+        for (id, secret) in world.barbican.secrets.iter().filter(|(_, secret)| is_asked(&secret.project)) {
+            lines.push(format!("secret {} ({id})", secret.name));
+        }
         for trust in world.keystone.trusts.values().filter(|trust| trust.project.as_deref().is_none_or(is_asked)) {
             lines.push(format!("trust {} from {} to {}", trust.id, trust.trustor, trust.trustee));
         }
@@ -269,6 +279,11 @@ impl Cloud {
         self.world().cinder.others.shift_remove(id).is_some()
     }
 
+    /// Deletes all that Barbican holds, as an administrator might.
+    pub fn empty_barbican(&self) {
+        self.world().barbican = barbican::Store::default();
+    }
+
     /// Takes a service out of the catalogue, by the type under which it is listed.
     pub fn withdraw_service(&self, kind: &'static str) {
         self.world().keystone.withdrawn.push(kind);
@@ -306,13 +321,6 @@ impl Cloud {
     /// Deletes a user by its id, as an administrator might. Says whether there was such a user.
     pub fn remove_user_by_id(&self, id: &str) -> bool {
         self.world().keystone.delete_user(id).is_some()
-    }
-
-    /// Ends a token's life.
-    pub fn expire_token(&self, token: &str) {
-        if let Some(token) = self.world().keystone.tokens.get_mut(token) {
-            token.expires_at = clock::now() - TimeDelta::seconds(1);
-        }
     }
 
     /// A new token for a seeded user on a project, both by name.

@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     pub(crate) caller: Option<Token>,
     pub(crate) subject: Option<String>,
+    /// The one media type that is asked for, if there is one.
+    pub(crate) accept: Option<String>,
     pub(crate) base: String,
     pub(crate) now: Moment,
 }
@@ -155,6 +157,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) query: &'a str,
     pub(crate) token: Option<String>,
     pub(crate) subject: Option<String>,
+    pub(crate) accept: Option<String>,
     pub(crate) body: Bytes,
 }
 
@@ -191,6 +194,7 @@ pub(crate) fn perform(shared: &Shared, found: Found, asked: Asked<'_>) -> Answer
         body: asked.body,
         caller: None,
         subject: asked.subject,
+        accept: asked.accept,
         base: shared.base.clone(),
         now: clock::now(),
         path: found.path,
@@ -226,6 +230,7 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         query: request.query_string(),
         token: header_of(&request, "X-Auth-Token"),
         subject: header_of(&request, "X-Subject-Token"),
+        accept: header_of(&request, "Accept"),
         body,
     };
     let answer = perform(&shared, found, asked);
@@ -258,11 +263,14 @@ fn header_of(request: &HttpRequest, name: &str) -> Option<String> {
 fn render(answer: Answer, head: bool) -> HttpResponse {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(status);
+    let is_json = !answer.headers.iter().any(|(name, _)| *name == "Content-Type");
     for (name, value) in answer.headers {
         response.insert_header((name, value));
     }
     response.insert_header(("x-openstack-request-id", format!("req-{}", dashed_id())));
     match answer.body {
+        // A payload of Barbican is no JSON.
+        Some(Value::String(text)) if !head && !is_json => response.body(text),
         Some(body) if !head => response.insert_header((header::CONTENT_TYPE, "application/json")).body(body.to_string()),
         _ => response.finish(),
     }

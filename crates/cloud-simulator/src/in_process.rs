@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use actix_web::{http::Method, web::Bytes};
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 
 use crate::{
     clock,
@@ -82,8 +83,14 @@ impl InProcess {
             Ok(found) => found,
             Err(answer) => return rendered(answer),
         };
-        let asked =
-            http::Asked { method: &method, query: asked.query, token: asked.token, subject: asked.subject, body: Bytes::from(asked.body) };
+        let asked = http::Asked {
+            method: &method,
+            query: asked.query,
+            token: asked.token,
+            subject: asked.subject,
+            accept: None,
+            body: Bytes::from(asked.body),
+        };
         rendered(Some(http::perform(&self.shared, found, asked)))
     }
 
@@ -103,6 +110,7 @@ impl Drop for InProcess {
 
 fn rendered(answer: Option<Answer>) -> Answered {
     match answer {
+        Some(Answer { status, headers, body: Some(Value::String(text)) }) => Answered { status, headers, body: text.into_bytes() },
         Some(answer) => Answered {
             status: answer.status,
             headers: answer.headers,

@@ -24,7 +24,7 @@ mod simulator;
 mod state;
 mod token;
 
-pub use crate::cloud::{Cloud, NewLoadBalancer, StackView};
+pub use crate::cloud::{Cloud, NewLoadBalancer, StackView, TokenScope};
 pub use crate::fault::{Fault, How};
 pub use crate::in_process::{Answered, Asked, InProcess};
 pub use crate::simulator::{Options, Simulator};

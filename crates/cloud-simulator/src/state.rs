@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{cinder, clock, clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia};
+use crate::{barbican, cinder, clock, clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia};
 
 /// What the HTTP side and the test side share.
 pub(crate) struct Shared {
@@ -36,6 +36,7 @@ pub(crate) struct World {
     pub(crate) glance: glance::Store,
     pub(crate) octavia: octavia::Store,
     pub(crate) cinder: cinder::Store,
+    pub(crate) barbican: barbican::Store,
     pub(crate) container_infra_url: Option<String>,
 }
 
@@ -89,6 +90,7 @@ impl World {
             glance: glance::Store::seeded(),
             octavia: octavia::Store::new(clock::delta(delete_duration)),
             cinder: cinder::Store::default(),
+            barbican: barbican::Store::default(),
             container_infra_url,
             keystone,
         }

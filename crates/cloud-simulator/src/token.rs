@@ -16,6 +16,7 @@ pub(crate) enum Scope {
     Unscoped,
     Project(String),
     Domain(String),
+    System,
     Trust { trust: String, project: String },
 }
 
@@ -31,6 +32,8 @@ pub(crate) struct Token {
     /// Role names, in the same order.
     pub(crate) role_names: Vec<String>,
     pub(crate) methods: Vec<String>,
+    /// Of an application credential: whether it is a restricted one.
+    pub(crate) application_credential: Option<bool>,
     pub(crate) audit_ids: Vec<String>,
     pub(crate) issued_at: Moment,
     pub(crate) expires_at: Moment,
@@ -48,7 +51,7 @@ impl Token {
     pub(crate) fn project_id(&self) -> Option<&str> {
         match &self.scope {
             Scope::Project(project) | Scope::Trust { project, .. } => Some(project),
-            Scope::Unscoped | Scope::Domain(_) => None,
+            Scope::Unscoped | Scope::Domain(_) | Scope::System => None,
         }
     }
 
@@ -80,6 +83,13 @@ impl Token {
         }
         if let Some(domain) = self.domain_id() {
             view.insert("domain".to_owned(), store.domain_view_in_token(domain));
+        }
+        if let Some(restricted) = self.application_credential {
+            let id = crate::state::seeded("application credential", &self.user).simple().to_string();
+            view.insert("application_credential".to_owned(), json!({"id": id, "name": "a credential", "restricted": restricted}));
+        }
+        if self.scope == Scope::System {
+            view.insert("system".to_owned(), json!({"all": true}));
         }
         if self.scope != Scope::Unscoped {
             let roles: Vec<Value> = self.roles.iter().zip(&self.role_names).map(|(id, name)| json!({"id": id, "name": name})).collect();

@@ -1,4 +1,6 @@
-//! The certificates of a cluster: made once, stored with their references in one transaction.
+//! The certificates of a cluster: made once, stored with their references in one transaction, or with a keeper outside the database.
+
+mod outside;
 
 use model::certificate::{Authority, CertificateError, NewKeypair, StoredKeypair, Terms, new_authority, new_client, service_account};
 use model::cluster::{Cluster, ClusterChange};
@@ -12,11 +14,17 @@ use crate::context::Context;
 use crate::outcome::Failure;
 use crate::worker::Work;
 
+pub(crate) use outside::{remove, remove_from_keeper};
+
 /// Makes what the cluster lacks. True when something was made: the row has changed.
 pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Result<bool, Failure> {
     let missing = Missing::of(cluster);
     if !missing.any() {
         return Ok(false);
+    }
+    if let Some(keeper) = cx.keepers.outside() {
+        outside::ensure(cx, work, cluster, keeper.as_ref(), &missing).await?;
+        return Ok(true);
     }
     let progress = Progress { step: "certificates", waiting_for: Some("certificates".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
@@ -38,13 +46,7 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
             for (role, pair) in made {
                 let reference = KeypairId::generate();
                 certificate::insert(conn, &reference, project, user, pair).await?;
-                let column = match role {
-                    Role::Authority(Authority::Kubernetes) => &mut change.ca_cert_ref,
-                    Role::Authority(Authority::Etcd) => &mut change.etcd_ca_cert_ref,
-                    Role::Authority(Authority::FrontProxy) => &mut change.front_proxy_ca_cert_ref,
-                    Role::Client => &mut change.magnum_cert_ref,
-                };
-                *column = Some(Some(reference.as_str().to_owned()));
+                *column(&mut change, *role) = Some(Some(reference.as_str().to_owned()));
             }
             clusters::record(conn, id, &change).await
         })
@@ -54,7 +56,7 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
 
 /// The stored key pair of a reference.
 pub(crate) async fn load(cx: &Context, reference: &KeypairId) -> Result<StoredKeypair, Failure> {
-    Ok(cx.store.read(async |conn: &mut Conn| certificate::fetch(conn, reference).await).await?)
+    Ok(cx.keepers.fetch(&cx.store, reference).await?)
 }
 
 /// What the nodes of a cluster need, opened. Never stored, never printed.
@@ -102,6 +104,16 @@ enum Role {
     Client,
 }
 
+/// Where the reference of a pair stands.
+fn column(change: &mut ClusterChange, role: Role) -> &mut Option<Option<String>> {
+    match role {
+        Role::Authority(Authority::Kubernetes) => &mut change.ca_cert_ref,
+        Role::Authority(Authority::Etcd) => &mut change.etcd_ca_cert_ref,
+        Role::Authority(Authority::FrontProxy) => &mut change.front_proxy_ca_cert_ref,
+        Role::Client => &mut change.magnum_cert_ref,
+    }
+}
+
 struct Missing {
     kubernetes: bool,
     etcd: bool,
@@ -121,7 +133,18 @@ impl Missing {
     }
 
     fn any(&self) -> bool {
-        self.kubernetes || self.etcd || self.front_proxy || self.client
+        self.first().is_some()
+    }
+
+    /// What is made first: the client's certificate after the authority that signs it.
+    fn first(&self) -> Option<Role> {
+        let wanted = [
+            (self.kubernetes, Role::Authority(Authority::Kubernetes)),
+            (self.etcd, Role::Authority(Authority::Etcd)),
+            (self.front_proxy, Role::Authority(Authority::FrontProxy)),
+            (self.client, Role::Client),
+        ];
+        wanted.into_iter().find(|(is_missing, _)| *is_missing).map(|(_, role)| role)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::certificate::Terms;
+use model::certificate::keeper::Keepers;
 use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, Listener};
 use model::seal::Sealer;
@@ -118,6 +119,8 @@ pub struct Conductor {
     /// Heat's own word that a stack has ended what it did, where it is to be listened to.
     pub notices: Option<StackNotices>,
     pub sealer: Sealer,
+    /// Where certificates are kept.
+    pub keepers: Keepers,
     pub settings: Settings,
     pub metrics: Metrics,
     /// Where notifications go; none: nobody is told.
@@ -133,6 +136,7 @@ pub(crate) struct Context {
     pub cloud: Cloud,
     pub trustee_admin: Session,
     pub sealer: Sealer,
+    pub keepers: Keepers,
     pub settings: Settings,
     pub metrics: Metrics,
     pub outbox: Outbox,
@@ -168,6 +172,7 @@ impl Conductor {
             cloud: self.cloud,
             trustee_admin: self.trustee_admin,
             sealer: self.sealer,
+            keepers: self.keepers,
             outbox: Outbox::new(self.notifications.is_some(), &self.settings.host),
             settings: self.settings,
             metrics: self.metrics,

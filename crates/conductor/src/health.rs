@@ -9,6 +9,7 @@ mod verdict;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::certificate::{Facts, StoredKeypair};
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
 use model::json::python_json;
@@ -135,6 +136,7 @@ async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration)
         certificates::load(cx, &reference).await.map_err(unreadable)
     };
     let (ca, own) = (load(&cluster.ca_cert_ref).await?, load(&cluster.magnum_cert_ref).await?);
+    look_at_the_end(cx, cluster, &[&ca, &own]).await;
     // Opening a key and making a TLS client are CPU work.
     let made = model::blocking::run(move || {
         let opened = own.open().and_then(|pair| pair.key_pem());
@@ -144,6 +146,15 @@ async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration)
         Kubernetes::new(&options)
     });
     made.await.map_err(|error| KubernetesError::Options(error.to_string()))?
+}
+
+/// Until when the cluster's certificates are valid is counted, and said before they end.
+async fn look_at_the_end(cx: &Context, cluster: &Cluster, pairs: &[&StoredKeypair]) {
+    let ends = pairs.iter().filter_map(|pair| Facts::read(pair.pem()).ok()).map(|facts| facts.not_after).min();
+    let Some(ends) = ends else { return };
+    if cx.metrics.certificates_seen(&cluster.uuid, ends.and_utc().timestamp()).await {
+        tracing::warn!(cluster.id = %cluster.uuid, %ends, "a certificate of a cluster ends soon, or has ended");
+    }
 }
 
 /// What to write, if anything is different.

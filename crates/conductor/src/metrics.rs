@@ -3,6 +3,8 @@
 //! Counters are of this process; what stands in the table is the same for all conductors and is read when somebody asks, at most every
 //! [`TABLE_AGE`], with one statement. Labels are kinds, states and codes of `model`: bounded, no ids.
 
+mod expiry;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,6 +21,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+
+use self::expiry::Expiries;
 
 /// For how long what was read of the table is shown without reading again.
 pub const TABLE_AGE: Duration = Duration::from_secs(5);
@@ -88,6 +92,8 @@ pub struct Metrics {
     sweep_findings: Family<Kind, Gauge>,
     sweep_removed: Family<Kind, Counter>,
     sweep_failures: Counter,
+    soonest_expiry: Gauge,
+    expiries: Arc<Mutex<Expiries>>,
     read: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -114,6 +120,8 @@ impl Default for Metrics {
             sweep_findings: Family::default(),
             sweep_removed: Family::default(),
             sweep_failures: Counter::default(),
+            soonest_expiry: Gauge::default(),
+            expiries: Arc::default(),
             read: Arc::default(),
         }
     }
@@ -159,7 +167,19 @@ impl Metrics {
         let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
         registry.register("sweep_removed", help, m.sweep_removed.clone());
         registry.register("sweeps_failed", "Sweeps that could not look at everything", m.sweep_failures.clone());
+        let help = "When the first certificate of a cluster ends, seconds since the epoch, of all clusters whose health this conductor has \
+                    looked at within the last hour; 0: of none";
+        registry.register("certificate_expiry_timestamp_seconds", help, m.soonest_expiry.clone());
         metrics
+    }
+
+    /// A look at a cluster saw certificates of which the first ends at this time, in seconds since the epoch. True when somebody should be
+    /// told: it ends soon, and that was not said within a day.
+    pub(crate) async fn certificates_seen(&self, cluster: &str, ends: i64) -> bool {
+        let mut expiries = self.expiries.lock().await;
+        let is_news = expiries.see(cluster, ends, now().timestamp(), Instant::now());
+        self.soonest_expiry.set(expiries.soonest(Instant::now()).unwrap_or(0));
+        is_news
     }
 
     /// The health of a cluster was looked at.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::certificate::CertificateError;
+use model::certificate::keeper::KeeperError;
 use model::operation::{CloudFault, OutcomeCode};
 use model::seal::Unsealable;
 use model::store::StoreError;
@@ -113,6 +114,26 @@ impl From<CertificateError> for Failure {
     fn from(error: CertificateError) -> Self {
         tracing::error!(error = %error, "failed to make or open a certificate");
         Self::fail(OutcomeCode::Internal, format!("certificates: {error}"))
+    }
+}
+
+impl From<KeeperError> for Failure {
+    fn from(error: KeeperError) -> Self {
+        let reason = error.to_string();
+        match error {
+            KeeperError::Store(error) => match *error {
+                StoreError::Stale { what: "operation" } => Self::Stale,
+                _ => {
+                    tracing::warn!(%error, "the store of certificates failed");
+                    Self::retry("the database")
+                }
+            },
+            KeeperError::Unavailable { reason, fault } => Self::Retry { reason, error: fault },
+            KeeperError::Refused { reason, fault } => Self::Final { code: OutcomeCode::Cloud, reason, error: fault },
+            KeeperError::NotFound(_) | KeeperError::NoKeeper { .. } => {
+                Self::fail(OutcomeCode::Internal, format!("the cluster's certificates: {reason}"))
+            }
+        }
     }
 }
 

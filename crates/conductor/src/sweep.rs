@@ -19,10 +19,10 @@ use provider_clients::Session;
 use tokio::time::Instant;
 
 use crate::context::Context;
-use crate::credentials;
 use crate::driver::{self, Handle, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{self, Observed, RemovalStep};
+use crate::{certificates, credentials};
 
 /// The names of the tasks in `task_lease`: being at it, and the time of the next one.
 const TASK: &str = "sweep";
@@ -200,6 +200,7 @@ impl Sweep<'_> {
             _ if !row.is_to_go() => true,
             // The trust goes with its trustee; both are recorded under the trustee's name.
             ResourceKind::Trustee | ResourceKind::Trust => self.remove_trustee(kind, row).await?,
+            ResourceKind::Certificate => self.remove_certificate(row).await?,
             ResourceKind::Stack | ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume => {
                 let Some(admin) = credentials::service(self.cx).await? else {
                     self.found(kind, row, OUT_OF_REACH);
@@ -227,6 +228,14 @@ impl Sweep<'_> {
         Ok(true)
     }
 
+    async fn remove_certificate(&mut self, row: &CloudResource) -> Result<bool, Failure> {
+        if certificates::remove_from_keeper(self.cx, &row.name, row.resource_id.clone()).await? {
+            self.found(ResourceKind::Certificate, row, REMOVED);
+            self.gone(ResourceKind::Certificate);
+        }
+        Ok(true)
+    }
+
     /// True when there is no such thing any more.
     async fn remove_thing(&mut self, kind: ResourceKind, row: &CloudResource, admin: &Session) -> Result<bool, Failure> {
         if kind == ResourceKind::Stack {
@@ -242,7 +251,9 @@ impl Sweep<'_> {
                 Some(volume) => plan::volume(&volume.status, 0),
                 None => RemovalStep::Gone,
             },
-            ResourceKind::FloatingIp | ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee => RemovalStep::Remove,
+            ResourceKind::FloatingIp | ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate => {
+                RemovalStep::Remove
+            }
         };
         if step == RemovalStep::Gone {
             return Ok(true);
@@ -255,7 +266,7 @@ impl Sweep<'_> {
             ResourceKind::LoadBalancer => admin.octavia().delete_load_balancer(id, true).await?,
             ResourceKind::Volume => admin.cinder().delete_volume(id).await?,
             ResourceKind::FloatingIp => admin.neutron().delete_floating_ip(id).await?,
-            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee => false,
+            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate => false,
         };
         if was_there {
             self.gone(kind);

@@ -4,6 +4,8 @@
 //! Everything here is CPU work without waiting; callers in async code run it on a blocking thread.
 
 mod extension;
+mod facts;
+pub mod keeper;
 pub mod signing;
 
 use chrono::NaiveDateTime;
@@ -19,6 +21,8 @@ use openssl::symm::Cipher;
 use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectKeyIdentifier};
 use openssl::x509::{X509, X509Builder, X509Name, X509NameRef, X509Ref};
 use secrecy::{ExposeSecret, SecretString};
+
+pub use self::facts::Facts;
 
 use crate::random;
 use crate::schema::x509keypair;
@@ -101,9 +105,31 @@ pub struct StoredKeypair {
 }
 
 impl StoredKeypair {
+    /// A pair that is kept outside the database; `intermediates` and owners are not known there.
+    pub fn outside(reference: &str, certificate: String, private_key: String, passphrase: Option<String>) -> Self {
+        Self {
+            id: 0,
+            created_at: None,
+            updated_at: None,
+            uuid: reference.to_owned(),
+            certificate: Some(certificate),
+            private_key: Some(private_key),
+            project_id: None,
+            user_id: None,
+            intermediates: None,
+            private_key_passphrase: passphrase,
+        }
+    }
+
     /// The certificate as PEM without trailing newline; empty for a row that has none.
     pub fn pem(&self) -> &str {
         self.certificate.as_deref().unwrap_or_default().trim_end()
+    }
+
+    /// Whether an authority's key signed the pair's certificate.
+    pub fn is_signed_by(&self, authority: &Self) -> Result<bool, CertificateError> {
+        let read = |pair: &Self| X509::from_pem(pair.pem().as_bytes()).map_err(CertificateError::Stored);
+        Ok(read(self)?.verify(&*read(authority)?.public_key()?)?)
     }
 
     /// Opens the pair for signing.
@@ -200,6 +226,17 @@ pub fn service_account(authority: &Opened) -> Result<(SecretString, String), Cer
     point.mul_generator2(&group, &scalar, &mut context)?;
     let key = PKey::from_ec_key(EcKey::from_private_components(&group, &scalar, &point)?)?;
     Ok((pem_text(key.private_key_to_pem_pkcs8()?).into(), pem_text(key.public_key_to_pem()?)))
+}
+
+/// Whether a certificate may sign others.
+pub(crate) fn is_authority(pem: &str) -> Result<bool, CertificateError> {
+    let text = X509::from_pem(pem.as_bytes()).and_then(|certificate| certificate.to_text()).map_err(CertificateError::Stored)?;
+    Ok(String::from_utf8_lossy(&text).contains("CA:TRUE"))
+}
+
+/// What a request's extension holds, as each reader of such values reads it.
+pub(crate) fn read_extension_value(value: &[u8]) {
+    let _ = (extension::is_ca(value), extension::bits(value));
 }
 
 fn subject(parts: &[(&str, &str)]) -> Result<X509Name, CertificateError> {

@@ -8,6 +8,8 @@ pub mod certificate;
 pub mod cluster;
 pub mod driver;
 pub mod federation;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod id;
 pub mod json;
 pub mod kubernetes;

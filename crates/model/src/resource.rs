@@ -20,6 +20,8 @@ pub enum ResourceKind {
     FloatingIp,
     /// A volume that Kubernetes made.
     Volume,
+    /// A certificate with its key, kept outside the database.
+    Certificate,
 }
 
 impl ResourceKind {
@@ -32,12 +34,13 @@ impl ResourceKind {
             Self::LoadBalancer => "octavia_load_balancer",
             Self::FloatingIp => "neutron_floating_ip",
             Self::Volume => "cinder_volume",
+            Self::Certificate => "certificate",
         }
     }
 
     /// The kind with the stored word; none for a word of another program.
     pub fn parse(word: &str) -> Option<Self> {
-        let all = [Self::Trustee, Self::Trust, Self::Stack, Self::LoadBalancer, Self::FloatingIp, Self::Volume];
+        let all = [Self::Trustee, Self::Trust, Self::Stack, Self::LoadBalancer, Self::FloatingIp, Self::Volume, Self::Certificate];
         all.into_iter().find(|kind| kind.as_str() == word)
     }
 }

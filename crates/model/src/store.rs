@@ -36,7 +36,7 @@ pub mod service;
 pub mod task;
 pub mod template;
 
-pub use connection::{Conn, DatabaseUrl, StoreOptions};
+pub use connection::{Conn, DatabaseUrl, StoreOptions, StoreTls};
 pub use error::StoreError;
 pub use gate::Gate;
 pub use page::{Page, SortDir};

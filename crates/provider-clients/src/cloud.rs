@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::credential::Credential;
@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::service::{Interface, Service};
 use crate::session::Session;
 use crate::token::{TokenAnswer, TokenInfo};
-use crate::transport::{Transport, Way};
+use crate::transport::{Clients, Transport, Way};
 
 /// Where the cloud is and how to connect to it.
 #[derive(Clone, Debug)]
@@ -26,13 +26,24 @@ pub struct CloudOptions {
     pub interface: Interface,
     /// Other interfaces for single services.
     pub interfaces: HashMap<Service, Interface>,
-    /// PEM bundle that is trusted instead of the system's.
-    pub ca_file: Option<Vec<u8>>,
-    /// Do not check certificates.
-    pub insecure: bool,
+    /// Whom to believe.
+    pub trust: TlsTrust,
+    /// Others to believe for single services.
+    pub own_trust: HashMap<Service, TlsTrust>,
     /// The longest that one request may take, its retries included.
     pub timeout: Duration,
     pub connect_timeout: Duration,
+}
+
+/// Whom a client believes, and what it shows.
+#[derive(Clone, Debug, Default)]
+pub struct TlsTrust {
+    /// PEM bundle that is trusted instead of the system's.
+    pub ca: Option<Vec<u8>>,
+    /// Do not check certificates.
+    pub insecure: bool,
+    /// The client's own certificate and its key, PEM, one after the other.
+    pub identity: Option<SecretString>,
 }
 
 impl CloudOptions {
@@ -43,8 +54,8 @@ impl CloudOptions {
             region: None,
             interface: Interface::default(),
             interfaces: HashMap::new(),
-            ca_file: None,
-            insecure: false,
+            trust: TlsTrust::default(),
+            own_trust: HashMap::new(),
             timeout: Duration::from_secs(20),
             connect_timeout: Duration::from_secs(3),
         }
@@ -70,8 +81,13 @@ impl Cloud {
 
     /// `new` with somebody who watches every request.
     pub fn watched(options: CloudOptions, watchers: Watchers) -> Result<Self, CloudError> {
-        let client = client(&options).map_err(|error| CloudError::invalid(Service::Identity, "setup", &error))?;
-        Self::with(options, Way::Http(client), watchers)
+        let invalid = |error: String| CloudError::invalid(Service::Identity, "setup", &error);
+        let usual = client(&options, &options.trust).map_err(invalid)?;
+        let mut own = HashMap::new();
+        for (service, trust) in &options.own_trust {
+            own.insert(*service, client(&options, trust).map_err(|error| CloudError::invalid(*service, "setup", &error))?);
+        }
+        Self::with(options, Way::Http(Clients { usual, own: Arc::new(own) }), watchers)
     }
 
     /// A cloud in the same process, for simulations: the carrier is asked in place of the network.
@@ -107,20 +123,31 @@ impl Cloud {
     }
 }
 
-fn client(options: &CloudOptions) -> Result<reqwest::Client, String> {
+fn client(options: &CloudOptions, trust: &TlsTrust) -> Result<reqwest::Client, String> {
     // Another part of the process may have installed it already; both are ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let identity = match &trust.identity {
+        Some(pem) => {
+            let read = reqwest::Identity::from_pem(pem.expose_secret().as_bytes());
+            Some(read.map_err(|_| "certfile, keyfile: no PEM certificate with its key (not encrypted)")?)
+        }
+        None => None,
+    };
     let builder = || {
-        reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .user_agent("magnum")
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(options.connect_timeout)
             .pool_idle_timeout(Duration::from_secs(30))
             // The environment is read by the server crate only.
             .no_proxy()
-            .tls_danger_accept_invalid_certs(options.insecure)
+            .tls_danger_accept_invalid_certs(trust.insecure);
+        match &identity {
+            Some(identity) => builder.identity(identity.clone()),
+            None => builder,
+        }
     };
-    if let Some(pem) = &options.ca_file {
+    if let Some(pem) = &trust.ca {
         let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|_| "ca_file: no PEM certificates")?;
         if certificates.is_empty() {
             return Err("ca_file: no PEM certificates".to_owned());

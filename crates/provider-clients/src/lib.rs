@@ -1,4 +1,4 @@
-//! How to speak to the cloud: Keystone, Heat, Nova, Neutron, Glance, Octavia and Cinder over HTTP.
+//! How to speak to the cloud: Keystone, Heat, Nova, Neutron, Glance, Octavia, Cinder and Barbican over HTTP.
 //!
 //! A [`Cloud`] is where and how to connect; a [`Session`] is a [`Credential`] used there; the clients
 //! ([`Heat`] and the others) are thin views of a session. Every request of every client leaves through one
@@ -7,6 +7,7 @@
 //! This crate must never know a database row, read a file or the environment, or print a token, a password
 //! or a body. The existing OpenStack crates were not taken because none has both Heat and trusts.
 
+mod barbican;
 mod cinder;
 mod cloud;
 mod credential;
@@ -29,8 +30,9 @@ mod session;
 mod token;
 mod transport;
 
+pub use crate::barbican::{Barbican, Container, Part, Payload, SecretFacts};
 pub use crate::cinder::{Cinder, Volume, VolumeType};
-pub use crate::cloud::{Cloud, CloudOptions};
+pub use crate::cloud::{Cloud, CloudOptions, TlsTrust};
 pub use crate::credential::{Credential, Scope, UserRef};
 pub use crate::error::{CloudError, ErrorKind};
 pub use crate::glance::{Glance, Image};

@@ -38,8 +38,8 @@ fn of_json(value: &Value) -> Option<String> {
             return Some(text.to_owned());
         }
     }
-    // Plain forms: Glance {"message": …}, Heat's explanation, older Neutron {"NeutronError": "…"}.
-    for key in ["message", "explanation", "NeutronError", "error", "title"] {
+    // Plain forms: Glance {"message": …}, Heat's explanation, older Neutron {"NeutronError": "…"}, Barbican's description beside a title.
+    for key in ["message", "explanation", "description", "NeutronError", "error", "title"] {
         if let Some(text) = object.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()) {
             return Some(text.to_owned());
         }
@@ -102,6 +102,7 @@ mod tests {
                 "Load Balancer l is immutable and cannot be updated.",
             ),
             (r#"{"message":"You are not allowed.<br /><br />\n\n\n","code":"403 Forbidden","title":"Forbidden"}"#, "You are not allowed."),
+            (r#"{"code":403,"title":"Forbidden","description":"Quota reached for project p."}"#, "Quota reached for project p."),
             (r#"{"errors":[{"status":409,"title":"Conflict","detail":"quota"}]}"#, "quota"),
             (
                 "<html>\n <head>\n  <title>403 Forbidden</title>\n </head>\n <body>\n  <h1>403 Forbidden</h1>\n  Not yours.<br /><br />\n </body></html>",

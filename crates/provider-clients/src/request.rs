@@ -18,6 +18,8 @@ pub(crate) struct Request {
     pub(crate) body: Option<Value>,
     /// Sent as `X-Subject-Token`.
     pub(crate) subject: Option<SecretString>,
+    /// The media type asked for.
+    pub(crate) accept: &'static str,
     /// Changes nothing in the cloud, so it may be sent again.
     pub(crate) repeatable: bool,
     /// What the request carries and no error text may show.
@@ -28,7 +30,18 @@ impl Request {
     pub(crate) fn new<const N: usize>(service: Service, operation: &'static str, method: Method, segments: [&str; N]) -> Self {
         let repeatable = method == Method::GET || method == Method::HEAD;
         let segments = segments.map(str::to_owned).into();
-        Self { service, operation, method, segments, query: vec![], body: None, subject: None, repeatable, secrets: vec![] }
+        Self {
+            service,
+            operation,
+            method,
+            segments,
+            query: vec![],
+            body: None,
+            subject: None,
+            accept: "application/json",
+            repeatable,
+            secrets: vec![],
+        }
     }
 
     pub(crate) fn get<const N: usize>(service: Service, operation: &'static str, segments: [&str; N]) -> Self {

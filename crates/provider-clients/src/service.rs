@@ -66,7 +66,8 @@ impl Service {
             Self::ContainerInfra => Some(("v1", true)),
             Self::Compute => Some(("v2.1", false)),
             Self::BlockStorage => Some(("v3", false)),
-            Self::Orchestration | Self::KeyManager => None,
+            Self::KeyManager => Some(("v1", true)),
+            Self::Orchestration => None,
         };
         match wanted {
             Some((version, true)) => {
@@ -159,7 +160,8 @@ mod tests {
             (Service::BlockStorage, "http://h:8776/v3/abc", "http://h:8776/v3/abc"),
             (Service::Orchestration, "http://h:8004/v1/abc", "http://h:8004/v1/abc"),
             (Service::ContainerInfra, "http://h:9511", "http://h:9511/v1"),
-            (Service::KeyManager, "http://h:9311", "http://h:9311/"),
+            (Service::KeyManager, "http://h:9311", "http://h:9311/v1"),
+            (Service::KeyManager, "http://h/key-manager/v1/", "http://h/key-manager/v1"),
         ];
         for (service, given, wanted) in table {
             let url = Url::parse(given).expect("a URL of the table");

@@ -30,6 +30,8 @@ pub struct TokenInfo {
     /// True unless Keystone says otherwise, as its middleware reads it.
     pub is_admin_project: bool,
     pub application_credential_id: Option<String>,
+    /// It was got with an application credential that may not delegate: Keystone makes no trust for such a token.
+    pub may_not_delegate: bool,
     /// How the user logged in (`password`, `token`, `application_credential` …).
     pub methods: Vec<String>,
     pub catalog: Vec<CatalogEntry>,
@@ -108,11 +110,20 @@ struct Wire {
     #[serde(default)]
     is_admin_project: Option<bool>,
     #[serde(default)]
-    application_credential: Option<Ref>,
+    application_credential: Option<ApplicationCredential>,
     #[serde(default, deserialize_with = "or_default")]
     methods: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     catalog: Vec<CatalogEntry>,
+}
+
+#[derive(Deserialize)]
+struct ApplicationCredential {
+    #[serde(default, deserialize_with = "or_default")]
+    id: String,
+    /// Those that are not say so.
+    #[serde(default)]
+    restricted: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -157,6 +168,7 @@ impl From<TokenAnswer> for TokenInfo {
             expires_at: token.expires_at,
             trust_id: token.trust.map(|trust| trust.id),
             is_admin_project: token.is_admin_project.unwrap_or(true),
+            may_not_delegate: token.application_credential.as_ref().is_some_and(|it| it.restricted.unwrap_or(true)),
             application_credential_id: token.application_credential.map(|it| it.id),
             methods: token.methods,
             catalog: token.catalog,

@@ -1,6 +1,8 @@
 //! The one door to the network: every request of this crate leaves here. It gives each its deadline, sends reads
 //! again when nothing was harmed, times it, logs it (never a token, never a body) and makes the error.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -28,9 +30,22 @@ const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
     /// Over the network.
-    Http(reqwest::Client),
+    Http(Clients),
     /// Within the process, in simulations.
     Carried(Exchange),
+}
+
+/// The HTTP clients: one for all services, and those of services that have other certificates.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients {
+    pub(crate) usual: reqwest::Client,
+    pub(crate) own: Arc<HashMap<Service, reqwest::Client>>,
+}
+
+impl Clients {
+    fn of(&self, service: Service) -> &reqwest::Client {
+        self.own.get(&service).unwrap_or(&self.usual)
+    }
 }
 
 /// How requests travel, and how long they may take.
@@ -137,7 +152,7 @@ impl Transport {
 
     async fn exchange(&self, request: &Request, url: &Url, headers: HeaderMap, time_left: Duration) -> Result<Answer, CloudError> {
         let client = match &self.way {
-            Way::Http(client) => client,
+            Way::Http(clients) => clients.of(request.service),
             Way::Carried(exchange) => return carried(exchange, request, url, &headers, time_left).await,
         };
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers).timeout(time_left);
@@ -198,6 +213,10 @@ impl Answer {
         })
     }
 
+    pub(crate) fn into_body(self) -> Vec<u8> {
+        self.body
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -213,7 +232,7 @@ impl Answer {
 
 fn headers(request: &Request, token: Option<&SecretString>, request_id: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static(request.accept));
     let secrets = [("x-auth-token", token), ("x-subject-token", request.subject.as_ref())];
     for (name, secret) in secrets {
         // A token that is no header value reaches nobody: the service answers 401, which is the truth.

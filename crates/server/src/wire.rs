@@ -1,18 +1,20 @@
 //! Which implementation stands behind which seam, decided from the configuration in one place.
 
+mod certificates;
 mod cloud;
 mod metrics;
 mod policy;
 mod requests;
 mod roles;
 mod tls;
+mod transport;
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use model::queue::amqp::notify::{NotifyOptions, QueueFlags};
-use model::queue::amqp::{AmqpOptions, Broker, Reach, Tls};
+use model::queue::amqp::{AmqpOptions, Broker, Reach};
 use model::seal::Sealer;
 use model::store::{DatabaseUrl, Store, StoreError, StoreOptions, migrate};
 
@@ -26,9 +28,9 @@ const PREFETCH: u16 = 64;
 
 /// Opens the store that the configuration names.
 pub fn store(config: &Config) -> anyhow::Result<Store> {
-    let (url, ca) = match config.database_url()? {
+    let (url, tls) = match config.database_url()? {
         Configured::Mysql(url) => {
-            let ca = url.ssl_ca.as_deref().map(|path| read(Path::new(path), "[database] connection, ssl_ca")).transpose()?;
+            let tls = transport::database(url)?;
             let place = DatabaseUrl::Mysql {
                 host: url.host.clone(),
                 port: url.port,
@@ -36,13 +38,13 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
                 password: url.password.clone(),
                 database: url.database.clone(),
             };
-            (place, ca)
+            (place, tls)
         }
         Configured::Sqlite { path } if path == ":memory:" => bail!("[database] connection: a SQLite database needs a file"),
         Configured::Sqlite { path } => (DatabaseUrl::Sqlite(path.into()), None),
     };
     let mut options = StoreOptions::new(url);
-    options.tls_ca = ca;
+    options.tls = tls;
     // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed. More than a few for
     // each CPU make nothing faster and cost memory (docs/performance.md).
     let allowed = config.database.max_pool_size.saturating_add(config.database.max_overflow).max(1);
@@ -74,13 +76,7 @@ fn amqp(config: &Config) -> anyhow::Result<AmqpOptions> {
 /// How to reach the brokers of a transport.
 fn reach(config: &Config, transport: &TransportUrl) -> anyhow::Result<Reach> {
     let rabbit = &config.oslo_messaging_rabbit;
-    let tls = if transport.ssl.unwrap_or(rabbit.ssl) {
-        let ca = rabbit.ssl_ca_file.as_deref().map(|path| read(path, "[oslo_messaging_rabbit] ssl_ca_file")).transpose()?;
-        let ca_pem = ca.map(String::from_utf8).transpose().context("[oslo_messaging_rabbit] ssl_ca_file is not PEM")?;
-        Some(Tls { ca_pem })
-    } else {
-        None
-    };
+    let tls = if transport.ssl.unwrap_or(rabbit.ssl) { Some(transport::broker(rabbit)?) } else { None };
     let hosts = transport.hosts.iter();
     Ok(Reach {
         brokers: hosts.map(|h| Broker { host: h.host.clone(), port: h.port, user: h.user.clone(), password: h.password.clone() }).collect(),

@@ -4,7 +4,8 @@
 pub type Target = fn(&[u8]);
 
 /// Every target, and the folder of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("policy", policy), ("patch", patch), ("query", query), ("config", config)];
+pub const TARGETS: &[(&str, Target)] =
+    &[("policy", policy), ("patch", patch), ("query", query), ("config", config), ("csr", csr), ("message", message)];
 
 /// A policy file, and a rule by itself.
 pub fn policy(data: &[u8]) {
@@ -23,6 +24,16 @@ pub fn query(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         api::fuzz::query(text);
     }
+}
+
+/// A certificate request.
+pub fn csr(data: &[u8]) {
+    model::fuzz::csr(data);
+}
+
+/// A message that RabbitMQ hands on.
+pub fn message(data: &[u8]) {
+    model::fuzz::message(data);
 }
 
 /// `magnum.conf`.

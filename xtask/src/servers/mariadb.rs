@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{choose_port, read_port, spawn_held, user_ids};
+use super::{certificate, choose_port, read_port, spawn_held, user_ids};
 use crate::{paths, process};
 
 const USER: &str = "magnum_test";
@@ -28,7 +28,10 @@ pub fn create(home: &Path) -> Result<()> {
     // Read at every start, before the first connection is accepted.
     let users: String = ["%", "localhost", "127.0.0.1"]
         .iter()
-        .map(|host| format!("CREATE USER IF NOT EXISTS '{USER}'@'{host}' IDENTIFIED BY '{USER}'; GRANT ALL ON *.* TO '{USER}'@'{host}';\n"))
+        .map(|host| {
+            let must = if certificate(home, "ca.pem").is_some() { " REQUIRE X509" } else { "" };
+            format!("CREATE USER IF NOT EXISTS '{USER}'@'{host}' IDENTIFIED BY '{USER}'{must}; GRANT ALL ON *.* TO '{USER}'@'{host}';\n")
+        })
         .collect();
     fs::write(home.join("users.sql"), users.replace("; GRANT", ";\nGRANT")).context("write users.sql")?;
     let mut command = Command::new("mariadb-install-db");
@@ -68,6 +71,9 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
             "--innodb-flush-log-at-trx-commit=1",
         ])
         .args(["--character-set-server=utf8mb4", "--default-time-zone=+00:00"]);
+    for (name, file) in [("--ssl-ca", "ca.pem"), ("--ssl-cert", "server.pem"), ("--ssl-key", "server-key.pem")] {
+        command.args(certificate(home, file).map(|path| option(name, &path)));
+    }
     spawn_held(home, "pid", &mut command)
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{PATIENCE, choose_port, read_port, spawn_held, user_ids};
+use super::{PATIENCE, certificate, choose_port, read_port, spawn_held, user_ids};
 use crate::paths;
 use crate::process::Held;
 
@@ -30,8 +30,18 @@ pub fn create(home: &Path) -> Result<()> {
     let data = home.join("data");
     paths::open_folder(&data)?;
     let port = read_port(home, "port")?;
+    let listener = match (certificate(home, "ca.pem"), certificate(home, "server.pem"), certificate(home, "server-key.pem")) {
+        (Some(ca), Some(certificate), Some(key)) => format!(
+            "listeners.tcp = none\nlisteners.ssl.1 = 127.0.0.1:{port}\nssl_options.cacertfile = {}\nssl_options.certfile = {}\n\
+             ssl_options.keyfile = {}\nssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n",
+            ca.display(),
+            certificate.display(),
+            key.display()
+        ),
+        _ => format!("listeners.tcp.1 = 127.0.0.1:{port}\n"),
+    };
     let conf = format!(
-        "listeners.tcp.1 = 127.0.0.1:{port}\ndefault_user = {USER}\ndefault_pass = {USER}\ndefault_permissions.configure = .*\n\
+        "{listener}default_user = {USER}\ndefault_pass = {USER}\ndefault_permissions.configure = .*\n\
          default_permissions.read = .*\ndefault_permissions.write = .*\ndisk_free_limit.absolute = 100MB\nlog.file.level = warning\n"
     );
     fs::write(home.join("rabbitmq.conf"), conf).context("write rabbitmq.conf")?;
@@ -90,10 +100,14 @@ pub fn stop(home: &Path) -> Result<()> {
 }
 
 /// Whether it speaks AMQP 0-9-1: it listens only once the node has booted.
-pub fn answers(port: u16) -> bool {
+pub fn answers(home: &Path, port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Duration::from_secs(1)) else {
         return false;
     };
+    if certificate(home, "server.pem").is_some() {
+        // It would speak TLS first.
+        return true;
+    }
     let mut first = [0; 1];
     stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()
         && stream.write_all(b"AMQP\x00\x00\x09\x01").is_ok()

@@ -12,7 +12,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("crates/api", Some(&["model", "provider-clients"])),
     ("crates/conductor", Some(&["model", "provider-clients"])),
     ("crates/server", None),
-    ("tests/fuzz", Some(&["api", "server"])),
+    ("tests/fuzz", Some(&["api", "model", "server"])),
     ("tests", None),
     ("xtask", Some(&[])),
 ];

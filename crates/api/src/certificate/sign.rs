@@ -1,6 +1,8 @@
 //! `POST /v1/certificates`: signs a request with one of a cluster's authorities.
 
-use model::certificate::signing::{Request, sign as sign_request};
+use std::time::Duration;
+
+use model::certificate::signing::{Request, SigningRules, sign as sign_request};
 use model::certificate::{Authority, CertificateError};
 use model::store::Conn;
 
@@ -10,6 +12,7 @@ use crate::error::ApiError;
 use crate::policy::Act;
 use crate::view::certificate::{CertificateView, SIGN};
 use crate::view::links::Links;
+use crate::view::schema::Body;
 
 /// Signs (K-02 to K-08); an unknown cluster is 400 here (K-02).
 pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
@@ -24,9 +27,10 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
         other => other,
     })?;
     cx.allow_object(Act::CertificateCreate, &cluster)?;
-    let request = Request::read(&csr).map_err(refused)?;
-    let pair = super::stored(&cx, &cluster, Authority::of_type(kind)).await?;
     let rules = cx.shared.settings.signing.clone();
+    let lasting = expiry(&body, &rules)?;
+    let request = Request::read(&csr).map_err(refused)?.lasting(lasting);
+    let pair = super::stored(&cx, &cluster, Authority::of_type(kind)).await?;
     // Decrypting the key and signing are CPU work: not on a thread that serves others.
     let signed = tokio::task::spawn_blocking(move || sign_request(&pair.open()?, &request, &rules))
         .await
@@ -37,9 +41,22 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
         pem: &pem,
         csr: Some(&csr),
         ca_cert_type: kind,
+        certificates: None,
         links: Links { base: &cx.base, collection: "certificates", id: &cluster.uuid },
     };
     Answer::created(&view, String::new())
+}
+
+/// For how long the certificate is asked to be valid, if the operator allows as much.
+fn expiry(body: &Body, rules: &SigningRules) -> Result<Option<Duration>, ApiError> {
+    let Some(seconds) = body.integer("expiry_seconds") else { return Ok(None) };
+    let asked = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    let longest = rules.longest();
+    if asked > longest {
+        let rule = format!("It must be at most {}, the longest for which this cloud signs certificates", longest.as_secs());
+        return Err(ApiError::value("expiry_seconds", seconds, rule));
+    }
+    Ok(Some(asked))
 }
 
 fn refused(error: CertificateError) -> ApiError {

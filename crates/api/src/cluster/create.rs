@@ -35,6 +35,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let origin = origin(&cx, &asked).await?;
     let driver = check_template(&cx, &asked, &origin)?;
     let allowed = cx.allow_own(Act::ClusterCreate)?;
+    cx.caller.must_delegate()?;
     let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
     check_quota(&cx, &asked, &project).await?;
     if origin.is_hidden() && !cx.caller.is_admin {

@@ -14,6 +14,7 @@ use crate::policy::Act;
 /// Accepts new credentials for a cluster of the caller's own project; he becomes the one who delegates.
 pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     let allowed = cx.allow_own(Act::CredentialRotate)?;
+    cx.caller.must_delegate()?;
     let scope = cx.own_scope();
     let subject = Subject::find(&cx, &scope).await?;
     let row = &subject.cluster;

@@ -58,6 +58,13 @@ const ROLLBACK: Parameter =
 const CA_CERT_TYPE: Parameter =
     Parameter { name: "ca_cert_type", holds: Holds::Text, since: MIN, about: "etcd, front_proxy, or (anything else) the cluster's own." };
 
+const INFO: Parameter = Parameter {
+    name: "info",
+    holds: Holds::Boolean,
+    since: MIN,
+    about: "Whether the answer also tells what the cluster's certificates say of themselves: until when they are valid, for example.",
+};
+
 const NUMBER: Parameter =
     Parameter { name: "marker", holds: Holds::Count, since: MIN, about: "The number of the last item of the page before." };
 const ALL_TENANTS: Parameter =
@@ -130,7 +137,7 @@ pub static ROUTES: &[Route] = &[
     Route { body: Takes::Patch, ..route("PATCH", "clustertemplates/{template}", "update_clustertemplate", 200, Object(&template_view::TEMPLATE), &[TemplateUpdate, TemplateUpdateEverywhere, TemplatePublish], to!(template::update::update)) },
     route("DELETE", "clustertemplates/{template}", "delete_clustertemplate", 204, Nothing, &[TemplateDelete, TemplateDeleteEverywhere], to!(template::delete::delete)),
 
-    Route { query: &[CA_CERT_TYPE], ..route("GET", "certificates/{cluster}", "show_certificate", 200, Object(&certificate_view::AUTHORITY), &[CertificateGet], to!(certificate::show::show)) },
+    Route { query: &[CA_CERT_TYPE, INFO], ..route("GET", "certificates/{cluster}", "show_certificate", 200, Object(&certificate_view::AUTHORITY), &[CertificateGet], to!(certificate::show::show)) },
     Route { body: Takes::Object(&certificate_view::SIGN), ..route("POST", "certificates", "sign_certificate", 201, Object(&certificate_view::SIGNED), &[CertificateCreate], to!(certificate::sign::sign)) },
     route("PATCH", "certificates/{cluster}", "rotate_ca", 202, Object(&ACCEPTED), &[CertificateRotate], to!(certificate::rotate::rotate)),
 

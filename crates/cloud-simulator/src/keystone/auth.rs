@@ -107,8 +107,17 @@ impl Store {
         Some(id)
     }
 
+    /// Makes a token with these roles, by their ids, without asking for a password or an assignment.
+    pub(crate) fn mint_with(&mut self, user: &str, scope: Scope, roles: Vec<String>, now: Moment) -> String {
+        let identity = Identity { user: user.to_owned(), methods: vec!["password".to_owned()], parent: None };
+        let token = self.token(identity, user.to_owned(), scope, roles, now);
+        let id = token.id.clone();
+        self.keep_token(token, now);
+        id
+    }
+
     fn issue(&self, identity: Identity, scope: &Value, now: Moment) -> Result<Token, Refusal> {
-        let mut user = identity.user;
+        let mut user = identity.user.clone();
         let mut roles = Vec::new();
         let scope = if let Some(trust) = scope["OS-TRUST:trust"]["id"].as_str() {
             let (trustor, scope, held) = self.trust_scope(&user, trust, now)?;
@@ -132,21 +141,27 @@ impl Store {
         if scope != Scope::Unscoped && roles.is_empty() {
             return Err(Refusal::unauthorized());
         }
+        Ok(self.token(identity, user, scope, roles, now))
+    }
+
+    /// The token itself; nothing is checked any more.
+    fn token(&self, identity: Identity, user: String, scope: Scope, roles: Vec<String>, now: Moment) -> Token {
         let role_names = roles.iter().filter_map(|id| self.roles.get(id)).map(|role| role.name.clone()).collect();
         let mut audit_ids = vec![hex_id()[..22].to_owned()];
         audit_ids.extend(identity.parent.as_ref().and_then(|parent| parent.audit_ids.last().cloned()));
-        Ok(Token {
+        Token {
             id: format!("gAAAAAB{}{}", hex_id(), hex_id()),
             user,
             scope,
             roles,
             role_names,
             methods: identity.methods,
+            application_credential: identity.parent.as_ref().and_then(|parent| parent.application_credential),
             audit_ids,
             issued_at: now,
             // A token made from a token dies with it.
             expires_at: identity.parent.map_or_else(|| now + self.token_lifetime, |parent| parent.expires_at),
-        })
+        }
     }
 
     /// Whom a trust makes of its trustee, on what, and with which roles.

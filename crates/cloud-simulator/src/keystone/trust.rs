@@ -96,6 +96,10 @@ impl Store {
         if token.user != wanted.trustor {
             return Err(denied("identity:create_trust"));
         }
+        if token.application_credential == Some(true) {
+            let message = "Using method 'application_credential' is not allowed for managing trusts.";
+            return Err(Refusal::forbidden(message));
+        }
         if !self.users.contains_key(&wanted.trustee) {
             return Err(missing("user", &wanted.trustee));
         }

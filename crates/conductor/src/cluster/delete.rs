@@ -12,11 +12,11 @@ use model::store::{Conn, StoreError, certificate, cluster as clusters, event, no
 use super::{Rows, find_rows};
 use crate::context::Context;
 use crate::credentials::{self, Reach};
-use crate::driver;
 use crate::leaving::{self, REPORT};
 use crate::outcome::{Failure, Turn};
 use crate::stack::{self, Known, Whose};
 use crate::worker::{Work, succeed};
+use crate::{certificates, driver};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -99,9 +99,10 @@ pub(crate) fn owner<'a>(rows: &'a Rows, known: &Known) -> Whose<'a> {
     group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g))
 }
 
-/// Everything else is gone: remove trust and trustee, then the rows.
+/// Everything else is gone: remove trust and trustee, then certificates that are kept outside the database, then the rows.
 async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
     credentials::remove(cx, work, &rows.cluster).await?;
+    certificates::remove(cx, work, &rows.cluster).await?;
     forget(cx, work, &rows.cluster, Vec::new()).await
 }
 

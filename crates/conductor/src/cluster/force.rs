@@ -12,6 +12,7 @@ use model::resource::ResourceKind;
 use model::store::{Conn, StoreError};
 
 use super::{Rows, delete, find_rows};
+use crate::certificates;
 use crate::context::Context;
 use crate::credentials::{self, Reach};
 use crate::leaving::{self, leak};
@@ -51,6 +52,7 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
         return Ok(turn);
     }
     remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
+    remove_certificates(cx, work, &rows.cluster, &mut leaks).await?;
     delete::forget(cx, work, &rows.cluster, leaks).await
 }
 
@@ -62,6 +64,7 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
     leaks.extend(credentials_of(&rows.cluster, reason));
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::Certificate], reason).await?);
     stored(delete::forget(cx, work, &rows.cluster, leaks).await)
 }
 
@@ -215,6 +218,16 @@ async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks:
         Err(Failure::Stale) => return Err(Failure::Stale),
         Err(Failure::Final { .. } | Failure::Retry { .. }) => leaks.extend(credentials_of(cluster, &reason)),
     }
+    Ok(())
+}
+
+/// Certificates that are kept outside the database: those that stay are told.
+async fn remove_certificates(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
+    let reason = match certificates::remove(cx, work, cluster).await {
+        Ok(()) => return Ok(()),
+        Err(failure) => given_up(work, failure)?,
+    };
+    leaks.extend(leaving::left(cx, cluster, &[ResourceKind::Certificate], &reason).await?);
     Ok(())
 }
 

@@ -35,12 +35,20 @@ pub(super) fn bits(value: &[u8]) -> Vec<bool> {
     }
 }
 
-/// Whether basic constraints say CA.
-pub(super) fn is_ca(value: &[u8]) -> bool {
-    match element(value) {
-        Some((0x30, body, _)) => matches!(element(body), Some((0x01, [flag, ..], _)) if *flag != 0),
-        _ => false,
+/// Whether basic constraints say CA; none when they are not in the one form that DER has for them. Readers of certificates take other forms
+/// too, so that what is not understood here must not be signed.
+pub(super) fn is_ca(value: &[u8]) -> Option<bool> {
+    let (0x30, body, []) = element(value)? else { return None };
+    if body.is_empty() {
+        return Some(false);
     }
+    let (ca, rest) = match element(body)? {
+        (0x01, [flag], rest) => (*flag != 0, rest),
+        (0x02, _, _) => (false, body),
+        _ => return None,
+    };
+    let is_end = rest.is_empty() || matches!(element(rest), Some((0x02, _, [])));
+    is_end.then_some(ca)
 }
 
 /// Tag, content and what follows.

@@ -1,6 +1,8 @@
 //! Signing a certificate request: the subject as asked for, extensions only as far as the operator allows (rules K-05 to K-08).
 
-use openssl::asn1::{Asn1Object, Asn1OctetString};
+use std::time::Duration;
+
+use openssl::asn1::{Asn1Object, Asn1OctetString, Asn1Time};
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Public};
 use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
@@ -16,6 +18,16 @@ pub struct SigningRules {
     pub allowed_extensions: Vec<String>,
     pub allowed_key_usage: Vec<String>,
     pub terms: Terms,
+    /// The longest for which a request is signed; none: the term of validity.
+    pub longest: Option<Duration>,
+}
+
+impl SigningRules {
+    /// The longest for which a request is signed.
+    pub fn longest(&self) -> Duration {
+        let term = Duration::from_secs(u64::from(self.terms.validity_days) * 86_400);
+        self.longest.map_or(term, |longest| longest.min(term))
+    }
 }
 
 impl Default for SigningRules {
@@ -26,6 +38,7 @@ impl Default for SigningRules {
             allowed_extensions: texts(&["keyUsage", "extendedKeyUsage", "subjectAltName", "basicConstraints", "subjectKeyIdentifier"]),
             allowed_key_usage: texts(&["Digital Signature", "Key Encipherment", "Non Repudiation"]),
             terms: Terms::default(),
+            longest: None,
         }
     }
 }
@@ -64,6 +77,7 @@ const KEY_USAGES: [&str; 9] = [
 pub struct Request {
     inner: X509Req,
     key: PKey<Public>,
+    lasting: Option<Duration>,
 }
 
 impl Request {
@@ -72,13 +86,40 @@ impl Request {
     /// # Errors
     /// [`CertificateError::InvalidCsr`].
     pub fn read(csr: &str) -> Result<Self, CertificateError> {
+        if let Some(other) = other_pem(csr) {
+            return Err(CertificateError::InvalidCsr(format!("it is a {other}, not a CERTIFICATE REQUEST")));
+        }
         let inner = X509Req::from_pem(csr.as_bytes()).map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
         let key = inner.public_key().map_err(|e| CertificateError::InvalidCsr(reason(&e)))?;
         if !inner.verify(&key).unwrap_or(false) {
             return Err(CertificateError::InvalidCsr("it is not signed by its own key".into()));
         }
-        Ok(Self { inner, key })
+        Ok(Self { inner, key, lasting: None })
     }
+
+    /// The same, to be signed for so long only; less when the rules do not allow it.
+    pub fn lasting(self, time: Option<Duration>) -> Self {
+        Self { lasting: time, ..self }
+    }
+}
+
+/// What a PEM text holds that is no request: people mistake one file for another.
+fn other_pem(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("-----BEGIN ")?;
+    let (what, _) = rest.split_once("-----")?;
+    let is_request = what.ends_with("CERTIFICATE REQUEST");
+    // Only words that PEM has: the answer repeats them.
+    let is_known = what.ends_with("CERTIFICATE") || what.ends_with("PRIVATE KEY") || what.ends_with("PUBLIC KEY");
+    (!is_request && is_known && what.len() <= 32).then_some(what)
+}
+
+/// When what is signed now ends: as asked for and allowed, and not after the authority itself, without which it proves nothing.
+fn end(authority: &Opened, lasting: Option<Duration>, rules: &SigningRules) -> Result<Asn1Time, CertificateError> {
+    let longest = rules.longest();
+    let time = lasting.map_or(longest, |time| time.min(longest));
+    let end = crate::time::now().timestamp().saturating_add(i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2));
+    let authority = super::facts::time(authority.certificate().not_after())?.and_utc().timestamp();
+    Ok(Asn1Time::from_unix(end.min(authority))?)
 }
 
 /// Signs a request and returns the certificate as PEM without trailing newline.
@@ -87,8 +128,10 @@ impl Request {
 /// [`CertificateError::InvalidCsr`] when an extension cannot be read, [`CertificateError::NotAllowed`] when a critical extension asks for
 /// what is not allowed.
 pub fn sign(authority: &Opened, request: &Request, rules: &SigningRules) -> Result<String, CertificateError> {
+    let end = end(authority, request.lasting, rules)?;
     let (request, key) = (&request.inner, &request.key);
     let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), key, rules.terms)?;
+    builder.set_not_after(&end)?;
     // A request without extensions is an error to the binding, not an empty list.
     for raw in request.extensions().into_iter().flatten() {
         let found = extension::read(&raw).ok_or_else(|| CertificateError::InvalidCsr("an extension is malformed".into()))?;
@@ -120,12 +163,13 @@ fn keep(found: &Extension, rules: &SigningRules) -> Result<Option<X509Extension>
         // Always ours; upstream fails on a request that brings its own.
         "subjectKeyIdentifier" => Ok(None),
         "keyUsage" => key_usage(found, rules),
-        "basicConstraints" if extension::is_ca(&found.value) && !rules.allow_ca => {
-            if found.critical {
-                return Err(CertificateError::NotAllowed("the CSR asks for a CA certificate, which is not allowed".into()));
+        "basicConstraints" if !rules.allow_ca && extension::is_ca(&found.value) != Some(false) => match extension::is_ca(&found.value) {
+            None => Err(CertificateError::InvalidCsr("its basicConstraints are malformed".into())),
+            Some(_) if found.critical => {
+                Err(CertificateError::NotAllowed("the CSR asks for a CA certificate, which is not allowed".into()))
             }
-            Ok(Some(BasicConstraints::new().build()?))
-        }
+            Some(_) => Ok(Some(BasicConstraints::new().build()?)),
+        },
         _ => {
             let oid = Asn1Object::from_str(oid)?;
             let value = Asn1OctetString::new_from_bytes(&found.value)?;

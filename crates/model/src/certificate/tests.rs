@@ -131,4 +131,111 @@ fn a_clusters_service_account_key_is_always_the_same_and_no_other_clusters() {
     let signature = signer.sign_oneshot_to_vec(b"token").unwrap();
     let public = PKey::public_key_from_pem(public.as_bytes()).unwrap();
     assert!(openssl::sign::Verifier::new(MessageDigest::sha256(), &public).unwrap().verify_oneshot(&signature, b"token").unwrap());
+
+fn a_file_mistaken_for_a_request_is_named() {
+    let ca = new_authority("blue", Terms::default()).unwrap();
+    for (text, wanted) in [
+        (ca.certificate.as_str(), "it is a CERTIFICATE, not a CERTIFICATE REQUEST"),
+        (ca.encrypted_key.as_str(), "it is a ENCRYPTED PRIVATE KEY, not a CERTIFICATE REQUEST"),
+    ] {
+        let Err(CertificateError::InvalidCsr(reason)) = Request::read(text) else { panic!("{wanted}") };
+        assert_eq!(reason, wanted);
+    }
+    // What is no word of PEM is not repeated.
+    let Err(CertificateError::InvalidCsr(reason)) = Request::read("-----BEGIN hunter2 CERTIFICATE of mine-----\n") else { panic!("read") };
+    assert!(!reason.contains("hunter2"), "{reason}");
+}
+
+#[test]
+fn requests_with_keys_of_every_kind_are_signed() {
+    use openssl::ec::{EcGroup, EcKey};
+    use openssl::nid::Nid;
+    let ca = authority();
+    let curve = |nid| PKey::from_ec_key(EcKey::generate(&EcGroup::from_curve_name(nid).unwrap()).unwrap()).unwrap();
+    let keys = [
+        (curve(Nid::X9_62_PRIME256V1), "EC prime256v1", MessageDigest::sha256()),
+        (curve(Nid::SECP384R1), "EC secp384r1", MessageDigest::sha384()),
+        (PKey::generate_ed25519().unwrap(), "Ed25519", MessageDigest::null()),
+        (PKey::from_rsa(Rsa::generate(4096).unwrap()).unwrap(), "RSA 4096", MessageDigest::sha512()),
+    ];
+    for (key, kind, digest) in keys {
+        let mut request = X509Req::builder().unwrap();
+        request.set_pubkey(&key).unwrap();
+        request.sign(&key, digest).unwrap();
+        let pem = sign(&ca, &String::from_utf8(request.build().to_pem().unwrap()).unwrap(), &SigningRules::default()).unwrap();
+        let signed = X509::from_pem(pem.as_bytes()).unwrap();
+        assert!(signed.verify(&ca.certificate().public_key().unwrap()).unwrap());
+        assert!(signed.public_key().unwrap().public_eq(&key));
+        assert_eq!(Facts::read(&pem).unwrap().key, kind);
+    }
+}
+
+#[test]
+fn a_signature_lasts_as_long_as_asked_for_and_allowed_and_never_longer_than_its_authority() {
+    use std::time::Duration;
+    let day = Duration::from_secs(86_400);
+    let (long, short) = (authority(), new_authority("blue", Terms { validity_days: 2, ..Terms::default() }).unwrap().open().unwrap());
+    let text = csr(Vec::new);
+    let capped = SigningRules { longest: Some(day * 7), ..SigningRules::default() };
+    let free = SigningRules::default();
+    assert_eq!((capped.longest(), free.longest()), (day * 7, day * 1825));
+    for (ca, rules, asked, wanted) in [
+        (&long, &free, None, day * 1825),
+        (&long, &free, Some(day / 24), day / 24),
+        (&long, &capped, None, day * 7),
+        (&long, &capped, Some(day * 30), day * 7),
+        (&short, &free, None, day * 2),
+        (&short, &free, Some(day), day),
+    ] {
+        let request = Request::read(&text).unwrap().lasting(asked);
+        let facts = Facts::read(&super::signing::sign(ca, &request, rules).unwrap()).unwrap();
+        let left = facts.not_after - crate::time::now().naive_utc();
+        let off = (left - chrono::TimeDelta::from_std(wanted).unwrap()).num_seconds().abs();
+        assert!(off < 60, "{asked:?}: {left}, not {wanted:?}");
+        assert!(facts.not_before < crate::time::now().naive_utc());
+    }
+}
+
+#[test]
+fn a_certificate_tells_what_it_is_in_utc() {
+    let ca = new_authority("blue", Terms { validity_days: 10, rsa_bits: 2048 }).unwrap();
+    let client = new_client(&ca.open().unwrap(), Terms { validity_days: 10, rsa_bits: 2048 }).unwrap();
+    let (ca, client) = (Facts::read(&ca.certificate).unwrap(), Facts::read(&client.certificate).unwrap());
+    assert_eq!((ca.subject.as_str(), ca.issuer.as_str(), ca.key.as_str()), ("CN=blue", "CN=blue", "RSA 2048"));
+    assert_eq!((client.subject.as_str(), client.issuer.as_str()), ("CN=admin, O=system:masters", "CN=blue"));
+    assert_ne!(ca.fingerprint, client.fingerprint);
+    assert!(ca.serial.len() >= 30 && ca.fingerprint.len() == 64);
+    assert_eq!(ca.not_after - ca.not_before, chrono::TimeDelta::days(11));
+    assert!(matches!(Facts::read("nonsense"), Err(CertificateError::Stored(_))));
+}
+
+/// Others read these as an authority's, although DER has no such forms.
+#[test]
+fn an_authority_in_disguise_is_not_signed() {
+    use openssl::asn1::{Asn1Object, Asn1OctetString};
+    let ca = authority();
+    let rules = SigningRules::default();
+    for value in [
+        // Of indefinite length.
+        &[0x30, 0x80, 0x01, 0x01, 0xff, 0x00, 0x00][..],
+        // More behind it; a boolean of two octets; something before the boolean; no sequence.
+        &[0x30, 0x03, 0x01, 0x01, 0xff, 0x00],
+        &[0x30, 0x04, 0x01, 0x02, 0x00, 0xff],
+        &[0x30, 0x06, 0x02, 0x01, 0x00, 0x01, 0x01, 0xff],
+        &[0x31, 0x03, 0x01, 0x01, 0xff],
+        &[],
+    ] {
+        let request = csr(|| {
+            let value = Asn1OctetString::new_from_bytes(value).unwrap();
+            vec![X509Extension::new_from_der(&Asn1Object::from_str("2.5.29.19").unwrap(), false, &value).unwrap()]
+        });
+        assert!(matches!(sign(&ca, &request, &rules), Err(CertificateError::InvalidCsr(_))), "{value:02x?}");
+    }
+    for value in [&[0x30, 0x00][..], &[0x30, 0x03, 0x01, 0x01, 0x00], &[0x30, 0x81, 0x03, 0x01, 0x01, 0xff]] {
+        let request = csr(|| {
+            let value = Asn1OctetString::new_from_bytes(value).unwrap();
+            vec![X509Extension::new_from_der(&Asn1Object::from_str("2.5.29.19").unwrap(), false, &value).unwrap()]
+        });
+        assert!(text(&sign(&ca, &request, &rules).unwrap()).contains("CA:FALSE"), "{value:02x?}");
+    }
 }

@@ -6,6 +6,7 @@
 mod notices;
 pub mod notify;
 
+pub(crate) use notices::ended_stack;
 pub use notices::{NoticeSource, StackNotices};
 
 use std::fmt;
@@ -16,7 +17,7 @@ use futures::StreamExt;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
 };
-use lapin::tcp::OwnedTLSConfig;
+use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo};
 use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
@@ -72,9 +73,17 @@ pub struct Broker {
 }
 
 /// TLS settings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Tls {
     pub ca_pem: Option<String>,
+    /// The certificate that we show (PEM, with its chain), and its key (PEM, not encrypted).
+    pub identity: Option<(String, SecretString)>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("ca", &self.ca_pem.is_some()).field("identity", &self.identity.is_some()).finish()
+    }
 }
 
 impl fmt::Debug for Broker {
@@ -303,7 +312,13 @@ async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Ch
         vhost: reach.vhost.clone(),
         query: AMQPQueryString { heartbeat: Some(reach.heartbeat), frame_max: Some(FRAME_MAX), ..AMQPQueryString::default() },
     };
-    let tls = OwnedTLSConfig { identity: None, cert_chain: reach.tls.as_ref().and_then(|t| t.ca_pem.clone()) };
+    let tls = OwnedTLSConfig {
+        identity: reach.tls.as_ref().and_then(|t| t.identity.as_ref()).map(|(certificate, key)| OwnedIdentity::PKCS8 {
+            pem: certificate.clone().into_bytes(),
+            key: key.expose_secret().to_owned().into_bytes(),
+        }),
+        cert_chain: reach.tls.as_ref().and_then(|t| t.ca_pem.clone()),
+    };
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let setup = tokio::time::timeout(SETUP, async {
         let runtime = lapin::runtime::default_runtime()?;

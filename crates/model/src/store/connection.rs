@@ -54,14 +54,29 @@ pub struct StoreOptions {
     pub max_connections: usize,
     /// How long a query waits for a connection, the making of one included.
     pub acquire_timeout: Duration,
-    /// PEM bundle that the MariaDB server's certificate must chain to; none: no TLS.
-    pub tls_ca: Option<Vec<u8>>,
+    /// How to speak TLS to MariaDB; none: not at all.
+    pub tls: Option<StoreTls>,
+}
+
+/// TLS to MariaDB.
+#[derive(Clone)]
+pub struct StoreTls {
+    /// PEM bundle that the server's certificate must chain to.
+    pub ca: Vec<u8>,
+    /// The certificate that we show (PEM), and its RSA key (PEM, not encrypted).
+    pub identity: Option<(Vec<u8>, SecretString)>,
+}
+
+impl fmt::Debug for StoreTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreTls").field("identity", &self.identity.is_some()).finish_non_exhaustive()
+    }
 }
 
 impl StoreOptions {
     /// Defaults for a URL.
     pub fn new(url: DatabaseUrl) -> Self {
-        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(5), tls_ca: None }
+        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(5), tls: None }
     }
 }
 
@@ -83,7 +98,7 @@ impl Db {
         let timeout = options.acquire_timeout;
         match options.url {
             DatabaseUrl::Mysql { host, port, user, password, database } => {
-                let opts = mysql_options(host, port, user, password, database, options.tls_ca)?;
+                let opts = mysql_options(host, port, user, password, database, options.tls)?;
                 let open = move || establish_mysql(opts.clone()).boxed();
                 Ok(Self::Mysql(Pool::new(options.max_connections, timeout, Box::new(open))))
             }
@@ -175,7 +190,7 @@ fn mysql_options(
     user: String,
     password: SecretString,
     database: String,
-    tls_ca: Option<Vec<u8>>,
+    tls: Option<StoreTls>,
 ) -> Result<mysql_async::Opts, StoreError> {
     let mut builder = mysql_async::OptsBuilder::default()
         .ip_or_hostname(host)
@@ -190,10 +205,21 @@ fn mysql_options(
         .stmt_cache_size(0)
         // A process that is stopped in the middle of a transaction must not hold its locks for ever (MariaDB only; MySQL reads a comment).
         .setup(vec!["SET /*M! idle_transaction_timeout=20, */ sql_mode='TRADITIONAL', time_zone='+00:00', lc_messages='en_US', innodb_lock_wait_timeout=10"]);
-    if let Some(pem) = tls_ca {
-        builder = builder.ssl_opts(mysql_async::SslOpts::default().with_root_certs(vec![pem.into()]));
+    if let Some(tls) = tls {
+        let mut ssl = mysql_async::SslOpts::default().with_disable_built_in_roots(true).with_root_certs(vec![tls.ca.into()]);
+        if let Some((certificate, key)) = tls.identity {
+            ssl = ssl.with_client_identity(Some(mysql_async::ClientIdentity::new(certificate.into(), rsa_key(&key)?.into())));
+        }
+        builder = builder.ssl_opts(ssl);
     }
     Ok(builder.into())
+}
+
+/// The key in the only form that the library reads: RSA in its own PEM.
+fn rsa_key(pem: &SecretString) -> Result<Vec<u8>, StoreError> {
+    let refused = |_| StoreError::Config("ssl_key: it must be an RSA key, PEM, not encrypted".into());
+    let key = openssl::pkey::PKey::private_key_from_pem_passphrase(pem.expose_secret().as_bytes(), b"").map_err(refused)?;
+    key.rsa().and_then(|rsa| rsa.private_key_to_pem()).map_err(refused)
 }
 
 async fn establish_sqlite(path: String) -> Result<Sqlite, StoreError> {

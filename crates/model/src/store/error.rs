@@ -95,6 +95,8 @@ fn classify(message: &str) -> StoreError {
         "Connection was killed",
         "gone away",
         "Lost connection",
+        // What was the primary is one no more: its successor is behind the same address, on another connection.
+        "read-only",
     ]) {
         StoreError::Unavailable(message.to_owned())
     } else {
@@ -111,6 +113,10 @@ mod tests {
         let busy = classify("Deadlock found when trying to get lock; try restarting transaction");
         assert!(matches!(busy, StoreError::Busy(_)));
         assert!(classify("Input/output error: can't parse: connection closed").is_connection_lost());
+        let galera = "WSREP has not yet prepared node for application use";
+        assert!(matches!(classify(galera), StoreError::Busy(_)));
+        let failed_over = "The MariaDB server is running with the --read-only option so it cannot execute this statement";
+        assert!(classify(failed_over).is_connection_lost());
         assert!(matches!(classify("Data too long for column 'name' at row 1"), StoreError::Database(_)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provider_clients::{Cloud, CloudError, CloudOptions, ErrorKind, Outputs};
+use provider_clients::{Cloud, CloudError, CloudOptions, ErrorKind, Outputs, TlsTrust};
 use serde_json::json;
 
 use crate::server::{Reply, Server, password, token};
@@ -119,7 +119,7 @@ fn options_that_cannot_work_are_refused_at_once() {
     let bad = [
         CloudOptions::new("not a url"),
         CloudOptions::new("ftp://h"),
-        CloudOptions { ca_file: Some(b"no certificate".to_vec()), ..CloudOptions::new("https://h") },
+        CloudOptions { trust: TlsTrust { ca: Some(b"no certificate".to_vec()), ..TlsTrust::default() }, ..CloudOptions::new("https://h") },
     ];
     for options in bad {
         assert_eq!(Cloud::new(options).expect_err("bad options").kind(), ErrorKind::Invalid);

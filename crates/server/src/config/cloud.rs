@@ -28,6 +28,10 @@ section! {
         endpoint_type: Interface = "publicURL",
         /// File of certificate authorities (PEM). Unset: that of `[keystone_auth]`.
         ca_file: Option<PathBuf>,
+        /// Client certificate (PEM). Unset: that of `[keystone_auth]`.
+        cert_file: Option<PathBuf>,
+        /// Key of the client certificate (PEM).
+        key_file: Option<PathBuf>,
         /// Do not verify the service's certificate.
         insecure: bool = "false",
     }

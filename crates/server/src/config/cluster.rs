@@ -6,30 +6,28 @@ use secrecy::SecretString;
 
 use super::cloud::Interface;
 use super::options::section;
-use super::value::{Positive, Value};
+use super::value::{Positive, words};
 
-/// Where cluster certificates are kept. There is one place in this version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CertManager {
-    /// The table `x509keypair`.
-    X509Keypair,
-}
-
-impl Value for CertManager {
-    fn parse(text: &str) -> Result<Self, String> {
-        match text.trim() {
-            "x509keypair" => Ok(Self::X509Keypair),
-            "barbican" | "local" => Err("x509keypair: this version stores certificates in the database only".to_owned()),
-            _ => Err("x509keypair".to_owned()),
-        }
+words! {
+    /// Where new cluster certificates are kept.
+    CertManager {
+        /// Barbican, in the project of the service user.
+        Barbican = "barbican",
+        /// The table `x509keypair`.
+        X509Keypair = "x509keypair",
+        /// Files.
+        Local = "local",
     }
 }
 
 section! {
     /// Where cluster certificates are kept.
     Certificates {
-        /// Only `x509keypair`: this version stores certificates in the database only. Upstream's default is `barbican`.
-        cert_manager_type: CertManager = "x509keypair",
+        /// Where new certificates go: barbican, x509keypair (the database) or local (files, for a single machine). Those that are there
+        /// already are found wherever they are.
+        cert_manager_type: CertManager = "barbican",
+        /// Folder of certificates that are kept in files. All processes must share it.
+        storage_path: PathBuf = "/var/lib/magnum/certificates/",
     }
 }
 
@@ -44,6 +42,9 @@ section! {
         allowed_key_usage: Vec<String> = "Digital Signature,Key Encipherment,Non Repudiation",
         /// Days for which a certificate is valid.
         term_of_validity: Positive = "1825",
+        /// Most seconds for which a certificate that a tenant asks for is valid; who asks for more (`expiry_seconds`) is refused. Unset:
+        /// term_of_validity.
+        max_signed_seconds: Option<Positive>,
         /// Bits of an RSA key.
         rsa_key_size: Positive = "2048",
     }

@@ -47,8 +47,11 @@ pub struct MysqlUrl {
     pub charset: Option<String>,
     /// Given: TLS, and the server's certificate must descend from this file's.
     pub ssl_ca: Option<String>,
+    /// The certificate that we show, and its key.
     pub ssl_cert: Option<String>,
     pub ssl_key: Option<String>,
+    /// Whether the server's certificate must bear the server's name. It must in any case; who says otherwise is told so.
+    pub ssl_check_hostname: bool,
 }
 
 impl Value for DatabaseUrl {
@@ -101,6 +104,7 @@ fn mysql(rest: &str) -> Result<MysqlUrl, String> {
         ssl_ca: None,
         ssl_cert: None,
         ssl_key: None,
+        ssl_check_hostname: true,
     };
     for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let place = match &*key {
@@ -108,6 +112,11 @@ fn mysql(rest: &str) -> Result<MysqlUrl, String> {
             "ssl_ca" => &mut url.ssl_ca,
             "ssl_cert" => &mut url.ssl_cert,
             "ssl_key" => &mut url.ssl_key,
+            "ssl_check_hostname" => {
+                url.ssl_check_hostname =
+                    bool::parse(&value).map_err(|rule| format!("a URL whose parameter ssl_check_hostname is {rule}"))?;
+                continue;
+            }
             _ => continue,
         };
         *place = Some(value.into_owned()).filter(|value| !value.is_empty());
@@ -147,7 +156,12 @@ mod tests {
         };
         assert_eq!(url.charset.as_deref(), Some("utf8"));
         assert_eq!(url.ssl_ca.as_deref(), Some("/etc/ca x.pem"));
-        assert_eq!(url.ssl_key, None);
+        assert_eq!((url.ssl_key, url.ssl_check_hostname), (None, true));
+        let text = "mysql://m:p@db/x?ssl_ca=/ca&ssl_cert=/c&ssl_key=/k&ssl_check_hostname=false";
+        let DatabaseUrl::Mysql(url) = DatabaseUrl::parse(text).expect(text) else { panic!("{text} is not MySQL") };
+        assert_eq!((url.ssl_cert.as_deref(), url.ssl_key.as_deref(), url.ssl_check_hostname), (Some("/c"), Some("/k"), false));
+        let rule = DatabaseUrl::parse("mysql://m:hunter2@db/x?ssl_check_hostname=perhaps").expect_err("no boolean");
+        assert!(rule.contains("ssl_check_hostname") && !rule.contains("hunter2"), "{rule}");
     }
 
     #[test]

@@ -26,7 +26,8 @@ fn an_empty_file_gives_the_defaults_of_upstream() {
     assert_eq!(config.service.graceful_shutdown_timeout, 60);
     assert!(config.service.periodic_enable && !config.service.debug);
     assert!(config.service.host.is_some_and(|host| !host.is_empty()));
-    assert_eq!(config.certificates.cert_manager_type, CertManager::X509Keypair);
+    assert_eq!(config.certificates.cert_manager_type, CertManager::Barbican);
+    assert_eq!(config.certificates.storage_path.to_str(), Some("/var/lib/magnum/certificates/"));
     assert_eq!(config.x509.term_of_validity, Positive(1825));
     assert_eq!(config.x509.allowed_key_usage.len(), 3);
     assert_eq!(config.cluster_heat.create_timeout, Positive(60));
@@ -46,13 +47,10 @@ fn an_empty_file_gives_the_defaults_of_upstream() {
 }
 
 #[test]
-fn what_kolla_writes_is_read_but_for_the_barbican_certificate_manager() {
-    assert_eq!(
-        error(KOLLA),
-        "[certificates] cert_manager_type (magnum.conf:78): must be x509keypair: this version stores certificates in \
-         the database only, not \"barbican\""
-    );
-    let config = parse(&KOLLA.replace("barbican\n", "x509keypair\n"));
+fn what_kolla_writes_is_read() {
+    let config = parse(KOLLA);
+    assert_eq!(config.certificates.cert_manager_type, CertManager::Barbican);
+    assert_eq!(parse(&KOLLA.replace("barbican\n", "x509keypair\n")).certificates.cert_manager_type, CertManager::X509Keypair);
     assert_eq!(config.service.host.as_deref(), Some("192.0.2.10"));
     assert_eq!(config.service.transport_url.hosts.len(), 3);
     assert_eq!(config.service.transport_url.virtual_host, "/");
@@ -97,9 +95,8 @@ fn wrong_values_are_named_with_section_key_place_and_rule() {
         ("[api]\n\nport = http", "[api] port (magnum.conf:3): must be a whole number from 0 to 65535, not \"http\""),
         ("[api]\nhost = nowhere", "[api] host (magnum.conf:2): must be an IP address, not \"nowhere\""),
         (
-            "[certificates]\ncert_manager_type = local",
-            "[certificates] cert_manager_type (magnum.conf:2): must be x509keypair: this version stores certificates in \
-             the database only, not \"local\"",
+            "[certificates]\ncert_manager_type = vault",
+            "[certificates] cert_manager_type (magnum.conf:2): must be one of barbican, x509keypair, local, not \"vault\"",
         ),
         (
             "[heat_client]\nendpoint_type = secret",

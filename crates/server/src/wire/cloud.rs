@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use provider_clients::{Cloud, CloudOptions, Credential, Interface, Scope, Service, Session, UserRef, Watchers};
 
+use super::transport;
 use crate::config::{Client, Config, Interface as Configured};
 
 /// The cloud of `[keystone_auth]`, with the interfaces of the client sections.
@@ -13,19 +14,24 @@ pub(super) fn cloud(config: &Config, watchers: Watchers) -> anyhow::Result<Cloud
     let login = &config.keystone_auth;
     let auth_url = login.auth_url.clone().context("[keystone_auth] auth_url is missing (or that of [keystone_authtoken])")?;
     let mut options = CloudOptions::new(auth_url);
-    let clients: [(Service, &Client); 6] = [
+    let clients: [(Service, &Client); 7] = [
         (Service::Orchestration, &config.heat_client),
         (Service::Image, &config.glance_client),
         (Service::Compute, &config.nova_client),
         (Service::Network, &config.neutron_client),
         (Service::BlockStorage, &config.cinder_client),
         (Service::LoadBalancer, &config.octavia_client),
+        (Service::KeyManager, &config.barbican_client),
     ];
     options.region = region(config, &clients)?;
     options.interfaces = clients.iter().map(|(service, client)| (*service, interface(client.endpoint_type))).collect::<HashMap<_, _>>();
     options.interfaces.insert(Service::Identity, interface(config.keystone_authtoken.interface));
-    options.ca_file = login.cafile.as_deref().map(|path| super::read(path, "[keystone_auth] cafile")).transpose()?;
-    options.insecure = login.insecure.unwrap_or(false);
+    options.trust = transport::cloud(login)?;
+    for (service, client) in clients {
+        if let Some(own) = transport::service(&format!("{}_client", service.name()), client, &options.trust)? {
+            options.own_trust.insert(service, own);
+        }
+    }
     if let Some(seconds) = login.timeout {
         options.timeout = Duration::from_secs(seconds.max(1));
     }

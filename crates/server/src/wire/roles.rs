@@ -15,7 +15,7 @@ use model::store::Store;
 use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{cloud, requests};
+use super::{certificates, cloud, requests};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
@@ -74,6 +74,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
             store: role.store.clone(),
             doorbell,
             cloud,
+            keepers: certificates::keepers(config, &service),
             service,
             sealer: super::sealer(config)?,
             settings,
@@ -145,7 +146,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     };
     let operations = &config.operations;
     let service = operations.heat_global_listing.then(|| cloud::service(config, &cloud)).transpose()?;
-    let admin = Some(cloud::service(config, &cloud)?);
+    let admin = cloud::service(config, &cloud)?;
     let notices = if operations.heat_notifications { Some(notices(config)?) } else { None };
     let conductor = Conductor {
         store: role.store.clone(),
@@ -154,7 +155,8 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
         cloud,
         trustee_admin,
         service,
-        admin,
+        keepers: certificates::keepers(config, &admin),
+        admin: Some(admin),
         notices,
         sealer: super::sealer(config)?,
         settings: conductor_settings(config)?,
@@ -212,6 +214,7 @@ fn api_settings(config: &Config) -> api::Settings {
             allowed_extensions: config.x509.allowed_extensions.clone(),
             allowed_key_usage: config.x509.allowed_key_usage.clone(),
             terms: terms(config),
+            longest: config.x509.max_signed_seconds.map(|seconds| Duration::from_secs(u64::from(seconds.0))),
         },
         www_authenticate_uri: public.unwrap_or_default(),
         trustee_domain_id: config.trust.trustee_domain_id.clone().map_or_else(Arc::default, |id| Arc::new(OnceLock::from(id))),

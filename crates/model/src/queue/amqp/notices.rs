@@ -133,7 +133,7 @@ struct Payload {
 }
 
 /// The id of the stack that a notification says has ended something; none for any other message. Version 2 wraps the text of version 1.
-fn ended_stack(body: &[u8]) -> Option<String> {
+pub(crate) fn ended_stack(body: &[u8]) -> Option<String> {
     if body.len() > LONGEST {
         return None;
     }

@@ -1,0 +1,153 @@
+//! Key pairs that are kept outside the database: one at a time, announced in the inventory before it is stored, under a name that follows
+//! from cluster and operation, and looked for first.
+//!
+//! A pair that an earlier attempt stored and did not live to record is taken as it is; parts of one are replaced by the keeper.
+
+use model::certificate::keeper::Keeper;
+use model::certificate::{Authority, CertificateError, NewKeypair, StoredKeypair, new_authority, new_client};
+use model::cluster::{Cluster, ClusterChange};
+use model::id::KeypairId;
+use model::operation::{OutcomeCode, Progress, Thing};
+use model::resource::{CloudResource, ResourceKind};
+use model::store::{Conn, cluster as clusters, operation, resource};
+
+use super::{Missing, Role};
+use crate::context::Context;
+use crate::leaving;
+use crate::outcome::Failure;
+use crate::worker::Work;
+
+/// The step, and what is told to be waited for.
+const STEP: &str = "certificates";
+
+/// Stores the first pair that the cluster lacks.
+pub(super) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster, keeper: &dyn Keeper, missing: &Missing) -> Result<(), Failure> {
+    let Some(role) = missing.first() else { return Ok(()) };
+    let (id, name) = (&cluster.cluster_id(), &name_of(cluster, role, work));
+    let progress = &Progress { step: STEP, waiting_for: Some("certificates".into()), ..Progress::default() };
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::Certificate, name, None).await
+        })
+        .await?;
+    let issuer = match (role, &cluster.ca_cert_ref) {
+        (Role::Client, Some(reference)) => Some(super::load(cx, &KeypairId::new(reference.clone())).await?),
+        _ => None,
+    };
+    let reference = match left_before(keeper, name, issuer.as_ref()).await? {
+        Some(reference) => reference,
+        None => {
+            let pair = make(cx, cluster, role, issuer).await?;
+            // The key took its time.
+            work.guard(cx, progress).await?;
+            keeper.store(name, &pair).await?
+        }
+    };
+    let (reference, change) = (&reference, &mut ClusterChange::default());
+    *super::column(change, role) = Some(Some(reference.clone()));
+    let (progress, change) = (&Progress { step: STEP, ..Progress::default() }, &*change);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::Certificate, name, Some(reference)).await?;
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// What an earlier attempt stored, unless it is a client's certificate of an authority that the cluster has no more.
+async fn left_before(keeper: &dyn Keeper, name: &str, issuer: Option<&StoredKeypair>) -> Result<Option<String>, Failure> {
+    let Some(reference) = keeper.find(name).await? else { return Ok(None) };
+    if let Some(issuer) = issuer {
+        let left = keeper.fetch(&reference).await?;
+        if !left.is_signed_by(issuer)? {
+            keeper.delete(&reference).await?;
+            return Ok(None);
+        }
+    }
+    Ok(Some(reference))
+}
+
+async fn make(cx: &Context, cluster: &Cluster, role: Role, issuer: Option<StoredKeypair>) -> Result<NewKeypair, Failure> {
+    let (name, terms) = (cluster.display_name().to_owned(), cx.settings.terms);
+    let made = model::blocking::run(move || match (role, issuer) {
+        (Role::Authority(_), _) => new_authority(&name, terms),
+        (Role::Client, Some(issuer)) => new_client(&issuer.open()?, terms),
+        (Role::Client, None) => Err(CertificateError::NotAllowed("the cluster has no authority to sign its client's certificate".into())),
+    });
+    Ok(made.await.map_err(|e| Failure::retry(format!("the making of certificates broke off: {e}")))??)
+}
+
+/// Removes what of a cluster's pairs is kept outside the database; each removal is told before it is asked for.
+pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
+    let id = &cluster.cluster_id();
+    let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+    let recorded: Vec<CloudResource> = recorded.into_iter().filter(|row| row.kind() == Some(ResourceKind::Certificate)).collect();
+    for row in &recorded {
+        let is_gone = remove_one(cx, work, cluster, &row.name, row.resource_id.clone()).await?;
+        forget(cx, work, cluster, &row.name, row.resource_id.clone(), is_gone).await?;
+    }
+    // What upstream stored is in no inventory.
+    let is_recorded = |reference: &KeypairId| recorded.iter().any(|row| row.resource_id.as_deref() == Some(reference.as_str()));
+    for reference in cluster.keypair_refs().into_iter().filter(|r| cx.keepers.may_be_outside(r) && !is_recorded(r)) {
+        remove_one(cx, work, cluster, reference.as_str(), Some(reference.to_string())).await?;
+    }
+    Ok(())
+}
+
+/// Removes a pair by its reference, or by its name when an attempt did not live to record one; false when there was nothing.
+async fn remove_one(cx: &Context, work: &Work, cluster: &Cluster, name: &str, reference: Option<String>) -> Result<bool, Failure> {
+    let progress = Progress { step: STEP, waiting_for: Some("the removal of certificates".into()), ..Progress::default() };
+    let thing = Thing { kind: ResourceKind::Certificate.as_str().into(), name: name.to_owned(), id: reference.clone() };
+    leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
+    remove_from_keeper(cx, name, reference).await
+}
+
+/// The same, for whoever has told of it.
+pub(crate) async fn remove_from_keeper(cx: &Context, name: &str, reference: Option<String>) -> Result<bool, Failure> {
+    match (reference, cx.keepers.outside()) {
+        (Some(reference), _) => Ok(cx.keepers.delete_outside(&KeypairId::new(reference)).await?),
+        (None, Some(keeper)) => Ok(keeper.delete_named(name).await?),
+        (None, None) => {
+            let text = format!("the certificate {name} was about to be stored outside the database, where none is stored any more");
+            Err(Failure::fail(OutcomeCode::Internal, text))
+        }
+    }
+}
+
+async fn forget(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    name: &str,
+    reference: Option<String>,
+    was_there: bool,
+) -> Result<(), Failure> {
+    let (id, progress) = (&cluster.cluster_id(), &Progress { step: STEP, ..Progress::default() });
+    let thing = &Thing { kind: ResourceKind::Certificate.as_str().into(), name: name.to_owned(), id: reference };
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            if !was_there {
+                leaving::tell_gone(conn, work, cluster, thing).await?;
+            }
+            resource::forget_one(conn, id, ResourceKind::Certificate, name).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// The name of a pair: the cluster's uuid and what it is, so that no other is taken for it, and the operation, so that what another one has
+/// stored is never taken for what this one is to make: a new authority comes beside the old one.
+fn name_of(cluster: &Cluster, role: Role, work: &Work) -> String {
+    let what = match role {
+        Role::Authority(Authority::Kubernetes) => "kubernetes",
+        Role::Authority(Authority::Etcd) => "etcd",
+        Role::Authority(Authority::FrontProxy) => "front_proxy",
+        Role::Client => "client",
+    };
+    let operation: String = work.operation.uuid.chars().take(8).collect();
+    format!("magnum_{}_{what}_{operation}", cluster.uuid)
+}

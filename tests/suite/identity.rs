@@ -1,0 +1,104 @@
+//! Tokens of every kind: what Keystone would not let a caller do is said at once, what is revoked is refused in time, and Keystone may be away.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
+use serde_json::json;
+use tests::client::{self, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+#[rstest]
+#[tokio::test]
+async fn whoever_cannot_delegate_is_told_at_once(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let template = world.demo().create_template("small").await?;
+    let with = |restricted| {
+        let token = world.cloud.token_of_credential("demo", "demo", restricted);
+        world.keep_secret(&token, "a caller's token");
+        world.client(Some(&token))
+    };
+    let (restricted, unrestricted) = (with(true), with(false));
+    let before = world.counts().await?;
+    let refused = restricted.post("/v1/clusters", &client::cluster("blue", &template)).await?;
+    refused.expect_error(403, "restricted application credential")?;
+    ensure!(world.counts().await? == before, "the refused request left something");
+    // The other kind may, and what follows works through the trust, whoever asks.
+    let cluster = unrestricted.create_cluster("blue", &template).await?;
+    unrestricted.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let body = json!({"node_count": 3});
+    restricted.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    restricted.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let rotate = restricted.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?;
+    rotate.expect_error(403, "restricted application credential")?;
+    restricted.delete_cluster(&cluster).await?;
+    restricted.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_token_is_believed_for_a_while_and_a_revoked_one_not_for_longer() -> Result<()> {
+    let environment = BTreeMap::from([("OS_KEYSTONE_AUTHTOKEN__TOKEN_CACHE_TIME".to_owned(), "2".to_owned())]);
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let token = world.token("demo", "demo");
+    let demo = world.client(Some(&token));
+    demo.get("/v1/clusters").await?.expect(200)?;
+    let asked = world.cloud.calls("keystone.token_validate");
+    demo.get("/v1/clusters").await?.expect(200)?;
+    ensure!(world.cloud.calls("keystone.token_validate") == asked, "Keystone was asked again at once");
+    world.cloud.revoke_token(&token);
+    wait::until("the revoked token to be refused", Duration::from_secs(4), async || {
+        let status = demo.get("/v1/clusters").await?.status;
+        Ok(Seen::when(status == 401, || status.to_string()))
+    })
+    .await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn with_keystone_away_known_tokens_go_on_and_others_are_asked_to_come_again() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let known = world.demo();
+    let template = known.create_template("small").await?;
+    let unknown = world.user("demo2", "demo2");
+    world.cloud.inject(Fault { at: "keystone.any".to_owned(), nth: 0, how: How::Refuse });
+    let shown = known.get(&format!("/v1/clustertemplates/{template}")).await?.expect(200)?;
+    ensure!(text(&shown.body, "name") == "small", "{}", shown.text);
+    let refused = unknown.get("/v1/clusters").await?.expect(503)?;
+    ensure!(refused.header("retry-after") == "5", "{:?}", refused.headers);
+    ensure!(refused.text.contains("Keystone"), "{}", refused.text);
+    world.cloud.clear_faults();
+    wait::until("the other one to be served", PATIENCE, async || {
+        let status = unknown.get("/v1/clusters").await?.status;
+        Ok(Seen::when(status == 200, || status.to_string()))
+    })
+    .await?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_cluster_outlives_its_creator(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    let colleague = world.user("member2", "demo");
+    // With him go his tokens and his trusts.
+    ensure!(world.cloud.remove_user("demo"));
+    let resize = async |count: u32| {
+        let body = json!({"node_count": count});
+        colleague.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+        colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        anyhow::Ok(())
+    };
+    resize(3).await?;
+    colleague.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    resize(1).await?;
+    colleague.delete_cluster(&cluster).await?;
+    colleague.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}

@@ -1,0 +1,204 @@
+//! TLS to MariaDB, RabbitMQ and the cloud, with certificates made on the spot: whom the programs believe, what they show, and how a refusal reads.
+//!
+//! The servers speak TLS only, demand a client certificate, and bear the name `localhost`; by their address they have another name.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Options as CloudIs, Simulator};
+use provider_clients::{Cloud, CloudOptions, Credential, Scope, Service, TlsTrust, UserRef};
+use tempfile::TempDir;
+use tests::binaries::program;
+use tests::front::Front;
+use tests::pki::{Pair, Purpose};
+use tests::servers::PrivateServer;
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+/// A folder of certificates: of a server, of one whose time is over, of a client; and of an authority that nobody knows.
+fn certificates() -> Result<TempDir> {
+    let folder = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir()?;
+    let authority = Pair::authority("an authority")?;
+    authority.write(folder.path(), "ca")?;
+    authority.issue("server", Purpose::Server("localhost"))?.write(folder.path(), "server")?;
+    authority.issue("old server", Purpose::Expired("localhost"))?.write(folder.path(), "expired")?;
+    authority.issue("client", Purpose::Client)?.write(folder.path(), "client")?;
+    let other = Pair::authority("another authority")?;
+    other.write(folder.path(), "other")?;
+    other.issue("client", Purpose::Client)?.write(folder.path(), "stranger")?;
+    Ok(folder)
+}
+
+/// What `magnum-db-manage version` says of a database at this address: how it ended, and all it has printed.
+fn version(connection: &str) -> Result<(bool, String)> {
+    let output = Command::new(program("magnum-db-manage")?)
+        .arg("version")
+        .env("OS_DATABASE__CONNECTION", connection)
+        .env("OS_DATABASE__POOL_TIMEOUT", "5")
+        .output()?;
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    Ok((output.status.success(), text))
+}
+
+#[tokio::test]
+async fn the_database_is_believed_by_its_authority_its_name_and_its_time() -> Result<()> {
+    let folder = certificates()?;
+    let server = PrivateServer::start_secure("mariadb", folder.path()).await?;
+    let by_address = server.url()?;
+    let by_name = by_address.replace("127.0.0.1", "localhost");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let shown = format!("ssl_cert={}&ssl_key={}", file("client.pem"), file("client-key.pem"));
+    let believing = |name: &str| format!("ssl_ca={}", file(name));
+    let url = |base: &str, query: &str| format!("{base}/mysql?{query}");
+    let right = url(&by_name, &format!("{}&{shown}", believing("ca.pem")));
+    let (is_good, text) = version(&right)?;
+    ensure!(is_good && text.contains("Current DB revision is None"), "{text}");
+    let stranger = shown.replace("client", "stranger");
+    let refused = [
+        ("another authority", url(&by_name, &format!("{}&{shown}", believing("other.pem"))), "UnknownIssuer"),
+        ("another name", url(&by_address, &format!("{}&{shown}", believing("ca.pem"))), "not valid for name"),
+        ("no certificate of ours", url(&by_name, &believing("ca.pem")), "Access denied"),
+        ("a certificate of somebody else", url(&by_name, &format!("{}&{stranger}", believing("ca.pem"))), ""),
+        (
+            "a key without its certificate",
+            url(&by_name, &format!("{}&ssl_key={}", believing("ca.pem"), file("client-key.pem"))),
+            "ssl_cert is missing",
+        ),
+        ("a certificate for nobody", url(&by_name, &shown), "ssl_ca is missing"),
+        (
+            "no key",
+            url(&by_name, &format!("{}&{}", believing("ca.pem"), shown.replace("client-key", "ca"))),
+            "ssl_key: it must be an RSA key",
+        ),
+    ];
+    for (what, connection, words) in refused {
+        let (is_good, text) = version(&connection)?;
+        ensure!(!is_good && text.contains(words), "{what}: {text}");
+        ensure!(!text.contains("PRIVATE KEY") && !text.contains("magnum_test:magnum_test"), "{what}: {text}");
+    }
+    // Nobody does without the name, and who asks for that is told.
+    let (is_good, text) = version(&url(&by_address, &format!("{}&{shown}&ssl_check_hostname=false", believing("ca.pem"))))?;
+    ensure!(!is_good && text.contains("ssl_check_hostname=false has no effect") && text.contains("not valid for name"), "{text}");
+    server.start_again_with(folder.path(), "expired").await?;
+    let (is_good, text) = version(&right)?;
+    ensure!(!is_good && text.contains("expired"), "{text}");
+    Ok(())
+}
+
+/// An API process, and conductors, that reach the broker so.
+async fn world(transport: &str, conductors: usize, files: &[(&str, &str)], folder: &Path) -> Result<World> {
+    let mut environment = BTreeMap::from([
+        ("OS_OSLO_MESSAGING_RABBIT__SSL".to_owned(), "true".to_owned()),
+        // Nothing is found but by the bell.
+        ("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned()),
+    ]);
+    for (option, file) in files {
+        environment.insert(format!("OS_OSLO_MESSAGING_RABBIT__{option}"), folder.join(file).display().to_string());
+    }
+    World::start(Mix::Distributed, Options { amqp: Some(transport.to_owned()), apis: 1, conductors, environment, ..Options::default() })
+        .await
+}
+
+#[tokio::test]
+async fn the_broker_is_believed_by_its_authority_its_name_and_its_time() -> Result<()> {
+    let folder = certificates()?;
+    let server = PrivateServer::start_secure("rabbitmq", folder.path()).await?;
+    let by_address = server.url()?.replace("amqp://", "rabbit://").replace("/%2f", "//");
+    let by_name = by_address.replace("127.0.0.1", "localhost");
+    let usual = [("SSL_CA_FILE", "ca.pem"), ("SSL_CERT_FILE", "client.pem"), ("SSL_KEY_FILE", "client-key.pem")];
+
+    let other = [("SSL_CA_FILE", "other.pem"), usual[1], usual[2]];
+    is_refused("another authority", &by_name, &other, folder.path(), "UnknownIssuer").await?;
+    is_refused("another name", &by_address, &usual, folder.path(), "not valid for name").await?;
+    is_refused("no certificate of ours", &by_name, &usual[..1], folder.path(), "").await?;
+
+    // The first of the list is nobody: the second is found, and rings are heard.
+    let list = by_name.replace("rabbit://", "rabbit://magnum_test:magnum_test@localhost:9,");
+    let good = world(&list, 1, &usual, folder.path()).await?;
+    let demo = good.demo();
+    let cluster = good.complete_cluster(&demo).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    good.finish().await?;
+
+    server.start_again_with(folder.path(), "expired").await?;
+    is_refused("an old certificate", &by_name, &usual, folder.path(), "expired").await
+}
+
+/// The log of the API says once, in these words, why there is no broker; requests are served all the same.
+async fn is_refused(what: &str, transport: &str, files: &[(&str, &str)], folder: &Path, words: &str) -> Result<()> {
+    let world = world(transport, 0, files, folder).await?;
+    let line = wait::until("the refusal in the log", Duration::from_secs(20), async || {
+        let log = world.logs("api").concat();
+        let line = log.lines().find(|line| line.contains("message broker failed")).map(str::to_owned);
+        Ok(Seen::from_option(line, "nothing of it"))
+    })
+    .await?;
+    ensure!(line.contains(words) && line.contains("WARN"), "{what}: {line}");
+    ensure!(!line.contains("magnum_test"), "{what}: the login is in the log: {line}");
+    world.demo().get("/v1/clusters").await?.expect(200)?;
+    world.finish().await
+}
+
+/// A login at Keystone, at this address, believing so.
+async fn log_in(url: &str, trust: TlsTrust) -> Result<(), String> {
+    let mut options = CloudOptions::new(url);
+    options.trust = trust;
+    let domain = Some("Default".to_owned());
+    let user = UserRef { name: Some("demo".into()), domain_name: domain.clone(), ..UserRef::default() };
+    let scope = Scope::Project { id: None, name: Some("demo".into()), domain_id: None, domain_name: domain };
+    let cloud = Cloud::new(options).map_err(|error| error.to_string())?;
+    let session = cloud.session(Credential::Password { user, password: "demo".into(), scope });
+    session.token().await.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn keystone_is_believed_by_its_authority_its_name_and_its_time() -> Result<()> {
+    let simulator = Simulator::start(CloudIs::default()).await?;
+    let plain = simulator.auth_url();
+    let behind = plain.strip_prefix("http://").and_then(|rest| rest.split('/').next()).context("an address")?.to_owned();
+    let (authority, other) = (Pair::authority("an authority")?, Pair::authority("another authority")?);
+    let server = authority.issue("keystone", Purpose::Server("localhost"))?;
+    let good = Front::start(&behind, &server, None).await?;
+    let old = Front::start(&behind, &authority.issue("keystone", Purpose::Expired("localhost"))?, None).await?;
+    let strict = Front::start(&behind, &server, Some(&authority)).await?;
+    let url = |host: &str, front: &Front| format!("https://{host}:{}/identity/v3", front.port());
+    let ca = |pair: &Pair| -> Result<TlsTrust> { Ok(TlsTrust { ca: Some(pair.certificate_pem()?.into_bytes()), ..TlsTrust::default() }) };
+    let shown = |pair: &Pair| -> Result<TlsTrust> {
+        let identity = format!("{}\n{}", pair.certificate_pem()?, pair.key_pem()?);
+        Ok(TlsTrust { identity: Some(identity.into()), ..ca(&authority)? })
+    };
+    let client = authority.issue("client", Purpose::Client)?;
+    let stranger = other.issue("client", Purpose::Client)?;
+    let insecure = TlsTrust { insecure: true, ..TlsTrust::default() };
+    for (what, url, trust) in [
+        ("the right authority", url("localhost", &good), ca(&authority)?),
+        ("nothing checked", url("127.0.0.1", &good), insecure.clone()),
+        ("nothing checked, an old certificate", url("localhost", &old), insecure),
+        ("a client's certificate", url("localhost", &strict), shown(&client)?),
+    ] {
+        log_in(&url, trust).await.map_err(anyhow::Error::msg).context(what)?;
+    }
+    for (what, url, trust, words) in [
+        ("another authority", url("localhost", &good), ca(&other)?, "UnknownIssuer"),
+        ("those of the machine", url("localhost", &good), TlsTrust::default(), "UnknownIssuer"),
+        ("another name", url("127.0.0.1", &good), ca(&authority)?, "not valid for name"),
+        ("an old certificate", url("localhost", &old), ca(&authority)?, "expired"),
+        ("no certificate of ours", url("localhost", &strict), ca(&authority)?, ""),
+        ("a certificate of somebody else", url("localhost", &strict), shown(&stranger)?, ""),
+    ] {
+        let refused = log_in(&url, trust).await.err().with_context(|| format!("{what}: it was believed"))?;
+        ensure!(refused.contains("keystone token_issue") && refused.contains(words), "{what}: {refused}");
+    }
+    // One service may have an authority of its own, above that of all others.
+    let mut options = CloudOptions::new(url("localhost", &good));
+    options.trust = ca(&other)?;
+    options.own_trust.insert(Service::Identity, ca(&authority)?);
+    let user = UserRef { name: Some("demo".into()), domain_name: Some("Default".into()), ..UserRef::default() };
+    let scope = Scope::Project { id: None, name: Some("demo".into()), domain_id: None, domain_name: Some("Default".into()) };
+    Cloud::new(options)?.session(Credential::Password { user, password: "demo".into(), scope }).token().await?;
+    Ok(())
+}
