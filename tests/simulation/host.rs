@@ -67,6 +67,7 @@ impl Host {
             sealer: parts.sealer.clone(),
             settings: settings(host),
             metrics: Metrics::default(),
+            capi: None,
             notifications: None,
             tracing: None,
         };

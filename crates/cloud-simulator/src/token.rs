@@ -32,6 +32,8 @@ pub(crate) struct Token {
     pub(crate) role_names: Vec<String>,
     pub(crate) methods: Vec<String>,
     pub(crate) audit_ids: Vec<String>,
+    /// The id of the application credential that it was had by.
+    pub(crate) application_credential: Option<String>,
     pub(crate) issued_at: Moment,
     pub(crate) expires_at: Moment,
 }
@@ -87,6 +89,9 @@ impl Token {
             if let Some((base, container_infra)) = with_catalog {
                 view.insert("catalog".to_owned(), catalog::catalog(base, container_infra, self.project_id(), &store.withdrawn));
             }
+        }
+        if let Some(id) = &self.application_credential {
+            view.insert("application_credential".to_owned(), json!({"id": id, "restricted": true}));
         }
         if let Some(trust) = self.trust_id().and_then(|id| store.trusts.get(id)) {
             view.insert(

@@ -161,6 +161,7 @@ pub struct CreateSpec {
 pub struct ClusterChange {
     pub status: Option<String>,
     pub status_reason: Option<Option<String>>,
+    pub user_id: Option<Option<String>>,
     pub stack_id: Option<Option<String>>,
     pub api_address: Option<Option<String>>,
     pub coe_version: Option<Option<String>>,

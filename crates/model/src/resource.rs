@@ -20,6 +20,10 @@ pub enum ResourceKind {
     FloatingIp,
     /// A volume that Kubernetes made.
     Volume,
+    /// A Helm release on a management cluster, with the Cluster API objects of a cluster.
+    HelmRelease,
+    /// A Keystone application credential.
+    ApplicationCredential,
 }
 
 impl ResourceKind {
@@ -32,13 +36,16 @@ impl ResourceKind {
             Self::LoadBalancer => "octavia_load_balancer",
             Self::FloatingIp => "neutron_floating_ip",
             Self::Volume => "cinder_volume",
+            Self::HelmRelease => "helm_release",
+            Self::ApplicationCredential => "keystone_application_credential",
         }
     }
 
     /// The kind with the stored word; none for a word of another program.
     pub fn parse(word: &str) -> Option<Self> {
-        let all = [Self::Trustee, Self::Trust, Self::Stack, Self::LoadBalancer, Self::FloatingIp, Self::Volume];
-        all.into_iter().find(|kind| kind.as_str() == word)
+        let made_by_us = [Self::Trustee, Self::Trust, Self::Stack, Self::HelmRelease, Self::ApplicationCredential];
+        let made_inside = [Self::LoadBalancer, Self::FloatingIp, Self::Volume];
+        made_by_us.into_iter().chain(made_inside).find(|kind| kind.as_str() == word)
     }
 }
 

@@ -12,7 +12,7 @@ use provider_clients::Session;
 
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Member, Resize};
+use crate::driver::{Member, Resize, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Observed, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
@@ -27,6 +27,9 @@ const CHOSEN: &str = "nodes_to_remove";
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let payload = work.payload()?;
     let group = rows.group(&payload)?;
     if group.is_master() {

@@ -20,6 +20,7 @@ const KNOWN: &[(&str, &str)] = &[
          mysql_enable_ndb use_tpool idle_timeout",
     ),
     ("certificates", "storage_path"),
+    ("capi_helm_cluster_labels", "capi_helm_chart_version"),
     ("trust", "trustee_keystone_insecure"),
     ("cluster", "temp_cache_dir"),
     ("bay", "temp_cache_dir"),
