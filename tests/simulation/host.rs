@@ -69,6 +69,7 @@ impl Host {
             keepers: Keepers::default(),
             settings: settings(host),
             metrics: Metrics::default(),
+            capi: None,
             notifications: None,
             tracing: None,
         };

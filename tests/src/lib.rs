@@ -18,6 +18,7 @@ pub mod kubeconfig;
 pub mod kubernetes;
 pub mod load;
 pub mod login;
+pub mod management;
 pub mod notifications;
 pub mod openmetrics;
 pub mod pki;

@@ -8,6 +8,7 @@ mod certificates;
 mod changes;
 mod chaos;
 mod clean_delete;
+mod cluster_api;
 mod crash_matrix;
 mod credentials;
 mod events;

@@ -11,6 +11,7 @@ mod ci;
 mod demo;
 mod dev;
 mod fuzz;
+mod helm;
 mod keep;
 mod lab;
 mod paths;
@@ -83,6 +84,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Prints where the helm program of the tests is (fetched into the cache folder)
+    Helm(helm::Options),
     /// Stops what a run started once that run has ended, however it ended (internal)
     #[command(hide = true)]
     Keep(keep::Options),
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Chaos { args } => chaos::run(&args),
         Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
+        Command::Helm(options) => helm::run(&options),
         Command::Keep(options) => keep::run(&options),
     };
     match outcome {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::keep::Keeper;
-use crate::{cargo, lab, paths, prerequisites, process, servers, tidy};
+use crate::{cargo, helm, lab, paths, prerequisites, process, servers, tidy};
 
 #[derive(Args, Default)]
 pub struct Options {
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<u8> {
     heading("prerequisites");
     prerequisites::ensure(&[prerequisites::BUILD])?;
     if with_tests {
-        prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS])?;
+        prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON])?;
     }
     let mut worst = 0;
     if with_tests {
@@ -108,6 +108,7 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
             command.arg("--").args(filters);
         }
     }
+    command.env("MAGNUM_TEST_HELM", helm::program(helm::Major::Three)?).env("MAGNUM_TEST_HELM4", helm::program(helm::Major::Four)?);
     command.envs(env).env("XTASK", xtask).env("MAGNUM_BIN_DIR", paths::bin_dir("debug")).stdin(Stdio::null());
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");

@@ -219,6 +219,9 @@ impl Cloud {
         for trust in world.keystone.trusts.values().filter(|trust| trust.project.as_deref().is_none_or(is_asked)) {
             lines.push(format!("trust {} from {} to {}", trust.id, trust.trustor, trust.trustee));
         }
+        for credential in world.keystone.application_credentials.values().filter(|known| is_asked(&known.project)) {
+            lines.push(format!("application credential {} ({})", credential.name, credential.id));
+        }
         for user in world.keystone.users.values().filter(|user| !user.seeded) {
             // A trustee belongs to no project; its name says which one it works for.
             if project_id.is_none_or(|project| user.name.contains(project)) {

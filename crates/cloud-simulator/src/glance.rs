@@ -20,6 +20,7 @@ impl Store {
             ("fedora-coreos", "fedora-coreos", Some("fedora-coreos")),
             ("ubuntu", "ubuntu", Some("ubuntu")),
             ("ubuntu-capi", "ubuntu-capi", Some("ubuntu")),
+            ("ubuntu-capi-next", "ubuntu-capi-next", Some("ubuntu")),
             ("no-distro", "no-distro", None),
             ("twin", "twin-1", Some("fedora-coreos")),
             ("twin", "twin-2", Some("fedora-coreos")),
@@ -81,6 +82,14 @@ fn image(name: &str, key: &str, distro: Option<&str>) -> Value {
     });
     if let Some(distro) = distro {
         image["os_distro"] = json!(distro);
+    }
+    // Images that were built for Cluster API say which Kubernetes they carry.
+    if let Some(version) = match name {
+        "ubuntu-capi" => Some("v1.33.4"),
+        "ubuntu-capi-next" => Some("v1.34.1"),
+        _ => None,
+    } {
+        image["kube_version"] = json!(version);
     }
     image
 }

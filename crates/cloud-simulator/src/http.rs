@@ -277,7 +277,7 @@ fn render(answer: Answer, head: bool) -> HttpResponse {
 }
 
 /// Closes the connection with not one byte of an answer.
-fn lost() -> HttpResponse {
+pub(crate) fn lost() -> HttpResponse {
     HttpResponse::Ok().body(Lost)
 }
 

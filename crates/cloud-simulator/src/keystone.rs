@@ -2,6 +2,7 @@
 //!
 //! The store is here, the acts are one file a noun.
 
+mod application_credential;
 mod assignment;
 mod auth;
 mod seed;
@@ -89,6 +90,7 @@ pub(crate) struct Store {
     pub(crate) roles: IndexMap<String, Role>,
     pub(crate) assignments: Vec<Assignment>,
     pub(crate) trusts: IndexMap<String, Trust>,
+    pub(crate) application_credentials: IndexMap<String, application_credential::ApplicationCredential>,
     pub(crate) tokens: HashMap<String, Token>,
     pub(crate) token_lifetime: TimeDelta,
     /// Types of services that the catalogue does not show.
@@ -113,6 +115,18 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("GET", ["users", _]) => Route::new("keystone.user_show", user::show),
             ("PATCH", ["users", _]) => Route::new("keystone.user_update", user::update),
             ("DELETE", ["users", _]) => Route::new("keystone.user_delete", user::delete),
+            ("POST", ["users", _, "application_credentials"]) => {
+                Route::new("keystone.application_credential_create", application_credential::create)
+            }
+            ("GET", ["users", _, "application_credentials"]) => {
+                Route::new("keystone.application_credential_list", application_credential::list)
+            }
+            ("GET", ["users", _, "application_credentials", _]) => {
+                Route::new("keystone.application_credential_show", application_credential::show)
+            }
+            ("DELETE", ["users", _, "application_credentials", _]) => {
+                Route::new("keystone.application_credential_delete", application_credential::delete)
+            }
             ("GET", ["projects"]) => Route::new("keystone.project_list", assignment::projects),
             ("GET", ["projects", _]) => Route::new("keystone.project_show", assignment::project),
             ("GET", ["domains"]) => Route::new("keystone.domain_list", assignment::domains),

@@ -20,6 +20,14 @@ pub(crate) enum Scope {
     Trust { trust: String, project: String },
 }
 
+/// An application credential, as a token tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HadBy {
+    pub(crate) id: String,
+    /// It cannot be used to make trusts.
+    pub(crate) restricted: bool,
+}
+
 /// A token that was issued.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
@@ -32,9 +40,9 @@ pub(crate) struct Token {
     /// Role names, in the same order.
     pub(crate) role_names: Vec<String>,
     pub(crate) methods: Vec<String>,
-    /// Of an application credential: whether it is a restricted one.
-    pub(crate) application_credential: Option<bool>,
     pub(crate) audit_ids: Vec<String>,
+    /// The application credential that it was had by.
+    pub(crate) application_credential: Option<HadBy>,
     pub(crate) issued_at: Moment,
     pub(crate) expires_at: Moment,
 }
@@ -84,10 +92,6 @@ impl Token {
         if let Some(domain) = self.domain_id() {
             view.insert("domain".to_owned(), store.domain_view_in_token(domain));
         }
-        if let Some(restricted) = self.application_credential {
-            let id = crate::state::seeded("application credential", &self.user).simple().to_string();
-            view.insert("application_credential".to_owned(), json!({"id": id, "name": "a credential", "restricted": restricted}));
-        }
         if self.scope == Scope::System {
             view.insert("system".to_owned(), json!({"all": true}));
         }
@@ -97,6 +101,9 @@ impl Token {
             if let Some((base, container_infra)) = with_catalog {
                 view.insert("catalog".to_owned(), catalog::catalog(base, container_infra, self.project_id(), &store.withdrawn));
             }
+        }
+        if let Some(HadBy { id, restricted }) = &self.application_credential {
+            view.insert("application_credential".to_owned(), json!({"id": id, "restricted": restricted}));
         }
         if let Some(trust) = self.trust_id().and_then(|id| store.trusts.get(id)) {
             view.insert(

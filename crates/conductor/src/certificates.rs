@@ -88,6 +88,15 @@ pub(crate) async fn material(cx: &Context, cluster: &Cluster) -> Result<Material
         .map_err(Failure::from)
 }
 
+/// Magnum's own client certificate of a cluster, opened.
+pub(crate) async fn client(cx: &Context, cluster: &Cluster) -> Result<Pair, Failure> {
+    let stored = load(cx, &KeypairId::new(cluster.magnum_cert_ref.clone().unwrap_or_default())).await?;
+    let open =
+        move || -> Result<Pair, CertificateError> { Ok(Pair { certificate: stored.pem().to_owned(), key: stored.open()?.key_pem()? }) };
+    let opened = model::blocking::run(open).await.map_err(|e| Failure::retry(format!("the opening of a certificate broke off: {e}")))?;
+    opened.map_err(Failure::from)
+}
+
 fn open(stored: &[StoredKeypair; 3]) -> Result<Material, CertificateError> {
     let pair =
         |s: &StoredKeypair| -> Result<Pair, CertificateError> { Ok(Pair { certificate: s.pem().to_owned(), key: s.open()?.key_pem()? }) };

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::driver::capi_helm::Capi;
 use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
@@ -123,6 +124,8 @@ pub struct Conductor {
     pub keepers: Keepers,
     pub settings: Settings,
     pub metrics: Metrics,
+    /// The Cluster API driver's doors; none: clusters of that driver are not served.
+    pub capi: Option<Capi>,
     /// Where notifications go; none: nobody is told.
     pub notifications: Option<Notifications>,
     /// None: operations go on with no trace.
@@ -151,6 +154,7 @@ pub(crate) struct Context {
     pub follower: Arc<Follower>,
     pub service: Option<Session>,
     pub admin: Option<Session>,
+    pub capi: Option<Capi>,
     /// Set when the conductor is to stop.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
@@ -184,6 +188,7 @@ impl Conductor {
             follower: Arc::new(follower),
             service: self.service,
             admin: self.admin,
+            capi: self.capi,
             stop: stop.clone(),
             tasks: TaskTracker::new(),
         });

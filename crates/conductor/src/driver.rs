@@ -1,8 +1,12 @@
 //! Drivers: what is done in the cloud, and nothing about rows.
 //!
+//! What is here is of drivers that keep Heat stacks. Clusters of the other one go a road of their own from the handlers on
+//! (`capi_helm.rs`): what a stack tells in one answer is there in many objects, and one document asks for all that a stack asks for in steps.
+//!
 //! A driver looks (`observe`, reads only) and does one thing that is safe to repeat. What it may be asked is decided in `plan.rs`; what is
 //! seen is recorded by the handlers.
 
+pub(crate) mod capi_helm;
 mod heat;
 
 use std::collections::HashMap;
@@ -96,7 +100,7 @@ pub(crate) struct Facts {
     pub kube_version: Option<String>,
 }
 
-/// Looks at a stack (every driver so far keeps Heat stacks, also where the template is gone that would name the driver).
+/// Looks at a stack.
 pub(crate) async fn observe(handle: &Handle, session: &Session) -> Result<Observed, Failure> {
     heat::observe(handle, session).await
 }
@@ -139,10 +143,16 @@ pub(crate) async fn progress(session: &Session, stack_name: &str, stack_id: &str
     heat::progress(session, stack_name, stack_id, status).await
 }
 
+/// A driver without stacks was asked for one: its clusters go another road before anything comes here.
+fn no_stack() -> Failure {
+    Failure::fail(model::operation::OutcomeCode::Internal, "the cluster's driver has no stacks")
+}
+
 /// Computes what is to be made; no call to the cloud.
 pub(crate) fn prepare(settings: &Settings, target: &Target<'_>, material: &Material, minutes: u32) -> Result<Stack, Failure> {
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, material, minutes),
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 
@@ -160,6 +170,7 @@ pub(crate) async fn prepare_group(
             let joint = heat::joint(target.session, seen).await?;
             heat::prepare_group(settings, target, group, &joint, material, minutes)
         }
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 
@@ -173,6 +184,7 @@ pub(crate) async fn prepare_adopted_group(
 ) -> Result<Stack, Failure> {
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => heat::prepare_adopted_group(settings, target, group, seen, minutes).await,
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 
@@ -186,6 +198,7 @@ pub(crate) fn worker_user_data(
 ) -> Result<String, Failure> {
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, material, minutes),
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 
@@ -272,6 +285,7 @@ pub(crate) struct NotMade {
 pub(crate) async fn make(target: &Target<'_>, stack: &Stack) -> Result<String, NotMade> {
     match target.driver().map_err(|failure| NotMade { failure, is_unclear: false })? {
         DriverName::K8sFedoraCoreosV1 => heat::make(target.session, stack).await,
+        DriverName::K8sCapiHelmV1 => Err(NotMade { failure: no_stack(), is_unclear: false }),
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use self::verdict::{Seen, Verdict, verdict};
 use crate::certificates;
 use crate::context::Context;
+use crate::driver::capi_helm::health as managed;
 
 /// Looks at the same time.
 const AT_ONCE: usize = 32;
@@ -95,10 +96,18 @@ async fn check(cx: &Context, look: &Look, cluster: &Cluster, deadline: Duration)
     if speaks_for_itself(cluster) {
         return;
     }
-    let Some(url) = cluster.api_address.clone() else { return };
-    // The half of it for each call: a slow one still leaves time to say so.
-    let seen = tokio::time::timeout(deadline, see(cx, cluster, url, deadline / 2 - deadline / 20)).await;
-    let found = verdict(cluster, &seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into()))));
+    let found = if managed::is_seen_from_there(cluster) {
+        match tokio::time::timeout(deadline, managed::health(cx, cluster)).await {
+            Ok(Ok(reason)) => Verdict { status: if managed::is_well(&reason) { verdict::HEALTHY } else { verdict::UNHEALTHY }, reason },
+            // What was known stays: it says nothing of the cluster that its management cluster cannot be asked.
+            Ok(Err(_)) | Err(_) => return,
+        }
+    } else {
+        let Some(url) = cluster.api_address.clone() else { return };
+        // The half of it for each call: a slow one still leaves time to say so.
+        let seen = tokio::time::timeout(deadline, see(cx, cluster, url, deadline / 2 - deadline / 20)).await;
+        verdict(cluster, &seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into()))))
+    };
     cx.metrics.health_looked(found.status);
     let Some(change) = change(cluster, &found) else { return };
     let (id, change) = (&cluster.cluster_id(), &change);

@@ -29,10 +29,10 @@ use crate::worker::Work;
 
 use ledger::{forget, forget_gone, intend, mark, record, tell, tries};
 use recognise::{Names, Verdict, floating_ip, load_balancer, volume};
-use report::{FOUND_GONE, REMOVE};
+use report::FOUND_GONE;
 
 pub(crate) use ledger::{about_to_remove, left, tell_gone};
-pub(crate) use report::{REPORT, leak, report};
+pub(crate) use report::{REMOVE, REPORT, leak, report};
 
 /// The event of load balancers and floating IPs that were found; the wait for them counts from it.
 const FOUND: &str = "load_balancers_found";

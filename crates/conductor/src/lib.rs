@@ -29,5 +29,6 @@ mod sweep;
 mod worker;
 
 pub use context::{Conductor, Settings, Timing};
+pub use driver::capi_helm::{Capi, CapiSettings, Kinds as CapiKinds};
 pub use metrics::Metrics;
 pub use notify::Notifications;

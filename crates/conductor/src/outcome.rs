@@ -61,6 +61,14 @@ impl Failure {
         Self::Final { code, reason: reason.into(), error: None }
     }
 
+    /// The operation fails by what Cluster API says of its cluster.
+    pub fn of_cluster_api(reason: String) -> Self {
+        let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };
+        let error =
+            CloudFault { service: "cluster-api".into(), operation: "reconcile".into(), message: reason.clone(), ..CloudFault::default() };
+        Self::Final { code, reason, error: Some(Box::new(error)) }
+    }
+
     /// The operation fails by what became of its stack.
     pub fn of_stack(reason: String) -> Self {
         let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };

@@ -201,7 +201,16 @@ impl Sweep<'_> {
             // The trust goes with its trustee; both are recorded under the trustee's name.
             ResourceKind::Trustee | ResourceKind::Trust => self.remove_trustee(kind, row).await?,
             ResourceKind::Certificate => self.remove_certificate(row).await?,
-            ResourceKind::Stack | ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume => {
+            // What is left of it is told: nobody but the management cluster knows of it, and no credential of the cluster's is left.
+            ResourceKind::HelmRelease => {
+                self.found(kind, row, OUT_OF_REACH);
+                return Ok(());
+            }
+            ResourceKind::Stack
+            | ResourceKind::LoadBalancer
+            | ResourceKind::FloatingIp
+            | ResourceKind::Volume
+            | ResourceKind::ApplicationCredential => {
                 let Some(admin) = credentials::service(self.cx).await? else {
                     self.found(kind, row, OUT_OF_REACH);
                     return Ok(());
@@ -251,9 +260,13 @@ impl Sweep<'_> {
                 Some(volume) => plan::volume(&volume.status, 0),
                 None => RemovalStep::Gone,
             },
-            ResourceKind::FloatingIp | ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate => {
-                RemovalStep::Remove
-            }
+            ResourceKind::FloatingIp
+            | ResourceKind::Stack
+            | ResourceKind::Trust
+            | ResourceKind::Trustee
+            | ResourceKind::Certificate
+            | ResourceKind::HelmRelease
+            | ResourceKind::ApplicationCredential => RemovalStep::Remove,
         };
         if step == RemovalStep::Gone {
             return Ok(true);
@@ -266,12 +279,16 @@ impl Sweep<'_> {
             ResourceKind::LoadBalancer => admin.octavia().delete_load_balancer(id, true).await?,
             ResourceKind::Volume => admin.cinder().delete_volume(id).await?,
             ResourceKind::FloatingIp => admin.neutron().delete_floating_ip(id).await?,
-            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate => false,
+            ResourceKind::ApplicationCredential => match id.split_once('/') {
+                Some((user, id)) => admin.keystone().delete_application_credential(user, id).await?,
+                None => false,
+            },
+            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate | ResourceKind::HelmRelease => false,
         };
         if was_there {
             self.gone(kind);
         }
-        Ok(!was_there || kind == ResourceKind::FloatingIp)
+        Ok(!was_there || matches!(kind, ResourceKind::FloatingIp | ResourceKind::ApplicationCredential))
     }
 
     async fn remove_stack(&mut self, row: &CloudResource, admin: &Session) -> Result<bool, Failure> {

@@ -174,6 +174,7 @@ pub struct ClusterChange {
     /// As [`Labels::column`] writes them.
     pub labels: Option<Option<String>>,
     pub status_reason: Option<Option<String>>,
+    pub user_id: Option<Option<String>>,
     pub stack_id: Option<Option<String>>,
     pub api_address: Option<Option<String>>,
     pub coe_version: Option<Option<String>>,

@@ -5,6 +5,8 @@
 pub enum DriverName {
     /// Heat stacks of Fedora CoreOS (or Ubuntu) nodes.
     K8sFedoraCoreosV1,
+    /// Helm releases of Cluster API objects on a management cluster.
+    K8sCapiHelmV1,
 }
 
 /// What a template must say for a driver to serve it without being named: `(server_type, cluster_distro, coe)`.
@@ -17,12 +19,13 @@ pub struct Triple {
 
 impl DriverName {
     /// Every driver.
-    pub const ALL: &'static [DriverName] = &[DriverName::K8sFedoraCoreosV1];
+    pub const ALL: &'static [DriverName] = &[DriverName::K8sFedoraCoreosV1, DriverName::K8sCapiHelmV1];
 
     /// The name in templates, configuration and `magnum-driver-manage`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::K8sFedoraCoreosV1 => "k8s_fedora_coreos_v1",
+            Self::K8sCapiHelmV1 => "k8s_capi_helm_v1",
         }
     }
 
@@ -38,21 +41,27 @@ impl DriverName {
                 Triple { server_type: "vm", distro: "fedora-coreos", coe: "kubernetes" },
                 Triple { server_type: "vm", distro: "ubuntu", coe: "kubernetes" },
             ],
+            Self::K8sCapiHelmV1 => &[
+                Triple { server_type: "vm", distro: "ubuntu", coe: "kubernetes" },
+                Triple { server_type: "vm", distro: "flatcar", coe: "kubernetes" },
+            ],
         }
     }
 
     /// Whether a control plane of this size can be made: odd, at least one (etcd's majority).
     pub fn allows_masters(self, count: i32) -> bool {
         match self {
-            Self::K8sFedoraCoreosV1 => count >= 1 && count % 2 == 1,
+            Self::K8sFedoraCoreosV1 | Self::K8sCapiHelmV1 => count >= 1 && count % 2 == 1,
         }
     }
 
     /// Whether the control plane of a cluster that is there can be brought to this size. Etcd has to be told of each member that
-    /// leaves, which no driver does yet.
-    pub fn allows_master_resize(self, _count: i32) -> bool {
+    /// leaves, which the Heat driver does not do yet.
+    pub fn allows_master_resize(self, count: i32) -> bool {
         match self {
             Self::K8sFedoraCoreosV1 => false,
+            // Cluster API's control plane provider sees to etcd.
+            Self::K8sCapiHelmV1 => self.allows_masters(count),
         }
     }
 
@@ -60,6 +69,7 @@ impl DriverName {
     pub fn supports_upgrade(self) -> bool {
         match self {
             Self::K8sFedoraCoreosV1 => true,
+            Self::K8sCapiHelmV1 => false,
         }
     }
 
@@ -67,6 +77,7 @@ impl DriverName {
     pub fn supports_ca_rotation(self) -> bool {
         match self {
             Self::K8sFedoraCoreosV1 => false,
+            Self::K8sCapiHelmV1 => false,
         }
     }
 
@@ -74,14 +85,29 @@ impl DriverName {
     pub fn supports_credential_rotation(self) -> bool {
         match self {
             Self::K8sFedoraCoreosV1 => true,
+            Self::K8sCapiHelmV1 => true,
         }
     }
 
     /// The value of `container_version` that its clusters show.
     pub fn container_version(self) -> Option<&'static str> {
         match self {
-            Self::K8sFedoraCoreosV1 => None,
+            Self::K8sFedoraCoreosV1 | Self::K8sCapiHelmV1 => None,
         }
+    }
+
+    /// The network drivers that its clusters can have; none: those that the operator allows.
+    pub fn network_drivers(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::K8sFedoraCoreosV1 => None,
+            Self::K8sCapiHelmV1 => Some(&["calico", "cilium"]),
+        }
+    }
+
+    /// The driver of a template whose row names none: upstream wrote it, whose Heat driver serves Fedora CoreOS only.
+    pub fn of_nameless(server_type: &str, distro: &str, coe: &str) -> Option<Self> {
+        let serves = |d: &Self| d.provides().iter().any(|t| t.server_type == server_type && t.distro == distro && t.coe == coe);
+        Self::ALL.iter().copied().rfind(serves)
     }
 
     /// The driver for a triple, leaving out those that the operator disabled.

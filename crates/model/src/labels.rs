@@ -3,6 +3,7 @@
 //!
 //! Labels that a driver does not know are kept as they are: users mark things with them, and other programs read them.
 
+mod capi;
 mod heat;
 
 use std::net::Ipv4Addr;
@@ -132,6 +133,7 @@ impl DriverName {
     pub fn labels(self) -> &'static [Label] {
         match self {
             Self::K8sFedoraCoreosV1 => heat::LABELS,
+            Self::K8sCapiHelmV1 => capi::LABELS,
         }
     }
 

@@ -4,6 +4,7 @@
 //! through [`store::Store`] and [`queue::Doorbell`].
 
 pub mod blocking;
+pub mod capi;
 pub mod certificate;
 pub mod cluster;
 pub mod driver;

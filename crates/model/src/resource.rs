@@ -22,6 +22,10 @@ pub enum ResourceKind {
     Volume,
     /// A certificate with its key, kept outside the database.
     Certificate,
+    /// A Helm release on a management cluster, with the Cluster API objects of a cluster.
+    HelmRelease,
+    /// A Keystone application credential.
+    ApplicationCredential,
 }
 
 impl ResourceKind {
@@ -35,13 +39,16 @@ impl ResourceKind {
             Self::FloatingIp => "neutron_floating_ip",
             Self::Volume => "cinder_volume",
             Self::Certificate => "certificate",
+            Self::HelmRelease => "helm_release",
+            Self::ApplicationCredential => "keystone_application_credential",
         }
     }
 
     /// The kind with the stored word; none for a word of another program.
     pub fn parse(word: &str) -> Option<Self> {
-        let all = [Self::Trustee, Self::Trust, Self::Stack, Self::LoadBalancer, Self::FloatingIp, Self::Volume, Self::Certificate];
-        all.into_iter().find(|kind| kind.as_str() == word)
+        let made_by_us = [Self::Trustee, Self::Trust, Self::Stack, Self::HelmRelease, Self::ApplicationCredential, Self::Certificate];
+        let made_inside = [Self::LoadBalancer, Self::FloatingIp, Self::Volume];
+        made_by_us.into_iter().chain(made_inside).find(|kind| kind.as_str() == word)
     }
 }
 

@@ -58,12 +58,12 @@ impl ClusterTemplate {
         TemplateId::new(self.uuid.clone())
     }
 
-    /// The driver of its clusters: the one it names, else the one that serves its triple.
+    /// The driver of its clusters: the one it names, else the one that serves its triple with upstream.
     pub fn driver_name(&self) -> Option<DriverName> {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         match &self.driver {
             Some(name) => DriverName::parse(name),
-            None => DriverName::for_triple(self.server_type.as_deref().unwrap_or("vm"), &text(&self.cluster_distro), &text(&self.coe), &[]),
+            None => DriverName::of_nameless(self.server_type.as_deref().unwrap_or("vm"), &text(&self.cluster_distro), &text(&self.coe)),
         }
     }
 

@@ -10,6 +10,8 @@ pub enum Credential {
     Password { user: UserRef, password: SecretString, scope: Scope },
     /// A token somebody else got, used as it is and never renewed.
     Token(SecretString),
+    /// Logs in with an application credential, whose token is for its project, and again when the token ends.
+    Application { id: String, secret: SecretString },
 }
 
 /// A user: an id, or a name with its domain.
@@ -41,6 +43,12 @@ pub(crate) fn login(user: &UserRef, password: &SecretString, scope: &Scope) -> V
         Scope::Trust { id } => json!({"OS-TRUST:trust": {"id": id}}),
     };
     json!({"auth": {"identity": {"methods": ["password"], "password": {"user": who}}, "scope": scope}})
+}
+
+/// The body of a login with an application credential.
+pub(crate) fn login_as_application(id: &str, secret: &SecretString) -> Value {
+    let credential = json!({"id": id, "secret": secret.expose_secret()});
+    json!({"auth": {"identity": {"methods": ["application_credential"], "application_credential": credential}}})
 }
 
 /// `{id}` when there is an id, else `{name, domain}`.
@@ -89,6 +97,7 @@ mod tests {
     fn a_credential_does_not_print_its_secret() {
         let login = Credential::Password { user: user(), password: "hunter2".into(), scope: Scope::Unscoped };
         assert!(!format!("{login:?} {:?}", Credential::Token("gAAAA-token".into())).contains("hunter2"));
+        assert!(!format!("{:?}", Credential::Application { id: "i".into(), secret: "hunter2".into() }).contains("hunter2"));
         assert!(!format!("{:?}", Credential::Token("gAAAA-token".into())).contains("gAAAA"));
     }
 }

@@ -65,9 +65,9 @@ impl CloudError {
         self.0.operation
     }
 
-    /// The HTTP status of its answer, if it answered.
+    /// The HTTP status of its answer, if it answered with one (a program has none).
     pub fn status(&self) -> Option<u16> {
-        self.0.status
+        self.0.status.filter(|_| self.0.service != Service::Helm)
     }
 
     /// The service's own id of the request, for its logs.
@@ -137,7 +137,8 @@ impl CloudError {
 
     pub(crate) fn no_endpoint(service: Service, operation: &'static str, region: Option<&str>, interface: Interface) -> Self {
         let place = region.map_or_else(String::new, |region| format!(" in region {region}"));
-        let message = format!("the catalogue has no {interface} endpoint of type {}{place}", service.types()[0]);
+        let message =
+            format!("the catalogue has no {interface} endpoint of type {}{place}", service.types().first().copied().unwrap_or_default());
         Self(Box::new(Details::new(ErrorKind::NoEndpoint, service, operation, &message)))
     }
 
@@ -154,11 +155,11 @@ impl CloudError {
     }
 
     fn text(&self) -> String {
-        let Details { service, operation, status, request_id, message, .. } = &*self.0;
+        let Details { service, operation, request_id, message, .. } = &*self.0;
         let mut text = format!("{service} {operation}: ");
-        if let Some(status) = status {
+        if let Some(status) = self.status() {
             text.push_str(&status.to_string());
-            if let Some(reason) = reqwest::StatusCode::from_u16(*status).ok().and_then(|s| s.canonical_reason()) {
+            if let Some(reason) = reqwest::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()) {
                 text.push(' ');
                 text.push_str(reason);
             }

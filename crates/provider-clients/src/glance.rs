@@ -29,6 +29,9 @@ pub struct Image {
     pub os_distro: Option<String>,
     #[serde(default)]
     pub magnum_driver: Option<String>,
+    /// The version of Kubernetes that it is made for, where its maker says one.
+    #[serde(default)]
+    pub kube_version: Option<String>,
     /// GiB a node's disk must have.
     #[serde(default, deserialize_with = "or_default")]
     pub min_disk: u64,

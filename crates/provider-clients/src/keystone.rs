@@ -72,6 +72,27 @@ pub struct Trust {
     pub impersonation: bool,
 }
 
+/// An application credential. Its secret is told once, when it is made.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ApplicationCredential {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default)]
+    pub project_id: Option<String>,
+    /// Empty but in the answer to its making.
+    #[serde(default, deserialize_with = "secret")]
+    pub secret: SecretString,
+}
+
+#[derive(Deserialize)]
+struct ApplicationCredentialAnswer {
+    application_credential: ApplicationCredential,
+}
+#[derive(Deserialize)]
+struct ApplicationCredentialsAnswer {
+    application_credentials: Vec<ApplicationCredential>,
+}
 #[derive(Deserialize)]
 struct UserAnswer {
     user: User,
@@ -164,6 +185,34 @@ impl Keystone {
         self.0.remove(Request::delete(Service::Identity, "trust_delete", ["OS-TRUST", "trusts", id])).await
     }
 
+    /// Makes an application credential of the session's user for the session's project, with all roles that the token has. Keystone lets
+    /// nobody make one for somebody else.
+    pub async fn create_application_credential(
+        &self,
+        user_id: &str,
+        name: &str,
+        description: &str,
+    ) -> Result<ApplicationCredential, CloudError> {
+        let body = json!({"application_credential": {"name": name, "description": description}});
+        let request = post("application_credential_create", ["users", user_id, "application_credentials"], body);
+        Ok(self.0.fetch::<ApplicationCredentialAnswer>(request).await?.application_credential)
+    }
+
+    /// The application credentials of a user whose names begin so; none of a user who is not there.
+    pub async fn application_credentials(&self, user_id: &str, prefix: &str) -> Result<Vec<ApplicationCredential>, CloudError> {
+        let request = get("application_credential_list", ["users", user_id, "application_credentials"]);
+        let found = self.0.find::<ApplicationCredentialsAnswer>(request).await?;
+        let mut found = found.map(|answer| answer.application_credentials).unwrap_or_default();
+        found.retain(|credential| credential.name.starts_with(prefix));
+        Ok(found)
+    }
+
+    /// Deletes an application credential, as its user or as an administrator; false when there was none.
+    pub async fn delete_application_credential(&self, user_id: &str, id: &str) -> Result<bool, CloudError> {
+        let path = ["users", user_id, "application_credentials", id];
+        self.0.remove(Request::delete(Service::Identity, "application_credential_delete", path)).await
+    }
+
     /// The project, if there is one of that id.
     pub async fn project(&self, id: &str) -> Result<Option<Project>, CloudError> {
         Ok(self.0.find::<ProjectAnswer>(get("project_show", ["projects", id])).await?.map(|answer| answer.project))
@@ -179,6 +228,10 @@ impl Keystone {
     pub async fn public_endpoint(&self) -> Result<Url, CloudError> {
         self.0.endpoint_on(Service::Identity, Interface::Public, None).await
     }
+}
+
+fn secret<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {
+    Option::<String>::deserialize(deserializer).map(|text| text.unwrap_or_default().into())
 }
 
 fn get<const N: usize>(operation: &'static str, path: [&str; N]) -> Request {

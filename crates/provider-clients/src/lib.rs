@@ -4,6 +4,9 @@
 //! ([`Heat`] and the others) are thin views of a session. Every request of every client leaves through one
 //! door (`transport.rs`), where it is timed, given its deadline and its error is made.
 //!
+//! Two clients are of another world: [`Management`] speaks to the Kubernetes API of a Cluster API management cluster, and [`Helm`] runs
+//! the `helm` program there.
+//!
 //! This crate must never know a database row, read a file or the environment, or print a token, a password
 //! or a body. The existing OpenStack crates were not taken because none has both Heat and trusts.
 
@@ -15,9 +18,12 @@ mod error;
 pub mod exchange;
 mod glance;
 mod heat;
+mod helm;
 mod json;
 mod keystone;
+mod kubeconfig;
 mod kubernetes;
+mod management;
 mod message;
 mod neutron;
 mod nova;
@@ -37,8 +43,11 @@ pub use crate::credential::{Credential, Scope, UserRef};
 pub use crate::error::{CloudError, ErrorKind};
 pub use crate::glance::{Glance, Image};
 pub use crate::heat::{Blueprint, HIDDEN, Heat, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
-pub use crate::keystone::{Domain, Keystone, NewTrust, Project, Trust, User};
+pub use crate::helm::{Helm, HelmOptions, HelmRun, LastRelease};
+pub use crate::keystone::{ApplicationCredential, Domain, Keystone, NewTrust, Project, Trust, User};
+pub use crate::kubeconfig::{Kubeconfig, KubeconfigError};
 pub use crate::kubernetes::{Kubernetes, KubernetesError, KubernetesOptions, Node};
+pub use crate::management::{KubeKind, Management};
 pub use crate::neutron::{FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};
 pub use crate::nova::{Flavor, Keypair, Nova, Server};
 pub use crate::observe::{Call, Observer, Tracing, Watchers};

@@ -18,6 +18,10 @@ pub enum Service {
     BlockStorage,
     KeyManager,
     ContainerInfra,
+    /// The Kubernetes API of a Cluster API management cluster; in no catalogue.
+    ManagementCluster,
+    /// The `helm` program; in no catalogue.
+    Helm,
 }
 
 impl Service {
@@ -33,6 +37,8 @@ impl Service {
             Self::BlockStorage => "cinder",
             Self::KeyManager => "barbican",
             Self::ContainerInfra => "magnum",
+            Self::ManagementCluster => "cluster-api",
+            Self::Helm => "helm",
         }
     }
 
@@ -48,6 +54,7 @@ impl Service {
             Self::BlockStorage => &["block-storage", "volumev3", "volume"],
             Self::KeyManager => &["key-manager"],
             Self::ContainerInfra => &["container-infra", "container-infrastructure-management", "container-infrastructure"],
+            Self::ManagementCluster | Self::Helm => &[],
         }
     }
 
@@ -67,7 +74,7 @@ impl Service {
             Self::Compute => Some(("v2.1", false)),
             Self::BlockStorage => Some(("v3", false)),
             Self::KeyManager => Some(("v1", true)),
-            Self::Orchestration => None,
+            Self::Orchestration | Self::ManagementCluster | Self::Helm => None,
         };
         match wanted {
             Some((version, true)) => {

@@ -72,7 +72,7 @@ impl Session {
     pub async fn token(&self) -> Result<SecretString, CloudError> {
         match &self.inner.credential {
             Credential::Token(token) => Ok(token.clone()),
-            Credential::Password { .. } => Ok(self.issued(None).await?.token.clone()),
+            Credential::Password { .. } | Credential::Application { .. } => Ok(self.issued(None).await?.token.clone()),
         }
     }
 
@@ -103,7 +103,7 @@ impl Session {
     pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, CloudError> {
         let issued = self.issued(None).await?;
         let outcome = self.send(request, &issued).await;
-        let renewable = matches!(self.inner.credential, Credential::Password { .. });
+        let renewable = !matches!(self.inner.credential, Credential::Token(_));
         match outcome {
             // 401 is said before anything is done, so even a write may be sent again.
             Err(error) if renewable && error.status() == Some(401) => {
@@ -185,7 +185,9 @@ impl Session {
     fn is_fresh(&self, issued: &Issued) -> bool {
         match &self.inner.credential {
             Credential::Token(_) => true,
-            Credential::Password { .. } => issued.info.expires_at - RENEW_BEFORE > self.inner.cloud.0.transport.now(),
+            Credential::Password { .. } | Credential::Application { .. } => {
+                issued.info.expires_at - RENEW_BEFORE > self.inner.cloud.0.transport.now()
+            }
         }
     }
 
@@ -201,6 +203,12 @@ impl Session {
                 let body = credential::login(user, password, scope);
                 let mut request = Request::post(Service::Identity, "token_issue", ["auth", "tokens"], body).hide(password);
                 // A second token harms nobody.
+                request.repeatable = true;
+                (request, None)
+            }
+            Credential::Application { id, secret } => {
+                let body = credential::login_as_application(id, secret);
+                let mut request = Request::post(Service::Identity, "token_issue", ["auth", "tokens"], body).hide(secret);
                 request.repeatable = true;
                 (request, None)
             }

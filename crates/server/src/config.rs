@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+mod capi;
 mod cloud;
 mod cluster;
 mod database;
@@ -28,6 +29,7 @@ mod transport;
 mod value;
 mod watch;
 
+pub use capi::{CapiHelm, CapiHelmClusterLabels};
 pub use cloud::{Authtoken, Client, Credentials, Interface};
 pub use cluster::{CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes, Quotas, Trust, X509};
 pub use database::{Database, DatabaseUrl, MysqlUrl};
@@ -124,6 +126,8 @@ config! {
     cluster_heat: ClusterHeat in "cluster_heat",
     cluster_template: ClusterTemplate in "cluster_template",
     drivers: Drivers in "drivers",
+    capi_helm: CapiHelm in "capi_helm",
+    capi_helm_cluster_labels: CapiHelmClusterLabels in "capi_helm_cluster_labels",
     kubernetes: Kubernetes in "kubernetes",
     cinder: Cinder in "cinder",
     quotas: Quotas in "quotas",

@@ -1,5 +1,6 @@
 //! Which implementation stands behind which seam, decided from the configuration in one place.
 
+mod capi;
 mod certificates;
 mod cloud;
 mod metrics;

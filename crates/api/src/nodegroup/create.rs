@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use model::cluster::Cluster;
+use model::driver::DriverName;
 use model::id::NodegroupId;
 use model::nodegroup::{MASTER, NewNodegroup, WORKER};
 use model::operation::{OperationKind, Payload};
+use serde_json::Value;
 
 use super::rules;
 use crate::answer::Answer;
@@ -17,7 +19,7 @@ use crate::lifecycle::{Change, Reply, Request, Subject, accept};
 use crate::policy::Act;
 use crate::template::boot_volume_size;
 use crate::view::nodegroup::CREATE;
-use crate::view::schema::Body;
+use crate::view::schema::{Body, invalid};
 
 /// Accepts a new group of workers.
 pub async fn create(cx: Context) -> Result<Answer, ApiError> {
@@ -63,6 +65,11 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
     let labels = cluster.labels().with(body.labels("labels"), body.boolean("merge_labels").unwrap_or(false));
     if let Some(driver) = subject.driver() {
         label::check(cx, driver, &labels)?;
+    }
+    if subject.driver() == Some(DriverName::K8sCapiHelmV1) {
+        let others = subject.groups.iter().map(|group| group.name.as_str());
+        model::capi::check_group(&name, cluster.stack_id.as_deref(), others)
+            .map_err(|rule| invalid("name", &Value::from(name.as_str()), &rule))?;
     }
     let flavor = body.owned("flavor_id").or_else(|| cluster.flavor_id.clone());
     check_flavor(cx, flavor.as_deref(), cluster).await?;

@@ -29,6 +29,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let distro = image.os_distro.clone().unwrap_or_default();
     let driver = driver(&cx, named, &row, &distro)?;
     row.driver = Some(driver.as_str().to_owned());
+    choose_network_driver(&cx, &mut row, driver, body.given("network_driver").is_some())?;
     label::check(&cx, driver, &row.labels())?;
     cx.allow_own(Act::TemplateCreate)?;
     check_found(&mut row, &found)?;
@@ -78,8 +79,26 @@ fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &s
         return found.ok_or_else(|| ApiError::Invalid(format!("Driver {name} is not installed.")));
     }
     let (server, coe) = (row.server_type.as_deref().unwrap_or("vm"), row.coe.as_deref().unwrap_or_default());
-    let found = DriverName::for_triple(server, distro, coe, &settings.disabled_drivers);
+    let is_disabled = |driver: DriverName| settings.disabled_drivers.iter().any(|x| x == driver.as_str());
+    let cluster_api = DriverName::of_nameless(server, distro, coe)
+        .filter(|driver| *driver == DriverName::K8sCapiHelmV1 && settings.has_management_cluster && !is_disabled(*driver));
+    let found = cluster_api.or_else(|| DriverName::for_triple(server, distro, coe, &settings.disabled_drivers));
     found.ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))
+}
+
+/// The network driver of a driver that has few of them: one that it cannot have is refused, one that nobody asked for is not forced on it.
+fn choose_network_driver(cx: &Context, row: &mut ClusterTemplate, driver: DriverName, is_asked: bool) -> Result<(), ApiError> {
+    let Some(allowed) = driver.network_drivers() else { return Ok(()) };
+    if !is_asked && !allowed.contains(&cx.shared.settings.default_network_driver.as_str()) {
+        row.network_driver = allowed.first().map(|name| (*name).to_owned());
+    }
+    match row.network_driver.as_deref() {
+        Some(name) if !allowed.contains(&name) => {
+            let rule = format!("With the driver {} it must be one of {}", driver.as_str(), allowed.join(", "));
+            Err(schema::invalid("network_driver", &Value::from(name), &rule))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn store(cx: &Context, row: &ClusterTemplate) -> Result<Answer, ApiError> {

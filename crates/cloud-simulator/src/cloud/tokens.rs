@@ -3,7 +3,11 @@
 use chrono::TimeDelta;
 
 use super::Cloud;
-use crate::{clock, token::Scope};
+use crate::{
+    clock,
+    state::seeded,
+    token::{HadBy, Scope},
+};
 
 /// What a token is for.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +63,8 @@ impl Cloud {
         let mut world = self.world();
         let token = world.keystone.tokens.get_mut(&id).expect("it was made a moment ago");
         token.methods = vec!["application_credential".to_owned()];
-        token.application_credential = Some(restricted);
+        let credential = seeded("application credential", user).simple().to_string();
+        token.application_credential = Some(HadBy { id: credential, restricted });
         id
     }
 

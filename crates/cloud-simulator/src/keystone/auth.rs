@@ -10,7 +10,7 @@ use crate::{
     http::{Answer, Call, Outcome, Refusal},
     keystone::{Store, denied, missing},
     state::{World, hex_id},
-    token::{Scope, Token},
+    token::{HadBy, Scope, Token},
 };
 
 /// Who came in, and by what.
@@ -26,8 +26,13 @@ pub(crate) fn issue(world: &mut World, call: &Call) -> Outcome {
     if !auth["identity"].is_object() {
         return Err(Refusal::bad_request("Expecting to find identity in auth. The server could not comply with the request."));
     }
-    let identity = identify(&world.keystone, &auth["identity"], call.now)?;
-    let token = world.keystone.issue(identity, &auth["scope"], call.now)?;
+    let token = match auth["identity"]["methods"].as_array().is_some_and(|methods| methods.iter().any(|m| m == "application_credential")) {
+        true => issue_for_application(&world.keystone, auth, call.now)?,
+        false => {
+            let identity = identify(&world.keystone, &auth["identity"], call.now)?;
+            world.keystone.issue(identity, &auth["scope"], call.now)?
+        }
+    };
     let infra = world.container_infra_url.clone();
     let with_catalog = call.query("nocatalog").is_none().then_some((call.base.as_str(), infra.as_deref()));
     let view = token.view(&world.keystone, with_catalog);
@@ -69,6 +74,18 @@ pub(crate) fn revoke(world: &mut World, call: &Call) -> Outcome {
 pub(crate) fn show_catalog(world: &mut World, call: &Call) -> Outcome {
     let catalog = catalog::catalog(&call.base, world.container_infra_url.as_deref(), call.token()?.project_id(), &world.keystone.withdrawn);
     Answer::ok(json!({"catalog": catalog, "links": {}}))
+}
+
+/// A token for what an application credential is good for; its scope cannot be chosen.
+fn issue_for_application(store: &Store, auth: &Value, now: Moment) -> Result<Token, Refusal> {
+    if !auth["scope"].is_null() {
+        return Err(Refusal::unauthorized());
+    }
+    let found = store.login_of_application(&auth["identity"]["application_credential"])?;
+    let identity = Identity { user: found.user.clone(), methods: vec!["application_credential".to_owned()], parent: None };
+    let mut token = store.issue(identity, &json!({"project": {"id": found.project}}), now)?;
+    token.application_credential = Some(HadBy { id: found.id.clone(), restricted: true });
+    Ok(token)
 }
 
 fn identify(store: &Store, identity: &Value, now: Moment) -> Result<Identity, Refusal> {
@@ -156,7 +173,7 @@ impl Store {
             roles,
             role_names,
             methods: identity.methods,
-            application_credential: identity.parent.as_ref().and_then(|parent| parent.application_credential),
+            application_credential: identity.parent.as_ref().and_then(|parent| parent.application_credential.clone()),
             audit_ids,
             issued_at: now,
             // A token made from a token dies with it.

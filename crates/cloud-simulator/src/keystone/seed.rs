@@ -72,6 +72,7 @@ impl Store {
             roles,
             assignments,
             trusts: IndexMap::new(),
+            application_credentials: IndexMap::new(),
             tokens: HashMap::new(),
             token_lifetime: TimeDelta::hours(1),
             withdrawn: Vec::new(),

@@ -96,7 +96,7 @@ impl Store {
         if token.user != wanted.trustor {
             return Err(denied("identity:create_trust"));
         }
-        if token.application_credential == Some(true) {
+        if token.application_credential.as_ref().is_some_and(|known| known.restricted) {
             let message = "Using method 'application_credential' is not allowed for managing trusts.";
             return Err(Refusal::forbidden(message));
         }

@@ -113,6 +113,7 @@ impl Store {
         let user = self.users.shift_remove(id)?;
         self.assignments.retain(|assignment| assignment.user != id);
         self.tokens.retain(|_, token| token.user != id);
+        self.application_credentials.retain(|_, known| known.user != id);
         let trusts: Vec<String> =
             self.trusts.values().filter(|trust| trust.trustor == id || trust.trustee == id).map(|trust| trust.id.clone()).collect();
         for trust in trusts {

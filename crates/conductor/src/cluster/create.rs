@@ -12,7 +12,7 @@ use model::store::{Conn, cluster as clusters, nodegroup, resource};
 
 use super::rows;
 use crate::context::Context;
-use crate::driver::{self, Target};
+use crate::driver::{self, Target, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, CreateStep, Seen};
 use crate::stack::{self, Whose};
@@ -22,6 +22,9 @@ use crate::{certificates, credentials};
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     if credentials::ensure(cx, work, &rows.cluster).await? || certificates::ensure(cx, work, &rows.cluster).await? {
         return Ok(Turn::NOW);
     }

@@ -12,6 +12,7 @@ use model::store::{Conn, StoreError, certificate, cluster as clusters, event, no
 use super::{Rows, find_rows};
 use crate::context::Context;
 use crate::credentials::{self, Reach};
+use crate::driver::{self, capi_helm};
 use crate::leaving::{self, REPORT};
 use crate::outcome::{Failure, Turn};
 use crate::stack::{self, Known, Whose};
@@ -24,6 +25,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         // Removed by an attempt that did not live to settle: nothing is left to do.
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let (own, others) = (rows.stack(), rows.other_stacks());
     let events = stack::events(cx, work).await?;
     let has_stacks = own.may_exist || !others.is_empty();

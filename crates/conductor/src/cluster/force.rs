@@ -15,6 +15,7 @@ use super::{Rows, delete, find_rows};
 use crate::certificates;
 use crate::context::Context;
 use crate::credentials::{self, Reach};
+use crate::driver::capi_helm;
 use crate::leaving::{self, leak};
 use crate::operation::note_retry;
 use crate::outcome::{Failure, Turn};
@@ -23,6 +24,8 @@ use crate::worker::{Work, succeed};
 
 /// What goes before the stacks.
 const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
+/// What clusters of Cluster API have in place of stacks and trusts.
+const OF_CLUSTER_API: [ResourceKind; 2] = [ResourceKind::HelmRelease, ResourceKind::ApplicationCredential];
 /// What Kubernetes makes.
 const INSIDE: [ResourceKind; 3] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume];
 
@@ -44,6 +47,9 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let Some(rows) = find_rows(cx, work).await? else {
         return succeed(cx, work, async |_: &mut Conn| Ok(())).await;
     };
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let mut leaks = Vec::new();
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
         let all = every_stack(&rows);
@@ -63,6 +69,7 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     };
     let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &OF_CLUSTER_API, reason).await?);
     leaks.extend(credentials_of(&rows.cluster, reason));
     leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::Certificate], reason).await?);
     stored(delete::forget(cx, work, &rows.cluster, leaks).await)

@@ -11,7 +11,7 @@ use provider_clients::Session;
 
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Member, PoolKind, Resize};
+use crate::driver::{Member, PoolKind, Resize, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
@@ -24,6 +24,9 @@ const CHOSEN: &str = "nodes_to_remove";
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let payload = work.payload()?;
     let group = rows.group(&payload)?;
     if group.is_master() {

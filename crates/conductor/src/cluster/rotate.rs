@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 
 use super::rows;
 use crate::context::Context;
+use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
 use crate::plan::Observed;
 use crate::settle::{self, End};
@@ -21,6 +22,9 @@ use crate::{credentials, driver, stack};
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let cluster = &rows.cluster;
     let Some(trustee) = &cluster.trustee_user_id else {
         return Err(Failure::fail(OutcomeCode::User, "the cluster has no trustee"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{creating, finish, make};
 use crate::cluster::rows;
 use crate::context::Context;
+use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, CreateStep};
 use crate::stack::{self, Whose};
@@ -14,6 +15,9 @@ use crate::{credentials, driver};
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let group = rows.group(&work.payload()?)?;
     let session = credentials::for_existing(cx, work, &rows.cluster).await?;
     let known = rows.stack_of(group);

@@ -10,6 +10,7 @@ use model::store::{Conn, resource};
 use crate::cluster::rows;
 use crate::context::Context;
 use crate::credentials;
+use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
 use crate::settle::{self, End};
 use crate::stack::{self, Whose};
@@ -18,6 +19,9 @@ use crate::worker::{Work, succeed};
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let payload = work.payload()?;
     let group = rows.groups.iter().find(|g| payload.nodegroup.as_ref().is_some_and(|id| g.uuid == id.as_str()));
     let mut stack_name = None;

@@ -10,6 +10,7 @@ use model::store::Conn;
 
 use crate::cluster::rows;
 use crate::context::Context;
+use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
 use crate::plan::Observed;
 use crate::settle::{self, End};
@@ -20,6 +21,9 @@ use crate::{credentials, driver};
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
+    if capi_helm::is_ours(&rows) {
+        return capi_helm::turn(cx, work, &rows).await;
+    }
     let group = rows.group(&work.payload()?)?;
     let known = rows.stack_of(group);
     let whose = Whose::of(&rows.cluster, group);

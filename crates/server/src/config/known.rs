@@ -19,6 +19,7 @@ const KNOWN: &[(&str, &str)] = &[
          connection_debug connection_trace connection_parameters synchronous_reader backend asyncio_* \
          mysql_enable_ndb use_tpool idle_timeout",
     ),
+    ("capi_helm_cluster_labels", "capi_helm_chart_version"),
     ("trust", "trustee_keystone_insecure"),
     ("cluster", "temp_cache_dir"),
     ("bay", "temp_cache_dir"),

@@ -82,6 +82,13 @@ const ALIASES: &[(&str, &str, &str, &str)] = &[
     ("keystone_authtoken", "project_name", "keystone_authtoken", "tenant-name"),
     ("keystone_authtoken", "project_name", "keystone_authtoken", "admin_tenant_name"),
     ("keystone_authtoken", "project_id", "keystone_authtoken", "tenant_id"),
+    ("capi_helm_cluster_labels", "csi_cinder_availability_zone", "capi_helm", "csi_cinder_availability_zone"),
+    ("capi_helm_cluster_labels", "csi_cinder_reclaim_policy", "capi_helm", "csi_cinder_reclaim_policy"),
+    ("capi_helm_cluster_labels", "csi_cinder_volume_binding_mode", "capi_helm", "csi_cinder_volume_binding_mode"),
+    ("capi_helm_cluster_labels", "csi_cinder_fstype", "capi_helm", "csi_cinder_fstype"),
+    ("capi_helm_cluster_labels", "csi_cinder_allow_volume_expansion", "capi_helm", "csi_cinder_allow_volume_expansion"),
+    ("capi_helm_cluster_labels", "etcd_blockdevice_size", "capi_helm", "etcd_volume_size"),
+    ("capi_helm_cluster_labels", "etcd_blockdevice_volume_type", "capi_helm", "etcd_volume_type"),
     ("keystone_authtoken", "www_authenticate_uri", "keystone_authtoken", "auth_uri"),
 ];
 

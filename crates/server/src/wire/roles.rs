@@ -15,7 +15,7 @@ use model::store::Store;
 use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{certificates, cloud, requests};
+use super::{capi, certificates, cloud, requests};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
@@ -147,6 +147,9 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     let operations = &config.operations;
     let service = operations.heat_global_listing.then(|| cloud::service(config, &cloud)).transpose()?;
     let admin = cloud::service(config, &cloud)?;
+    let settings = conductor_settings(config)?;
+    let (capi, reload) = capi::capi(config, &watchers(config, &role.metrics), &settings.openstack_ca)?.unzip();
+    let _reloading = reload.map(|reload| AbortOnDropHandle::new(tokio::spawn(reload.run())));
     let notices = if operations.heat_notifications { Some(notices(config)?) } else { None };
     let conductor = Conductor {
         store: role.store.clone(),
@@ -159,8 +162,9 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
         admin: Some(admin),
         notices,
         sealer: super::sealer(config)?,
-        settings: conductor_settings(config)?,
+        settings,
         metrics: role.metrics.conductor(&role.store),
+        capi,
         notifications: super::notifications(config)?,
         tracing: telemetry::tracing(&config.tracing),
     };
@@ -206,6 +210,7 @@ fn api_settings(config: &Config) -> api::Settings {
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
+        has_management_cluster: capi::is_configured(config),
         strict_labels: config.drivers.strict_labels,
         default_driver: config.drivers.default_driver.clone().filter(|name| !name.is_empty()),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),

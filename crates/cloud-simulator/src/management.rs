@@ -1,0 +1,211 @@
+//! A management cluster: a Kubernetes API with the kinds that a chart of Cluster API clusters makes, and a player in the place of the
+//! controllers that would make machines of them.
+//!
+//! The API is honest where Helm and a driver can tell: versions of objects and generations, apply with owners of fields and conflicts, merge
+//! patches, finalizers, owner references, lists by label, discovery. It checks no schemas and has no admission. The player makes no machine:
+//! it walks the objects through what the real controllers would report, one step after the other, and fails where a test says so.
+
+mod apply;
+mod discovery;
+mod http;
+mod player;
+mod protobuf;
+mod store;
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use actix_web::{
+    App, HttpServer,
+    dev::ServerHandle,
+    web::{self, Data, PayloadConfig},
+};
+use serde_json::Value;
+
+use crate::{
+    clock,
+    fault::{Fault, Faults},
+    management::{player::Player, store::Store},
+    state::hex_id,
+};
+
+/// Helm keeps a release in one secret, which may have a megabyte.
+const LARGEST_BODY: usize = 8 * 1024 * 1024;
+
+/// How a management cluster behaves.
+#[derive(Clone, Debug)]
+pub struct ManagementOptions {
+    /// How long the controllers take for one step: a machine, an addon, a network.
+    pub step: Duration,
+}
+
+impl Default for ManagementOptions {
+    fn default() -> Self {
+        Self { step: Duration::from_millis(100) }
+    }
+}
+
+/// What the controllers do about an object otherwise than usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing more.
+    Stall,
+    /// They report a failure with this message.
+    Fail(String),
+    /// They do not let it go when it is deleted.
+    Keep,
+}
+
+/// Everything behind one lock.
+pub(crate) struct World {
+    pub(crate) faults: Faults,
+    pub(crate) store: Store,
+    pub(crate) player: Player,
+}
+
+pub(crate) struct Shared {
+    world: Mutex<World>,
+    token: String,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl World {
+    pub(crate) fn advance(&mut self) {
+        self.player.pass(&mut self.store, clock::now());
+    }
+}
+
+/// A running management cluster. Dropping it closes the port.
+pub struct ManagementCluster {
+    shared: Arc<Shared>,
+    server: ServerHandle,
+    url: String,
+}
+
+impl ManagementCluster {
+    /// Binds a free port and starts. Works from any runtime.
+    ///
+    /// # Errors
+    /// When no port can be bound or the server's thread cannot be started.
+    pub async fn start(options: ManagementOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let world = World { faults: Faults::default(), store: Store::default(), player: Player::new(clock::delta(options.step)) };
+        let shared = Arc::new(Shared { world: Mutex::new(world), token: hex_id() });
+        let (started, starting) = tokio::sync::oneshot::channel();
+        let data = Data::from(Arc::clone(&shared));
+        thread::Builder::new().name("management-cluster".to_owned()).spawn(move || serve(listener, data, started))?;
+        let server = starting.await.map_err(|_| io::Error::other("the thread ended before the server started"))??;
+        Ok(Self { shared, server, url })
+    }
+
+    /// A kubeconfig for it, with the token that it wants.
+    pub fn kubeconfig(&self) -> String {
+        let Self { url, shared, .. } = self;
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: management\n\
+             contexts:\n- name: management\n  context: {{cluster: management, user: magnum}}\n\
+             clusters:\n- name: management\n  cluster: {{server: \"{url}\"}}\n\
+             users:\n- name: magnum\n  user: {{token: \"{}\"}}\n",
+            shared.token
+        )
+    }
+
+    /// Makes a call go wrong: `kubernetes.get`, `list`, `create`, `update`, `patch`, `delete`, `discover`, or `kubernetes.any`.
+    pub fn inject(&self, fault: Fault) {
+        self.world().faults.inject(fault);
+    }
+
+    /// Forgets all faults that wait.
+    pub fn clear_faults(&self) {
+        self.world().faults.clear();
+    }
+
+    /// How often a call was made.
+    pub fn calls(&self, at: &str) -> usize {
+        self.world().faults.calls(at)
+    }
+
+    /// Has the controllers be in trouble with every object of this kind whose name ends so; none: no more.
+    pub fn trouble(&self, kind: &str, name_end: &str, trouble: Option<Trouble>) {
+        let mut world = self.world();
+        let key = (kind.to_owned(), name_end.to_owned());
+        match trouble {
+            Some(trouble) => world.player.troubles.insert(key, trouble),
+            None => world.player.troubles.remove(&key),
+        };
+    }
+
+    /// All objects of a kind, as they are now.
+    pub fn objects(&self, kind: &str) -> Vec<Value> {
+        let mut world = self.world();
+        world.advance();
+        world.store.of_kind(kind).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// What there is of each kind that a cluster leaves behind, one line each: everything but namespaces.
+    pub fn leftovers(&self) -> Vec<String> {
+        let mut world = self.world();
+        world.advance();
+        let all = world.store.all().filter(|(kind, _)| *kind != "Namespace");
+        all.map(|(kind, object)| format!("{kind} {}", object["metadata"]["name"].as_str().unwrap_or_default())).collect()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.shared.lock()
+    }
+}
+
+impl Drop for ManagementCluster {
+    fn drop(&mut self) {
+        drop(self.server.stop(false));
+    }
+}
+
+fn serve(listener: TcpListener, data: Data<Shared>, started: tokio::sync::oneshot::Sender<io::Result<ServerHandle>>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            // Nobody waits any more when the receiver is gone.
+            let _ = started.send(Err(error));
+            return;
+        }
+    };
+    runtime.block_on(async move {
+        let server = HttpServer::new(move || {
+            App::new().app_data(data.clone()).app_data(PayloadConfig::new(LARGEST_BODY)).default_service(web::to(http::answer))
+        })
+        .workers(1)
+        .keep_alive(Duration::from_secs(75))
+        .shutdown_timeout(1)
+        .disable_signals()
+        .listen(listener);
+        match server {
+            Ok(server) => {
+                let server = server.run();
+                if started.send(Ok(server.handle())).is_ok()
+                    && let Err(error) = server.await
+                {
+                    tracing::error!(%error, "management cluster ended");
+                }
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    });
+}
+
+/// The troubles of a player, by kind and end of name.
+pub(crate) type Troubles = HashMap<(String, String), Trouble>;

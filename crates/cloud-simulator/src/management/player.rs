@@ -1,0 +1,386 @@
+//! The player in the place of Cluster API's controllers: it moves every object one step towards what its spec says, whenever a step's time
+//! has passed since the last.
+
+mod objects;
+
+use std::collections::HashMap;
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+
+use self::objects::{change, find, is_leaving, keys, machines_of, own, report};
+use crate::{
+    clock::Moment,
+    management::{
+        Trouble, Troubles,
+        apply::merge,
+        discovery,
+        store::{Key, Store},
+    },
+    state::seeded,
+};
+
+const CLUSTER: &str = "cluster.x-k8s.io";
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+const DELETE_FIRST: &str = "cluster.x-k8s.io/delete-machine";
+/// Which template a machine was made from.
+const TEMPLATE: &str = "player/template";
+
+/// The player.
+pub(crate) struct Player {
+    step: TimeDelta,
+    /// Since when an object has been as it is, by its key and what is waited for.
+    since: HashMap<(Key, String), Moment>,
+    pub(crate) troubles: Troubles,
+    machines: u64,
+}
+
+/// Machines of an owner, as they are to be.
+struct Rollout<'a> {
+    owner: &'a Key,
+    object: &'a Value,
+    wanted: i64,
+    /// Workers wait for the control plane.
+    may_move: bool,
+    version: &'a str,
+    template: String,
+    labels: Value,
+    cluster: &'a str,
+}
+
+/// How many machines there are: in all, of the present template, ready.
+struct Counts {
+    all: i64,
+    updated: i64,
+    ready: i64,
+    is_done: bool,
+}
+
+impl Player {
+    pub(crate) fn new(step: TimeDelta) -> Self {
+        Self { step, since: HashMap::new(), troubles: HashMap::new(), machines: 0 }
+    }
+
+    /// One pass over everything.
+    pub(crate) fn pass(&mut self, store: &mut Store, now: Moment) {
+        for key in keys(store, "Cluster") {
+            self.cluster(store, &key, now);
+        }
+        // Deployments that are deleted by themselves, as a group is that goes.
+        for key in keys(store, "MachineDeployment") {
+            if is_leaving(store, &key) {
+                self.see_off(store, &key, now);
+            }
+        }
+        for key in keys(store, "Machine") {
+            self.machine(store, &key, now);
+        }
+        for kind in ["HelmRelease", "Manifests"] {
+            for key in keys(store, kind) {
+                self.addon(store, &key, now);
+            }
+        }
+        self.since.retain(|(key, _), _| store.get(key).is_some());
+    }
+
+    fn trouble(&self, key: &Key) -> Option<&Trouble> {
+        let kind = key.kind().kind;
+        self.troubles.iter().find(|((of, end), _)| of == kind && key.name.ends_with(end.as_str())).map(|(_, trouble)| trouble)
+    }
+
+    /// Whether a step's time has passed since this was first asked.
+    fn waited(&mut self, key: &Key, what: impl Into<String>, now: Moment) -> bool {
+        let since = *self.since.entry((key.clone(), what.into())).or_insert(now);
+        now - since >= self.step
+    }
+
+    fn cluster(&mut self, store: &mut Store, key: &Key, now: Moment) {
+        let Some(cluster) = store.get(key).cloned() else { return };
+        let named = |field: &str, kind: &str| {
+            let name = cluster["spec"][field]["name"].as_str().unwrap_or(&key.name).to_owned();
+            find(store, kind, &key.namespace, &name)
+        };
+        let infrastructure = named("infrastructureRef", "OpenStackCluster");
+        let plane = named("controlPlaneRef", "KubeadmControlPlane");
+        let deployments: Vec<Key> = keys(store, "MachineDeployment")
+            .into_iter()
+            .filter(|d| d.namespace == key.namespace && store.get(d).is_some_and(|d| d["spec"]["clusterName"] == key.name.as_str()))
+            .collect();
+        if is_leaving(store, key) {
+            return self.cluster_leaves(store, key, infrastructure, plane, &deployments, now);
+        }
+        own(store, key, None, "cluster.cluster.x-k8s.io", &key.name);
+        for part in infrastructure.iter().chain(&plane).chain(&deployments) {
+            let finalizer = format!("{}.player", part.kind().plural);
+            own(store, part, Some(&cluster), &finalizer, &key.name);
+        }
+        match self.trouble(key).cloned() {
+            Some(Trouble::Stall) => return,
+            Some(Trouble::Fail(message)) => {
+                let status = json!({"phase": "Failed", "failureReason": "CreateError", "failureMessage": message});
+                return report(store, key, status);
+            }
+            Some(Trouble::Keep) | None => {}
+        }
+        let has_network = infrastructure.as_ref().is_some_and(|i| self.network(store, i, now));
+        let has_plane = has_network && plane.as_ref().is_some_and(|p| self.control_plane(store, p, &key.name, now));
+        for deployment in &deployments {
+            self.deployment(store, deployment, &key.name, has_plane, now);
+        }
+        if has_network && cluster["spec"]["controlPlaneEndpoint"]["host"].as_str().unwrap_or_default().is_empty() {
+            let last = seeded("endpoint", &key.name).as_bytes()[0] % 250 + 1;
+            change(store, key, &json!({"spec": {"controlPlaneEndpoint": {"host": format!("203.0.113.{last}"), "port": 6443}}}));
+        }
+        let word = |good: bool| if good { "True" } else { "False" };
+        let conditions = json!([
+            {"type": "Ready", "status": word(has_network && has_plane)},
+            {"type": "ControlPlaneReady", "status": word(has_plane)},
+            {"type": "InfrastructureReady", "status": word(has_network)},
+        ]);
+        let phase = if has_network { "Provisioned" } else { "Provisioning" };
+        let generation = store.get(key).map(|c| c["metadata"]["generation"].clone());
+        report(store, key, json!({"phase": phase, "conditions": conditions, "observedGeneration": generation}));
+    }
+
+    /// From the workers to the network, each only when what rests on it is gone.
+    fn cluster_leaves(
+        &mut self,
+        store: &mut Store,
+        key: &Key,
+        infrastructure: Option<Key>,
+        plane: Option<Key>,
+        deployments: &[Key],
+        now: Moment,
+    ) {
+        if let Some(deployment) = deployments.first() {
+            for deployment in deployments {
+                store.delete(deployment, now);
+            }
+            self.see_off(store, deployment, now);
+        } else if let Some(plane) = plane {
+            store.delete(&plane, now);
+            self.see_off(store, &plane, now);
+        } else if let Some(network) = infrastructure {
+            store.delete(&network, now);
+            if self.waited(&network, "leaving", now) && self.trouble(&network) != Some(&Trouble::Keep) {
+                change(store, &network, &json!({"metadata": {"finalizers": null}}));
+            }
+        } else if self.trouble(key) != Some(&Trouble::Keep) {
+            // Addons are the cluster's and go with it.
+            change(store, key, &json!({"metadata": {"finalizers": null}}));
+        }
+    }
+
+    /// Machines first, one step each; then their owner.
+    fn see_off(&mut self, store: &mut Store, owner: &Key, now: Moment) {
+        let machines = machines_of(store, owner);
+        for machine in &machines {
+            store.delete(machine, now);
+        }
+        if machines.is_empty() && self.trouble(owner) != Some(&Trouble::Keep) {
+            change(store, owner, &json!({"metadata": {"finalizers": null}}));
+        }
+    }
+
+    fn network(&mut self, store: &mut Store, key: &Key, now: Moment) -> bool {
+        match self.trouble(key).cloned() {
+            Some(Trouble::Fail(message)) => {
+                report(store, key, json!({"ready": false, "failureReason": "CreateError", "failureMessage": message}));
+                return false;
+            }
+            Some(Trouble::Stall) => return store.get(key).is_some_and(|o| o["status"]["ready"] == true),
+            Some(Trouble::Keep) | None => {}
+        }
+        if !self.waited(key, "network", now) {
+            return false;
+        }
+        report(store, key, json!({"ready": true, "failureReason": null, "failureMessage": null}));
+        true
+    }
+
+    fn control_plane(&mut self, store: &mut Store, key: &Key, cluster: &str, now: Moment) -> bool {
+        let Some(object) = store.get(key).cloned() else { return false };
+        let trouble = self.trouble(key).cloned();
+        if trouble == Some(Trouble::Stall) {
+            return false;
+        }
+        let spec = &object["spec"];
+        let mut labels = spec["machineTemplate"]["metadata"]["labels"].clone();
+        merge(&mut labels, &json!({"cluster.x-k8s.io/control-plane": ""}));
+        let rollout = Rollout {
+            owner: key,
+            object: &object,
+            wanted: spec["replicas"].as_i64().unwrap_or(1),
+            may_move: true,
+            version: spec["version"].as_str().unwrap_or_default(),
+            template: spec["machineTemplate"]["infrastructureRef"]["name"].as_str().unwrap_or_default().to_owned(),
+            labels,
+            cluster,
+        };
+        let counts = self.roll(store, &rollout, now);
+        let message = match &trouble {
+            Some(Trouble::Fail(message)) => Some(message.clone()),
+            _ => None,
+        };
+        let is_good = counts.is_done && message.is_none();
+        let conditions: Vec<Value> = ["MachinesReady", "Ready", "EtcdClusterHealthy", "ControlPlaneComponentsHealthy", "Available"]
+            .iter()
+            .map(|kind| match &message {
+                Some(message) => json!({"type": kind, "status": "False", "message": message}),
+                None => json!({"type": kind, "status": if is_good { "True" } else { "False" }}),
+            })
+            .collect();
+        let mut status = status_of(&object, &counts);
+        status["conditions"] = conditions.into();
+        if counts.is_done || object["status"]["version"].is_null() {
+            status["version"] = spec["version"].clone();
+        }
+        report(store, key, status);
+        is_good
+    }
+
+    fn deployment(&mut self, store: &mut Store, key: &Key, cluster: &str, may_run: bool, now: Moment) {
+        let Some(mut object) = store.get(key).cloned() else { return };
+        if is_leaving(store, key) {
+            return;
+        }
+        let trouble = self.trouble(key).cloned();
+        match trouble {
+            Some(Trouble::Stall) => return,
+            Some(Trouble::Fail(message)) => {
+                let conditions = json!([{"type": "Ready", "status": "False", "message": message}]);
+                let generation = object["metadata"]["generation"].clone();
+                return report(store, key, json!({"phase": "Failed", "conditions": conditions, "observedGeneration": generation}));
+            }
+            Some(Trouble::Keep) | None => {}
+        }
+        if object["spec"]["replicas"].is_null() {
+            // The webhook's default: the lower bound where the group is scaled.
+            let least = &object["metadata"]["annotations"]["cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"];
+            let least: i64 = least.as_str().and_then(|text| text.parse().ok()).unwrap_or(1);
+            change(store, key, &json!({"spec": {"replicas": least}}));
+            object = store.get(key).cloned().unwrap_or_default();
+        }
+        let machine = object["spec"]["template"]["spec"].clone();
+        let rollout = Rollout {
+            owner: key,
+            object: &object,
+            wanted: object["spec"]["replicas"].as_i64().unwrap_or(1),
+            may_move: may_run,
+            version: machine["version"].as_str().unwrap_or_default(),
+            template: format!("{}/{}", machine["infrastructureRef"]["name"], machine["bootstrap"]["configRef"]["name"]),
+            labels: object["spec"]["template"]["metadata"]["labels"].clone(),
+            cluster,
+        };
+        let counts = self.roll(store, &rollout, now);
+        let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+        let phase = match counts.all {
+            all if may_run && counts.is_done && all == wanted => "Running",
+            all if all > wanted => "ScalingDown",
+            _ => "ScalingUp",
+        };
+        let mut status = status_of(&object, &counts);
+        status["phase"] = phase.into();
+        report(store, key, status);
+    }
+
+    /// Moves machines one step towards what is wanted.
+    fn roll(&mut self, store: &mut Store, rollout: &Rollout<'_>, now: Moment) -> Counts {
+        let Rollout { owner, wanted, .. } = *rollout;
+        let template = format!("{}@{}", rollout.template, rollout.version);
+        let all: Vec<Key> = machines_of(store, owner).into_iter().filter(|m| !is_leaving(store, m)).collect();
+        let is_new = |m: &Key| store.get(m).is_some_and(|o| o["metadata"]["annotations"][TEMPLATE] == template.as_str());
+        let (new, old): (Vec<Key>, Vec<Key>) = all.iter().cloned().partition(is_new);
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let phase = |m: &Key| store.get(m).map(|o| o["status"]["phase"].clone()).unwrap_or_default();
+        let ready = count(all.iter().filter(|m| phase(m) == "Running").count());
+        let new_ready = count(new.iter().filter(|m| phase(m) == "Running").count());
+        let is_done = count(new.len()) == wanted && old.is_empty() && new_ready == wanted;
+        let what = format!("roll {} {} {wanted} {template}", new.len(), old.len());
+        if rollout.may_move && (count(new.len()) != wanted || !old.is_empty()) && self.waited(owner, what, now) {
+            if count(new.len()) < wanted {
+                self.make_machine(store, rollout, &template, now);
+            }
+            let is_marked = |m: &&Key| store.get(m).is_some_and(|o| !o["metadata"]["annotations"][DELETE_FIRST].is_null());
+            let surplus = if count(new.len()) > wanted { new.iter().find(is_marked).or(new.last()) } else { None };
+            if let Some(machine) = old.first().or(surplus).cloned() {
+                store.delete(&machine, now);
+            }
+        }
+        Counts { all: count(all.len()), updated: count(new.len()), ready, is_done }
+    }
+
+    fn make_machine(&mut self, store: &mut Store, rollout: &Rollout<'_>, template: &str, now: Moment) {
+        self.machines += 1;
+        let owner = rollout.owner;
+        let name = format!("{}-{:05x}", owner.name, self.machines);
+        let Some(kind) = discovery::find(CLUSTER, "v1beta1", "machines") else { return };
+        let key = Key { kind, namespace: owner.namespace.clone(), name: name.clone() };
+        let mut labels = rollout.labels.clone();
+        merge(&mut labels, &json!({CLUSTER_NAME: rollout.cluster}));
+        let reference = json!({"apiVersion": owner.kind().api_version(), "kind": owner.kind().kind, "name": owner.name,
+            "uid": rollout.object["metadata"]["uid"], "controller": true});
+        let machine = json!({
+            "metadata": {"labels": labels, "annotations": {TEMPLATE: template}, "finalizers": ["machine.cluster.x-k8s.io"],
+                "ownerReferences": [reference]},
+            "spec": {"clusterName": rollout.cluster, "version": rollout.version,
+                "providerID": format!("openstack:///{}", seeded("machine", &name))},
+        });
+        store.insert(key, machine, now);
+    }
+
+    fn machine(&mut self, store: &mut Store, key: &Key, now: Moment) {
+        let trouble = self.trouble(key).cloned();
+        if is_leaving(store, key) {
+            if trouble != Some(Trouble::Keep) && self.waited(key, "leaving", now) {
+                change(store, key, &json!({"metadata": {"finalizers": null}}));
+            }
+            return;
+        }
+        match trouble {
+            Some(Trouble::Stall) => {}
+            Some(Trouble::Fail(message)) => {
+                let conditions = json!([{"type": "InfrastructureReady", "status": "False", "message": message}]);
+                report(store, key, json!({"phase": "Provisioning", "conditions": conditions}));
+            }
+            Some(Trouble::Keep) | None if self.waited(key, "boot", now) => {
+                let bytes = seeded("address", &key.name);
+                let [a, b, ..] = bytes.as_bytes();
+                let addresses = json!([{"type": "InternalIP", "address": format!("10.0.{a}.{b}")}]);
+                let status =
+                    json!({"phase": "Running", "addresses": addresses, "nodeRef": {"kind": "Node", "name": key.name}, "conditions": []});
+                report(store, key, status);
+            }
+            Some(Trouble::Keep) | None => report(store, key, json!({"phase": "Provisioning"})),
+        }
+    }
+
+    fn addon(&mut self, store: &mut Store, key: &Key, now: Moment) {
+        let Some(object) = store.get(key).cloned() else { return };
+        let Some(cluster) = find(store, "Cluster", &key.namespace, object["spec"]["clusterName"].as_str().unwrap_or_default()) else {
+            return;
+        };
+        let Some(cluster) = store.get(&cluster).cloned() else { return };
+        own(store, key, Some(&cluster), "", "");
+        let is_ready =
+            cluster["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
+        match self.trouble(key).cloned() {
+            Some(Trouble::Stall) => {}
+            Some(Trouble::Fail(message)) => report(store, key, json!({"phase": "Failed", "failureMessage": message})),
+            Some(Trouble::Keep) | None if is_ready && self.waited(key, "deploy", now) => {
+                report(store, key, json!({"phase": "Deployed", "failureMessage": null}));
+            }
+            Some(Trouble::Keep) | None if object["status"]["phase"].is_null() => report(store, key, json!({"phase": "Pending"})),
+            Some(Trouble::Keep) | None => {}
+        }
+    }
+}
+
+fn status_of(object: &Value, counts: &Counts) -> Value {
+    json!({
+        "observedGeneration": object["metadata"]["generation"],
+        "replicas": counts.all,
+        "updatedReplicas": counts.updated,
+        "readyReplicas": counts.ready,
+    })
+}

@@ -1,0 +1,216 @@
+//! The objects: versions, generations, finalizers, owner references.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    clock::{self, Moment},
+    management::{
+        apply::Owners,
+        discovery::{KINDS, Kind},
+    },
+    state::dashed_id,
+};
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    /// Index into [`KINDS`].
+    pub(crate) kind: usize,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn kind(&self) -> &'static Kind {
+        &KINDS[self.kind]
+    }
+}
+
+/// Everything there is.
+#[derive(Default)]
+pub(crate) struct Store {
+    objects: BTreeMap<Key, Value>,
+    owners: HashMap<Key, Owners>,
+    version: u64,
+}
+
+impl Store {
+    /// The version of the whole.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Value> {
+        self.objects.get(key)
+    }
+
+    /// The objects of a kind in a namespace, or in all.
+    pub(crate) fn list(&self, kind: usize, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Value)> {
+        self.objects.iter().filter(move |(key, _)| key.kind == kind && namespace.is_none_or(|wanted| wanted == key.namespace))
+    }
+
+    /// As [`Self::list`], by the kind's name.
+    pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&Key, &Value)> {
+        self.objects.iter().filter(move |(key, _)| key.kind().kind == kind)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.objects.iter().map(|(key, object)| (key.kind().kind, object))
+    }
+
+    pub(crate) fn owners(&mut self, key: &Key) -> &mut Owners {
+        self.owners.entry(key.clone()).or_default()
+    }
+
+    fn next(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    /// Adds an object that is not there.
+    pub(crate) fn insert(&mut self, key: Key, mut object: Value, now: Moment) -> Value {
+        let kind = key.kind();
+        let version = self.next();
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = kind.kind.into();
+        if kind.has_status {
+            remove(&mut object, "status");
+        }
+        tidy(&mut object);
+        let metadata = &mut object["metadata"];
+        metadata["name"] = key.name.clone().into();
+        if kind.is_namespaced {
+            metadata["namespace"] = key.namespace.clone().into();
+        }
+        metadata["uid"] = dashed_id().into();
+        metadata["creationTimestamp"] = clock::whole(now).into();
+        metadata["resourceVersion"] = version.into();
+        metadata["generation"] = 1.into();
+        remove(metadata, "deletionTimestamp");
+        self.objects.insert(key, object.clone());
+        object
+    }
+
+    /// Puts another state in the place of an object's: all but its status, or its status alone. What it is now; none when that was its end.
+    pub(crate) fn replace(&mut self, key: &Key, mut object: Value, is_status: bool) -> Option<Value> {
+        let old = self.objects.get(key)?.clone();
+        tidy(&mut object);
+        let mut new = if is_status {
+            let mut new = old.clone();
+            new["status"] = object["status"].take();
+            new
+        } else {
+            if key.kind().has_status {
+                match old.get("status") {
+                    Some(status) => object["status"] = status.clone(),
+                    None => remove(&mut object, "status"),
+                }
+            }
+            object
+        };
+        for field in ["apiVersion", "kind"] {
+            new[field] = old[field].clone();
+        }
+        for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp"] {
+            match old["metadata"].get(field) {
+                Some(value) => new["metadata"][field] = value.clone(),
+                None => remove(&mut new["metadata"], field),
+            }
+        }
+        if new == old {
+            return Some(old);
+        }
+        if spec_of(&new) != spec_of(&old) {
+            new["metadata"]["generation"] = json!(old["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
+        }
+        new["metadata"]["resourceVersion"] = self.next().into();
+        if is_free(&new) && !new["metadata"]["deletionTimestamp"].is_null() {
+            self.remove(key);
+            return None;
+        }
+        self.objects.insert(key.clone(), new.clone());
+        Some(new)
+    }
+
+    /// Asks for an object's end: at once, or when its last finalizer is gone.
+    pub(crate) fn delete(&mut self, key: &Key, now: Moment) -> Option<Value> {
+        let mut object = self.objects.get(key)?.clone();
+        if is_free(&object) {
+            self.remove(key);
+            return Some(object);
+        }
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            object["metadata"]["deletionTimestamp"] = clock::whole(now).into();
+            object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
+            object["metadata"]["resourceVersion"] = self.next().into();
+            self.objects.insert(key.clone(), object.clone());
+        }
+        Some(object)
+    }
+
+    /// It is gone, and so is what has no other owner.
+    fn remove(&mut self, key: &Key) {
+        let Some(object) = self.objects.remove(key) else { return };
+        self.owners.remove(key);
+        self.version += 1;
+        let uid = object["metadata"]["uid"].clone();
+        let is_only = |other: &Value| {
+            let owners = other["metadata"]["ownerReferences"].as_array();
+            owners.is_some_and(|owners| !owners.is_empty() && owners.iter().all(|owner| owner["uid"] == uid))
+        };
+        let orphans: Vec<Key> = self.objects.iter().filter(|(_, other)| is_only(other)).map(|(key, _)| key.clone()).collect();
+        for orphan in orphans {
+            self.delete(&orphan, clock::now());
+        }
+    }
+}
+
+/// All that counts for the generation.
+fn spec_of(object: &Value) -> Map<String, Value> {
+    let mut map = object.as_object().cloned().unwrap_or_default();
+    map.shift_remove("metadata");
+    map.shift_remove("status");
+    map
+}
+
+fn is_free(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty)
+}
+
+fn remove(object: &mut Value, field: &str) {
+    if let Value::Object(map) = object {
+        map.shift_remove(field);
+    }
+}
+
+/// What a server does to a document before it stores it: secrets hold base64 only, and nothing is null.
+pub(crate) fn tidy(object: &mut Value) {
+    if let Some(Value::Object(plain)) = object.get_mut("stringData").map(Value::take) {
+        for (name, text) in plain {
+            if let Some(text) = text.as_str() {
+                object["data"][name] = BASE64_STANDARD.encode(text).into();
+            }
+        }
+        remove(object, "stringData");
+    }
+    fn without_null(value: &mut Value) {
+        if let Value::Object(map) = value {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(without_null);
+        }
+    }
+    without_null(object);
+}
+
+/// Whether labels fit a selector of equalities.
+pub(crate) fn is_selected(object: &Value, selector: &str) -> bool {
+    let labels = &object["metadata"]["labels"];
+    selector.split(',').filter(|part| !part.is_empty()).all(|part| match part.split_once('=') {
+        Some((name, value)) => labels[name.trim_end_matches('!')] == value.trim_start_matches('='),
+        None => !labels[part].is_null(),
+    })
+}

@@ -1,0 +1,394 @@
+//! Making a cluster, or making it different: one road for create, resize, and all that is done with groups.
+//!
+//! An operation hands its document to helm once (again when it cannot be told what came of it), and from then on only looks.
+
+use model::capi::cleaned;
+use model::cluster::status::{Concerns, Rest, Status, settle};
+use model::cluster::{Cluster, ClusterChange};
+use model::json::python_json;
+use model::nodegroup::{Nodegroup, NodegroupChange};
+use model::operation::{OperationEvent, OperationKind, OperationState, OutcomeCode, Progress};
+use model::resource::ResourceKind;
+use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
+use serde_json::{Value, json};
+
+use super::labels::Choices;
+use super::objects::{self, Place};
+use super::scaling::{self, Scale};
+use super::seen::{self, Judged, Seen, Wanted, WantedGroup};
+use super::values::{self, Input};
+use super::{Bench, credential, lookup, secrets};
+use crate::outcome::{Failure, Turn};
+use crate::settle::{self as ends, End};
+use crate::worker::succeed;
+use crate::{certificates, stack};
+
+/// The event of namespace and secrets being there.
+const PREPARED: &str = "capi_prepared";
+/// The event before helm is run; its text is the chart.
+const ASKED: &str = "helm_upgrade";
+/// The event after helm has ended well; its text is the version of Kubernetes that the document asks for.
+const APPLIED: &str = "helm_done";
+/// The event of having found the machines that go first; its text is their names.
+const CHOSEN: &str = "nodes_to_remove";
+
+/// The annotation of a machine that goes before others when its group shrinks.
+const DELETE_FIRST: &str = "cluster.x-k8s.io/delete-machine";
+
+/// One turn.
+pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
+    let events = stack::events(bench.cx, bench.work).await?;
+    let has = |kind: &str| events.iter().any(|e| e.kind == kind);
+    if !has(PREPARED) {
+        prepare(bench).await?;
+        return Ok(Turn::NOW);
+    }
+    let kinds = &bench.capi.settings.kinds;
+    let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
+    let wish = Wish::read(bench, &seen)?;
+    if let Some(count) = wish.target.and_then(|group| replicas(&seen, group)) {
+        bench.work.saw_workers(count);
+    }
+    let Some(applied) = events.iter().rfind(|e| e.kind == APPLIED) else {
+        return apply(bench, &wish, &seen, &events).await;
+    };
+    let wanted = wish.wanted(bench, &applied.message)?;
+    match seen::judge(&seen, &wanted) {
+        Judged::Ready => finish(bench, &wish, &seen).await,
+        Judged::Failed { reason } => Err(Failure::of_cluster_api(reason)),
+        Judged::Waiting { done, total, waiting_for } => {
+            tell(bench, &wish, &seen, done, total, &waiting_for).await?;
+            Ok(bench.again())
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// Look again: often at first, less often when it takes longer.
+    pub(super) fn again(&self) -> Turn {
+        let timing = self.cx.settings.timing;
+        let age = stack::age(self.work.operation.created());
+        let after = (age / 20).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min));
+        Turn::Again { after }
+    }
+}
+
+/// What an operation wants of its cluster.
+struct Wish<'a> {
+    kind: OperationKind,
+    /// All groups that the release is to have, with the sizes they are to have.
+    groups: Vec<Nodegroup>,
+    /// The group that the operation is about.
+    target: Option<&'a Nodegroup>,
+    /// The name of a group that goes.
+    gone: Option<String>,
+    nodes_to_remove: Vec<String>,
+}
+
+impl<'a> Wish<'a> {
+    fn read(bench: &'a Bench<'_>, seen: &Seen) -> Result<Self, Failure> {
+        let rows = bench.rows;
+        let kind = bench.work.operation.kind().ok_or(Failure::Stale)?;
+        let payload = bench.work.payload()?;
+        let target = match kind.concerns() {
+            Concerns::OneGroup if kind == OperationKind::NodegroupDelete => {
+                rows.groups.iter().find(|g| payload.nodegroup.as_ref().is_some_and(|id| g.uuid == id.as_str()))
+            }
+            Concerns::OneGroup => Some(rows.group(&payload)?),
+            Concerns::AllGroups | Concerns::NoGroup => None,
+        };
+        if kind == OperationKind::NodegroupDelete && target.is_some_and(Nodegroup::is_default) {
+            return Err(Failure::fail(OutcomeCode::User, "a default nodegroup goes with its cluster only"));
+        }
+        let is_target = |group: &Nodegroup| target.is_some_and(|t| t.uuid == group.uuid);
+        let mut groups = Vec::with_capacity(rows.groups.len());
+        for group in &rows.groups {
+            let mut group = group.clone();
+            if is_target(&group) {
+                if kind == OperationKind::NodegroupDelete {
+                    continue;
+                }
+                group.node_count = payload.node_count.or(group.node_count);
+            } else if target.is_some() {
+                // What a later operation wants is its to do: it may yet be cancelled.
+                match (group.status(), replicas(seen, &group)) {
+                    (Some(Status::CreateInProgress), None) => continue,
+                    (Some(Status::UpdateInProgress), Some(now)) => group.node_count = Some(now),
+                    _ => {}
+                }
+            }
+            groups.push(group);
+        }
+        let gone = (kind == OperationKind::NodegroupDelete).then(|| target.map(|g| g.name.clone())).flatten();
+        Ok(Self { kind, groups, target, gone, nodes_to_remove: payload.nodes_to_remove })
+    }
+
+    /// What all this must come to before the operation has ended.
+    fn wanted(&self, bench: &Bench<'_>, version: &str) -> Result<Wanted, Failure> {
+        let choices = choices(bench)?;
+        let masters = self.groups.iter().find(|g| g.is_master()).map_or(1, |g| i64::from(g.node_count()));
+        let is_asked = |group: &&Nodegroup| !group.is_master() && self.target.is_none_or(|t| t.uuid == group.uuid);
+        let groups = self.groups.iter().filter(is_asked).map(|group| {
+            let scale = scaling::of(&choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
+            let count = (scale == Scale::Fixed).then(|| i64::from(group.node_count()));
+            Ok(WantedGroup { name: group.name.clone(), count })
+        });
+        Ok(Wanted {
+            masters,
+            groups: groups.collect::<Result<_, Failure>>()?,
+            gone: self.gone.iter().cloned().collect(),
+            version: version.to_owned(),
+            conditions: bench.capi.settings.control_plane_conditions.clone(),
+        })
+    }
+
+    /// What it is called where progress is told.
+    fn verb(&self) -> String {
+        let named = |verb: &str| self.target.map_or_else(|| verb.to_owned(), |group| format!("{verb} nodegroup {}", group.name));
+        match self.kind {
+            OperationKind::ClusterCreate => "creating".to_owned(),
+            OperationKind::NodegroupCreate => named("creating"),
+            OperationKind::NodegroupDelete => named("deleting"),
+            OperationKind::ClusterResize | OperationKind::ClusterUpdate => named("resizing"),
+            _ => named("updating"),
+        }
+    }
+}
+
+fn choices<'a>(bench: &'a Bench<'_>) -> Result<Choices<'a>, Failure> {
+    let Some(template) = &bench.rows.template else {
+        return Err(Failure::fail(OutcomeCode::User, "the cluster's template is gone"));
+    };
+    Ok(Choices::new(template.labels(), bench.rows.cluster.labels(), &bench.capi.settings.labels))
+}
+
+/// Nodes that a group is to have by the object that makes them.
+fn replicas(seen: &Seen, group: &Nodegroup) -> Option<i32> {
+    let object = if group.is_master() { Some(&seen.control_plane) } else { seen.deployment(&group.name) };
+    object?["spec"]["replicas"].as_i64().and_then(|n| i32::try_from(n).ok())
+}
+
+/// Namespace, credential, certificates: each is applied, which makes it or leaves it as it is.
+async fn prepare(bench: &Bench<'_>) -> Result<(), Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let waiting_for = Some(format!("namespace {} of the management cluster", bench.namespace));
+    work.guard(cx, &Progress { step: "namespace", waiting_for, ..Progress::default() }).await?;
+    let kind = provider_clients::KubeKind::new("v1", "Namespace", "namespaces");
+    bench.management.apply("namespace_apply", &kind, None, &objects::namespace(&bench.namespace)).await?;
+    credential::ensure(bench, false).await?;
+    certificates(bench, &cluster.user().0, work.operation.kind() == Some(OperationKind::ClusterCreate)).await?;
+    record(bench, &Progress { step: "prepared", ..Progress::default() }, PREPARED, &bench.namespace).await
+}
+
+/// Gives Cluster API the cluster's authorities, which it would make itself otherwise. `always`: also where they are there already.
+pub(super) async fn certificates(bench: &Bench<'_>, user_id: &str, always: bool) -> Result<(), Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let name = model::capi::derived(&bench.release, "ca");
+    if !always && bench.management.get("secret_get", &secrets(), Some(&bench.namespace), &name).await?.is_some() {
+        return Ok(());
+    }
+    let waiting_for = Some("the secrets of the cluster's certificates".to_owned());
+    work.guard(cx, &Progress { step: "certificates", waiting_for, ..Progress::default() }).await?;
+    let material = certificates::material(cx, cluster).await?;
+    let own = certificates::client(cx, cluster).await?;
+    let place = Place { namespace: &bench.namespace, release: &bench.release, cluster, user_id };
+    for (part, pair) in [("ca", &material.kubernetes), ("etcd", &material.etcd), ("proxy", &material.front_proxy), ("sa", &own)] {
+        let secret = objects::certificate(&place, part, &pair.certificate, &pair.key);
+        bench.management.apply("secret_apply", &secrets(), Some(&bench.namespace), &secret).await?;
+    }
+    Ok(())
+}
+
+/// Hands the document to helm.
+async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Turn, Failure> {
+    if let Some(turn) = choose(bench, wish, seen, events).await? {
+        return Ok(turn);
+    }
+    let held = credential::ensure(bench, false).await?;
+    let session = credential::session(bench, &held);
+    let found = lookup::look_up(bench, &session).await?;
+    // Upstream does not look at flavors that do not change.
+    if !matches!(wish.kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate | OperationKind::NodegroupDelete) {
+        let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
+        lookup::check_flavors(bench, &session, &changed).await?;
+    }
+    let target = bench.rows.target(&session)?;
+    let choices = choices(bench)?;
+    let document = values::values(&Input {
+        settings: &bench.capi.settings,
+        cluster: target.cluster,
+        template: target.template,
+        groups: &wish.groups,
+        nodes: target.nodes,
+        release: &bench.release,
+        found: &found,
+        choices: &choices,
+        default_boot_volume_type: bench.cx.settings.default_boot_volume_type.as_deref(),
+        default_boot_volume_size: bench.cx.settings.default_boot_volume_size,
+    });
+    let document = document.map_err(|text| Failure::fail(OutcomeCode::User, text))?;
+    mark(bench, seen, events).await?;
+    let run = bench.run()?;
+    let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());
+    let progress = Progress { step: "helm", waiting_for: Some(format!("helm, chart {chart}")), ..Progress::default() };
+    record(bench, &progress, ASKED, chart.trim()).await?;
+    bench.upgrade(&document).await?;
+    applied(bench, &found.kube_version).await?;
+    Ok(Turn::Again { after: bench.cx.settings.timing.poll_min })
+}
+
+/// Records that the release is as this operation wants it.
+async fn applied(bench: &Bench<'_>, version: &str) -> Result<(), Failure> {
+    let (cx, work, release) = (bench.cx, bench.work, &bench.release);
+    let progress = Progress { step: "machines", waiting_for: Some("machines".into()), ..Progress::default() };
+    let (id, operation_id, progress) = (&bench.rows.cluster.cluster_id(), &work.operation.operation_id(), &progress);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::HelmRelease, release, Some(release)).await?;
+            event::append(conn, operation_id, id, APPLIED, version).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// Finds the machines that the user named, once, and records which they are: afterwards they are gone and could not be found.
+async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
+    let (Some(group), false) = (wish.target, wish.nodes_to_remove.is_empty()) else { return Ok(None) };
+    if events.iter().any(|e| e.kind == CHOSEN) {
+        return Ok(None);
+    }
+    let wrong = |text: String| Failure::fail(OutcomeCode::User, format!("nodes_to_remove: {text}"));
+    let machines: Vec<&Value> = if group.is_master() { seen.masters().collect() } else { seen.machines_of(&group.name).collect() };
+    let mut names: Vec<&str> = Vec::new();
+    for called in wish.nodes_to_remove.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
+        let Some(machine) = machines.iter().find(|machine| seen::is_called(machine, called)) else {
+            return Err(wrong(format!("nodegroup {} has no node {called} (by machine, node, server id or address)", group.name)));
+        };
+        let name = seen::name_of(machine);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let wanted = wish.groups.iter().find(|g| g.uuid == group.uuid).map_or(0, Nodegroup::node_count);
+    let fewer = replicas(seen, group).unwrap_or(0) - wanted;
+    if i32::try_from(names.len()).unwrap_or(i32::MAX) > fewer.max(0) {
+        // One that is marked and not taken now would go the next time, without anybody asking.
+        let text = format!("it names {} nodes, and with node_count {wanted} nodegroup {} loses {}", names.len(), group.name, fewer.max(0));
+        return Err(wrong(text));
+    }
+    record(bench, &Progress { step: "nodes", ..Progress::default() }, CHOSEN, &names.join(",")).await?;
+    Ok(Some(Turn::NOW))
+}
+
+/// Marks the machines that were chosen. One that is gone needs no mark.
+async fn mark(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<(), Failure> {
+    let Some(chosen) = events.iter().find(|e| e.kind == CHOSEN) else { return Ok(()) };
+    let patch = json!({"metadata": {"annotations": {DELETE_FIRST: "true"}}});
+    for name in chosen.message.split(',').filter(|name| seen.machines.iter().any(|m| seen::name_of(m) == *name)) {
+        bench.work.guard(bench.cx, &Progress { step: "nodes", ..Progress::default() }).await?;
+        let kind = &bench.capi.settings.kinds.machine;
+        bench.management.merge("machine_patch", kind, Some(&bench.namespace), name, &patch).await?;
+    }
+    Ok(())
+}
+
+async fn record(bench: &Bench<'_>, progress: &Progress, kind: &'static str, text: &str) -> Result<(), Failure> {
+    let (operation_id, cluster_id) = (&bench.work.operation.operation_id(), &bench.work.operation.cluster_id());
+    bench
+        .cx
+        .store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &bench.work.claim, progress).await?;
+            event::append(conn, operation_id, cluster_id, kind, text).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// Says how far it is, where every old client shows it; nothing is written when the row says so already.
+async fn tell(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, done: i32, total: i32, waiting_for: &str) -> Result<(), Failure> {
+    let text = format!("{}: {done} of {total} machines ready, waiting for {waiting_for}", wish.verb());
+    let cluster: &Cluster = &bench.rows.cluster;
+    // Known long before the end: the user's kubeconfig needs it.
+    let address = seen.api_address().filter(|address| cluster.api_address.as_ref() != Some(address));
+    if cluster.status_reason.as_deref() == Some(text.as_str()) && address.is_none() {
+        return Ok(());
+    }
+    let progress = Progress { step: "machines", waiting_for: Some(waiting_for.to_owned()), done, total };
+    let change = ClusterChange { status_reason: Some(Some(text.clone())), api_address: address.map(Some), ..ClusterChange::default() };
+    let of_group = NodegroupChange { status_reason: Some(Some(text)), ..NodegroupChange::default() };
+    let group = wish.target.map(Nodegroup::nodegroup_id);
+    let (id, progress, change, of_group, group) = (&cluster.cluster_id(), &progress, &change, &of_group, &group);
+    bench
+        .cx
+        .store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &bench.work.claim, progress).await?;
+            if let Some(group) = group {
+                nodegroup::record(conn, group, of_group).await?;
+            }
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// What the end of an operation writes of a group.
+fn facts(seen: &Seen, group: &Nodegroup) -> NodegroupChange {
+    let addresses = |machines: &mut dyn Iterator<Item = &Value>| {
+        let mut found: Vec<(String, String)> = machines.filter_map(|m| Some((seen::name_of(m).to_owned(), seen::address(m)?))).collect();
+        found.sort();
+        found.into_iter().map(|(_, address)| address).collect::<Vec<_>>()
+    };
+    let addresses =
+        if group.is_master() { addresses(&mut seen.masters()) } else { addresses(&mut seen.machines_of(&cleaned(&group.name))) };
+    NodegroupChange {
+        stack_id: Some(Some(seen.release.clone())),
+        node_addresses: Some(python_json(&addresses)),
+        // An autoscaler may have decided otherwise.
+        node_count: replicas(seen, group),
+        ..NodegroupChange::default()
+    }
+}
+
+async fn finish(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen) -> Result<Turn, Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let id = &cluster.cluster_id();
+    let known = ClusterChange {
+        stack_id: Some(Some(bench.release.clone())),
+        api_address: seen.api_address().map(Some),
+        coe_version: Some(seen.version()),
+        ..ClusterChange::default()
+    };
+    if wish.kind != OperationKind::ClusterCreate {
+        let facts = wish.target.filter(|_| wish.gone.is_none()).map(|group| facts(seen, group)).unwrap_or_default();
+        let end = End { state: OperationState::Succeeded, group: wish.target, facts, reason: None };
+        let (end, known) = (&end, &known);
+        return succeed(cx, work, async |conn: &mut Conn| {
+            clusters::record(conn, id, known).await?;
+            ends::record(conn, &work.operation, end).await
+        })
+        .await;
+    }
+    let word = settle(wish.kind, OperationState::Succeeded, Rest::default()).map(|s| s.as_str().to_owned());
+    let note = model::labels::note(model::driver::DriverName::K8sCapiHelmV1, &cluster.labels());
+    let change = ClusterChange { status: word.clone(), status_reason: Some(note), ..known };
+    let groups: Vec<_> = bench
+        .rows
+        .groups
+        .iter()
+        .map(|group| {
+            let change = NodegroupChange { status: word.clone(), status_reason: Some(None), ..facts(seen, group) };
+            (group.nodegroup_id(), change)
+        })
+        .collect();
+    let (change, groups) = (&change, &groups);
+    succeed(cx, work, async |conn: &mut Conn| {
+        for (group, change) in groups {
+            nodegroup::record(conn, group, change).await?;
+        }
+        clusters::record(conn, id, change).await
+    })
+    .await
+}

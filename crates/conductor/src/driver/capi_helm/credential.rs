@@ -1,0 +1,195 @@
+//! The application credential with which controllers, and what runs in the cluster, speak to the cloud.
+//!
+//! Keystone tells its secret once. It is recorded by its name before it is made; one that was made and whose secret was not stored is of no
+//! use to anybody and is removed before another is made, so that none is ever forgotten.
+
+use model::capi::{credential_prefix, new_credential};
+use model::operation::{OutcomeCode, Progress, Thing};
+use model::resource::ResourceKind;
+use model::store::{Conn, event, operation, resource};
+use provider_clients::{ApplicationCredential, CloudError, Credential, Session};
+
+use super::objects::{self, CloudLogin, Held, Place};
+use super::{Bench, secrets};
+use crate::credentials;
+use crate::leaving;
+use crate::outcome::Failure;
+use crate::stack;
+
+/// The event of a credential that was made and stored; its text is user and id.
+const STORED: &str = "application_credential";
+
+/// `USER/ID`, the form in which the inventory names a credential.
+fn reference(user: &str, id: &str) -> String {
+    format!("{user}/{id}")
+}
+
+/// The credential that the cluster's secret holds; none without a secret that can be read.
+pub(super) async fn stored(bench: &Bench<'_>) -> Result<Option<Held>, Failure> {
+    let name = model::capi::derived(&bench.release, "cloud-credentials");
+    let secret = bench.management.get("secret_get", &secrets(), Some(&bench.namespace), &name).await?;
+    Ok(secret.as_ref().and_then(objects::held))
+}
+
+/// A session with the cluster's own credential: the project, and the view of its creator, whoever asked for the operation.
+pub(super) fn session(bench: &Bench<'_>, held: &Held) -> Session {
+    let credential = Credential::Application { id: held.id.clone(), secret: held.secret.clone() };
+    let session = bench.cx.cloud.session(credential);
+    match &bench.work.operation.request_id {
+        Some(id) => session.with_request_id(id.clone()),
+        None => session,
+    }
+}
+
+/// Makes sure that the secret is there, and returns what it holds. `anew`: with a credential that this operation has made.
+pub(super) async fn ensure(bench: &Bench<'_>, anew: bool) -> Result<Held, Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let done = stack::events(cx, work).await?.iter().any(|e| e.kind == STORED);
+    if (!anew || done)
+        && let Some(held) = stored(bench).await?
+    {
+        return Ok(held);
+    }
+    let caller = credentials::of_caller(cx, work, cluster, "a new application credential is needed").await?;
+    let user = caller.info().await?.user_id.clone();
+    let name = announce(bench).await?;
+    let keystone = caller.keystone();
+    for left in keystone.application_credentials(&user, &name).await?.iter().filter(|c| c.name == name) {
+        keystone.delete_application_credential(&user, &left.id).await?;
+    }
+    let made = keystone.create_application_credential(&user, &name, &format!("Magnum cluster ({})", cluster.display_name())).await;
+    work.has_asked();
+    let made = made?;
+    store(bench, &caller, &user, &name, &made, anew).await?;
+    Ok(Held { id: made.id, secret: made.secret })
+}
+
+/// The name of the credential that this operation makes: recorded by an earlier attempt, or new.
+async fn announce(bench: &Bench<'_>) -> Result<String, Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let id = &cluster.cluster_id();
+    let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+    let is_open = |r: &&model::resource::CloudResource| r.kind() == Some(ResourceKind::ApplicationCredential) && r.resource_id.is_none();
+    let name = recorded.iter().find(is_open).map_or_else(|| new_credential(&cluster.uuid), |r| r.name.clone());
+    let progress = Progress { step: "credential", waiting_for: Some("an application credential".into()), ..Progress::default() };
+    let (name_ref, progress) = (&name, &progress);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::ApplicationCredential, name_ref, None).await
+        })
+        .await?;
+    Ok(name)
+}
+
+/// Puts it where the controllers look for it, then records its id.
+async fn store(
+    bench: &Bench<'_>,
+    caller: &Session,
+    user: &str,
+    name: &str,
+    made: &ApplicationCredential,
+    anew: bool,
+) -> Result<(), Failure> {
+    let (cx, work, cluster, settings) = (bench.cx, bench.work, &bench.rows.cluster, &bench.capi.settings);
+    let auth_url = caller.keystone().public_endpoint().await?;
+    let place = Place { namespace: &bench.namespace, release: &bench.release, cluster, user_id: user };
+    let login = CloudLogin {
+        auth_url: auth_url.as_str(),
+        region: settings.region.as_deref(),
+        interface: &settings.interface,
+        verify: settings.verify_ca,
+        id: &made.id,
+        secret: &made.secret,
+        ca: &settings.ca,
+    };
+    let secret = objects::credential(&place, &login);
+    bench.management.apply("secret_apply", &secrets(), Some(&bench.namespace), &secret).await?;
+    let progress = Progress { step: "credential", ..Progress::default() };
+    let reference = reference(user, &made.id);
+    let (id, operation_id, progress, reference) = (&cluster.cluster_id(), &work.operation.operation_id(), &progress, &reference);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            // What is left to do is done with the credential; but a rotation's caller has the former one to remove.
+            if !anew {
+                operation::forget_token(conn, &work.claim).await?;
+            }
+            resource::record(conn, id, ResourceKind::ApplicationCredential, name, Some(reference)).await?;
+            event::append(conn, operation_id, id, STORED, reference).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// Removes every credential of the cluster but the one with this id: those in the inventory, and those that a former program left.
+pub(super) async fn remove_all_but(bench: &Bench<'_>, keep: Option<&str>) -> Result<(), Failure> {
+    let (cx, cluster) = (bench.cx, &bench.rows.cluster);
+    let id = &cluster.cluster_id();
+    let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+    let recorded = recorded.into_iter().filter(|r| r.kind() == Some(ResourceKind::ApplicationCredential));
+    let (mut users, mut names) = (vec![cluster.user().0], Vec::new());
+    for row in recorded {
+        let user = row.resource_id.as_deref().and_then(|reference| reference.split_once('/')).map(|(user, _)| user.to_owned());
+        users.extend(user);
+        names.push((row.name, row.resource_id));
+    }
+    if let Ok(Some(caller)) = credentials::caller(cx, bench.work)
+        && let Ok(info) = caller.info().await
+    {
+        users.push(info.user_id.clone());
+    }
+    users.retain(|user| !user.is_empty());
+    users.sort();
+    users.dedup();
+    for user in &users {
+        let session = owner_or_service(bench, user).await?;
+        for found in session.keystone().application_credentials(user, &credential_prefix(&cluster.uuid)).await? {
+            if keep != Some(found.id.as_str()) {
+                remove(bench, &session, user, &found).await?;
+            }
+        }
+    }
+    // Whatever is recorded is gone now: each was under one of these users, or its user is gone and it with him.
+    for (name, reference) in names {
+        let is_kept = keep.is_some_and(|keep| reference.as_deref().is_some_and(|r| r.ends_with(&format!("/{keep}"))));
+        if !is_kept {
+            let name = &name;
+            let progress = &Progress { step: "credential", ..Progress::default() };
+            cx.store
+                .write(async |conn: &mut Conn| {
+                    operation::record(conn, &bench.work.claim, progress).await?;
+                    resource::forget_one(conn, id, ResourceKind::ApplicationCredential, name).await
+                })
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove(bench: &Bench<'_>, session: &Session, user: &str, found: &ApplicationCredential) -> Result<(), Failure> {
+    let progress =
+        Progress { step: "credential", waiting_for: Some("the removal of an application credential".into()), ..Progress::default() };
+    let kind = ResourceKind::ApplicationCredential.as_str().into();
+    let thing = Thing { kind, name: found.name.clone(), id: Some(found.id.clone()) };
+    leaving::about_to_remove(bench.cx, bench.work, &bench.rows.cluster, &progress, thing).await?;
+    session.keystone().delete_application_credential(user, &found.id).await?;
+    Ok(())
+}
+
+/// A session that may remove credentials of a user: his own when he asked for the operation, else the service's.
+async fn owner_or_service(bench: &Bench<'_>, user: &str) -> Result<Session, Failure> {
+    if let Some(caller) = credentials::caller(bench.cx, bench.work)? {
+        match caller.info().await {
+            Ok(info) if info.user_id == user => return Ok(caller),
+            Ok(_) => {}
+            Err(error) if error.retry_may_help() => return Err(CloudError::into(error)),
+            Err(error) => tracing::debug!(%error, "the request's token is of no use any more"),
+        }
+    }
+    let none = || {
+        let text = "application credentials of the cluster's creator cannot be removed: the request is not his, and the cluster service has not the role admin";
+        Failure::fail(OutcomeCode::Credentials, text)
+    };
+    credentials::service(bench.cx).await?.ok_or_else(none)
+}

@@ -1,0 +1,110 @@
+//! The health of a cluster as its management cluster sees it: upstream's four texts, `Ready` each when all is well.
+
+use indexmap::IndexMap;
+use model::capi::namespace;
+use model::cluster::Cluster;
+use serde_json::Value;
+
+use super::seen::{self, Seen};
+use crate::context::Context;
+use crate::outcome::Failure;
+
+const READY: &str = "Ready";
+
+/// Conditions of newer versions of Cluster API that are good when they are false.
+const GOOD_WHEN_FALSE: [&str; 7] = ["Deleting", "Paused", "Remediating", "RollingOut", "ScalingDown", "ScalingUp", "Deprecated"];
+
+/// Whether the management cluster is to be asked for a cluster's health: its `stack_id` is no stack's.
+pub(crate) fn is_seen_from_there(cluster: &Cluster) -> bool {
+    cluster.stack_id.as_deref().is_some_and(|id| uuid::Uuid::try_parse(id).is_err())
+}
+
+/// The texts, by what they are about.
+///
+/// # Errors
+/// When the management cluster cannot be asked: nothing is known then.
+pub(crate) async fn health(cx: &Context, cluster: &Cluster) -> Result<IndexMap<String, String>, Failure> {
+    let Some(capi) = &cx.capi else { return Err(Failure::retry("no management cluster is configured")) };
+    let management = capi.management.borrow().clone().map_err(|reason| Failure::retry(reason.to_string()))?;
+    let namespace = namespace(&capi.settings.namespace_prefix, &cluster.project().0);
+    let release = cluster.stack_id.as_deref().unwrap_or_default();
+    Ok(texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?))
+}
+
+/// Whether these texts say that all is well.
+pub(crate) fn is_well(texts: &IndexMap<String, String>) -> bool {
+    texts.values().all(|text| text == READY)
+}
+
+fn texts(seen: &Seen) -> IndexMap<String, String> {
+    let infrastructure = &seen.infrastructure["status"];
+    let infrastructure = match (infrastructure["failureReason"].as_str(), infrastructure["ready"].as_bool()) {
+        _ if seen.infrastructure.is_null() => "Not found".to_owned(),
+        (Some(reason), _) => format!("{reason}: {}", infrastructure["failureMessage"].as_str().unwrap_or_default()),
+        (None, Some(true)) => READY.to_owned(),
+        (None, _) => "Not ready".to_owned(),
+    };
+    let mut groups: Vec<String> =
+        seen.deployments.iter().filter(|d| unmet(d) != READY).map(|d| format!("{}: {}", seen::name_of(d), unmet(d))).collect();
+    groups.sort();
+    let groups = if groups.is_empty() { READY.to_owned() } else { groups.join(", ") };
+    let texts = [
+        ("cluster", unmet(&seen.cluster)),
+        ("infrastructure", infrastructure),
+        ("controlplane", unmet(&seen.control_plane)),
+        ("nodegroup", groups),
+    ];
+    texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// The conditions that are not met, by name, with what is said of them.
+fn unmet(object: &Value) -> String {
+    if object.is_null() {
+        return "Not found".to_owned();
+    }
+    let is_bad = |c: &&Value| {
+        let kind = c["type"].as_str().unwrap_or_default();
+        c["status"] != if GOOD_WHEN_FALSE.contains(&kind) { "False" } else { "True" }
+    };
+    let bad: Vec<String> = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(is_bad)
+        .map(|c| match (c["type"].as_str().unwrap_or_default(), c["message"].as_str().unwrap_or_default()) {
+            (kind, "") => kind.to_owned(),
+            (kind, message) => format!("{kind} ({message})"),
+        })
+        .collect();
+    if bad.is_empty() { READY.to_owned() } else { bad.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_texts_are_ready_or_say_what_is_not() {
+        let conditions = |all: &[(&str, &str)]| json!(all.iter().map(|(t, s)| json!({"type": t, "status": s})).collect::<Vec<_>>());
+        let well = Seen {
+            release: "b".into(),
+            cluster: json!({"status": {"conditions": conditions(&[("Ready", "True"), ("ScalingUp", "False")])}}),
+            infrastructure: json!({"status": {"ready": true}}),
+            control_plane: json!({"status": {}}),
+            deployments: vec![json!({"metadata": {"name": "b-w"}, "status": {"conditions": conditions(&[("Ready", "True")])}})],
+            ..Seen::default()
+        };
+        assert!(is_well(&texts(&well)), "{:?}", texts(&well));
+        let mut ill = well.clone();
+        ill.deployments[0]["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "message": "1 of 2"}]);
+        ill.infrastructure["status"]["failureReason"] = json!("CreateError");
+        ill.control_plane = Value::Null;
+        let texts = texts(&ill);
+        assert!(!is_well(&texts));
+        assert_eq!(texts["nodegroup"], "b-w: Ready (1 of 2)");
+        assert_eq!((texts["infrastructure"].as_str(), texts["controlplane"].as_str()), ("CreateError: ", "Not found"));
+        assert_eq!(texts["cluster"], "Ready");
+    }
+}

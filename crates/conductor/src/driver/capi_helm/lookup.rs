@@ -1,0 +1,121 @@
+//! What a values document needs to know of the cloud, asked with the cluster's own credential: whoever asked for the operation, it is the
+//! cluster's project whose networks and volume types count.
+
+use model::nodegroup::Nodegroup;
+use model::operation::OutcomeCode;
+use provider_clients::{Flavor, Session};
+
+use super::Bench;
+use super::values::{self, Found};
+use crate::outcome::Failure;
+
+fn user_error(text: String) -> Failure {
+    Failure::fail(OutcomeCode::User, text)
+}
+
+/// Looks it up.
+///
+/// # Errors
+/// What is not there or says too little, by its name.
+pub(super) async fn look_up(bench: &Bench<'_>, session: &Session) -> Result<Found, Failure> {
+    let (cluster, template) = (&bench.rows.cluster, bench.rows.target(session)?.template);
+    let image = template.image_id.clone().unwrap_or_default();
+    let images = session.glance();
+    let neutron = session.neutron();
+    let cinder = session.cinder();
+    let keystone = session.keystone();
+    let (images, external, network, subnet, types, auth_url) = futures::try_join!(
+        async { Ok::<_, Failure>(images.find_images(&image).await?) },
+        async {
+            let Some(name) = template.external_network_id.as_deref() else { return Ok(None) };
+            let found = neutron.find_networks(name, Some(true)).await?;
+            one(found.into_iter().map(|n| n.id).collect(), "external network", name).map(Some)
+        },
+        async {
+            let Some(name) = cluster.fixed_network.as_deref() else { return Ok(None) };
+            let found = neutron.find_networks(name, Some(false)).await?;
+            one(found.into_iter().map(|n| n.id).collect(), "network", name).map(Some)
+        },
+        async {
+            let Some(name) = cluster.fixed_subnet.as_deref() else { return Ok(None) };
+            let found = neutron.find_subnets(name).await?;
+            one(found.into_iter().map(|n| n.id).collect(), "subnet", name).map(Some)
+        },
+        async {
+            match cinder.volume_types().await {
+                Ok(types) => Ok(types),
+                // A cloud without volumes.
+                Err(error) if error.kind() == provider_clients::ErrorKind::NoEndpoint => Ok(Vec::new()),
+                Err(error) => Err(error.into()),
+            }
+        },
+        async { Ok(keystone.public_endpoint().await?) },
+    )?;
+    let Some(found) = images.into_iter().next() else { return Err(user_error(format!("image {image} is not there"))) };
+    let property = |name: &str, value: Option<String>| {
+        value.filter(|v| !v.is_empty()).ok_or_else(|| user_error(format!("image {image} lacks the property {name}")))
+    };
+    Ok(Found {
+        kube_version: values::kube_version(&property("kube_version", found.kube_version)?),
+        os_distro: property("os_distro", found.os_distro)?,
+        image_id: found.id,
+        external_network_id: external,
+        network_id: network,
+        subnet_id: subnet,
+        volume_types: types.into_iter().map(|t| t.name).collect(),
+        auth_url: auth_url.to_string(),
+        project_id: cluster.project().0,
+    })
+}
+
+fn one(mut ids: Vec<String>, what: &str, name: &str) -> Result<String, Failure> {
+    match (ids.pop(), ids.is_empty()) {
+        (Some(id), true) => Ok(id),
+        (Some(_), false) => Err(user_error(format!("{what} {name}: there are several of this name"))),
+        (None, _) => Err(user_error(format!("{what} {name} is not there"))),
+    }
+}
+
+/// Whether every group has a flavor that a node of Kubernetes can live on.
+///
+/// # Errors
+/// The first that has not, and why.
+pub(super) async fn check_flavors(bench: &Bench<'_>, session: &Session, groups: &[Nodegroup]) -> Result<(), Failure> {
+    let flavors = session.nova().flavors().await?;
+    let settings = &bench.capi.settings;
+    for group in groups {
+        let wanted = group.flavor_id.as_deref().unwrap_or_default();
+        let minimum = (settings.minimum_flavor_ram, settings.minimum_flavor_vcpus);
+        check_flavor(&flavors, wanted, minimum).map_err(|rule| user_error(format!("nodegroup {}: {rule}", group.name)))?;
+    }
+    Ok(())
+}
+
+fn check_flavor(flavors: &[Flavor], wanted: &str, (ram, vcpus): (u64, u64)) -> Result<(), String> {
+    let Some(flavor) = flavors.iter().find(|f| f.id == wanted).or_else(|| flavors.iter().find(|f| f.name == wanted)) else {
+        return Err(format!("flavor {wanted} is not there"));
+    };
+    if flavor.ram < ram {
+        return Err(format!("flavor {wanted} has {} MiB of memory; {ram} are needed", flavor.ram));
+    }
+    if flavor.vcpus < vcpus {
+        return Err(format!("flavor {wanted} has {} CPUs; {vcpus} are needed", flavor.vcpus));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flavor_that_is_missing_is_told_apart_from_one_that_is_too_small() {
+        let flavor = |id: &str, name: &str, ram, vcpus| Flavor { id: id.into(), name: name.into(), ram, vcpus, ..Flavor::default() };
+        let all = [flavor("1", "tiny", 512, 1), flavor("2", "thin", 4096, 1), flavor("3", "good", 4096, 2)];
+        let says = |wanted: &str| check_flavor(&all, wanted, (2048, 2));
+        assert_eq!((says("3"), says("good")), (Ok(()), Ok(())));
+        for (wanted, rule) in [("gone", "not there"), ("tiny", "512 MiB"), ("2", "1 CPUs")] {
+            assert!(says(wanted).is_err_and(|text| text.contains(rule)), "{wanted}");
+        }
+    }
+}

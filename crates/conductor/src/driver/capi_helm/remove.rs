@@ -1,0 +1,190 @@
+//! Deleting a cluster: the release, then everything that Cluster API deletes from the Cluster down, then the credential, the secrets and
+//! the rows. The secret of the credential goes last of all in the cloud: without it controllers could delete nothing.
+
+use std::time::Duration;
+
+use model::cluster::ClusterChange;
+use model::json::truth;
+use model::labels::DELETE_VOLUMES;
+use model::operation::{Leak, OperationKind, Progress, Thing};
+use model::resource::ResourceKind;
+use model::store::{Conn, cluster as clusters, operation, resource};
+use serde_json::json;
+
+use super::seen::{self, Seen};
+use super::{Bench, credential, objects, secrets};
+use crate::cluster::{Rows, delete};
+use crate::context::Context;
+use crate::leaving::{self, leak};
+use crate::outcome::{Failure, Turn};
+use crate::stack;
+use crate::worker::Work;
+
+/// Of the janitor, which removes from the cloud what the cluster's own controllers made.
+const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
+
+/// One turn.
+pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
+    match step(bench).await? {
+        Some(turn) => Ok(turn),
+        None => delete::forget(bench.cx, bench.work, &bench.rows.cluster, Vec::new()).await,
+    }
+}
+
+/// The next step; none once everything is gone.
+async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let kinds = &bench.capi.settings.kinds;
+    let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
+    let thing = Thing { kind: ResourceKind::HelmRelease.as_str().into(), name: bench.release.clone(), id: None };
+    let events = stack::events(cx, work).await?;
+    let is_asked = events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == bench.release));
+    // Also where no object is left: helm keeps a record of its own.
+    if !is_asked || is_to_be_deleted(&seen) {
+        keep_or_remove_volumes(bench, &seen).await?;
+        let progress =
+            Progress { step: "helm", waiting_for: Some(format!("the removal of release {}", bench.release)), ..Progress::default() };
+        leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
+        bench.uninstall().await?;
+        return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
+    }
+    if !seen.is_gone() {
+        tell(bench, &seen).await?;
+        return Ok(Some(bench.again()));
+    }
+    forget_release(bench).await?;
+    credential::remove_all_but(bench, None).await?;
+    let progress = Progress { step: "secrets", waiting_for: Some("the removal of the cluster's secrets".into()), ..Progress::default() };
+    work.guard(cx, &progress).await?;
+    let labels = objects::secrets_of(cluster);
+    bench.management.delete_labelled("secret_delete", &secrets(), Some(&bench.namespace), &labels).await?;
+    Ok(None)
+}
+
+/// Whether a release was removed and the Cluster is there all the same, unmarked: the run was cut off before it came to it.
+fn is_to_be_deleted(seen: &Seen) -> bool {
+    !seen.cluster.is_null() && seen.cluster["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Tells the janitor what the label says; without the label it does as its operator wants.
+async fn keep_or_remove_volumes(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
+    let labels = bench.rows.cluster.labels();
+    let Some(removes) = labels.get(DELETE_VOLUMES).and_then(truth) else { return Ok(()) };
+    if seen.infrastructure.is_null() {
+        return Ok(());
+    }
+    bench.work.guard(bench.cx, &Progress { step: "volumes", ..Progress::default() }).await?;
+    let policy = if removes { "delete" } else { "keep" };
+    let patch = json!({"metadata": {"annotations": {VOLUMES_POLICY: policy}}});
+    let kind = &bench.capi.settings.kinds.openstack_cluster;
+    bench.management.merge("openstackcluster_patch", kind, Some(&bench.namespace), &bench.release, &patch).await?;
+    Ok(())
+}
+
+/// Says what is still there.
+async fn tell(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let machines = seen.machines.len();
+    let waiting_for = match machines {
+        0 => "the cluster's network and load balancer to go".to_owned(),
+        1 => format!("machine {} to go", seen.machines.first().map(seen::name_of).unwrap_or_default()),
+        many => format!("{many} machines to go"),
+    };
+    let text = format!("deleting: waiting for {waiting_for}");
+    if cluster.status_reason.as_deref() == Some(text.as_str()) {
+        return Ok(());
+    }
+    let progress = Progress { step: "machines", waiting_for: Some(waiting_for), ..Progress::default() };
+    let change = ClusterChange { status_reason: Some(Some(text)), ..ClusterChange::default() };
+    let (id, progress, change) = (&cluster.cluster_id(), &progress, &change);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            clusters::record(conn, id, change).await
+        })
+        .await?;
+    Ok(())
+}
+
+async fn forget_release(bench: &Bench<'_>) -> Result<(), Failure> {
+    let progress = Progress { step: "release gone", ..Progress::default() };
+    let (id, progress, work) = (&bench.rows.cluster.cluster_id(), &progress, bench.work);
+    bench
+        .cx
+        .store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::forget(conn, id, ResourceKind::HelmRelease).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// A cluster that never had a name: nothing was made but rows.
+pub(super) async fn rows_only(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
+    delete::forget(cx, work, &rows.cluster, Vec::new()).await
+}
+
+/// Being rid of a cluster in a bounded time: tried as long as there is time, then told what is left. Abandoned: the credential only.
+pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let mut leaks = Vec::new();
+    if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
+        leaks.push(leak_of(bench.rows, "left alone, as was asked for"));
+    } else {
+        match step(bench).await {
+            Ok(None) => {}
+            Ok(Some(Turn::Settled)) => return Ok(Turn::Settled),
+            Ok(Some(_)) if is_over(work) => leaks.push(leak_of(bench.rows, "it was not gone in time")),
+            Ok(Some(_)) => return Ok(Turn::Again { after: cx.settings.timing.poll_min }),
+            Err(Failure::Stale) => return Err(Failure::Stale),
+            Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
+            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => leaks.push(leak_of(bench.rows, &reason)),
+        }
+    }
+    if !leaks.is_empty() {
+        match credential::remove_all_but(bench, None).await {
+            Ok(()) => {}
+            Err(Failure::Stale) => return Err(Failure::Stale),
+            Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
+            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => {
+                leaks.extend(leaks_of_credentials(cx, bench.rows, &reason).await?)
+            }
+        }
+    }
+    delete::forget(cx, work, cluster, leaks).await
+}
+
+/// The end where the management cluster cannot even be asked: by force it is only told.
+pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, failure: Failure) -> Result<Turn, Failure> {
+    if work.operation.kind() == Some(OperationKind::ClusterDelete) {
+        return Err(failure);
+    }
+    let reason = match failure {
+        Failure::Stale => return Err(Failure::Stale),
+        Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
+        Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
+    };
+    let mut leaks = vec![leak_of(rows, &reason)];
+    leaks.extend(leaks_of_credentials(cx, rows, &reason).await?);
+    delete::forget(cx, work, &rows.cluster, leaks).await
+}
+
+async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> {
+    crate::operation::note_retry(cx, work, reason, None).await?;
+    Ok(Turn::Again { after: cx.settings.timing.poll_max })
+}
+
+/// The part of the operation's time in which things are tried; what is left of it is for the end.
+fn is_over(work: &Work) -> bool {
+    let all = work.operation.deadline_ms - work.operation.created_ms;
+    stack::age(work.operation.created()) >= Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
+}
+
+fn leak_of(rows: &Rows, reason: &str) -> Leak {
+    leak(ResourceKind::HelmRelease, rows.cluster.stack_id.as_deref().unwrap_or_default(), None, reason)
+}
+
+async fn leaks_of_credentials(cx: &Context, rows: &Rows, reason: &str) -> Result<Vec<Leak>, Failure> {
+    Ok(leaving::left(cx, &rows.cluster, &[ResourceKind::ApplicationCredential], reason).await?)
+}

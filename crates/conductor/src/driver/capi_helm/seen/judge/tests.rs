@@ -1,0 +1,130 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn conditions(all: &[&str]) -> Value {
+    all.iter().map(|kind| json!({"type": kind, "status": "True"})).collect()
+}
+
+fn machine(name: &str, group: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"capi.stackhpc.com/node-group": group}}, "status": {"phase": "Running"}})
+}
+
+fn counted(name: &str, count: i64, extra: Value) -> Value {
+    let mut object = json!({
+        "metadata": {"name": name, "generation": 2},
+        "spec": {"replicas": count},
+        "status": {"observedGeneration": 2, "replicas": count, "updatedReplicas": count, "readyReplicas": count},
+    });
+    for part in ["spec", "status"] {
+        for (key, value) in extra[part].as_object().into_iter().flatten() {
+            object[part][key] = value.clone();
+        }
+    }
+    object
+}
+
+/// A cluster of one master and two workers that is as wanted.
+fn good() -> (Seen, Wanted) {
+    let seen = Seen {
+        release: "blue-x".into(),
+        cluster: json!({
+            "metadata": {"name": "blue-x"},
+            "spec": {"controlPlaneEndpoint": {"host": "192.0.2.7", "port": 6443}},
+            "status": {"conditions": conditions(&["InfrastructureReady", "ControlPlaneReady", "Ready"])},
+        }),
+        infrastructure: json!({"metadata": {"name": "blue-x"}, "status": {"ready": true}}),
+        control_plane: counted(
+            "blue-x-control-plane",
+            1,
+            json!({"spec": {"version": "v1.33.4"}, "status": {"version": "v1.33.4", "conditions": conditions(&["MachinesReady"])}}),
+        ),
+        deployments: vec![counted("blue-x-default-worker", 2, json!({"status": {"phase": "Running"}}))],
+        machines: vec![machine("m", "x"), machine("a", "default-worker"), machine("b", "default-worker")],
+        addons: vec![json!({"metadata": {"name": "blue-x-cni-calico"}, "status": {"phase": "Deployed"}})],
+    };
+    let wanted = Wanted {
+        masters: 1,
+        groups: vec![WantedGroup { name: "default-worker".into(), count: Some(2) }],
+        gone: Vec::new(),
+        version: "1.33.4".into(),
+        conditions: vec!["MachinesReady".into()],
+    };
+    (seen, wanted)
+}
+
+fn waiting_for(seen: &Seen, wanted: &Wanted) -> String {
+    match judge(seen, wanted) {
+        Judged::Waiting { waiting_for, .. } => waiting_for,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_all_controllers_say_of_the_present_wish_is_ready() {
+    let (seen, wanted) = good();
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
+    assert_eq!(seen.api_address().as_deref(), Some("https://192.0.2.7:6443"));
+    let scaled = Wanted { groups: vec![WantedGroup { name: "Default_Worker".into(), count: None }], ..wanted };
+    assert_eq!(judge(&seen, &scaled), Judged::Ready);
+}
+
+#[test]
+fn what_was_said_of_an_earlier_wish_counts_for_nothing() {
+    let (seen, wanted) = good();
+    let mut old = seen.clone();
+    old.deployments[0]["metadata"]["generation"] = json!(3);
+    assert_eq!(waiting_for(&old, &wanted), "nodegroup default-worker");
+    let mut old = seen.clone();
+    old.control_plane["status"]["observedGeneration"] = json!(1);
+    assert_eq!(waiting_for(&old, &wanted), "the control plane");
+    let more = Wanted { groups: vec![WantedGroup { name: "default-worker".into(), count: Some(3) }], ..wanted.clone() };
+    assert_eq!(judge(&seen, &more), Judged::Waiting { done: 3, total: 4, waiting_for: "nodegroup default-worker".into() });
+    let newer = Wanted { version: "1.34.0".into(), ..wanted };
+    assert_eq!(waiting_for(&seen, &newer), "the control plane");
+}
+
+#[test]
+fn each_thing_that_is_missing_is_told_with_what_stands_in_its_way() {
+    let (seen, wanted) = good();
+    let mut less = seen.clone();
+    less.addons[0]["status"] = json!({});
+    assert_eq!(waiting_for(&less, &wanted), "addon cni-calico");
+    let mut less = seen.clone();
+    less.deployments.clear();
+    assert_eq!(waiting_for(&less, &wanted), "nodegroup default-worker");
+    let going = Wanted { gone: vec!["default-worker".into()], groups: Vec::new(), ..wanted.clone() };
+    assert_eq!(waiting_for(&seen, &going), "nodegroup default-worker to go");
+    let mut short_of = seen.clone();
+    short_of.deployments[0]["status"]["readyReplicas"] = json!(1);
+    let quota = "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances";
+    short_of.machines[1]["status"] =
+        json!({"phase": "Pending", "conditions": [{"type": "InfrastructureReady", "status": "False", "message": quota}]});
+    let text = format!("nodegroup default-worker (a: {quota})");
+    assert_eq!(judge(&short_of, &wanted), Judged::Waiting { done: 2, total: 3, waiting_for: text });
+    let text = waiting_for(&Seen { release: "blue-x".into(), ..Seen::default() }, &wanted);
+    assert_eq!(text, "the Cluster object, the control plane, nodegroup default-worker");
+}
+
+#[test]
+fn what_a_controller_has_given_up_is_a_failure_with_its_reason() {
+    let (seen, wanted) = good();
+    let failed = |change: &dyn Fn(&mut Seen)| {
+        let mut seen = seen.clone();
+        change(&mut seen);
+        match judge(&seen, &wanted) {
+            Judged::Failed { reason } => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    let reason =
+        failed(&|s| s.infrastructure["status"] = json!({"failureReason": "CreateError", "failureMessage": "no  external\nnetwork"}));
+    assert_eq!(reason, "OpenStackCluster: CreateError: no external network");
+    let reason = failed(&|s| {
+        s.deployments[0]["status"]["phase"] = json!("Failed");
+        s.machines[2]["status"] = json!({"failureMessage": "no valid host"});
+    });
+    assert_eq!(reason, "nodegroup default-worker: no valid host");
+    let reason = failed(&|s| s.addons[0]["status"] = json!({"phase": "Failed", "failureMessage": "chart not found"}));
+    assert_eq!(reason, "addon cni-calico: chart not found");
+}

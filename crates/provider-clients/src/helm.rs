@@ -1,0 +1,345 @@
+//! The `helm` program, 3.x and 4.x: run with a deadline, an environment of its own, and so many at once.
+//!
+//! Nothing of it is trusted to be there afterwards: what a run that was cut off has left is found by [`Helm::last`], and a release that it
+//! left pending, which no other run would touch any more, is taken up by [`Helm::resume`].
+
+use std::ffi::OsString;
+use std::fmt;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::error::{CloudError, Sent};
+use crate::observe::{Call, Watchers};
+use crate::service::Service;
+
+const SERVICE: Service = Service::Helm;
+/// What helm itself is told as its time-out; upstream's.
+const TIMEOUT: &str = "5m";
+/// Revisions of a release that are kept; upstream's.
+const HISTORY: &str = "10";
+/// More of what it prints is not read; a release of fifty objects is a tenth of it.
+const LONGEST: u64 = 8 * 1024 * 1024;
+
+/// How helm is run.
+#[derive(Clone)]
+pub struct HelmOptions {
+    /// A name that is looked for in `PATH` of `environment`, or a path.
+    pub program: String,
+    /// All that the program finds in its environment; nothing is inherited.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The path of the kubeconfig; none: helm finds one by its own rules.
+    pub kubeconfig: Option<String>,
+    /// Runs at once.
+    pub at_once: usize,
+    /// The longest that one run may take. It is killed then.
+    pub deadline: Duration,
+}
+
+impl fmt::Debug for HelmOptions {
+    // Values of the environment may carry a proxy's password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, environment: _, kubeconfig, at_once, deadline } = self;
+        let mut all = f.debug_struct("HelmOptions");
+        all.field("program", program).field("kubeconfig", kubeconfig).field("at_once", at_once).field("deadline", deadline);
+        all.finish_non_exhaustive()
+    }
+}
+
+/// What a release is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelmRun {
+    pub release: String,
+    pub namespace: String,
+    /// Name, `oci://` reference or path.
+    pub chart: String,
+    /// Address of the repository; none for references and paths.
+    pub repo: Option<String>,
+    pub version: Option<String>,
+}
+
+/// The last revision of a release.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LastRelease {
+    pub revision: u32,
+    /// helm's word: `deployed`, `failed`, `pending-install`, `pending-upgrade`, `pending-rollback`, `uninstalling`, `uninstalled` …
+    pub status: String,
+}
+
+impl LastRelease {
+    /// Whether it was left by a run that did not end, so that no other can begin.
+    pub fn is_pending(&self) -> bool {
+        self.status.starts_with("pending-")
+    }
+}
+
+/// Runs helm. Cheap to clone; clones share the limit.
+#[derive(Clone, Debug)]
+pub struct Helm {
+    options: Arc<HelmOptions>,
+    room: Arc<Semaphore>,
+    watchers: Watchers,
+}
+
+impl HelmRun {
+    /// The command line that makes the release, or changes it: upstream's, word for word.
+    pub fn upgrade(&self, kubeconfig: Option<&str>) -> Vec<String> {
+        let words = ["upgrade", &self.release, &self.chart, "--history-max", HISTORY, "--install", "--output", "json"];
+        let mut line: Vec<String> = words.map(str::to_owned).into();
+        line.extend(["--timeout", TIMEOUT, "--values", "-", "--namespace", &self.namespace].map(str::to_owned));
+        for (option, value) in [("--repo", self.repo.as_deref()), ("--version", self.version.as_deref()), ("--kubeconfig", kubeconfig)] {
+            line.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_owned()]));
+        }
+        line
+    }
+}
+
+fn of_release(verb: &str, release: &str, more: &[&str], namespace: &str, kubeconfig: Option<&str>) -> Vec<String> {
+    let mut line = vec![verb.to_owned(), release.to_owned()];
+    line.extend(more.iter().map(|word| (*word).to_owned()));
+    line.extend(["--namespace".to_owned(), namespace.to_owned()]);
+    line.extend(kubeconfig.into_iter().flat_map(|path| ["--kubeconfig".to_owned(), path.to_owned()]));
+    line
+}
+
+impl Helm {
+    /// Runs nothing yet.
+    pub fn new(options: HelmOptions, watchers: Watchers) -> Self {
+        let room = Arc::new(Semaphore::new(options.at_once.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { options: Arc::new(options), room, watchers }
+    }
+
+    /// Makes the release, or changes it, with exactly these values.
+    ///
+    /// # Errors
+    /// A conflict ([`CloudError::is_conflict`]) says that a run is under way, or was cut off (see [`Helm::last`]).
+    pub async fn upgrade(&self, run: &HelmRun, values: &Value) -> Result<(), CloudError> {
+        let line = run.upgrade(self.options.kubeconfig.as_deref());
+        self.run("upgrade", &line, Some(values.to_string())).await.map(drop)
+    }
+
+    /// Removes the release; false when there was none.
+    pub async fn uninstall(&self, release: &str, namespace: &str) -> Result<bool, CloudError> {
+        let line = of_release("uninstall", release, &["--timeout", TIMEOUT], namespace, self.options.kubeconfig.as_deref());
+        match self.run("uninstall", &line, None).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The last revision of a release; none when there is no such release.
+    pub async fn last(&self, release: &str, namespace: &str) -> Result<Option<LastRelease>, CloudError> {
+        let line = of_release("history", release, &["--max", "1", "--output", "json"], namespace, self.options.kubeconfig.as_deref());
+        let printed = match self.run("history", &line, None).await {
+            Ok(printed) => printed,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let malformed = |_| CloudError::malformed(SERVICE, "history", 0, None, "it printed no list of revisions");
+        let mut all: Vec<LastRelease> = serde_json::from_slice(&printed).map_err(malformed)?;
+        Ok(all.pop())
+    }
+
+    /// Takes up a revision that was left pending: what it was to make is made, nothing is taken away, and the release can be changed again.
+    pub async fn resume(&self, release: &str, namespace: &str, revision: u32) -> Result<(), CloudError> {
+        let revision = revision.to_string();
+        let more = [revision.as_str(), "--timeout", TIMEOUT, "--history-max", HISTORY];
+        let line = of_release("rollback", release, &more, namespace, self.options.kubeconfig.as_deref());
+        self.run("rollback", &line, None).await.map(drop)
+    }
+
+    /// Runs it and returns what it printed.
+    async fn run(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
+        let _room =
+            self.room.acquire().await.map_err(|_| CloudError::unreachable(SERVICE, operation, Sent::No, "it is not run any more"))?;
+        let started = Instant::now();
+        let outcome = match tokio::time::timeout(self.options.deadline, self.child(operation, line, input)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let seconds = self.options.deadline.as_secs();
+                Err(CloudError::unreachable(
+                    SERVICE,
+                    operation,
+                    Sent::Perhaps,
+                    &format!("it did not end within {seconds} s and was killed"),
+                ))
+            }
+        };
+        let took = started.elapsed();
+        let status = outcome.is_ok().then_some(200);
+        self.watchers.ended(&Call { service: SERVICE, operation, status, took });
+        let is_good = outcome.is_ok();
+        tracing::debug!(service = SERVICE.name(), operation, is_good, duration_ms = took.as_millis() as u64, "helm ended");
+        outcome
+    }
+
+    /// Dropping it kills the program.
+    async fn child(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
+        let broken =
+            |what: &str, error: std::io::Error| CloudError::unreachable(SERVICE, operation, Sent::Perhaps, &format!("{what}: {error}"));
+        let mut child = Command::new(&self.options.program)
+            .args(line)
+            .env_clear()
+            .envs(self.options.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                CloudError::invalid(SERVICE, operation, &format!("the program {} cannot be run: {error}", self.options.program))
+            })?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let write = async {
+            if let (Some(mut stdin), Some(input)) = (stdin, input) {
+                // A program that ends early says why on its own.
+                let _ = stdin.write_all(input.as_bytes()).await;
+                let _ = stdin.shutdown().await;
+            }
+        };
+        let ((), printed, said) = tokio::join!(write, all_of(stdout), all_of(stderr));
+        let status = child.wait().await.map_err(|error| broken("its end", error))?;
+        let (printed, said) =
+            (printed.map_err(|error| broken("what it printed", error))?, said.map_err(|error| broken("its words", error))?);
+        if status.success() {
+            return Ok(printed);
+        }
+        Err(failure(operation, &String::from_utf8_lossy(&said)))
+    }
+}
+
+async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        let mut stream = stream.take(LONGEST);
+        stream.read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Parts of helm's words by which a failure is one of the moment: of the way to the API server or the charts, or a change that another
+/// overtook.
+const PASSING: [&str; 17] = [
+    "cluster unreachable",
+    "connection refused",
+    "connection reset",
+    "i/o timeout",
+    "tls handshake timeout",
+    "no such host",
+    "context deadline exceeded",
+    "unexpected eof",
+    ": eof",
+    "server was unable to return a response",
+    "server is currently unable to handle the request",
+    "too many requests",
+    "service unavailable",
+    "internal error occurred",
+    "object has been modified",
+    "http2:",
+    "etcdserver",
+];
+
+/// What helm's words mean. It ends with status 1 whatever went wrong.
+fn failure(operation: &'static str, said: &str) -> CloudError {
+    let words = words(said);
+    let lower = words.to_lowercase();
+    if lower.contains("another operation (install/upgrade/rollback) is in progress") {
+        return CloudError::refused(SERVICE, operation, 409, None, &words);
+    }
+    if lower.contains("release: not found") {
+        return CloudError::refused(SERVICE, operation, 404, None, &words);
+    }
+    // Neither is a status that helm has: they make the error answer as one of a service would.
+    if PASSING.iter().any(|part| lower.contains(part)) {
+        return CloudError::unreachable(SERVICE, operation, Sent::Perhaps, &words);
+    }
+    CloudError::refused(SERVICE, operation, 424, None, &words)
+}
+
+/// The line that says what is wrong, without warnings before it.
+fn words(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = lines.iter().position(|line| line.starts_with("Error:") || line.contains("level=ERROR")).unwrap_or(0);
+    let text = lines[from.min(lines.len())..].join(" ");
+    let text = text.strip_prefix("Error: ").unwrap_or(&text);
+    if text.is_empty() { "it failed without a word".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(program: &str) -> HelmOptions {
+        HelmOptions {
+            program: program.into(),
+            environment: vec![("A".into(), "b".into())],
+            kubeconfig: None,
+            at_once: 1,
+            deadline: Duration::from_secs(20),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_upstreams() {
+        let run = HelmRun {
+            release: "blue-pwh4u2hzpwnw".into(),
+            namespace: "magnum-01".into(),
+            chart: "openstack-cluster".into(),
+            repo: Some("https://charts.example".into()),
+            version: Some("0.10.1".into()),
+        };
+        assert_eq!(
+            run.upgrade(Some("/etc/magnum/kubeconfig")).join(" "),
+            "upgrade blue-pwh4u2hzpwnw openstack-cluster --history-max 10 --install --output json --timeout 5m --values - \
+             --namespace magnum-01 --repo https://charts.example --version 0.10.1 --kubeconfig /etc/magnum/kubeconfig"
+        );
+        let oci = HelmRun { chart: "oci://r/c".into(), repo: None, version: None, ..run };
+        assert!(oci.upgrade(None).join(" ").ends_with("--values - --namespace magnum-01"));
+        let line = of_release("uninstall", "r", &["--timeout", TIMEOUT], "n", Some("k"));
+        assert_eq!(line.join(" "), "uninstall r --timeout 5m --namespace n --kubeconfig k");
+    }
+
+    #[test]
+    fn failures_are_told_apart_by_helms_words() {
+        let of = |said: &str| failure("upgrade", said);
+        let busy = of("Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress\n");
+        assert!(busy.is_conflict(), "{busy}");
+        assert!(of("Error: uninstall: Release not loaded: x: release: not found").is_not_found());
+        for said in [
+            "Error: Kubernetes cluster unreachable: Get \"http://127.0.0.1:1/version\": dial tcp 127.0.0.1:1: connect: connection refused",
+            "Error: looks like \"http://h\" is not a valid chart repository or cannot be reached: Get \"http://h/index.yaml\": EOF",
+        ] {
+            assert!(of(said).retry_may_help(), "{said}");
+        }
+        let warned = of("WARNING: x\nlevel=WARN msg=y\nError: chart \"c\" version \"9\" not found in http://h repository\n");
+        assert!(!warned.retry_may_help() && warned.message().starts_with("chart \"c\" version"), "{warned}");
+        assert_eq!(of("").message(), "it failed without a word");
+    }
+
+    #[tokio::test]
+    async fn a_program_gets_its_input_and_no_environment_but_its_own() {
+        let helm = Helm::new(options("/bin/sh"), Watchers::default());
+        let line = ["-c".to_owned(), "cat; echo -n \" $A $HOME\"".to_owned()];
+        let printed = helm.run("helm_test", &line, Some("values".into())).await.expect("it ends well");
+        assert_eq!(String::from_utf8_lossy(&printed), "values b ");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_end_is_killed_and_one_that_is_not_there_is_named() {
+        let helm = Helm::new(HelmOptions { deadline: Duration::from_millis(200), ..options("/bin/sh") }, Watchers::default());
+        let line = ["-c".to_owned(), "exec sleep 600".to_owned()];
+        let error = helm.run("helm_test", &line, None).await.expect_err("killed");
+        assert!(error.retry_may_help() && error.outcome_is_unknown() && error.message().contains("was killed"), "{error}");
+        let helm = Helm::new(options("/nonexistent/helm"), Watchers::default());
+        let error = helm.uninstall("r", "n").await.expect_err("no program");
+        assert!(!error.retry_may_help() && error.message().contains("/nonexistent/helm cannot be run"), "{error}");
+    }
+}

@@ -1,0 +1,311 @@
+//! The Kubernetes API of a Cluster API management cluster, as far as a driver needs it: server-side apply, reads, lists by label, merge
+//! patches, deletions.
+//!
+//! A thin client on the HTTP library that is here already, and not kube-rs: objects are JSON of kinds whose version the operator may set, so
+//! that nothing would be typed; errors, deadlines and measurements are those of all other calls; and a second HTTP stack would stand beside
+//! the first. Each call has a deadline, and so many at most are under way at once, so that an API server that is slow is not asked more.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, StatusCode};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::error::{CloudError, Sent};
+use crate::kubeconfig::{Identity, Kubeconfig};
+use crate::message;
+use crate::observe::{Call, Watchers};
+use crate::service::Service;
+use crate::transport::innermost;
+
+/// Calls under way at once.
+const AT_ONCE: usize = 16;
+/// Objects of one page of a list.
+const PAGE: &str = "500";
+/// Pages of one list at most.
+const PAGES: usize = 200;
+/// A longer answer is not read.
+const LONGEST: usize = 64 * 1024 * 1024;
+/// The name under which our fields are kept, upstream's as well.
+const MANAGER: &str = "magnum";
+
+const SERVICE: Service = Service::ManagementCluster;
+
+/// A kind of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeKind {
+    /// `group/version`, or the version alone for kinds of the core.
+    pub api_version: String,
+    pub kind: String,
+    /// As in paths.
+    pub plural: String,
+}
+
+impl KubeKind {
+    /// A kind by its names.
+    pub fn new(api_version: &str, kind: &str, plural: &str) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into(), plural: plural.into() }
+    }
+}
+
+/// A client of one management cluster. Cheap to clone; clones share connections and limits.
+#[derive(Clone)]
+pub struct Management(Arc<Inner>);
+
+struct Inner {
+    client: reqwest::Client,
+    base: Url,
+    token: Option<HeaderValue>,
+    timeout: Duration,
+    room: Semaphore,
+    watchers: Watchers,
+}
+
+impl fmt::Debug for Management {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Management").field("server", &self.0.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+/// What is sent besides the path.
+struct Body {
+    content: &'static str,
+    text: String,
+}
+
+impl Management {
+    /// Makes the client; `timeout` is for one call. Connects to nothing yet.
+    ///
+    /// # Errors
+    /// When address or certificates cannot be used; says which.
+    pub fn new(config: &Kubeconfig, connect_timeout: Duration, timeout: Duration, watchers: Watchers) -> Result<Self, CloudError> {
+        let unusable = |what: &str| CloudError::invalid(SERVICE, "setup", &format!("{what} of the kubeconfig cannot be used"));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent("magnum")
+            .redirect(reqwest::redirect::Policy::none())
+            // The environment is read by the server crate only.
+            .no_proxy()
+            .pool_idle_timeout(Duration::from_secs(30))
+            .connect_timeout(connect_timeout);
+        if let Some(ca) = &config.ca {
+            let certificates = reqwest::Certificate::from_pem_bundle(ca).map_err(|_| unusable("certificate-authority"))?;
+            if certificates.is_empty() {
+                return Err(unusable("certificate-authority"));
+            }
+            builder = builder.tls_certs_only(certificates);
+        }
+        let mut token = None;
+        match &config.identity {
+            Identity::Token(secret) => {
+                let text = format!("Bearer {}", secret.expose_secret());
+                let mut value = HeaderValue::from_str(&text).map_err(|_| unusable("token"))?;
+                value.set_sensitive(true);
+                token = Some(value);
+            }
+            Identity::Certificate(pem) => {
+                let identity = reqwest::Identity::from_pem(pem.expose_secret().as_bytes()).map_err(|_| unusable("client-certificate"))?;
+                builder = builder.identity(identity);
+            }
+        }
+        let client = builder.build().map_err(|_| unusable("client-certificate"))?;
+        let base = Url::parse(&config.server).map_err(|_| unusable("server"))?;
+        Ok(Self(Arc::new(Inner { client, base, token, timeout, room: Semaphore::new(AT_ONCE), watchers })))
+    }
+
+    /// The address of the API.
+    pub fn server(&self) -> &str {
+        self.0.base.as_str()
+    }
+
+    /// Server-side apply: makes the object, or gives it these fields; ours win over another manager's. What the object is now.
+    pub async fn apply(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<Value, CloudError> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let mut url = self.url(operation, kind, namespace, Some(name))?;
+        url.query_pairs_mut().append_pair("fieldManager", MANAGER).append_pair("force", "true");
+        let body = Body { content: "application/apply-patch+yaml", text: object.to_string() };
+        self.json(operation, Method::PATCH, url, Some(body)).await
+    }
+
+    /// An object; none when there is none (also when there is no such kind).
+    pub async fn get(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, CloudError> {
+        let url = self.url(operation, kind, namespace, Some(name))?;
+        found(self.json(operation, Method::GET, url, None).await)
+    }
+
+    /// The objects that bear these labels (`a=b,c=d`; empty: all); none when the cluster has no such kind.
+    pub async fn list(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Option<Vec<Value>>, CloudError> {
+        let mut items = Vec::new();
+        let mut next = String::new();
+        for _ in 0..PAGES {
+            let mut url = self.url(operation, kind, namespace, None)?;
+            url.query_pairs_mut().append_pair("limit", PAGE);
+            if !labels.is_empty() {
+                url.query_pairs_mut().append_pair("labelSelector", labels);
+            }
+            if !next.is_empty() {
+                url.query_pairs_mut().append_pair("continue", &next);
+            }
+            let Some(mut page) = found(self.json(operation, Method::GET, url, None).await)? else { return Ok(None) };
+            if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
+                items.extend(found);
+            }
+            // Present and empty for custom kinds, absent for those of the core.
+            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if next.is_empty() {
+                return Ok(Some(items));
+            }
+        }
+        Err(CloudError::malformed(SERVICE, operation, 200, None, &format!("the list of {} does not end", kind.plural)))
+    }
+
+    /// JSON merge patch; none when there is no such object.
+    pub async fn merge(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Option<Value>, CloudError> {
+        let mut url = self.url(operation, kind, namespace, Some(name))?;
+        url.query_pairs_mut().append_pair("fieldManager", MANAGER);
+        let body = Body { content: "application/merge-patch+json", text: patch.to_string() };
+        found(self.json(operation, Method::PATCH, url, Some(body)).await)
+    }
+
+    /// Deletes the objects that bear these labels.
+    pub async fn delete_labelled(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<(), CloudError> {
+        if labels.is_empty() {
+            return Err(CloudError::invalid(SERVICE, operation, "a deletion without labels would be one of everything"));
+        }
+        let mut url = self.url(operation, kind, namespace, None)?;
+        url.query_pairs_mut().append_pair("labelSelector", labels);
+        found(self.json(operation, Method::DELETE, url, None).await).map(drop)
+    }
+
+    fn url(&self, operation: &'static str, kind: &KubeKind, namespace: Option<&str>, name: Option<&str>) -> Result<Url, CloudError> {
+        let invalid = |what: &str| CloudError::invalid(SERVICE, operation, what);
+        let mut url = self.0.base.clone();
+        {
+            let mut path = url.path_segments_mut().map_err(|()| invalid("the server's address cannot take a path"))?;
+            path.pop_if_empty();
+            match kind.api_version.split_once('/') {
+                Some((group, version)) => path.extend(["apis", group, version]),
+                None => path.extend(["api", kind.api_version.as_str()]),
+            };
+            for name in namespace.iter().chain(&name) {
+                if matches!(*name, "" | "." | "..") {
+                    return Err(invalid("a name is empty or made of dots only"));
+                }
+            }
+            if let Some(namespace) = namespace {
+                path.extend(["namespaces", namespace]);
+            }
+            path.push(&kind.plural);
+            path.extend(name);
+        }
+        Ok(url)
+    }
+
+    async fn json(&self, operation: &'static str, method: Method, url: Url, body: Option<Body>) -> Result<Value, CloudError> {
+        let lost = |sent, words: &str| CloudError::unreachable(SERVICE, operation, sent, words);
+        let started = Instant::now();
+        let room = tokio::time::timeout(self.0.timeout, self.0.room.acquire()).await;
+        let Ok(Ok(_room)) = room else { return Err(lost(Sent::No, "too many calls are under way")) };
+        let outcome = match tokio::time::timeout(self.0.timeout, self.exchange(operation, method, url, body)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(lost(Sent::Perhaps, "no answer in time")),
+        };
+        let status = match &outcome {
+            Ok((status, _)) => Some(status.as_u16()),
+            Err(error) => error.status(),
+        };
+        let took = started.elapsed();
+        self.0.watchers.ended(&Call { service: SERVICE, operation, status, took });
+        tracing::debug!(service = SERVICE.name(), operation, status, duration_ms = took.as_millis() as u64, "cloud call ended");
+        let (status, body) = outcome?;
+        let malformed = |_| CloudError::malformed(SERVICE, operation, status.as_u16(), None, "the answer is no JSON");
+        serde_json::from_slice(&body).map_err(malformed)
+    }
+
+    async fn exchange(
+        &self,
+        operation: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<Body>,
+    ) -> Result<(StatusCode, Vec<u8>), CloudError> {
+        let mut response = self.send(operation, method, url, body).await?;
+        let status = response.status();
+        let mut bytes = Vec::new();
+        while let Some(part) = response.chunk().await.map_err(|error| unreachable(operation, &error))? {
+            if bytes.len() + part.len() > LONGEST {
+                return Err(CloudError::malformed(SERVICE, operation, status.as_u16(), None, "the answer is too long"));
+            }
+            bytes.extend_from_slice(&part);
+        }
+        if status.is_success() {
+            return Ok((status, bytes));
+        }
+        Err(CloudError::refused(SERVICE, operation, status.as_u16(), None, &message::of_body(&bytes)))
+    }
+
+    async fn send(&self, operation: &'static str, method: Method, url: Url, body: Option<Body>) -> Result<reqwest::Response, CloudError> {
+        let mut request = self.0.client.request(method, url).header("accept", "application/json");
+        if let Some(token) = &self.0.token {
+            request = request.header(AUTHORIZATION, token.clone());
+        }
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, body.content).body(body.text);
+        }
+        request.send().await.map_err(|error| unreachable(operation, &error))
+    }
+}
+
+/// A 404 is no error where something is looked for.
+fn found<T>(outcome: Result<T, CloudError>) -> Result<Option<T>, CloudError> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn unreachable(operation: &'static str, error: &reqwest::Error) -> CloudError {
+    let sent = if error.is_connect() || error.is_builder() { Sent::No } else { Sent::Perhaps };
+    let what = if error.is_connect() { "no connection" } else { "the connection was lost before the answer was complete" };
+    let words = innermost(error);
+    let text = if words.is_empty() { what.to_owned() } else { format!("{what}: {words}") };
+    CloudError::unreachable(SERVICE, operation, sent, &text)
+}

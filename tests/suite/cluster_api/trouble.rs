@@ -1,0 +1,193 @@
+//! What goes wrong: the management cluster, helm, the controllers, the conductor.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How, Trouble};
+use serde_json::json;
+use tests::client::text;
+use tests::management::Management;
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+use super::{STEP, create, world};
+
+fn fault(at: &str, nth: u32, how: How) -> Fault {
+    Fault { at: format!("kubernetes.{at}"), nth, how }
+}
+
+#[tokio::test]
+async fn a_management_cluster_that_is_down_is_waited_for_and_named() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    management.cluster.inject(fault("any", 0, How::Refuse));
+    let cluster = create(&demo, "blue").await?;
+    wait::until("the reason to be told", PATIENCE, async || {
+        let reason = text(&demo.cluster(&cluster).await?, "status_reason");
+        Ok(Seen::when(reason.starts_with("trying again: cluster-api namespace_apply"), || reason))
+    })
+    .await?;
+    management.cluster.clear_faults();
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn each_call_to_the_management_cluster_may_fail_once() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    for (nth, how) in [
+        (1, How::AcceptThenLose),
+        (2, How::Status(409, "the object has been modified".into())),
+        (3, How::Status(429, "too many requests, please try again later".into())),
+        (4, How::Status(500, "etcdserver: leader changed".into())),
+        (5, How::Refuse),
+    ] {
+        management.cluster.inject(fault("patch", nth, how));
+    }
+    management.cluster.inject(fault("get", 9, How::AcceptThenLose));
+    management.cluster.inject(fault("list", 6, How::Status(500, "etcdserver: request timed out".into())));
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(management.releases()?.len() == 1, "{:?}", management.releases()?);
+    // What was made before a secret could be stored is not left behind.
+    let credentials = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
+    ensure!(credentials == 1, "{credentials}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_helm_run_that_was_killed_half_way_is_taken_up() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_CAPI_HELM__HELM_DEADLINE_SECONDS".into(), "3".into());
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    // The record of the release is the first that it makes; this is in the middle of the objects.
+    management.cluster.inject(fault("create", 5, How::Slow(Duration::from_secs(8))));
+    let cluster = create(&demo, "blue").await?;
+    wait::until("a run that was cut off", PATIENCE, async || {
+        let reason = text(&demo.cluster(&cluster).await?, "status_reason");
+        Ok(Seen::when(reason.contains("was killed") || reason.contains("was cut off"), || reason))
+    })
+    .await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let releases = management.releases()?;
+    ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
+    let history = management.helm(&["history", &releases[0].0, "--namespace", &format!("magnum-{}", world.cloud.project_id("demo"))])?;
+    ensure!(history.contains("Rollback to 1"), "{history}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_the_controllers_cannot_do_is_the_reason_and_deletion_is_the_way_out() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let quota = "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores";
+    management.cluster.trouble("MachineDeployment", "-default-worker", Some(Trouble::Fail(quota.into())));
+    let cluster = create(&demo, "blue").await?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason") == format!("nodegroup default-worker: {quota}"), "{failed}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+
+    // A machine that does not come up is no failure yet; what holds it up is told with the count.
+    management.cluster.trouble("MachineDeployment", "-default-worker", None);
+    management.cluster.trouble("Machine", "", Some(Trouble::Fail("no valid host was found".into())));
+    let cluster = create(&demo, "green").await?;
+    wait::until("the progress", PATIENCE, async || {
+        let reason = text(&demo.cluster(&cluster).await?, "status_reason");
+        let is_told = reason.starts_with("creating: 0 of 3 machines ready") && reason.contains("no valid host was found");
+        Ok(Seen::when(is_told, || reason))
+    })
+    .await?;
+    management.cluster.trouble("Machine", "", None);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+
+    management.cluster.trouble("HelmRelease", "-cni-calico", Some(Trouble::Fail("chart calico not found".into())));
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").ends_with("addon cni-calico: chart calico not found"), "{failed}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_chart_that_is_not_there_fails_with_helms_words_and_leaves_nothing() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_CAPI_HELM__HELM_CHART_NAME".into(), "/nonexistent/chart".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.starts_with("helm upgrade: ") && reason.contains("/nonexistent/chart"), "{reason}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.cluster.leftovers().is_empty(), "{:#?}", management.cluster.leftovers());
+    world.finish().await
+}
+
+#[tokio::test]
+async fn machines_that_do_not_go_hold_the_deletion_and_force_ends_it() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    management.cluster.trouble("Machine", "", Some(Trouble::Keep));
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the deletion to say what it waits for", PATIENCE, async || {
+        let reason = text(&demo.cluster(&cluster).await?, "status_reason");
+        Ok(Seen::when(reason.starts_with("deleting: waiting for") && reason.contains("machine"), || reason))
+    })
+    .await?;
+    management.cluster.trouble("Machine", "", None);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_conductor_that_is_killed_is_followed_by_another_that_goes_on() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut world = world(Mix::Distributed, &management).await?;
+    let demo = world.demo();
+    // Each time in another part of the work: secrets, helm, machines.
+    for (name, at, nth) in [("one", "patch", 4), ("two", "create", 6), ("three", "list", 12)] {
+        management.cluster.clear_faults();
+        management.cluster.inject(fault(at, nth, How::Slow(Duration::from_secs(3))));
+        let met = management.cluster.calls(&format!("kubernetes.{at}"));
+        let cluster = create(&demo, name).await?;
+        wait::until("the call to be under way", PATIENCE, async || {
+            let calls = management.cluster.calls(&format!("kubernetes.{at}")) - met;
+            Ok(Seen::when(calls >= nth as usize, || format!("{calls} calls")))
+        })
+        .await?;
+        let owner = world.owner(&cluster).await?;
+        world.kill(owner)?;
+        world.start_conductor()?;
+        demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    let releases = management.releases()?;
+    ensure!(releases.len() == 3 && releases.iter().all(|(_, status)| status == "deployed"), "{releases:?}");
+    let credentials = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
+    ensure!(credentials == 3, "{credentials}");
+    let cluster = demo.get("/v1/clusters").await?.expect(200)?.body["clusters"][0]["uuid"].as_str().context("a cluster")?.to_owned();
+    management.cluster.inject(fault("delete", 3, How::Slow(Duration::from_secs(3))));
+    let met = management.cluster.calls("kubernetes.delete");
+    demo.delete_cluster(&cluster).await?;
+    wait::until("helm to be at work", PATIENCE, async || {
+        let calls = management.cluster.calls("kubernetes.delete") - met;
+        Ok(Seen::when(calls >= 3, || format!("{calls} calls")))
+    })
+    .await?;
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    world.start_conductor()?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
