@@ -55,6 +55,7 @@ async fn a_cluster_lives_with_its_certificates_wherever_they_are_kept(
         Mix::Embedded => wanted.2,
     };
     ensure!((kept(&world), files()?, rows) == wanted, "{keeper}: {} in Barbican, {} files, {rows} rows", kept(&world), files()?);
+    world.keep_secrets_of_barbican();
     // Both processes read them: the API signs, the conductor gives them to the nodes of another group.
     let access = kubeconfig::access(&demo, &cluster).await?;
     let ca = openssl::x509::X509::from_pem(access.ca_pem.as_bytes())?;
@@ -91,6 +92,7 @@ async fn a_creation_survives(
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     ensure!(kept(&world) == WHOLE, "{:?}", world.cloud.leftovers(None));
+    world.keep_secrets_of_barbican();
     kubeconfig::access(&demo, &cluster).await?;
     world.finish().await
 }
@@ -140,6 +142,7 @@ async fn a_deletion_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::
     let world = world(mix, "barbican", None).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
+    world.keep_secrets_of_barbican();
     world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
     // Nobody can sign, and the answer says that it is not the request's fault.
     let (_, csr) = kubeconfig::request()?;
@@ -164,6 +167,7 @@ async fn a_forced_deletion_ends_without_barbican_and_tells_what_it_left() -> Res
     let world = world(Mix::Distributed, "barbican", None).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
+    world.keep_secrets_of_barbican();
     world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
     let admin = world.user("admin", "admin");
     admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;

@@ -282,6 +282,11 @@ impl Cloud {
         self.world().cinder.others.shift_remove(id).is_some()
     }
 
+    /// What every secret in Barbican holds.
+    pub fn barbican_payloads(&self) -> Vec<String> {
+        self.world().barbican.secrets.values().filter_map(|secret| secret.payload.clone()).collect()
+    }
+
     /// Deletes all that Barbican holds, as an administrator might.
     pub fn empty_barbican(&self) {
         self.world().barbican = barbican::Store::default();

@@ -18,6 +18,7 @@ impl World {
     /// stuck status, no orphan in the cloud, no row of a cluster, no process that died, no secret in a log.
     pub async fn finish(mut self) -> Result<()> {
         self.keep_secrets_of_stacks();
+        self.keep_secrets_of_barbican();
         self.delete_clusters().await?;
         let left = wait::until("all operations to end", PATIENCE, async || {
             let count = self.unfinished().await?;
@@ -33,6 +34,17 @@ impl World {
             }
         }
         self.end().await
+    }
+
+    /// Remembers what Barbican holds that no log may contain.
+    pub fn keep_secrets_of_barbican(&self) {
+        for payload in self.cloud.barbican_payloads() {
+            if payload.contains("PRIVATE KEY") {
+                self.keep_secret(payload.lines().find(|line| !line.starts_with('-')).unwrap_or_default(), "an encrypted private key");
+            } else if !payload.contains("CERTIFICATE") {
+                self.keep_secret(&payload, "the passphrase of a key");
+            }
+        }
     }
 
     /// The end of a world without clusters whose API a test stops or has stopped: everything is stopped, no secret may be in a log.

@@ -239,3 +239,19 @@ fn an_authority_in_disguise_is_not_signed() {
         assert!(text(&sign(&ca, &request, &rules).unwrap()).contains("CA:FALSE"), "{value:02x?}");
     }
 }
+
+/// Made by the library that upstream uses, with upstream's calls; and the same key with parameters of older releases of it.
+#[test]
+fn what_upstreams_library_wrote_is_opened_and_signs() {
+    let (pair, older) = (include_str!("tests/cryptography.pem"), include_str!("tests/older.pem"));
+    let at = pair.find("-----BEGIN ENCRYPTED PRIVATE KEY-----").unwrap();
+    let stored = |key: &str| StoredKeypair::outside("r", pair[..at].to_owned(), key.to_owned(), Some("abcdefgh2345".into()));
+    for key in [&pair[at..], older] {
+        let opened = stored(key).open().unwrap();
+        assert!(opened.certificate().public_key().unwrap().public_eq(opened.key()));
+        let pem = sign(&opened, &csr(Vec::new), &SigningRules::default()).unwrap();
+        assert!(X509::from_pem(pem.as_bytes()).unwrap().verify(&opened.certificate().public_key().unwrap()).unwrap());
+    }
+    let wrong = StoredKeypair { private_key_passphrase: Some("wrong".into()), ..stored(older) };
+    assert!(matches!(wrong.open(), Err(CertificateError::Stored(_))));
+}
