@@ -41,8 +41,7 @@ pub fn draw() -> (Vec<Request>, usize) {
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let begin = seconds(0, 20);
         requests.push(Request { at: begin, cluster, act: Act::Create });
-        const ACTS: [Act; 6] =
-            [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential, Act::Upgrade];
+        const ACTS: [Act; 6] = [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential, Act::Upgrade];
         for _ in 0..range(0..5) {
             requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
         }

@@ -243,6 +243,7 @@ pub(crate) fn new_nodes(
 ) -> Result<NewNodes, Failure> {
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, material, terms),
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 

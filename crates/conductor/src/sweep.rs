@@ -283,7 +283,9 @@ impl Sweep<'_> {
                 Some((user, id)) => admin.keystone().delete_application_credential(user, id).await?,
                 None => false,
             },
-            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate | ResourceKind::HelmRelease => false,
+            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate | ResourceKind::HelmRelease => {
+                false
+            }
         };
         if was_there {
             self.gone(kind);

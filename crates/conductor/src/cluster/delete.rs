@@ -10,6 +10,7 @@ use model::operation::{Ending, Leak, Progress};
 use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, resource};
 
 use super::{Rows, find_rows};
+use crate::certificates;
 use crate::context::Context;
 use crate::credentials::{self, Reach};
 use crate::driver::{self, capi_helm};
@@ -17,7 +18,6 @@ use crate::leaving::{self, REPORT};
 use crate::outcome::{Failure, Turn};
 use crate::stack::{self, Known, Whose};
 use crate::worker::{Work, succeed};
-use crate::{certificates, driver};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {

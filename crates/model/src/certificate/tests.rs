@@ -131,7 +131,9 @@ fn a_clusters_service_account_key_is_always_the_same_and_no_other_clusters() {
     let signature = signer.sign_oneshot_to_vec(b"token").unwrap();
     let public = PKey::public_key_from_pem(public.as_bytes()).unwrap();
     assert!(openssl::sign::Verifier::new(MessageDigest::sha256(), &public).unwrap().verify_oneshot(&signature, b"token").unwrap());
+}
 
+#[test]
 fn a_file_mistaken_for_a_request_is_named() {
     let ca = new_authority("blue", Terms::default()).unwrap();
     for (text, wanted) in [
