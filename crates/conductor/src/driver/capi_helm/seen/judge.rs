@@ -68,6 +68,8 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
     for group in &wanted.groups {
         if !is_group_ready(seen, group, &wanted.version) {
             waiting.push(format!("nodegroup {}", group.name));
+        } else if group.count.is_some() && seen.machines_of(&group.name).any(is_leaving) {
+            waiting.push(format!("machines of nodegroup {} to go", group.name));
         }
     }
     for group in &wanted.gone {
@@ -96,9 +98,14 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
     Judged::Waiting { done, total, waiting_for: text }
 }
 
+/// Whether a machine is being deleted: its deployment does not count it any more, and it is there still.
+fn is_leaving(machine: &Value) -> bool {
+    !machine["metadata"]["deletionTimestamp"].is_null()
+}
+
 /// Machines that run, and machines that are wanted (or there, where there are more).
 fn count(seen: &Seen, wanted: &Wanted) -> (i32, i32) {
-    let is_ready = |machine: &&Value| machine["status"]["phase"] == "Running" && machine["metadata"]["deletionTimestamp"].is_null();
+    let is_ready = |machine: &&Value| machine["status"]["phase"] == "Running" && !is_leaving(machine);
     let done = seen.machines.iter().filter(is_ready).count();
     let of_groups = wanted.groups.iter().map(|group| {
         let scaled = || seen.deployment(&group.name).and_then(|d| d["spec"]["replicas"].as_i64()).unwrap_or(1);

@@ -128,3 +128,14 @@ fn what_a_controller_has_given_up_is_a_failure_with_its_reason() {
     let reason = failed(&|s| s.addons[0]["status"] = json!({"phase": "Failed", "failureMessage": "chart not found"}));
     assert_eq!(reason, "addon cni-calico: chart not found");
 }
+
+#[test]
+fn a_machine_on_its_way_out_is_waited_for_although_nobody_counts_it_any_more() {
+    let (mut seen, wanted) = good();
+    let mut leaving = machine("c", "default-worker");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    seen.machines.push(leaving);
+    assert!(waiting_for(&seen, &wanted).starts_with("machines of nodegroup default-worker to go"), "{}", waiting_for(&seen, &wanted));
+    seen.machines.pop();
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
+}
