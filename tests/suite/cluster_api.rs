@@ -134,6 +134,22 @@ async fn a_cluster_is_made_changed_and_deleted(#[case] mix: Mix, #[case] helm: &
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(groups(&demo, &cluster).await?.len() == 2 && management.cluster.objects("MachineDeployment").len() == 1);
 
+    // To an image with the next Kubernetes: every machine is another one then.
+    let before: Vec<String> = management.cluster.objects("Machine").iter().map(|m| text(&m["metadata"], "name")).collect();
+    let mut next = template("next");
+    next["image_id"] = "ubuntu-capi-next".into();
+    let next = demo.post("/v1/clustertemplates", &next).await?.expect(201)?.uuid()?;
+    let upgrade = format!("/v1/clusters/{cluster}/actions/upgrade");
+    demo.at("1.10").post(&upgrade, &json!({"cluster_template": next})).await?.expect(202)?;
+    let upgraded = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(upgraded["coe_version"] == "v1.34.1" && upgraded["cluster_template_id"] == next.as_str(), "{upgraded}");
+    let after = management.cluster.objects("Machine");
+    ensure!(after.len() == before.len() && after.iter().all(|m| !before.contains(&text(&m["metadata"], "name"))), "{before:?} {after:#?}");
+    ensure!(addresses(&upgraded) == 1 && upgraded["master_addresses"].as_array().map_or(0, Vec::len) == 1, "{upgraded}");
+    // Back again Kubernetes does not go.
+    let old = text(&complete, "cluster_template_id");
+    demo.at("1.10").post(&upgrade, &json!({"cluster_template": old})).await?.expect_error(400, "go back")?;
+
     // By somebody else of the project: the cluster has his rights from then on, and the first credential is gone.
     let other = world.user("member2", "demo");
     other.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;

@@ -65,6 +65,12 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
 }
 
 impl Rows {
+    /// The rows as they will be once the cluster has become something else.
+    pub fn after(&self, cluster: Cluster, groups: Vec<Nodegroup>, template: ClusterTemplate) -> Self {
+        let (nodes, stacks, made_inside) = (self.nodes.clone(), self.stacks.clone(), self.made_inside.clone());
+        Self { cluster, groups, nodes, template: Some(template), stacks, made_inside }
+    }
+
     /// The cluster's own stack.
     pub fn stack(&self) -> Known {
         self.known(Handle::of_cluster(&self.cluster))

@@ -69,7 +69,7 @@ impl DriverName {
     pub fn supports_upgrade(self) -> bool {
         match self {
             Self::K8sFedoraCoreosV1 => true,
-            Self::K8sCapiHelmV1 => false,
+            Self::K8sCapiHelmV1 => true,
         }
     }
 

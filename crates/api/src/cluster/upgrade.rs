@@ -13,6 +13,7 @@ use model::store::{Conn, resource};
 use model::template::ClusterTemplate;
 
 use crate::answer::Answer;
+use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::lifecycle::{self, Request, Subject, accept};
@@ -87,19 +88,26 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
     let recorded = cx.shared.store.read(async |conn: &mut Conn| resource::of_cluster(conn, &id).await).await?;
     // Stacks of ours bear a part of the cluster's id; upstream's, a random one.
     let is_ours = |r: &model::resource::CloudResource| r.kind() == Some(ResourceKind::Stack) && r.name.ends_with(&cluster.stack_mark());
-    if !recorded.iter().any(is_ours) {
+    if wanted.driver_name() == Some(DriverName::K8sFedoraCoreosV1) && !recorded.iter().any(is_ours) {
         let text = "Upstream's driver made this cluster, and its nodes cannot be replaced. Make a new cluster from the template and move the \
                     workload; everything but upgrade, credential rotation, labels and taints works as before.";
         return Err(ApiError::Invalid(text.to_owned()));
     }
+    let name = wanted.image_id.as_deref().unwrap_or_default();
+    let found = cloud_checks::look_up(cx, &cloud_checks::Wanted { image: Some(name), ..cloud_checks::Wanted::default() }).await?;
+    let image = found.image(name)?;
     if !group.is_default() {
         return Ok(());
     }
     let from = present.map(ClusterTemplate::labels).unwrap_or_default();
     let after = labels::upgraded(&cluster.labels(), &from, &wanted.labels());
-    let default = wanted.driver_name().and_then(|driver| driver.label("kube_tag")).and_then(|label| label.default);
-    let versions = (cluster.coe_version.as_deref().and_then(Version::parse), after.get("kube_tag").or(default).and_then(Version::parse));
-    match versions {
+    let default = || wanted.driver_name().and_then(|driver| driver.label("kube_tag")).and_then(|label| label.default);
+    let version = match wanted.driver_name() {
+        // Its images carry Kubernetes with them.
+        Some(DriverName::K8sCapiHelmV1) => image.kube_version.as_deref(),
+        Some(DriverName::K8sFedoraCoreosV1) | None => after.get("kube_tag").or_else(default),
+    };
+    match (cluster.coe_version.as_deref().and_then(Version::parse), version.and_then(Version::parse)) {
         (Some(present), Some(wanted)) => present.may_become(wanted).map_err(|rule| ApiError::field("cluster_template", format!("{rule}."))),
         _ => Ok(()),
     }

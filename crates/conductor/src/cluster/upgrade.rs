@@ -20,7 +20,7 @@ use provider_clients::Session;
 
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Handle, NewNodes, PoolKind, Target};
+use crate::driver::{Handle, NewNodes, PoolKind, Target, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
 use crate::settle::{self, End};
@@ -40,6 +40,11 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let rows = rows(cx, work).await?;
     let payload = work.payload()?;
     let goal = Goal::read(cx, &rows, rows.group(&payload)?, &payload).await?;
+    if capi_helm::is_ours(&rows) {
+        // Its version is the image's, and what it has been is asked before it changes.
+        let cluster = Cluster { coe_version: rows.cluster.coe_version.clone(), ..goal.cluster };
+        return capi_helm::turn(cx, work, &rows.after(cluster, goal.groups, goal.template)).await;
+    }
     let session = credentials::for_existing(cx, work, &rows.cluster).await?;
     let observed = driver::observe(&rows.stack_of(goal.group).handle, &session).await?;
     tracing::debug!(?observed, "observed");

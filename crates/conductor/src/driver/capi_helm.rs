@@ -93,6 +93,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
             OperationKind::ClusterCreate
             | OperationKind::ClusterUpdate
             | OperationKind::ClusterResize
+            // With the rows as they will be.
+            | OperationKind::ClusterUpgrade
             | OperationKind::NodegroupCreate
             | OperationKind::NodegroupUpdate
             | OperationKind::NodegroupDelete,
@@ -100,7 +102,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
         Some(OperationKind::ClusterDelete) => remove::turn(&bench).await,
         Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => remove::by_force(&bench).await,
         Some(OperationKind::CredentialRotate) => rotate::turn(&bench).await,
-        Some(kind @ (OperationKind::ClusterUpgrade | OperationKind::CaRotate)) => {
+        Some(kind @ OperationKind::CaRotate) => {
             Err(Failure::fail(OutcomeCode::User, format!("the cluster's driver does not support {}", kind.phrase())))
         }
         None => Err(Failure::Stale),

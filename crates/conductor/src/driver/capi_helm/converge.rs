@@ -2,12 +2,13 @@
 //!
 //! An operation hands its document to helm once (again when it cannot be told what came of it), and from then on only looks.
 
-use model::capi::cleaned;
-use model::cluster::status::{Concerns, Rest, Status, settle};
+mod finish;
+
+use model::cluster::status::{Concerns, Status};
 use model::cluster::{Cluster, ClusterChange};
-use model::json::python_json;
+use model::kubernetes::Version;
 use model::nodegroup::{Nodegroup, NodegroupChange};
-use model::operation::{OperationEvent, OperationKind, OperationState, OutcomeCode, Progress};
+use model::operation::{OperationEvent, OperationKind, OutcomeCode, Progress};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
 use serde_json::{Value, json};
@@ -19,8 +20,6 @@ use super::seen::{self, Judged, Seen, Wanted, WantedGroup};
 use super::values::{self, Input};
 use super::{Bench, credential, lookup, secrets};
 use crate::outcome::{Failure, Turn};
-use crate::settle::{self as ends, End};
-use crate::worker::succeed;
 use crate::{certificates, stack};
 
 /// The event of namespace and secrets being there.
@@ -54,7 +53,7 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     };
     let wanted = wish.wanted(bench, &applied.message)?;
     match seen::judge(&seen, &wanted) {
-        Judged::Ready => finish(bench, &wish, &seen).await,
+        Judged::Ready => finish::finish(bench, &wish, &seen).await,
         Judged::Failed { reason } => Err(Failure::of_cluster_api(reason)),
         Judged::Waiting { done, total, waiting_for } => {
             tell(bench, &wish, &seen, done, total, &waiting_for).await?;
@@ -127,7 +126,8 @@ impl<'a> Wish<'a> {
     fn wanted(&self, bench: &Bench<'_>, version: &str) -> Result<Wanted, Failure> {
         let choices = choices(bench)?;
         let masters = self.groups.iter().find(|g| g.is_master()).map_or(1, |g| i64::from(g.node_count()));
-        let is_asked = |group: &&Nodegroup| !group.is_master() && self.target.is_none_or(|t| t.uuid == group.uuid);
+        let all = self.brings_all();
+        let is_asked = |group: &&Nodegroup| !group.is_master() && (all || self.target.is_none_or(|t| t.uuid == group.uuid));
         let groups = self.groups.iter().filter(is_asked).map(|group| {
             let scale = scaling::of(&choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
             let count = (scale == Scale::Fixed).then(|| i64::from(group.node_count()));
@@ -142,11 +142,17 @@ impl<'a> Wish<'a> {
         })
     }
 
+    /// Whether the whole release is brought to another template, whichever group the request names.
+    fn brings_all(&self) -> bool {
+        self.kind == OperationKind::ClusterUpgrade && self.target.is_some_and(Nodegroup::is_default)
+    }
+
     /// What it is called where progress is told.
     fn verb(&self) -> String {
         let named = |verb: &str| self.target.map_or_else(|| verb.to_owned(), |group| format!("{verb} nodegroup {}", group.name));
         match self.kind {
             OperationKind::ClusterCreate => "creating".to_owned(),
+            OperationKind::ClusterUpgrade => "upgrading".to_owned(),
             OperationKind::NodegroupCreate => named("creating"),
             OperationKind::NodegroupDelete => named("deleting"),
             OperationKind::ClusterResize | OperationKind::ClusterUpdate => named("resizing"),
@@ -207,6 +213,9 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     let held = credential::ensure(bench, false).await?;
     let session = credential::session(bench, &held);
     let found = lookup::look_up(bench, &session).await?;
+    if wish.brings_all() {
+        check_version(&bench.rows.cluster, &found.kube_version)?;
+    }
     // Upstream does not look at flavors that do not change.
     if !matches!(wish.kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate | OperationKind::NodegroupDelete) {
         let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
@@ -235,6 +244,14 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     bench.upgrade(&document).await?;
     applied(bench, &found.kube_version).await?;
     Ok(Turn::Again { after: bench.cx.settings.timing.poll_min })
+}
+
+/// Refuses before anything moves what Kubernetes does not allow; the control plane would stop half way.
+fn check_version(cluster: &Cluster, wanted: &str) -> Result<(), Failure> {
+    match (cluster.coe_version.as_deref().and_then(Version::parse), Version::parse(wanted)) {
+        (Some(present), Some(wanted)) => present.may_become(wanted).map_err(|rule| Failure::fail(OutcomeCode::User, rule)),
+        _ => Ok(()),
+    }
 }
 
 /// Records that the release is as this operation wants it.
@@ -332,63 +349,4 @@ async fn tell(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, done: i32, total:
         })
         .await?;
     Ok(())
-}
-
-/// What the end of an operation writes of a group.
-fn facts(seen: &Seen, group: &Nodegroup) -> NodegroupChange {
-    let addresses = |machines: &mut dyn Iterator<Item = &Value>| {
-        let mut found: Vec<(String, String)> = machines.filter_map(|m| Some((seen::name_of(m).to_owned(), seen::address(m)?))).collect();
-        found.sort();
-        found.into_iter().map(|(_, address)| address).collect::<Vec<_>>()
-    };
-    let addresses =
-        if group.is_master() { addresses(&mut seen.masters()) } else { addresses(&mut seen.machines_of(&cleaned(&group.name))) };
-    NodegroupChange {
-        stack_id: Some(Some(seen.release.clone())),
-        node_addresses: Some(python_json(&addresses)),
-        // An autoscaler may have decided otherwise.
-        node_count: replicas(seen, group),
-        ..NodegroupChange::default()
-    }
-}
-
-async fn finish(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen) -> Result<Turn, Failure> {
-    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
-    let id = &cluster.cluster_id();
-    let known = ClusterChange {
-        stack_id: Some(Some(bench.release.clone())),
-        api_address: seen.api_address().map(Some),
-        coe_version: Some(seen.version()),
-        ..ClusterChange::default()
-    };
-    if wish.kind != OperationKind::ClusterCreate {
-        let facts = wish.target.filter(|_| wish.gone.is_none()).map(|group| facts(seen, group)).unwrap_or_default();
-        let end = End { state: OperationState::Succeeded, group: wish.target, facts, reason: None };
-        let (end, known) = (&end, &known);
-        return succeed(cx, work, async |conn: &mut Conn| {
-            clusters::record(conn, id, known).await?;
-            ends::record(conn, &work.operation, end).await
-        })
-        .await;
-    }
-    let word = settle(wish.kind, OperationState::Succeeded, Rest::default()).map(|s| s.as_str().to_owned());
-    let note = model::labels::note(model::driver::DriverName::K8sCapiHelmV1, &cluster.labels());
-    let change = ClusterChange { status: word.clone(), status_reason: Some(note), ..known };
-    let groups: Vec<_> = bench
-        .rows
-        .groups
-        .iter()
-        .map(|group| {
-            let change = NodegroupChange { status: word.clone(), status_reason: Some(None), ..facts(seen, group) };
-            (group.nodegroup_id(), change)
-        })
-        .collect();
-    let (change, groups) = (&change, &groups);
-    succeed(cx, work, async |conn: &mut Conn| {
-        for (group, change) in groups {
-            nodegroup::record(conn, group, change).await?;
-        }
-        clusters::record(conn, id, change).await
-    })
-    .await
 }
