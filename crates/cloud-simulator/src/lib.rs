@@ -20,6 +20,7 @@ mod management;
 mod neutron;
 mod nova;
 mod octavia;
+mod server;
 mod service;
 mod simulator;
 mod state;

@@ -17,14 +17,12 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
     time::Duration,
 };
 
 use actix_web::{
-    App, HttpServer,
     dev::ServerHandle,
-    web::{self, Data, PayloadConfig},
+    web::{self, Data},
 };
 use serde_json::Value;
 
@@ -32,11 +30,9 @@ use crate::{
     clock,
     fault::{Fault, Faults},
     management::{player::Player, store::Store},
+    server,
     state::hex_id,
 };
-
-/// Helm keeps a release in one secret, which may have a megabyte.
-const LARGEST_BODY: usize = 8 * 1024 * 1024;
 
 /// How a management cluster behaves.
 #[derive(Clone, Debug)]
@@ -103,10 +99,11 @@ impl ManagementCluster {
         let url = format!("http://{}", listener.local_addr()?);
         let world = World { faults: Faults::default(), store: Store::default(), player: Player::new(clock::delta(options.step)) };
         let shared = Arc::new(Shared { world: Mutex::new(world), token: hex_id() });
-        let (started, starting) = tokio::sync::oneshot::channel();
         let data = Data::from(Arc::clone(&shared));
-        thread::Builder::new().name("management-cluster".to_owned()).spawn(move || serve(listener, data, started))?;
-        let server = starting.await.map_err(|_| io::Error::other("the thread ended before the server started"))??;
+        let server = server::start("management-cluster", listener, move |app| {
+            app.app_data(data.clone()).default_service(web::to(http::answer));
+        })
+        .await?;
         Ok(Self { shared, server, url })
     }
 
@@ -171,40 +168,6 @@ impl Drop for ManagementCluster {
     fn drop(&mut self) {
         drop(self.server.stop(false));
     }
-}
-
-fn serve(listener: TcpListener, data: Data<Shared>, started: tokio::sync::oneshot::Sender<io::Result<ServerHandle>>) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            // Nobody waits any more when the receiver is gone.
-            let _ = started.send(Err(error));
-            return;
-        }
-    };
-    runtime.block_on(async move {
-        let server = HttpServer::new(move || {
-            App::new().app_data(data.clone()).app_data(PayloadConfig::new(LARGEST_BODY)).default_service(web::to(http::answer))
-        })
-        .workers(1)
-        .keep_alive(Duration::from_secs(75))
-        .shutdown_timeout(1)
-        .disable_signals()
-        .listen(listener);
-        match server {
-            Ok(server) => {
-                let server = server.run();
-                if started.send(Ok(server.handle())).is_ok()
-                    && let Err(error) = server.await
-                {
-                    tracing::error!(%error, "management cluster ended");
-                }
-            }
-            Err(error) => {
-                let _ = started.send(Err(error));
-            }
-        }
-    });
 }
 
 /// The troubles of a player, by kind and end of name.

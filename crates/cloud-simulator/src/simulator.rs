@@ -7,24 +7,19 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
 use actix_web::{
-    App, HttpServer,
     dev::ServerHandle,
-    web::{self, Data, PayloadConfig},
+    web::{self, Data},
 };
 
 use crate::{
     cloud::Cloud,
-    http,
+    http, server,
     state::{Shared, World},
 };
-
-/// Heat takes templates with their files up to half a megabyte; leave room for what a client adds.
-const LARGEST_BODY: usize = 8 * 1024 * 1024;
 
 /// How a simulated cloud behaves.
 #[derive(Clone, Debug)]
@@ -70,10 +65,11 @@ impl Simulator {
         let world = World::new(options.stack_duration, options.delete_duration, options.container_infra_url);
         let shared = Arc::new(Shared::new(format!("http://{address}"), world));
 
-        let (started, starting) = tokio::sync::oneshot::channel();
         let data = Data::from(Arc::clone(&shared));
-        thread::Builder::new().name("cloud-simulator".to_owned()).spawn(move || serve(listener, data, started))?;
-        let server = starting.await.map_err(|_| io::Error::other("the simulator's thread ended before it started"))??;
+        let server = server::start("cloud-simulator", listener, move |app| {
+            app.app_data(data.clone()).default_service(web::to(http::answer));
+        })
+        .await?;
         Ok(Self { shared, server })
     }
 
@@ -98,38 +94,4 @@ impl Drop for Simulator {
         // The command is sent here and now; what is dropped is only the wait for it.
         drop(self.server.stop(false));
     }
-}
-
-fn serve(listener: TcpListener, data: Data<Shared>, started: tokio::sync::oneshot::Sender<io::Result<ServerHandle>>) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            // Nobody waits any more when the receiver is gone.
-            let _ = started.send(Err(error));
-            return;
-        }
-    };
-    runtime.block_on(async move {
-        let server = HttpServer::new(move || {
-            App::new().app_data(data.clone()).app_data(PayloadConfig::new(LARGEST_BODY)).default_service(web::to(http::answer))
-        })
-        .workers(1)
-        .keep_alive(Duration::from_secs(75))
-        .shutdown_timeout(1)
-        .disable_signals()
-        .listen(listener);
-        match server {
-            Ok(server) => {
-                let server = server.run();
-                if started.send(Ok(server.handle())).is_ok()
-                    && let Err(error) = server.await
-                {
-                    tracing::error!(%error, "simulated cloud ended");
-                }
-            }
-            Err(error) => {
-                let _ = started.send(Err(error));
-            }
-        }
-    });
 }
