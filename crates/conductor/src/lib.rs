@@ -32,3 +32,4 @@ pub use context::{Conductor, Settings, Timing};
 pub use driver::capi_helm::{Capi, CapiSettings, Kinds as CapiKinds};
 pub use metrics::Metrics;
 pub use notify::Notifications;
+pub use outcome::fault;

@@ -95,17 +95,22 @@ impl From<StoreError> for Failure {
     }
 }
 
+/// What the cloud said, as an operation keeps it.
+pub fn fault(error: &CloudError) -> CloudFault {
+    CloudFault {
+        service: error.service().name().to_owned(),
+        operation: error.operation().to_owned(),
+        status: error.status(),
+        message: error.message().to_owned(),
+        request_id: error.request_id().map(str::to_owned),
+    }
+}
+
 impl From<CloudError> for Failure {
     fn from(error: CloudError) -> Self {
         let reason = error.to_string();
-        let said = Some(Box::new(CloudFault {
-            service: error.service().name().to_owned(),
-            operation: error.operation().to_owned(),
-            status: error.status(),
-            message: error.message().to_owned(),
-            request_id: error.request_id().map(str::to_owned),
-        }));
-        if error.retry_may_help() || error.outcome_is_unknown() || error.is_conflict() {
+        let said = Some(Box::new(fault(&error)));
+        if error.repeating_may_mend() {
             return Self::Retry { reason, error: said };
         }
         let code = match error.status() {

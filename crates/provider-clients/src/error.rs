@@ -107,6 +107,12 @@ impl CloudError {
         self.0.outcome_is_unknown
     }
 
+    /// Looking again and repeating the step may mend it: the same request may succeed later, or has been carried out, or something else is
+    /// in its way.
+    pub fn repeating_may_mend(&self) -> bool {
+        self.retry_may_help() || self.outcome_is_unknown() || self.is_conflict()
+    }
+
     pub(crate) fn unreachable(service: Service, operation: &'static str, sent: Sent, message: &str) -> Self {
         Self(Box::new(Details {
             retry_may_help: true,

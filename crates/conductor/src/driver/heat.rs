@@ -197,12 +197,19 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
     })
 }
 
+/// A stack that was seen, with its outputs.
+async fn resolved(session: &Session, seen: &Seen) -> Result<HeatStack, Failure> {
+    session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await?.ok_or_else(|| gone(seen))
+}
+
+/// Somebody has taken it away since: the next look tells.
+fn gone(seen: &Seen) -> Failure {
+    Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name))
+}
+
 /// Reads the outputs of a complete stack.
 pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: bool) -> Result<Facts, Failure> {
-    let heat = session.heat();
-    let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
-    };
+    let stack = resolved(session, seen).await?;
     let found = outputs::facts(&stack.outputs.into_iter().collect(), floating_ip_enabled);
     Ok(Facts {
         api_address: found.api_address,

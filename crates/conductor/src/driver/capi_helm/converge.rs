@@ -183,7 +183,7 @@ async fn prepare(bench: &Bench<'_>) -> Result<(), Failure> {
     bench.management.apply("namespace_apply", &kind, None, &objects::namespace(&bench.namespace)).await?;
     credential::ensure(bench, false).await?;
     certificates(bench, &cluster.user().0, work.operation.kind() == Some(OperationKind::ClusterCreate)).await?;
-    record(bench, &Progress { step: "prepared", ..Progress::default() }, PREPARED, &bench.namespace).await
+    stack::record(cx, work, &Progress { step: "prepared", ..Progress::default() }, &[(PREPARED, &bench.namespace)]).await
 }
 
 /// Gives Cluster API the cluster's authorities, which it would make itself otherwise. `always`: also where they are there already.
@@ -240,7 +240,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     let run = bench.run()?;
     let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());
     let progress = Progress { step: "helm", waiting_for: Some(format!("helm, chart {chart}")), ..Progress::default() };
-    record(bench, &progress, ASKED, chart.trim()).await?;
+    stack::record(bench.cx, bench.work, &progress, &[(ASKED, chart.trim())]).await?;
     bench.upgrade(&document).await?;
     applied(bench, &found.kube_version).await?;
     Ok(Turn::Again { after: bench.cx.settings.timing.poll_min })
@@ -294,7 +294,7 @@ async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Opera
         let text = format!("it names {} nodes, and with node_count {wanted} nodegroup {} loses {}", names.len(), group.name, fewer.max(0));
         return Err(wrong(text));
     }
-    record(bench, &Progress { step: "nodes", ..Progress::default() }, CHOSEN, &names.join(",")).await?;
+    stack::record(bench.cx, bench.work, &Progress { step: "nodes", ..Progress::default() }, &[(CHOSEN, &names.join(","))]).await?;
     Ok(Some(Turn::NOW))
 }
 
@@ -307,19 +307,6 @@ async fn mark(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent]) -> Resu
         let kind = &bench.capi.settings.kinds.machine;
         bench.management.merge("machine_patch", kind, Some(&bench.namespace), name, &patch).await?;
     }
-    Ok(())
-}
-
-async fn record(bench: &Bench<'_>, progress: &Progress, kind: &'static str, text: &str) -> Result<(), Failure> {
-    let (operation_id, cluster_id) = (&bench.work.operation.operation_id(), &bench.work.operation.cluster_id());
-    bench
-        .cx
-        .store
-        .write(async |conn: &mut Conn| {
-            operation::record(conn, &bench.work.claim, progress).await?;
-            event::append(conn, operation_id, cluster_id, kind, text).await
-        })
-        .await?;
     Ok(())
 }
 

@@ -9,10 +9,10 @@ use model::driver::DriverName;
 use model::nodegroup::{Nodegroup, WORKER};
 use model::operation::OutcomeCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use provider_clients::{Blueprint, HIDDEN, Outputs, Session, StackResource};
+use provider_clients::{Blueprint, HIDDEN, Session, StackResource};
 use serde_json::{Map, Value, json};
 
-use super::{DEPTH, Stack, stack_input, workers};
+use super::{DEPTH, Stack, gone, resolved, stack_input, workers};
 use crate::context::Settings;
 use crate::driver::Target;
 use crate::outcome::Failure;
@@ -52,8 +52,7 @@ pub(in crate::driver) async fn prepare_group(
         let text = "node_labels, node_taints: upstream's driver made this cluster, and its nodes register without them";
         return Err(Failure::fail(OutcomeCode::User, text));
     }
-    let gone = || Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name));
-    let mut made_from = target.session.heat().blueprint(&seen.stack_name, &seen.stack_id).await?.ok_or_else(gone)?;
+    let mut made_from = target.session.heat().blueprint(&seen.stack_name, &seen.stack_id).await?.ok_or_else(|| gone(seen))?;
     let given = object(&made_from.environment, "parameters");
     let joint = joint(target.session, seen, &given).await?;
     let parameters = parameters(settings, target.cluster, group, &made_from, given, &joint)?;
@@ -72,11 +71,8 @@ pub(in crate::driver) async fn prepare_group(
 
 /// Reads from the cluster's stack what a group of workers joins.
 async fn joint(session: &Session, seen: &Seen, given: &Map<String, Value>) -> Result<Joint, Failure> {
-    let heat = session.heat();
-    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
-    let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
-    };
+    let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let stack = resolved(session, seen).await?;
     // A network that was there before is a parameter; otherwise the stack made one.
     let made = |name: &str| physical(&resources, name);
     let net = |parameter: &str, resource: &str| text(given, parameter).or_else(|| made(resource));

@@ -3,13 +3,13 @@
 use model::json::Labels;
 use model::nodegroup::{Nodegroup, Nodes};
 use model::operation::OutcomeCode;
-use provider_clients::{Outputs, Session};
+use provider_clients::Session;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, Pki, StackInput, WorkerGroup};
-use super::{Stack, outputs};
+use super::{Stack, outputs, resolved};
 use crate::certificates::Material;
 use crate::context::Settings;
 use crate::driver::{NewNodes, PoolKind, Target};
@@ -75,9 +75,7 @@ pub(in crate::driver) fn new_nodes(
 
 /// Reads from the cluster's stack what a group of workers joins.
 pub(in crate::driver) async fn joint(session: &Session, seen: &Seen) -> Result<Joint, Failure> {
-    let Some(stack) = session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
-    };
+    let stack = resolved(session, seen).await?;
     let text = |name: &str| stack.outputs.get(name).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
     let security_groups = outputs::list(stack.outputs.get("worker_security_groups"));
     match (text("api_private_address"), text("network"), text("subnet"), security_groups) {

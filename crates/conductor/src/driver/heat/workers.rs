@@ -3,10 +3,10 @@
 //! The names used here (`number_of_minions`, `minions_to_remove`, `kube_minions`) are upstream's, so that clusters which upstream's driver
 //! made are resized in the same way.
 
-use provider_clients::{Outputs, Session, StackResource, StackUpdate};
+use provider_clients::{Session, StackResource, StackUpdate};
 use serde_json::{Map, Value, json};
 
-use super::{DEPTH, outputs, pools};
+use super::{DEPTH, outputs, pools, resolved};
 use crate::driver::{Member, PoolKind};
 use crate::outcome::Failure;
 use crate::plan::{Seen, Wanted, Workers};
@@ -44,11 +44,8 @@ pub(super) fn list(value: &Value) -> Vec<String> {
 
 /// The members of a pool, in the order of their numbers.
 pub(in crate::driver) async fn members(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
-    let heat = session.heat();
-    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
-    let Some(stack) = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await? else {
-        return Err(Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name)));
-    };
+    let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let stack = resolved(session, seen).await?;
     let addresses = pools::names(kind).outputs.map(|name| outputs::positions(stack.outputs.get(name)));
     Ok(number(&resources, kind, &addresses))
 }

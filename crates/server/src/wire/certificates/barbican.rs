@@ -12,7 +12,6 @@ use futures::future::BoxFuture;
 use model::certificate::NewKeypair;
 use model::certificate::StoredKeypair;
 use model::certificate::keeper::{Keeper, KeeperError};
-use model::operation::CloudFault;
 use moka::future::Cache;
 use provider_clients::{Barbican, CloudError, Container, Payload};
 use secrecy::{ExposeSecret, SecretSlice};
@@ -156,16 +155,6 @@ fn text(payload: &SecretSlice<u8>, what: &str) -> Result<String, KeeperError> {
 /// What Barbican said, and whether it may go better next time.
 fn said(error: CloudError) -> KeeperError {
     let reason = error.to_string();
-    let fault = Some(Box::new(CloudFault {
-        service: error.service().name().to_owned(),
-        operation: error.operation().to_owned(),
-        status: error.status(),
-        message: error.message().to_owned(),
-        request_id: error.request_id().map(str::to_owned),
-    }));
-    if error.retry_may_help() || error.outcome_is_unknown() || error.is_conflict() {
-        KeeperError::Unavailable { reason, fault }
-    } else {
-        KeeperError::Refused { reason, fault }
-    }
+    let fault = Some(Box::new(conductor::fault(&error)));
+    if error.repeating_may_mend() { KeeperError::Unavailable { reason, fault } } else { KeeperError::Refused { reason, fault } }
 }
