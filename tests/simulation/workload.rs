@@ -21,6 +21,7 @@ pub enum Act {
     ResizeGroup,
     RemoveGroup,
     RotateCredential,
+    RotateAuthorities,
     Upgrade,
     Delete,
 }
@@ -41,7 +42,8 @@ pub fn draw() -> (Vec<Request>, usize) {
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let begin = seconds(0, 20);
         requests.push(Request { at: begin, cluster, act: Act::Create });
-        const ACTS: [Act; 6] = [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential, Act::Upgrade];
+        const ACTS: [Act; 7] =
+            [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential, Act::Upgrade, Act::RotateAuthorities];
         for _ in 0..range(0..5) {
             requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
         }
@@ -99,6 +101,7 @@ impl User {
         match (act, added) {
             (Act::Delete, _) => self.begin(store, id, OperationKind::ClusterDelete, Payload::default(), None).await.map(Some),
             (Act::RotateCredential, _) => self.begin(store, id, OperationKind::CredentialRotate, Payload::default(), None).await.map(Some),
+            (Act::RotateAuthorities, _) => self.begin(store, id, OperationKind::CaRotate, Payload::default(), None).await.map(Some),
             (Act::Upgrade, _) => {
                 let Some(group) = groups.iter().find(|g| g.is_default() && !g.is_master()) else { return Ok(None) };
                 let payload = Payload {

@@ -11,11 +11,12 @@ use url::Url;
 use uuid::Uuid;
 
 /// Tables whose rows a refused request must leave as they are.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "cluster",
     "cluster_template",
     "nodegroup",
     "nodegroup_nodes",
+    "ca_rotation",
     "x509keypair",
     "quotas",
     "operation",

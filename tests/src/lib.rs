@@ -19,6 +19,7 @@ pub mod kubernetes;
 pub mod load;
 pub mod login;
 pub mod management;
+pub mod nodes;
 pub mod notifications;
 pub mod openmetrics;
 pub mod pki;

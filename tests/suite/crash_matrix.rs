@@ -31,10 +31,11 @@ enum Act {
     GrowGroup,
     DeleteGroup,
     RotateCredentials,
+    RotateAuthorities,
     Upgrade,
 }
 
-const ACTS: [Act; 10] = [
+const ACTS: [Act; 11] = [
     Act::Create,
     Act::Delete,
     Act::Grow,
@@ -44,6 +45,7 @@ const ACTS: [Act; 10] = [
     Act::GrowGroup,
     Act::DeleteGroup,
     Act::RotateCredentials,
+    Act::RotateAuthorities,
     Act::Upgrade,
 ];
 
@@ -224,6 +226,7 @@ impl Scene {
             Act::GrowGroup => (Method::POST, resize, Some(json!({"node_count": 2, "nodegroup": "more"}))),
             Act::DeleteGroup => (Method::DELETE, group, None),
             Act::RotateCredentials => (Method::PATCH, format!("/v1/credentials/{cluster}"), None),
+            Act::RotateAuthorities => (Method::PATCH, format!("/v1/certificates/{cluster}"), None),
             Act::Upgrade => {
                 let body = json!({"cluster_template": self.template, "max_batch_size": 2});
                 (Method::POST, format!("/v1/clusters/{cluster}/actions/upgrade"), Some(body))
@@ -250,7 +253,7 @@ impl Scene {
             Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
-            Act::Create | Act::Delete | Act::DeleteGroup | Act::RotateCredentials | Act::Upgrade => 2,
+            Act::Create | Act::Delete | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
         ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");

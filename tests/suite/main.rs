@@ -34,6 +34,7 @@ mod quotas;
 mod refusals;
 mod replay;
 mod resize;
+mod rotate_ca;
 mod secure;
 mod services;
 mod takeover;

@@ -7,6 +7,7 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
+use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
@@ -30,13 +31,9 @@ fn addresses(body: &Value) -> Vec<String> {
 
 /// Servers of workers by their name's end (`node-0`), with their ids.
 fn servers(world: &World) -> Vec<(String, String)> {
-    let lines = world.cloud.leftovers(None);
-    let servers = lines.iter().filter_map(|line| {
-        let (name, id) = line.strip_prefix("server ")?.split_once(" (")?;
-        let at = name.rfind("-node-")?;
-        Some((name[at + 1..].to_owned(), id.trim_end_matches(')').to_owned()))
-    });
-    servers.collect()
+    let mut servers = nodes::servers_by_id(world);
+    servers.retain(|(name, _)| name.starts_with("node-"));
+    servers
 }
 
 fn names(world: &World) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! All nodes of a cluster, or of one of its groups, are replaced by those of another template.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -8,6 +7,7 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, Client, text};
+use tests::nodes::{self, servers, set};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
@@ -33,26 +33,9 @@ async fn upgrade(demo: &Client, cluster: &str, body: Value) -> Result<()> {
     Ok(())
 }
 
-/// The ends of the names of all servers, such as `master-0`.
-fn servers(world: &World) -> BTreeSet<String> {
-    let lines = world.cloud.leftovers(None);
-    let name = |line: &String| {
-        let (name, _) = line.strip_prefix("server ")?.split_once(" (")?;
-        let (rest, number) = name.rsplit_once('-')?;
-        Some(format!("{}-{number}", rest.rsplit_once('-')?.1))
-    };
-    lines.iter().filter_map(name).collect()
-}
-
-fn set(names: &[&str]) -> BTreeSet<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
 /// What the operation's events say of its steps.
 async fn steps(demo: &Client, cluster: &str) -> Result<Vec<String>> {
-    let body = demo.get(&format!("/v1/clusters/{cluster}/events?limit=500")).await?.expect(200)?.body;
-    let events = body["events"].as_array().context("events")?;
-    Ok(events.iter().filter(|event| event["kind"] == "node_replacement").map(|event| text(event, "message")).collect())
+    nodes::told(demo, cluster, "node_replacement").await
 }
 
 #[rstest]

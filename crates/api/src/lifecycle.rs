@@ -13,8 +13,11 @@ use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
 use model::operation::{NewOperation, Operation, OperationKind, Payload};
 use model::quota::Resource;
+use model::resource::ResourceKind;
 use model::store::lifecycle::Accepted;
-use model::store::{Conn, Scope, StoreError, cluster as clusters, health, lifecycle, nodegroup, nodes, operation, quota, template};
+use model::store::{
+    Conn, Scope, StoreError, cluster as clusters, health, lifecycle, nodegroup, nodes, operation, quota, resource, template,
+};
 use model::template::ClusterTemplate;
 use model::time::{millis, now};
 
@@ -109,6 +112,13 @@ impl Subject {
         let name = driver.map_or("none", DriverName::as_str);
         Err(ApiError::Invalid(format!("The driver of this cluster ({name}) does not support {}.", kind.phrase())))
     }
+}
+
+/// Whether our driver made the stack of a cluster: ours bear a part of its id; upstream's, a random word.
+pub async fn has_our_stack(cx: &Context, cluster: &Cluster) -> Result<bool, ApiError> {
+    let (id, mark) = (&cluster.cluster_id(), cluster.stack_mark());
+    let recorded = cx.shared.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+    Ok(recorded.iter().any(|r| r.kind() == Some(ResourceKind::Stack) && r.name.ends_with(&mark)))
 }
 
 impl Request {

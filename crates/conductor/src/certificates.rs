@@ -2,11 +2,13 @@
 
 mod outside;
 
-use model::certificate::{Authority, CertificateError, NewKeypair, StoredKeypair, Terms, new_authority, new_client, service_account};
+use model::certificate::{
+    Authority, CertificateError, NewKeypair, References, Role, Rotation, StoredKeypair, Terms, new_authority, new_client, service_account,
+};
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
 use model::operation::Progress;
-use model::store::{Conn, certificate, cluster as clusters, operation};
+use model::store::{Conn, StoreError, certificate, cluster as clusters, operation, rotation};
 
 use secrecy::SecretString;
 
@@ -14,22 +16,69 @@ use crate::context::Context;
 use crate::outcome::Failure;
 use crate::worker::Work;
 
-pub(crate) use outside::{remove, remove_from_keeper};
+pub(crate) use outside::{remove, remove_from_keeper, retire};
+
+/// Which of a cluster's sets of pairs is meant, and what there is of it.
+enum Set<'a> {
+    /// The cluster's own.
+    Own(&'a Cluster),
+    /// The one that takes its place.
+    Next(&'a Cluster, &'a Rotation),
+}
+
+impl Set<'_> {
+    fn cluster(&self) -> &Cluster {
+        match self {
+            Self::Own(cluster) | Self::Next(cluster, _) => cluster,
+        }
+    }
+
+    fn references(&self) -> References {
+        match self {
+            Self::Own(cluster) => cluster.references(),
+            Self::Next(_, rotation) => rotation.references(),
+        }
+    }
+
+    /// Keeps the reference of a new pair.
+    async fn record(&self, conn: &mut Conn, role: Role, reference: &KeypairId) -> Result<(), StoreError> {
+        let id = &self.cluster().cluster_id();
+        match self {
+            Self::Own(_) => {
+                let mut change = ClusterChange::default();
+                *column(&mut change, role) = Some(Some(reference.as_str().to_owned()));
+                clusters::record(conn, id, &change).await
+            }
+            Self::Next(..) => rotation::record(conn, id, role, reference).await,
+        }
+    }
+}
 
 /// Makes what the cluster lacks. True when something was made: the row has changed.
 pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Result<bool, Failure> {
-    let missing = Missing::of(cluster);
+    complete(cx, work, &Set::Own(cluster)).await
+}
+
+/// Makes what the set lacks that will take the place of the cluster's own. True when something was made: the rotation's row has changed.
+pub(crate) async fn ensure_next(cx: &Context, work: &Work, cluster: &Cluster, rotation: &Rotation) -> Result<bool, Failure> {
+    complete(cx, work, &Set::Next(cluster, rotation)).await
+}
+
+async fn complete(cx: &Context, work: &Work, set: &Set<'_>) -> Result<bool, Failure> {
+    let references = set.references();
+    let missing = Missing::of(&references);
     if !missing.any() {
         return Ok(false);
     }
     if let Some(keeper) = cx.keepers.outside() {
-        outside::ensure(cx, work, cluster, keeper.as_ref(), &missing).await?;
+        outside::complete(cx, work, set, keeper.as_ref(), &missing).await?;
         return Ok(true);
     }
     let progress = Progress { step: "certificates", waiting_for: Some("certificates".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
+    let cluster = set.cluster();
     let (name, terms) = (cluster.display_name().to_owned(), cx.settings.terms);
-    let signer = match cluster.ca_cert_ref.clone().filter(|_| missing.client && !missing.kubernetes) {
+    let signer = match references.kubernetes.filter(|_| missing.client && !missing.kubernetes) {
         Some(reference) => Some(load(cx, &KeypairId::new(reference)).await?),
         None => None,
     };
@@ -37,18 +86,16 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
     let made = model::blocking::run(move || make(&missing, &name, terms, signer.as_ref()))
         .await
         .map_err(|e| Failure::retry(format!("the making of certificates broke off: {e}")))??;
-    let (project, user, id) = (cluster.project(), cluster.user(), cluster.cluster_id());
-    let (made, project, user, id) = (&made, &project, &user, &id);
+    let (made, project, user) = (&made, &cluster.project(), &cluster.user());
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, &Progress { step: "certificates", ..Progress::default() }).await?;
-            let mut change = ClusterChange::default();
             for (role, pair) in made {
                 let reference = KeypairId::generate();
                 certificate::insert(conn, &reference, project, user, pair).await?;
-                *column(&mut change, *role) = Some(Some(reference.as_str().to_owned()));
+                set.record(conn, *role, &reference).await?;
             }
-            clusters::record(conn, id, &change).await
+            Ok(())
         })
         .await?;
     Ok(true)
@@ -64,28 +111,59 @@ pub(crate) struct Material {
     pub kubernetes: Pair,
     pub etcd: Pair,
     pub front_proxy: Pair,
-    /// SHA-256 of the Kubernetes authority's public key, hex.
-    pub ca_public_key_hash: String,
     /// The service account key pair, which hangs on the Kubernetes authority's key.
     pub service_account_key: SecretString,
-    pub service_account_public_key: String,
+    /// Public keys that tokens are accepted by, the key's own first.
+    pub service_account_public_keys: String,
+    /// The Kubernetes authorities by which nodes know the cluster and it knows them: the one that signs, then one beside it.
+    pub kubernetes_authorities: Vec<Known>,
 }
 
-/// A certificate and its key, PEM.
+/// What joins a node to a cluster, as far as an authority goes.
+pub(crate) struct Known {
+    /// SHA-256 of its public key, hex.
+    pub public_key_hash: String,
+    pub key: SecretString,
+}
+
+/// Certificates and a key, PEM.
 pub(crate) struct Pair {
+    /// The key's own certificate; of an authority, those that are trusted beside it follow.
     pub certificate: String,
     pub key: SecretString,
 }
 
 /// Opens the authorities of a cluster.
 pub(crate) async fn material(cx: &Context, cluster: &Cluster) -> Result<Material, Failure> {
-    let fetch = async |reference: &Option<String>| load(cx, &KeypairId::new(reference.clone().unwrap_or_default())).await;
-    let stored =
-        [fetch(&cluster.ca_cert_ref).await?, fetch(&cluster.etcd_ca_cert_ref).await?, fetch(&cluster.front_proxy_ca_cert_ref).await?];
-    model::blocking::run(move || open(&stored))
+    let own = authorities(cx, &cluster.references()).await?;
+    let beside = match beside(cx, cluster).await? {
+        Some(references) => Some(authorities(cx, &references).await?),
+        None => None,
+    };
+    model::blocking::run(move || open(&own, beside.as_ref()))
         .await
         .map_err(|e| Failure::retry(format!("the opening of certificates broke off: {e}")))?
         .map_err(Failure::from)
+}
+
+async fn authorities(cx: &Context, references: &References) -> Result<[StoredKeypair; 3], Failure> {
+    let fetch = async |reference: &Option<String>| load(cx, &KeypairId::new(reference.clone().unwrap_or_default())).await;
+    Ok([fetch(&references.kubernetes).await?, fetch(&references.etcd).await?, fetch(&references.front_proxy).await?])
+}
+
+/// The pairs whose authorities are trusted beside the cluster's own.
+async fn beside(cx: &Context, cluster: &Cluster) -> Result<Option<References>, Failure> {
+    let id = &cluster.cluster_id();
+    let rotation = cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?;
+    Ok(rotation.and_then(|rotation| rotation.beside()))
+}
+
+/// The certificate of the Kubernetes authority that is trusted beside the cluster's own, PEM.
+pub(crate) async fn trusted_beside(cx: &Context, cluster: &Cluster) -> Result<Option<String>, Failure> {
+    match beside(cx, cluster).await?.and_then(|references| references.kubernetes) {
+        Some(reference) => Ok(Some(load(cx, &KeypairId::new(reference)).await?.pem().to_owned())),
+        None => Ok(None),
+    }
 }
 
 /// Magnum's own client certificate of a cluster, opened.
@@ -97,20 +175,22 @@ pub(crate) async fn client(cx: &Context, cluster: &Cluster) -> Result<Pair, Fail
     opened.map_err(Failure::from)
 }
 
-fn open(stored: &[StoredKeypair; 3]) -> Result<Material, CertificateError> {
-    let pair =
-        |s: &StoredKeypair| -> Result<Pair, CertificateError> { Ok(Pair { certificate: s.pem().to_owned(), key: s.open()?.key_pem()? }) };
-    let (kubernetes, etcd, front_proxy) = (pair(&stored[0])?, pair(&stored[1])?, pair(&stored[2])?);
-    let authority = stored[0].open()?;
-    let (service_account_key, service_account_public_key) = service_account(&authority)?;
-    let ca_public_key_hash = authority.public_key_hash()?;
-    Ok(Material { kubernetes, etcd, front_proxy, ca_public_key_hash, service_account_key, service_account_public_key })
-}
-
-#[derive(Clone, Copy)]
-enum Role {
-    Authority(Authority),
-    Client,
+fn open(own: &[StoredKeypair; 3], beside: Option<&[StoredKeypair; 3]>) -> Result<Material, CertificateError> {
+    let pair = |index: usize| -> Result<Pair, CertificateError> {
+        let certificates = [Some(own), beside].into_iter().flatten().map(|set| set[index].pem());
+        Ok(Pair { certificate: certificates.collect::<Vec<_>>().join("\n"), key: own[index].open()?.key_pem()? })
+    };
+    let (kubernetes, etcd, front_proxy) = (pair(0)?, pair(1)?, pair(2)?);
+    let (service_account_key, mut service_account_public_keys) = service_account(&own[0].open()?)?;
+    let mut kubernetes_authorities = Vec::new();
+    for (index, set) in [Some(own), beside].into_iter().flatten().enumerate() {
+        let authority = set[0].open()?;
+        if index > 0 {
+            service_account_public_keys = format!("{service_account_public_keys}\n{}", service_account(&authority)?.1);
+        }
+        kubernetes_authorities.push(Known { public_key_hash: authority.public_key_hash()?, key: authority.key_pem()? });
+    }
+    Ok(Material { kubernetes, etcd, front_proxy, service_account_key, service_account_public_keys, kubernetes_authorities })
 }
 
 /// Where the reference of a pair stands.
@@ -131,13 +211,13 @@ struct Missing {
 }
 
 impl Missing {
-    fn of(cluster: &Cluster) -> Self {
+    fn of(references: &References) -> Self {
         Self {
-            kubernetes: cluster.ca_cert_ref.is_none(),
-            etcd: cluster.etcd_ca_cert_ref.is_none(),
-            front_proxy: cluster.front_proxy_ca_cert_ref.is_none(),
+            kubernetes: references.kubernetes.is_none(),
+            etcd: references.etcd.is_none(),
+            front_proxy: references.front_proxy.is_none(),
             // A client certificate of an authority that is made anew would be of no use.
-            client: cluster.magnum_cert_ref.is_none() || cluster.ca_cert_ref.is_none(),
+            client: references.client.is_none() || references.kubernetes.is_none(),
         }
     }
 

@@ -3,8 +3,10 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod force;
+mod replacement;
 pub(crate) mod resize;
 pub(crate) mod rotate;
+pub(crate) mod rotate_ca;
 pub(crate) mod upgrade;
 
 use std::collections::HashMap;

@@ -24,6 +24,7 @@ use self::verdict::{Seen, Verdict, verdict};
 use crate::certificates;
 use crate::context::Context;
 use crate::driver::capi_helm::health as managed;
+use crate::outcome::Failure;
 
 /// Looks at the same time.
 const AT_ONCE: usize = 32;
@@ -139,19 +140,22 @@ async fn see(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) ->
 }
 
 async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) -> Result<Kubernetes, KubernetesError> {
-    let unreadable = |_| KubernetesError::Options("the cluster's certificates cannot be read".into());
+    let unreadable = |_: Failure| KubernetesError::Options("the cluster's certificates cannot be read".into());
     let load = async |reference: &Option<String>| {
         let reference = KeypairId::new(reference.clone().unwrap_or_default());
         certificates::load(cx, &reference).await.map_err(unreadable)
     };
     let (ca, own) = (load(&cluster.ca_cert_ref).await?, load(&cluster.magnum_cert_ref).await?);
+    let mut trusted = ca.pem().to_owned();
+    if let Some(beside) = certificates::trusted_beside(cx, cluster).await.map_err(unreadable)? {
+        trusted = format!("{trusted}\n{beside}");
+    }
     look_at_the_end(cx, cluster, &[&ca, &own]).await;
     // Opening a key and making a TLS client are CPU work.
     let made = model::blocking::run(move || {
         let opened = own.open().and_then(|pair| pair.key_pem());
         let key = opened.map_err(|_| KubernetesError::Options("the cluster's certificates cannot be read".into()))?;
-        let options =
-            KubernetesOptions { url, ca: ca.pem().to_owned(), certificate: own.pem().to_owned(), key, connect_timeout: timeout, timeout };
+        let options = KubernetesOptions { url, ca: trusted, certificate: own.pem().to_owned(), key, connect_timeout: timeout, timeout };
         Kubernetes::new(&options)
     });
     made.await.map_err(|error| KubernetesError::Options(error.to_string()))?

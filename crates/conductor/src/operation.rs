@@ -10,7 +10,7 @@ use model::notification::Outcome;
 use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode};
 use model::store::{Conn, StoreError, cluster as clusters, exit, nodegroup, operation};
 
-use crate::cluster::{create, delete, force, resize, rotate, upgrade};
+use crate::cluster::{create, delete, force, resize, rotate, rotate_ca, upgrade};
 use crate::context::Context;
 use crate::outcome::{Failure, Turn};
 use crate::settle::End;
@@ -32,10 +32,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Some(OperationKind::NodegroupDelete) => crate::nodegroup::delete::turn(cx, work).await,
         Some(OperationKind::CredentialRotate) => rotate::turn(cx, work).await,
         Some(OperationKind::ClusterUpgrade) => upgrade::turn(cx, work).await,
-        // The API refuses it for every driver there is; a row all the same is of another program.
-        Some(kind @ OperationKind::CaRotate) => {
-            Err(Failure::fail(OutcomeCode::User, format!("the cluster's driver does not support {}", kind.phrase())))
-        }
+        Some(OperationKind::CaRotate) => rotate_ca::turn(cx, work).await,
         // Never claimed (see `model::store::operation::claim`).
         None => Err(Failure::Stale),
     }

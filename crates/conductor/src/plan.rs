@@ -142,10 +142,24 @@ impl Wanted {
 pub(crate) struct Sent {
     /// How often.
     pub tries: usize,
-    /// [`Seen::changed`] just before the last time: while the stack still says so, it has not begun.
-    pub before: String,
+    pub before: Before,
     /// So young that what is seen need not be its outcome.
     pub is_fresh: bool,
+}
+
+/// How to tell whether the last request has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// [`Seen::changed`] just before it: while the stack still says so, it has not.
+    Changed(String),
+    /// It has: the stack shows what was asked.
+    Taken,
+}
+
+impl Before {
+    fn is_now(&self, seen: &Seen) -> bool {
+        matches!(self, Self::Changed(before) if *before == seen.changed)
+    }
 }
 
 /// The next thing to do for a change of a stack.
@@ -178,8 +192,8 @@ pub(crate) fn update(observed: Observed, wanted: &Wanted, sent: Option<&Sent>) -
 /// A stack that is as wanted needs nothing, also when nobody asked. A stack that failed is asked again by a new operation, and fails the
 /// operation whose own request failed.
 pub(crate) fn change(observed: Observed, is_met: bool, sent: Option<&Sent>) -> UpdateStep {
-    let may_not_have_begun = |seen: &Seen| sent.is_some_and(|s| s.is_fresh && s.before == seen.changed);
-    let has_begun = |seen: &Seen| sent.is_some_and(|s| s.before != seen.changed);
+    let may_not_have_begun = |seen: &Seen| sent.is_some_and(|s| s.is_fresh && s.before.is_now(seen));
+    let has_begun = |seen: &Seen| sent.is_some_and(|s| !s.before.is_now(seen));
     let tries = sent.map_or(0, |s| s.tries);
     match observed {
         Observed::Absent => UpdateStep::Make,

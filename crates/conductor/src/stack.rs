@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::driver::{self, Handle, Stack, Target};
 use crate::leaving;
 use crate::outcome::{Failure, Follow, Turn};
-use crate::plan::{self, DeleteStep, Observed, Seen, Sent};
+use crate::plan::{self, Before, DeleteStep, Observed, Seen, Sent};
 use crate::worker::Work;
 
 /// Events looked through for what an operation did already; far more than an operation has.
@@ -122,13 +122,24 @@ pub(crate) async fn events_of(cx: &Context, id: &OperationId) -> Result<Vec<Oper
     Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, id, EVENTS).await).await?)
 }
 
-/// The event of a request to change a stack; its text is when the stack had been changed before, as the cloud says it.
+/// The event of a request to change a stack; its text is [`before`].
 pub(crate) const UPDATE: &str = "stack_update";
 
-/// What was asked of a stack last, by these events; `tries` is how often the same was asked.
-pub(crate) fn sent(cx: &Context, events: &[OperationEvent], tries: usize) -> Option<Sent> {
-    let last = events.iter().rfind(|e| e.kind == UPDATE)?;
-    Some(Sent { tries, before: last.message.clone(), is_fresh: age(at(last)) < cx.settings.timing.settle })
+/// The stack, and when it had been changed before the request, as the cloud says it.
+pub(crate) fn before(seen: &Seen) -> String {
+    format!("{} {}", seen.stack_name, seen.changed)
+}
+
+/// Whether an event tells of a request to change the stack of a name.
+pub(crate) fn is_request(event: &OperationEvent, stack: &str) -> bool {
+    event.kind == UPDATE && event.message.split_once(' ').is_some_and(|(name, _)| name == stack)
+}
+
+/// What was asked of the stack of a name last, by these events; `tries` is how often the same was asked.
+pub(crate) fn sent(cx: &Context, events: &[OperationEvent], stack: &str, tries: usize) -> Option<Sent> {
+    let last = events.iter().rfind(|e| is_request(e, stack))?;
+    let before = last.message.split_once(' ').map(|(_, before)| before.to_owned()).unwrap_or_default();
+    Some(Sent { tries, before: Before::Changed(before), is_fresh: age(at(last)) < cx.settings.timing.settle })
 }
 
 /// Records under the claim how far an operation is, with events of their kinds and texts.

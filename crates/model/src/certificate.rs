@@ -6,6 +6,7 @@
 mod extension;
 mod facts;
 pub mod keeper;
+mod references;
 pub mod signing;
 
 use chrono::NaiveDateTime;
@@ -23,6 +24,7 @@ use openssl::x509::{X509, X509Builder, X509Name, X509NameRef, X509Ref};
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::facts::Facts;
+pub use self::references::{Phase, References, Role, Rotation};
 
 use crate::random;
 use crate::schema::x509keypair;

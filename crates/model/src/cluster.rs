@@ -5,7 +5,8 @@ pub mod status;
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
-use crate::id::{ClusterId, KeypairId, ProjectId, TemplateId, UserId};
+use crate::certificate::References;
+use crate::id::{ClusterId, ProjectId, TemplateId, UserId};
 use crate::json::Labels;
 use crate::schema::cluster;
 
@@ -104,13 +105,14 @@ impl Cluster {
         self.master_lb_enabled.unwrap_or(false)
     }
 
-    /// References of all four key pairs the cluster has: Kubernetes CA, etcd CA, front-proxy CA, client.
-    pub fn keypair_refs(&self) -> Vec<KeypairId> {
-        [&self.ca_cert_ref, &self.etcd_ca_cert_ref, &self.front_proxy_ca_cert_ref, &self.magnum_cert_ref]
-            .into_iter()
-            .flatten()
-            .map(|r| KeypairId::new(r.clone()))
-            .collect()
+    /// Its key pairs: the authorities that sign for it, and the service's client certificate.
+    pub fn references(&self) -> References {
+        References {
+            kubernetes: self.ca_cert_ref.clone(),
+            etcd: self.etcd_ca_cert_ref.clone(),
+            front_proxy: self.front_proxy_ca_cert_ref.clone(),
+            client: self.magnum_cert_ref.clone(),
+        }
     }
 }
 
@@ -192,6 +194,17 @@ pub struct ClusterChange {
 }
 
 impl ClusterChange {
+    /// Another set of key pairs.
+    pub fn references(set: &References) -> Self {
+        Self {
+            ca_cert_ref: Some(set.kubernetes.clone()),
+            etcd_ca_cert_ref: Some(set.etcd.clone()),
+            front_proxy_ca_cert_ref: Some(set.front_proxy.clone()),
+            magnum_cert_ref: Some(set.client.clone()),
+            ..Self::default()
+        }
+    }
+
     /// A change of status with its reason (none clears the reason).
     pub fn status(status: Status, reason: Option<String>) -> Self {
         Self { status: Some(status.as_str().into()), status_reason: Some(reason), ..Self::default() }

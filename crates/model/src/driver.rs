@@ -76,7 +76,7 @@ impl DriverName {
     /// Whether the nodes of a cluster can take new certificate authorities (K-11).
     pub fn supports_ca_rotation(self) -> bool {
         match self {
-            Self::K8sFedoraCoreosV1 => false,
+            Self::K8sFedoraCoreosV1 => true,
             Self::K8sCapiHelmV1 => false,
         }
     }

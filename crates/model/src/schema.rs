@@ -232,6 +232,19 @@ diesel::table! {
 }
 
 diesel::table! {
+    ca_rotation (cluster_uuid) {
+        cluster_uuid -> Text,
+        generation -> Text,
+        phase -> Text,
+        ca_cert_ref -> Nullable<Text>,
+        etcd_ca_cert_ref -> Nullable<Text>,
+        front_proxy_ca_cert_ref -> Nullable<Text>,
+        magnum_cert_ref -> Nullable<Text>,
+        started_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     nodegroup_nodes (nodegroup_uuid) {
         nodegroup_uuid -> Text,
         cluster_uuid -> Text,

@@ -31,6 +31,7 @@ pub mod page;
 mod pool;
 pub mod quota;
 pub mod resource;
+pub mod rotation;
 pub mod scope;
 pub mod service;
 pub mod task;

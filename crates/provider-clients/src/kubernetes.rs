@@ -69,7 +69,7 @@ impl Kubernetes {
     pub fn new(options: &KubernetesOptions) -> Result<Self, KubernetesError> {
         let unusable = |what: &str| KubernetesError::Options(format!("{what} cannot be used"));
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let ca = reqwest::Certificate::from_pem(options.ca.as_bytes()).map_err(|_| unusable("the cluster's authority"))?;
+        let ca = reqwest::Certificate::from_pem_bundle(options.ca.as_bytes()).map_err(|_| unusable("the cluster's authority"))?;
         let pair = SecretString::from(format!("{}\n{}\n", options.certificate, options.key.expose_secret()));
         let identity = reqwest::Identity::from_pem(pair.expose_secret().as_bytes()).map_err(|_| unusable("the client certificate"))?;
         let client = reqwest::Client::builder()
@@ -79,7 +79,7 @@ impl Kubernetes {
             .pool_max_idle_per_host(1)
             .connect_timeout(options.connect_timeout)
             .timeout(options.timeout)
-            .tls_certs_only([ca])
+            .tls_certs_only(ca)
             .identity(identity)
             .build()
             .map_err(|_| unusable("the cluster's authority"))?;

@@ -87,7 +87,7 @@ pub async fn all(world: &World, entries: &[Entry], is_end: bool) -> Result<Vec<F
         let left = world.cloud.leftovers(None);
         found.extend(left.iter().map(|line| Finding::new(Wrong::Orphan, format!("left in the cloud: {line}"))));
         let counts = world.database()?.counts().await?;
-        for table in ["nodegroup", "nodegroup_nodes", "x509keypair", "cloud_resource"] {
+        for table in ["nodegroup", "nodegroup_nodes", "ca_rotation", "x509keypair", "cloud_resource"] {
             if let Some(count) = counts.get(table).filter(|count| **count > 0) {
                 found.push(Finding::new(Wrong::Orphan, format!("{count} rows left in {table}")));
             }

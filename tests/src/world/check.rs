@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::wait::{self, PATIENCE, Seen};
 
 /// Rows that live only as long as a cluster.
-const OF_CLUSTERS: [&str; 5] = ["cluster", "nodegroup", "nodegroup_nodes", "x509keypair", "cloud_resource"];
+const OF_CLUSTERS: [&str; 6] = ["cluster", "nodegroup", "nodegroup_nodes", "ca_rotation", "x509keypair", "cloud_resource"];
 
 impl World {
     /// Deletes what clusters are left, and checks that everything ends and nothing stays behind: no unfinished operation, no

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use model::driver::DriverName;
+use model::nodegroup::Nodegroup;
 use model::operation::OperationKind;
 
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{Request, Subject, accept};
+use crate::lifecycle::{self, Request, Subject, accept};
 use crate::policy::Act;
 
 /// Accepts new certificate authorities for a cluster of the caller's own project.
@@ -21,6 +22,18 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
         return Err(ApiError::Invalid("Rotating the CA certificate of a cluster without TLS is not supported.".into()));
     }
     subject.check_possible(OperationKind::CaRotate, DriverName::supports_ca_rotation)?;
+    if subject.driver() == Some(DriverName::K8sFedoraCoreosV1) && !lifecycle::has_our_stack(&cx, row).await? {
+        let text = "Upstream's driver made this cluster, and its nodes cannot be replaced by ones with other authorities. Make a new cluster \
+                    and move the workload.";
+        return Err(ApiError::Invalid(text.to_owned()));
+    }
     let request = Request::new(&cx, OperationKind::CaRotate, row, scope);
+    // Each node is replaced twice, masters three times, and each step may take as long as the making of the cluster.
+    let request = Request { deadline: request.deadline * steps(&subject), ..request };
     accept(Arc::new(cx), request, allowed).await
+}
+
+fn steps(subject: &Subject) -> u32 {
+    let times = |group: &Nodegroup| if group.is_master() { 3 } else { 2 };
+    subject.groups.iter().map(|group| times(group) * group.node_count().unsigned_abs()).sum::<u32>().max(1)
 }

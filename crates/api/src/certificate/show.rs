@@ -3,7 +3,7 @@
 use model::certificate::{Authority, Facts};
 use model::cluster::Cluster;
 use model::id::KeypairId;
-use model::store::Conn;
+use model::store::{Conn, rotation};
 
 use crate::answer::Answer;
 use crate::context::Context;
@@ -18,16 +18,30 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     let (scope, ident) = (&scope, cx.arg("cluster"));
     let cluster = cx.shared.store.read(async |conn: &mut Conn| crate::cluster::find(conn, scope, ident).await).await?;
     cx.allow_object(Act::CertificateGet, &cluster)?;
-    let pair = super::stored(&cx, &cluster, Authority::of_type(cx.parameter("ca_cert_type"))).await?;
+    let pem = trusted(&cx, &cluster, Authority::of_type(cx.parameter("ca_cert_type"))).await?;
     let certificates = if wants_info(&cx)? { Some(facts(&cx, &cluster).await?) } else { None };
     Answer::ok(&CertificateView {
         cluster_uuid: &cluster.uuid,
-        pem: pair.pem(),
+        pem: &pem,
         csr: None,
         ca_cert_type: None,
         certificates,
         links: Links { base: &cx.base, collection: "certificates", id: &cluster.uuid },
     })
+}
+
+/// The authority that signs, and while it is on its way out or in, the other one: a client that trusts both reaches every master.
+async fn trusted(cx: &Context, cluster: &Cluster, authority: Authority) -> Result<String, ApiError> {
+    let own = super::stored(cx, &cluster.references(), &cluster.uuid, authority).await?;
+    let id = &cluster.cluster_id();
+    let rotation = cx.shared.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?;
+    match rotation.and_then(|rotation| rotation.beside()) {
+        Some(beside) => {
+            let beside = super::stored(cx, &beside, &cluster.uuid, authority).await?;
+            Ok(format!("{}\n{}", own.pem().trim_end(), beside.pem()))
+        }
+        None => Ok(own.pem().to_owned()),
+    }
 }
 
 /// `info` alone says yes too.

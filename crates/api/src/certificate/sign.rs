@@ -30,7 +30,7 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
     let rules = cx.shared.settings.signing.clone();
     let lasting = expiry(&body, &rules)?;
     let request = Request::read(&csr).map_err(refused)?.lasting(lasting);
-    let pair = super::stored(&cx, &cluster, Authority::of_type(kind)).await?;
+    let pair = super::stored(&cx, &cluster.references(), &cluster.uuid, Authority::of_type(kind)).await?;
     // Decrypting the key and signing are CPU work: not on a thread that serves others.
     let signed = tokio::task::spawn_blocking(move || sign_request(&pair.open()?, &request, &rules))
         .await

@@ -8,8 +8,7 @@ use model::kubernetes::Version;
 use model::labels;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, Payload};
-use model::resource::ResourceKind;
-use model::store::{Conn, resource};
+use model::store::Conn;
 use model::template::ClusterTemplate;
 
 use crate::answer::Answer;
@@ -84,13 +83,9 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
         let text = "The pod network of a cluster stays as it is: the templates differ in network_driver.".to_owned();
         return Err(ApiError::field("cluster_template", text));
     }
-    let id = cluster.cluster_id();
-    let recorded = cx.shared.store.read(async |conn: &mut Conn| resource::of_cluster(conn, &id).await).await?;
-    // Stacks of ours bear a part of the cluster's id; upstream's, a random one.
-    let is_ours = |r: &model::resource::CloudResource| r.kind() == Some(ResourceKind::Stack) && r.name.ends_with(&cluster.stack_mark());
-    if wanted.driver_name() == Some(DriverName::K8sFedoraCoreosV1) && !recorded.iter().any(is_ours) {
+    if wanted.driver_name() == Some(DriverName::K8sFedoraCoreosV1) && !lifecycle::has_our_stack(cx, cluster).await? {
         let text = "Upstream's driver made this cluster, and its nodes cannot be replaced. Make a new cluster from the template and move the \
-                    workload; everything but upgrade, credential rotation, labels and taints works as before.";
+                    workload; everything but upgrade, rotation of authorities and credentials, labels and taints works as before.";
         return Err(ApiError::Invalid(text.to_owned()));
     }
     let name = wanted.image_id.as_deref().unwrap_or_default();

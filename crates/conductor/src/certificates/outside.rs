@@ -4,14 +4,14 @@
 //! A pair that an earlier attempt stored and did not live to record is taken as it is; parts of one are replaced by the keeper.
 
 use model::certificate::keeper::Keeper;
-use model::certificate::{Authority, CertificateError, NewKeypair, StoredKeypair, new_authority, new_client};
-use model::cluster::{Cluster, ClusterChange};
+use model::certificate::{Authority, CertificateError, NewKeypair, Role, StoredKeypair, new_authority, new_client};
+use model::cluster::Cluster;
 use model::id::KeypairId;
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::resource::{CloudResource, ResourceKind};
-use model::store::{Conn, cluster as clusters, operation, resource};
+use model::store::{Conn, operation, resource};
 
-use super::{Missing, Role};
+use super::{Missing, Set};
 use crate::context::Context;
 use crate::leaving;
 use crate::outcome::Failure;
@@ -20,9 +20,10 @@ use crate::worker::Work;
 /// The step, and what is told to be waited for.
 const STEP: &str = "certificates";
 
-/// Stores the first pair that the cluster lacks.
-pub(super) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster, keeper: &dyn Keeper, missing: &Missing) -> Result<(), Failure> {
+/// Stores the first pair that the set lacks.
+pub(super) async fn complete(cx: &Context, work: &Work, set: &Set<'_>, keeper: &dyn Keeper, missing: &Missing) -> Result<(), Failure> {
     let Some(role) = missing.first() else { return Ok(()) };
+    let cluster = set.cluster();
     let (id, name) = (&cluster.cluster_id(), &name_of(cluster, role, work));
     let progress = &Progress { step: STEP, waiting_for: Some("certificates".into()), ..Progress::default() };
     cx.store
@@ -31,8 +32,8 @@ pub(super) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster, keeper:
             resource::record(conn, id, ResourceKind::Certificate, name, None).await
         })
         .await?;
-    let issuer = match (role, &cluster.ca_cert_ref) {
-        (Role::Client, Some(reference)) => Some(super::load(cx, &KeypairId::new(reference.clone())).await?),
+    let issuer = match (role, set.references().kubernetes) {
+        (Role::Client, Some(reference)) => Some(super::load(cx, &KeypairId::new(reference)).await?),
         _ => None,
     };
     let reference = match left_before(keeper, name, issuer.as_ref()).await? {
@@ -44,14 +45,13 @@ pub(super) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster, keeper:
             keeper.store(name, &pair).await?
         }
     };
-    let (reference, change) = (&reference, &mut ClusterChange::default());
-    *super::column(change, role) = Some(Some(reference.clone()));
-    let (progress, change) = (&Progress { step: STEP, ..Progress::default() }, &*change);
+    let reference = &KeypairId::new(reference);
+    let progress = &Progress { step: STEP, ..Progress::default() };
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
-            resource::record(conn, id, ResourceKind::Certificate, name, Some(reference)).await?;
-            clusters::record(conn, id, change).await
+            resource::record(conn, id, ResourceKind::Certificate, name, Some(reference.as_str())).await?;
+            set.record(conn, role, reference).await
         })
         .await?;
     Ok(())
@@ -91,8 +91,22 @@ pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
     }
     // What upstream stored is in no inventory.
     let is_recorded = |reference: &KeypairId| recorded.iter().any(|row| row.resource_id.as_deref() == Some(reference.as_str()));
-    for reference in cluster.keypair_refs().into_iter().filter(|r| cx.keepers.may_be_outside(r) && !is_recorded(r)) {
+    for reference in cluster.references().all().into_iter().filter(|r| cx.keepers.may_be_outside(r) && !is_recorded(r)) {
         remove_one(cx, work, cluster, reference.as_str(), Some(reference.to_string())).await?;
+    }
+    Ok(())
+}
+
+/// Removes pairs that nobody is signed by any more, as far as they are kept outside the database.
+pub(crate) async fn retire(cx: &Context, work: &Work, cluster: &Cluster, pairs: &[KeypairId]) -> Result<(), Failure> {
+    let id = &cluster.cluster_id();
+    let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+    for reference in pairs.iter().filter(|r| cx.keepers.may_be_outside(r)) {
+        let is_record =
+            |row: &&CloudResource| row.kind() == Some(ResourceKind::Certificate) && row.resource_id.as_deref() == Some(reference.as_str());
+        let name = recorded.iter().find(is_record).map_or(reference.as_str(), |row| row.name.as_str());
+        let is_gone = remove_one(cx, work, cluster, name, Some(reference.to_string())).await?;
+        forget(cx, work, cluster, name, Some(reference.to_string()), is_gone).await?;
     }
     Ok(())
 }

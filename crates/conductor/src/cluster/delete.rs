@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::cluster::Cluster;
 use model::notification::Outcome;
 use model::operation::{Ending, Leak, Progress};
-use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, resource};
+use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, resource, rotation};
 
 use super::{Rows, find_rows};
 use crate::certificates;
@@ -137,7 +137,10 @@ pub(crate) async fn forget(cx: &Context, work: &Work, cluster: &Cluster, leaks: 
 /// Removes everything that is stored of a cluster, but what was done with it.
 async fn remove_rows(conn: &mut Conn, cluster: &Cluster) -> Result<(), StoreError> {
     let id = &cluster.cluster_id();
-    certificate::delete(conn, &cluster.keypair_refs()).await?;
+    let mut pairs = cluster.references().all();
+    pairs.extend(rotation::find(conn, id).await?.map(|rotation| rotation.references().all()).unwrap_or_default());
+    certificate::delete(conn, &pairs).await?;
+    rotation::end(conn, id).await?;
     resource::forget_all(conn, id).await?;
     nodegroup::delete_all(conn, id).await?;
     clusters::delete(conn, id).await

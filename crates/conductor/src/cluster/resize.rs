@@ -56,7 +56,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     };
     let wanted = Wanted { count: payload.node_count.unwrap_or(group.node_count()), remove };
     let whose = Whose::of(&rows.cluster, group);
-    match plan::update(observed, &wanted, sent(cx, &events).as_ref()) {
+    let sent = observed.seen().and_then(|seen| sent(cx, &events, seen));
+    match plan::update(observed, &wanted, sent.as_ref()) {
         UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
         UpdateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         UpdateStep::Make => {
@@ -94,16 +95,17 @@ async fn send(
         false => None,
     };
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
-    stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &[(stack::UPDATE, &seen.changed)]).await?;
+    stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &[(stack::UPDATE, &stack::before(seen))])
+        .await?;
     let rollback = work.payload()?.rollback;
     driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
 /// What was asked of the stack by this operation.
-fn sent(cx: &Context, events: &[OperationEvent]) -> Option<Sent> {
+fn sent(cx: &Context, events: &[OperationEvent], seen: &Seen) -> Option<Sent> {
     let tries = events.iter().filter(|e| e.kind == stack::UPDATE).count();
-    stack::sent(cx, events, tries)
+    stack::sent(cx, events, &seen.stack_name, tries)
 }
 
 /// The numbers of the nodes that go; none while they are not looked up.

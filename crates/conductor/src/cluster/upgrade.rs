@@ -1,8 +1,6 @@
 //! A cluster, or one of its groups, is brought to a template: all its nodes are replaced, a few at a time.
 //!
-//! Masters go one by one, then workers by batches: new nodes are made first, they see off as many old ones (from inside the cluster: see
-//! `driver/heat/scripts/succession.sh`) before they report ready, then those are taken away. The stack's own parameters tell how far it is
-//! (`plan/roll.rs`). The rows say what the cluster was until all is done: a failed upgrade can be done again and goes on where it was.
+//! The rows say what the cluster was until all is done: a failed upgrade can be done again and goes on where it was.
 
 use std::sync::Arc;
 
@@ -12,28 +10,22 @@ use model::json::python_json;
 use model::kubernetes::Version;
 use model::labels;
 use model::nodegroup::{Nodegroup, NodegroupChange};
-use model::operation::{OperationEvent, OperationState, OutcomeCode, Payload, Progress};
+use model::operation::{OperationState, OutcomeCode, Payload};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, nodegroup, resource, template};
 use model::template::ClusterTemplate;
 use provider_clients::Session;
 
+use super::replacement::{self, Next, Replacing};
 use super::{Rows, rows};
 use crate::context::Context;
 use crate::driver::{Handle, NewNodes, PoolKind, Target, capi_helm};
 use crate::outcome::{Failure, Turn};
-use crate::plan::{self, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
+use crate::plan::Seen;
 use crate::settle::{self, End};
-use crate::stack::{self, Whose};
+use crate::stack::Whose;
 use crate::worker::{Work, succeed};
-use crate::{certificates, credentials, driver};
-
-/// The event of a step of the replacement, in words.
-const STEP: &str = "node_replacement";
-
-/// What a user can do about it.
-const WAY_OUT: &str = "the nodes of this cluster cannot be replaced: upstream's driver or an early release made its stack. Make a new cluster \
-    from the template and move the workload; resize, nodegroups, health and deletion go on working";
+use crate::{credentials, driver};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -47,32 +39,25 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
     let session = credentials::for_existing(cx, work, &rows.cluster).await?;
     let observed = driver::observe(&rows.stack_of(goal.group).handle, &session).await?;
-    tracing::debug!(?observed, "observed");
-    if let Some(seen) = observed.seen()
-        && (seen.masters.is_none() && goal.group.is_default() || seen.minions.is_none())
-    {
-        return Err(Failure::fail(OutcomeCode::User, WAY_OUT));
-    }
-    let events = stack::events(cx, work).await?;
-    let is_broken = matches!(observed, Observed::Broken { .. });
-    let todo = match observed.at_rest() {
-        Some(seen) => first_undone(work, &goal, &session, seen, is_broken).await?,
-        None => None,
+    let aim = goal.aim();
+    let replacing = Replacing {
+        whose: Whose::of(&rows.cluster, goal.group),
+        pools: goal.pools(),
+        generation: &goal.generation,
+        batch: goal.batch,
+        aim: &aim,
     };
-    let sent = sent(cx, &events, todo.as_ref());
-    match plan::change(observed, todo.is_none(), sent.as_ref()) {
-        UpdateStep::Make => Err(Failure::fail(OutcomeCode::Cloud, "the stack is gone")),
-        UpdateStep::Wait(seen) => {
-            let verb = goal.verb(work, &seen);
-            stack::follow(cx, work, Whose::of(&rows.cluster, goal.group), &verb, seen, &session).await
+    match replacement::next(cx, work, &session, observed, &replacing).await? {
+        Next::Turn(turn) => Ok(turn),
+        Next::Done(seen) => finish(cx, work, &rows, &goal, &session, &seen).await,
+        Next::Send(todo, seen) => {
+            let target = goal.target(&rows, &session);
+            let made = replacement::prepare(cx, work, &target, &replacing, &todo).await?;
+            if todo.begins {
+                check_versions(&rows, &goal, &session, &made.new).await?;
+            }
+            replacement::send(cx, work, &session, &seen, &todo, &made).await
         }
-        UpdateStep::WaitForBeginning(seen) => stack::wait_for(cx, work, &format!("the change of stack {}", seen.stack_name)).await,
-        UpdateStep::Finish(seen) => finish(cx, work, &rows, &goal, &session, &seen).await,
-        UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
-        UpdateStep::Send(seen) => match todo {
-            Some(todo) => send(cx, work, &rows, &goal, &session, &seen, todo).await,
-            None => Err(Failure::retry("there is nothing to change, and the stack is not at rest")),
-        },
     }
 }
 
@@ -127,104 +112,15 @@ impl<'a> Goal<'a> {
         self.groups.iter().find(|g| g.uuid == group.uuid).unwrap_or(group)
     }
 
-    fn replacement(&self, kind: PoolKind, group: &Nodegroup) -> Replacement {
-        // Etcd changes by one member at a time.
-        let batch = if kind == PoolKind::Masters { 1 } else { self.batch };
-        Replacement { generation: self.generation.clone(), count: group.node_count(), batch }
-    }
-
     /// What is told while the stack is at work.
-    fn verb(&self, work: &Work, seen: &Seen) -> String {
+    fn aim(&self) -> String {
         let what = if self.group.is_default() { "cluster" } else { &self.group.name };
-        let left = |kind: PoolKind| kind.of(seen).filter(|pool| pool.generation == self.generation).map(|pool| pool.former.len());
-        let progress = match (left(PoolKind::Masters), left(PoolKind::Workers)) {
-            (_, Some(left)) => format!("{left} workers left to replace"),
-            (Some(left), None) => format!("{left} masters left to replace"),
-            (None, None) => "beginning".to_owned(),
-        };
-        tracing::debug!(operation = %work.operation.uuid, %progress, "upgrading");
-        format!("upgrading {what} to {} ({progress})", self.template.name.as_deref().unwrap_or(&self.template.uuid))
+        format!("upgrading {what} to {}", self.template.name.as_deref().unwrap_or(&self.template.uuid))
     }
 
     fn target<'b>(&'b self, rows: &'b Rows, session: &'b Session) -> Target<'b> {
         Target { cluster: &self.cluster, groups: &self.groups, nodes: &rows.nodes, template: &self.template, session }
     }
-}
-
-/// A pool that is not wholly of the wanted generation, and what to do about it.
-struct Todo<'a> {
-    kind: PoolKind,
-    group: &'a Nodegroup,
-    step: RollStep,
-    /// In words; the same for the same step.
-    words: String,
-    begins: bool,
-}
-
-async fn first_undone<'a>(
-    work: &Work,
-    goal: &'a Goal<'_>,
-    session: &Session,
-    seen: &Seen,
-    is_broken: bool,
-) -> Result<Option<Todo<'a>>, Failure> {
-    for (kind, group) in goal.pools() {
-        let Some(pool) = kind.of(seen) else { continue };
-        let members: Vec<String> = driver::members(session, seen, kind).await?.into_iter().map(|m| m.number).collect();
-        let wanted = goal.replacement(kind, group);
-        let begins = pool.generation != wanted.generation;
-        let step = match plan::next_replacement(pool, &members, &wanted) {
-            RollStep::Done if !is_broken => continue,
-            // What the stack failed at is tried again before anything else: what was to come first may not be there.
-            _ if is_broken && !begins => RollStep::Done,
-            step => step,
-        };
-        tracing::debug!(operation = %work.operation.uuid, ?kind, ?step, "replacement");
-        return Ok(Some(Todo { words: words(&group.name, &step), kind, group, step, begins }));
-    }
-    Ok(None)
-}
-
-fn words(group: &str, step: &RollStep) -> String {
-    match step {
-        RollStep::Add { count, replaces, .. } if replaces.is_empty() => format!("{group}: {count} nodes, new ones are of the template"),
-        RollStep::Add { count, replaces, .. } => format!("{group}: {count} nodes, new ones replace {}", replaces.join(", ")),
-        RollStep::Remove { count, numbers } => format!("{group}: {count} nodes, without {}", numbers.join(", ")),
-        RollStep::Done => format!("{group}: once more what failed"),
-    }
-}
-
-/// What was asked last, and how often the step that comes now.
-fn sent(cx: &Context, events: &[OperationEvent], todo: Option<&Todo<'_>>) -> Option<Sent> {
-    let is_same = |e: &&OperationEvent| todo.is_some_and(|todo| e.message == todo.words);
-    let tries = events.iter().rev().filter(|e| e.kind == STEP).take_while(is_same).count();
-    stack::sent(cx, events, tries)
-}
-
-/// Asks the stack for the next step, recorded first.
-async fn send(
-    cx: &Context,
-    work: &Work,
-    rows: &Rows,
-    goal: &Goal<'_>,
-    session: &Session,
-    seen: &Seen,
-    todo: Todo<'_>,
-) -> Result<Turn, Failure> {
-    // A step has as long as the making of the cluster had.
-    let whole = rows.cluster.create_timeout.and_then(|minutes| u32::try_from(minutes).ok()).filter(|minutes| *minutes > 0);
-    let minutes = stack::minutes_left(cx, work).min(whole.unwrap_or(cx.settings.create_timeout_minutes));
-    let material = certificates::material(cx, &goal.cluster).await?;
-    let target = goal.target(rows, session);
-    let new = driver::new_nodes(&cx.settings, &target, (todo.kind, todo.group), &material, (&goal.generation, minutes))?;
-    if todo.begins {
-        check_versions(rows, goal, session, &new).await?;
-    }
-    let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
-    let progress = Progress { step: "replacement", waiting_for, ..Progress::default() };
-    stack::record(cx, work, &progress, &[(STEP, &todo.words), (stack::UPDATE, &seen.changed)]).await?;
-    driver::replace(session, seen, todo.kind, &todo.step, &new, minutes).await?;
-    Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
 /// Checked before anything moves: which version may follow which, and what may stay beside it.

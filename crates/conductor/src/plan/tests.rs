@@ -9,7 +9,7 @@ fn of(count: i32, changed: &str) -> Seen {
 }
 
 fn sent(tries: usize, before: &str, is_fresh: bool) -> Sent {
-    Sent { tries, before: before.into(), is_fresh }
+    Sent { tries, before: Before::Changed(before.into()), is_fresh }
 }
 
 const FIVE: Wanted = Wanted { count: 5, remove: Vec::new() };
@@ -96,4 +96,12 @@ fn a_delete_never_touches_a_foreign_stack_and_gives_up_only_after_tries() {
             assert!(!matches!(delete(observed, 99), DeleteStep::Fail { .. }));
         }
     }
+}
+
+#[test]
+fn a_step_that_was_taken_is_neither_waited_for_nor_forgiven_within_the_clocks_second() {
+    let taken = Sent { before: Before::Taken, ..sent(1, "t1", true) };
+    assert!(matches!(change(Observed::Ready(of(5, "t1")), false, Some(&taken)), UpdateStep::Send(_)));
+    let broken = Observed::Broken { seen: of(5, "t1"), reason: "no host".into() };
+    assert!(matches!(change(broken, false, Some(&taken)), UpdateStep::Fail { .. }));
 }

@@ -67,6 +67,21 @@ pub async fn of_operation(conn: &mut Conn, operation: &OperationId, limit: i64) 
     })?)
 }
 
+/// The last `limit` events of an operation, in order.
+pub async fn latest(conn: &mut Conn, operation: &OperationId, limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
+    let mut events: Vec<OperationEvent> = on_conn!(conn, |c| {
+        operation_event::table
+            .select(OperationEvent::as_select())
+            .filter(operation_event::operation_uuid.eq(operation.as_str()))
+            .order(operation_event::id.desc())
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    events.reverse();
+    Ok(events)
+}
+
 /// The operation on a cluster that was accepted last, of those that are kept.
 pub async fn last_operation(conn: &mut Conn, cluster: &ClusterId) -> Result<Option<OperationId>, StoreError> {
     let last: Option<String> = on_conn!(conn, |c| {

@@ -105,8 +105,16 @@ pub async fn is_current(store: &Store) -> Result<bool, StoreError> {
     store
         .read(async |conn: &mut Conn| {
             let tables = ["cluster", "cluster_template", "nodegroup", "x509keypair", "quotas", "magnum_service", "alembic_version"];
-            let ours =
-                ["operation", "operation_event", "cloud_resource", "nodegroup_nodes", "project_guard", "event_guard", "idempotency_key"];
+            let ours = [
+                "operation",
+                "operation_event",
+                "cloud_resource",
+                "nodegroup_nodes",
+                "project_guard",
+                "event_guard",
+                "idempotency_key",
+                "ca_rotation",
+            ];
             let all: Vec<&str> = tables.into_iter().chain(ours).collect();
             Ok(dialect::count_tables(conn, &all).await? == all.len() as i64)
         })

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
 use super::render::{self, RenderError};
-use super::stack_input::{self, Distro, Joint, Pki, StackInput, WorkerGroup};
+use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs, resolved};
 use crate::certificates::Material;
 use crate::context::Settings;
@@ -197,8 +197,12 @@ fn with_input<T>(
             front_proxy_ca_cert: &material.front_proxy.certificate,
             front_proxy_ca_key: material.front_proxy.key.expose_secret(),
             sa_key_pem: material.service_account_key.expose_secret(),
-            sa_pub_pem: &material.service_account_public_key,
-            ca_public_key_hash: &material.ca_public_key_hash,
+            sa_pub_pem: &material.service_account_public_keys,
+            authorities: material
+                .kubernetes_authorities
+                .iter()
+                .map(|known| KnownAuthority { key: known.key.expose_secret(), public_key_hash: &known.public_key_hash })
+                .collect(),
         },
     };
     render(&input).map_err(|e| invalid(e.to_string()))

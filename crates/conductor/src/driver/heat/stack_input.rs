@@ -65,7 +65,8 @@ pub(crate) struct Joint {
     pub security_groups: Vec<String>,
 }
 
-/// What the control plane signs and is known by; PEM unless said otherwise.
+/// What the control plane signs and is known by; PEM unless said otherwise. Of each authority, the first certificate is the key's own, and
+/// those that are trusted beside it follow.
 pub(crate) struct Pki<'a> {
     pub ca_cert: &'a str,
     pub ca_key: &'a str,
@@ -74,9 +75,17 @@ pub(crate) struct Pki<'a> {
     pub front_proxy_ca_cert: &'a str,
     pub front_proxy_ca_key: &'a str,
     pub sa_key_pem: &'a str,
+    /// The key's own first.
     pub sa_pub_pem: &'a str,
-    /// SHA-256 of the CA's subject public key info, hex.
-    pub ca_public_key_hash: &'a str,
+    /// The Kubernetes authorities that nodes may join by; the first is the one that signs.
+    pub authorities: Vec<KnownAuthority<'a>>,
+}
+
+/// An authority, as far as the joining of nodes goes.
+pub(crate) struct KnownAuthority<'a> {
+    pub key: &'a str,
+    /// SHA-256 of its subject public key info, hex.
+    pub public_key_hash: &'a str,
 }
 
 /// How much of a cluster's name goes into the name of its stack; node names, which must fit into a DNS label, grow from it.

@@ -148,6 +148,11 @@ fn proxy_env(input: &StackInput<'_>, choices: &Choices) -> String {
     ])
 }
 
+/// The content of a PEM file.
+pub(super) fn pem(text: &str) -> String {
+    format!("{}\n", text.trim_end())
+}
+
 /// Assignments for shell and systemd alike; the values hold no quotes (see `parameters/choices.rs`).
 fn lines(values: &[(&str, &str)]) -> String {
     values.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()

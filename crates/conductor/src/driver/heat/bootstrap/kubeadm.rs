@@ -5,28 +5,35 @@ use serde_json::{Value, json};
 pub(super) use super::registration::Registration;
 use super::token::bootstrap_token;
 use crate::driver::heat::parameters::choices::Choices;
-use crate::driver::heat::stack_input::StackInput;
+use crate::driver::heat::stack_input::{KnownAuthority, StackInput};
 
 const API: &str = "kubeadm.k8s.io/v1beta4";
 /// `/usr` cannot be written on Fedora CoreOS, and kubelet's default is there.
 const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volumeplugins";
+
+/// The certificate of the authority that signs, alone: the controller manager refuses a file with another beside it. Made by
+/// `scripts/master.sh`.
+const SIGNING_CERTIFICATE: &str = "/etc/kubernetes/pki/signing-ca.crt";
 
 /// Where etcd keeps its data on a volume (mounted by `scripts/master.sh`).
 const ETCD_DATA: &str = "/var/lib/etcd-volume/data";
 
 /// How the first master begins the cluster.
 pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
-    let init = json!({
-        "apiVersion": API,
-        "kind": "InitConfiguration",
-        // It never expires: workers of a later day join with the user data of the first. It lets a node in, nothing more.
-        "bootstrapTokens": [{
-            "token": bootstrap_token(input.kubernetes.ca_key, input.cluster_uuid),
+    let token = |authority: &KnownAuthority<'_>| {
+        json!({
+            "token": bootstrap_token(authority.key, input.cluster_uuid),
             "description": "nodes of this cluster",
             "ttl": "0s",
             "usages": ["signing", "authentication"],
             "groups": ["system:bootstrappers:kubeadm:default-node-token"],
-        }],
+        })
+    };
+    let init = json!({
+        "apiVersion": API,
+        "kind": "InitConfiguration",
+        // They never expire: workers of a later day join with the user data of the first. They let a node in, nothing more.
+        "bootstrapTokens": input.kubernetes.authorities.iter().map(token).collect::<Vec<_>>(),
         "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
         "nodeRegistration": Registration::of_masters().document(),
     });
@@ -42,7 +49,10 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
             "dnsDomain": "cluster.local",
         },
         "apiServer": {"certSANs": ["@SANS@"]},
-        "controllerManager": {"extraArgs": [{"name": "flex-volume-plugin-dir", "value": VOLUME_PLUGINS}]},
+        "controllerManager": {"extraArgs": [
+            {"name": "cluster-signing-cert-file", "value": SIGNING_CERTIFICATE},
+            {"name": "flex-volume-plugin-dir", "value": VOLUME_PLUGINS},
+        ]},
     });
     if !choices.image_prefix.is_empty() {
         cluster["imageRepository"] = json!(choices.image_prefix.trim_end_matches('/'));
@@ -63,13 +73,15 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
 
 /// How a node joins.
 pub(super) fn join(input: &StackInput<'_>, registration: &Registration) -> String {
+    let authorities = &input.kubernetes.authorities;
     let mut join = json!({
         "apiVersion": API,
         "kind": "JoinConfiguration",
         "discovery": {"bootstrapToken": {
             "apiServerEndpoint": "@API_ADDRESS@:6443",
             "token": bootstrap_token(input.kubernetes.ca_key, input.cluster_uuid),
-            "caCertHashes": [format!("sha256:{}", input.kubernetes.ca_public_key_hash)],
+            // One of them must be among the cluster's.
+            "caCertHashes": authorities.iter().map(|known| format!("sha256:{}", known.public_key_hash)).collect::<Vec<_>>(),
         }},
         "nodeRegistration": registration.document(),
     });

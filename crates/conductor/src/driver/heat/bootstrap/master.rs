@@ -85,7 +85,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
         ("sa.key", pki.sa_key_pem),
         ("sa.pub", pki.sa_pub_pem),
     ] {
-        config.file(format!("{BASE}/pki/{name}"), 0o600, format!("{}\n", pem.trim_end()));
+        config.file(format!("{BASE}/pki/{name}"), 0o600, common::pem(pem));
     }
     config
 }

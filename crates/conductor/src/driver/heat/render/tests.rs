@@ -12,7 +12,7 @@ use model::nodegroup::Nodes;
 use serde_json::Value;
 
 use super::*;
-use crate::driver::heat::stack_input::{Distro, Pki, WorkerGroup};
+use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 
 static NONE: OnceLock<Nodes> = OnceLock::new();
 
@@ -57,7 +57,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
             front_proxy_ca_key: "front-authority",
             sa_key_pem: "account-key",
             sa_pub_pem: "account-public",
-            ca_public_key_hash: "00ff",
+            authorities: vec![KnownAuthority { key: CA_KEY, public_key_hash: "00ff" }],
         },
     }
 }

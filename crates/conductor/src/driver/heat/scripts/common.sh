@@ -68,6 +68,13 @@ fill() {
   chmod 0600 "$2"
 }
 
+# Has kubeconfig files trust all authorities of this generation: kubeadm puts the one that signs there, or what the cluster had before.
+trust_in() {
+  local authorities
+  authorities=$(base64 -w 0 "$BASE/pki/ca.crt")
+  sed -i "s#^\( *certificate-authority-data: \).*#\1$authorities#" "$@"
+}
+
 # The names of the nodes that this one replaces: they differ from its own in their number.
 replaced_nodes() {
   local number

@@ -20,6 +20,7 @@ done
 install_pki() {
   mkdir -p /etc/kubernetes/pki
   cp -r "$BASE/pki/." /etc/kubernetes/pki/
+  sed '/END CERTIFICATE/q' "$BASE/pki/ca.crt" > /etc/kubernetes/pki/signing-ca.crt
 }
 
 api_answers() {
@@ -48,6 +49,7 @@ join_cluster() {
   step "kubeadm join"
   fill "$BASE/join.yaml" "$STATE/join.yaml"
   join install_pki
+  trust_in /etc/kubernetes/*.conf
 }
 
 # What masters of this generation are made with becomes the cluster's configuration, by which kubeadm makes them.
@@ -56,11 +58,26 @@ announce() {
   local phase admin=/etc/kubernetes/super-admin.conf
   fill "$BASE/init.yaml" "$STATE/init.yaml"
   kubeadm init phase kubeconfig super-admin --config "$STATE/init.yaml"
+  trust_in "$admin"
   for phase in "upload-config kubeadm" "upload-config kubelet" bootstrap-token; do
     # shellcheck disable=SC2086 # two words
     kubeadm init phase $phase --config "$STATE/init.yaml" --kubeconfig "$admin"
   done
+  forget_tokens "$admin"
   rm -f "$admin"
+}
+
+# Removes the tokens by which nodes of former generations joined, where this one has others: their authority is trusted no more.
+forget_tokens() {
+  local known name description
+  known=$(sed -n 's/^ *"token": "\([a-z0-9]*\)\..*/bootstrap-token-\1/p' "$STATE/init.yaml")
+  kubectl --kubeconfig "$1" --request-timeout 60s -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token \
+    -o 'go-template={{range .items}}{{.metadata.name}} {{with .data.description}}{{base64decode .}}{{end}}{{"\n"}}{{end}}' > "$STATE/tokens"
+  while read -r name description; do
+    if [ "$description" = "nodes of this cluster" ] && ! grep -qxF "$name" <<< "$known"; then
+      kubectl --kubeconfig "$1" --request-timeout 60s -n kube-system delete secret "$name" --ignore-not-found
+    fi
+  done < "$STATE/tokens"
 }
 
 # Makes this master the holder of the API's address, and waits until it is.

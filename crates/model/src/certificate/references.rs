@@ -1,0 +1,143 @@
+//! Which pairs a cluster has, and which are beside them while its authorities are replaced.
+//!
+//! A rotation of authorities goes in three phases, each of which replaces nodes (`conductor/src/cluster/rotate_ca.rs`). At any time what is
+//! trusted by one node has signed what every other shows. The cluster's own row refers to those who sign; the row of the rotation, to those
+//! who will, or did.
+
+use diesel::prelude::*;
+
+use super::Authority;
+use crate::id::KeypairId;
+use crate::schema::ca_rotation;
+
+/// What a pair is to its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Authority(Authority),
+    /// The service's own client certificate, signed by the Kubernetes authority.
+    Client,
+}
+
+/// A set of pairs that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    pub kubernetes: Option<String>,
+    pub etcd: Option<String>,
+    pub front_proxy: Option<String>,
+    pub client: Option<String>,
+}
+
+impl References {
+    /// The reference of one pair.
+    pub fn of(&self, role: Role) -> &Option<String> {
+        match role {
+            Role::Authority(Authority::Kubernetes) => &self.kubernetes,
+            Role::Authority(Authority::Etcd) => &self.etcd,
+            Role::Authority(Authority::FrontProxy) => &self.front_proxy,
+            Role::Client => &self.client,
+        }
+    }
+
+    /// All that there are.
+    pub fn all(&self) -> Vec<KeypairId> {
+        [&self.kubernetes, &self.etcd, &self.front_proxy, &self.client].into_iter().flatten().map(|r| KeypairId::new(r.clone())).collect()
+    }
+
+    /// Whether all four are there.
+    pub fn is_complete(&self) -> bool {
+        self.all().len() == 4
+    }
+}
+
+/// How far the rotation of a cluster's authorities is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Every node is replaced by one that trusts the new authorities beside the old ones; the old ones sign.
+    Trust,
+    /// Masters are replaced by such as the new authorities sign for; the old ones are trusted still.
+    Sign,
+    /// Workers, then masters, are replaced by such as trust the new authorities alone.
+    Retire,
+}
+
+impl Phase {
+    /// The stored word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::Sign => "sign",
+            Self::Retire => "retire",
+        }
+    }
+
+    /// The phase of a stored word; none for a word of a newer version.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Trust, Self::Sign, Self::Retire].into_iter().find(|phase| phase.as_str() == word)
+    }
+}
+
+/// A row of our `ca_rotation` table: a cluster whose authorities are being replaced.
+#[derive(Clone, Debug, Queryable, Selectable)]
+#[diesel(table_name = ca_rotation)]
+pub struct Rotation {
+    pub cluster_uuid: String,
+    /// Names the nodes that it makes; the phase is appended.
+    pub generation: String,
+    pub phase: String,
+    pub ca_cert_ref: Option<String>,
+    pub etcd_ca_cert_ref: Option<String>,
+    pub front_proxy_ca_cert_ref: Option<String>,
+    pub magnum_cert_ref: Option<String>,
+    pub started_ms: i64,
+}
+
+impl Rotation {
+    /// Where it stands; none in a row of a newer version.
+    pub fn phase(&self) -> Option<Phase> {
+        Phase::parse(&self.phase)
+    }
+
+    /// The pairs that will take the place of the cluster's own, or had it.
+    pub fn references(&self) -> References {
+        References {
+            kubernetes: self.ca_cert_ref.clone(),
+            etcd: self.etcd_ca_cert_ref.clone(),
+            front_proxy: self.front_proxy_ca_cert_ref.clone(),
+            client: self.magnum_cert_ref.clone(),
+        }
+    }
+
+    /// The pairs whose authorities are trusted beside the cluster's own: none while they are still being made, and none once they retire.
+    pub fn beside(&self) -> Option<References> {
+        let is_trusted = matches!(self.phase(), Some(Phase::Trust | Phase::Sign));
+        Some(self.references()).filter(|references| is_trusted && references.is_complete())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_trusted_beside_is_complete_and_not_retiring() {
+        let mut row = Rotation {
+            cluster_uuid: "c".into(),
+            generation: "g".into(),
+            phase: Phase::Trust.as_str().into(),
+            ca_cert_ref: Some("k".into()),
+            etcd_ca_cert_ref: Some("e".into()),
+            front_proxy_ca_cert_ref: Some("f".into()),
+            magnum_cert_ref: None,
+            started_ms: 0,
+        };
+        assert_eq!(row.beside(), None, "a set that is being made is no use yet");
+        row.magnum_cert_ref = Some("m".into());
+        for (phase, is_beside) in [(Phase::Trust, true), (Phase::Sign, true), (Phase::Retire, false)] {
+            row.phase = phase.as_str().into();
+            assert_eq!(row.phase(), Some(phase));
+            assert_eq!(row.beside().is_some(), is_beside, "{phase:?}");
+        }
+        row.phase = "of another version".into();
+        assert_eq!((row.phase(), row.beside()), (None, None));
+    }
+}

@@ -1,0 +1,52 @@
+//! The nodes of clusters, as the simulator has them.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use crate::client::{Client, text};
+use crate::world::World;
+
+/// The ends of the names of all servers, such as `master-0`, with their ids.
+pub fn servers_by_id(world: &World) -> Vec<(String, String)> {
+    let lines = world.cloud.leftovers(None);
+    let server = |line: &String| {
+        let (name, id) = line.strip_prefix("server ")?.split_once(" (")?;
+        let (rest, number) = name.rsplit_once('-')?;
+        Some((format!("{}-{number}", rest.rsplit_once('-')?.1), id.trim_end_matches(')').to_owned()))
+    };
+    lines.iter().filter_map(server).collect()
+}
+
+/// The ends of the names of all servers.
+pub fn servers(world: &World) -> BTreeSet<String> {
+    servers_by_id(world).into_iter().map(|(name, _)| name).collect()
+}
+
+/// A set of such ends.
+pub fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// What a cluster's events of a kind say, in order.
+pub async fn told(demo: &Client, cluster: &str, kind: &str) -> Result<Vec<String>> {
+    let body = demo.get(&format!("/v1/clusters/{cluster}/events?limit=500")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("events")?;
+    Ok(events.iter().filter(|event| event["kind"] == kind).map(|event| text(event, "message")).collect())
+}
+
+/// The content of a file in an Ignition configuration.
+pub fn file(user_data: &Value, path: &str) -> Result<String> {
+    let files = user_data["storage"]["files"].as_array().context("no files")?;
+    let file = files.iter().find(|file| file["path"] == path).with_context(|| format!("no file {path}"))?;
+    let source = file["contents"]["source"].as_str().context("a source")?;
+    let packed = STANDARD.decode(source.strip_prefix("data:;base64,").context("base64")?)?;
+    let mut content = String::new();
+    GzDecoder::new(packed.as_slice()).read_to_string(&mut content)?;
+    Ok(content)
+}
