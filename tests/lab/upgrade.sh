@@ -1,8 +1,10 @@
-# Upgrades on the complete cluster $NAME of template $TEMPLATE, and on one without a load balancer. Sourced by `run`, whose functions it uses.
+# Upgrades on the complete cluster $NAME of template $TEMPLATE, and a rotation of authorities on one without a load balancer. Sourced by `run`, whose functions it uses.
 
 NEXT=lab-next-$$ PLAIN=lab-plain-$$
 servers() { os server list -f value -c Name | sort | tr '\n' ' '; }
 replaced() { local now; now=$(servers); for name in $1; do case " $now " in *" $name "*) echo "$name is there still"; return 1;; esac; done; }
+
+differs() { local file=$1; shift; ! diff -q "$file" <("$@") >/dev/null; }
 
 as demo
 head -c 1024 /dev/zero >$RUN/next.img
@@ -38,10 +40,18 @@ must "coe cluster create without a load balancer" os coe cluster create $PLAIN -
 check "the cluster becomes CREATE_COMPLETE" within 300 equals CREATE_COMPLETE value coe cluster show $PLAIN status
 address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
 check "the API has a floating IP" has "$(sed 's,https://\(.*\):6443,\1,' <<<"$address")" os floating ip list -f value -c 'Floating IP Address'
-check "coe cluster upgrade to its own template" os coe cluster upgrade $PLAIN $NEXT
-check "the upgrade ends in UPDATE_COMPLETE" within 600 equals UPDATE_COMPLETE value coe cluster show $PLAIN status
+os coe ca show $PLAIN >$RUN/ca.before
+check "coe ca rotate" os coe ca rotate $PLAIN
+check "in between both authorities are shown" within 300 count 2 'BEGIN CERTIFICATE' os coe ca show $PLAIN
+check "the rotation ends in UPDATE_COMPLETE" within 900 equals UPDATE_COMPLETE value coe cluster show $PLAIN status
 check "every node was replaced" replaced "$old"
+check "Nova: one master, of the third generation, and one worker" count 1 'master-3$' os server list -f value -c Name
 check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
+check "one authority is shown" count 1 'BEGIN CERTIFICATE' os coe ca show $PLAIN
+check "it is another one" differs $RUN/ca.before os coe ca show $PLAIN
+rm -rf $RUN/rotated; mkdir -p $RUN/rotated
+check "coe cluster config after the rotation" os coe cluster config $PLAIN --dir $RUN/rotated --output-certs
+check "the signed certificate verifies against the new authority" openssl verify -CAfile $RUN/rotated/ca.pem $RUN/rotated/cert.pem
 check "coe cluster delete" os coe cluster delete $PLAIN
 check "the cluster is gone" within 300 refused 'could not be found|404' os coe cluster show $PLAIN
 check "image delete" os image delete $image

@@ -159,7 +159,6 @@ async fn a_change_that_breaks_a_rule_is_refused_and_nothing_is_written() -> Resu
         // Rotations.
         ("1.10", patched.clone(), "/v1/certificates/nope", Value::Null, 404, "nope"),
         ("1.10", patched.clone(), "/v1/certificates/CLUSTER", json!({"x": 1}), 400, "x"),
-        ("1.10", patched.clone(), "/v1/certificates/CLUSTER", Value::Null, 400, "k8s_fedora_coreos_v1"),
         ("1.12", patched.clone(), "/v1/credentials/nope", Value::Null, 404, "nope"),
         // Without an id.
         ("1.10", patched.clone(), "/v1/clusters", json!([]), 400, "cluster_ident"),

@@ -149,6 +149,8 @@ async fn a_cluster_is_made_changed_and_deleted(#[case] mix: Mix, #[case] helm: &
     // Back again Kubernetes does not go.
     let old = text(&complete, "cluster_template_id");
     demo.at("1.10").post(&upgrade, &json!({"cluster_template": old})).await?.expect_error(400, "go back")?;
+    let refused = demo.send(reqwest::Method::PATCH, &format!("/v1/certificates/{cluster}"), None).await?;
+    refused.expect_error(400, "(k8s_capi_helm_v1) does not support CA rotation")?;
 
     // By somebody else of the project: the cluster has his rights from then on, and the first credential is gone.
     let other = world.user("member2", "demo");
