@@ -41,4 +41,5 @@ mod templates;
 mod traces;
 mod transport;
 mod upgrade;
+mod upstream;
 mod weaknesses;

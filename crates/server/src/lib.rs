@@ -3,6 +3,7 @@
 //! Only this crate reads files and the environment, and only this crate knows which implementation stands behind which
 //! seam. It must hold no behaviour of the service itself: a rule about clusters belongs to `model`, `api` or `conductor`.
 
+pub mod adoption;
 pub mod config;
 pub mod metrics;
 pub mod program;
