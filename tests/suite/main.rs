@@ -36,6 +36,7 @@ mod replay;
 mod resize;
 mod secure;
 mod services;
+mod status;
 mod takeover;
 mod templates;
 mod traces;

@@ -10,6 +10,7 @@ pub mod program;
 pub mod shutdown;
 pub mod standalone;
 pub mod telemetry;
+pub mod upgrade_check;
 pub mod wire;
 
 /// Gives memory back after a long list; what glibc's arenas grow to they keep. Its settings are in `.cargo/config.toml`, where they are built in.

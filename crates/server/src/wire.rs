@@ -7,6 +7,7 @@ mod metrics;
 mod policy;
 mod requests;
 mod roles;
+mod status;
 mod tls;
 mod transport;
 
@@ -24,6 +25,7 @@ use crate::config::{Config, DatabaseUrl as Configured, TransportUrl};
 
 pub use metrics::{Shown, metrics};
 pub use roles::{ApiRole, ConductorRole, api, conductor};
+pub use status::{status, unreadable};
 
 /// Rings on their way to one conductor at most.
 const PREFETCH: u16 = 64;
