@@ -36,7 +36,7 @@ pub fn needed(variable: &str) -> Result<String> {
 }
 
 /// One database.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Database {
     server: Url,
     name: String,

@@ -44,6 +44,8 @@ pub struct Options {
     pub apis: usize,
     /// Conductor processes of the distributed mix.
     pub conductors: usize,
+    /// A database that is there, to be upgraded; the world removes it in the end. None: a new one.
+    pub database: Option<Database>,
     /// Address of a MariaDB of the test's own.
     pub mysql: Option<String>,
     /// Address of a RabbitMQ of the test's own.
@@ -64,6 +66,7 @@ impl Default for Options {
             stack: Duration::from_millis(600),
             apis: 2,
             conductors: 3,
+            database: None,
             mysql: None,
             amqp: None,
             api: String::new(),

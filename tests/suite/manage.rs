@@ -8,6 +8,7 @@ use rstest::rstest;
 use tempfile::TempDir;
 use tests::binaries::program;
 use tests::database::{Database, needed};
+use tests::dump::Dump;
 
 /// The revision at which upstream's 20.0.2 leaves a database.
 const HEAD: &str = "c0f832afc4fd";
@@ -94,10 +95,104 @@ async fn several_upgrades_at_once_all_succeed(#[values(Kind::Sqlite, Kind::Maria
     place.finish().await
 }
 
+#[rstest]
+#[tokio::test]
+async fn a_database_is_given_back_and_adopted_again_and_says_so(#[values(Kind::Sqlite, Kind::MariaDb)] kind: Kind) -> Result<()> {
+    let place = Place::new(kind).await?;
+    let says = |arguments: &[&str], words: &[&str]| -> Result<()> {
+        let (code, text) = run(&place.conf, arguments)?;
+        ensure!(code == 0 && words.iter().all(|word| text.contains(word)), "{arguments:?} ended with {code}: {text}");
+        Ok(())
+    };
+    says(&["check"], &["Upstream revision: none", "State: not adopted", "Verdict: empty"])?;
+    says(&["upgrade"], &[])?;
+    says(&["check"], &["Upstream revision: c0f832afc4fd", "State: adopted", "Findings: 0", "Verdict: this program can work on it"])?;
+    says(&["release"], &["Released: upstream finds revision c0f832afc4fd\n", "Set aside until the next adoption: nothing"])?;
+    says(&["release"], &["it was given back before"])?;
+    says(&["check"], &["State: released", "Verdict: upstream can have it"])?;
+    says(&["adopt"], &["Adopted: found at revision c0f832afc4fd", "Put back: nothing"])?;
+    says(&["check"], &["State: adopted"])?;
+    place.finish().await
+}
+
+#[tokio::test]
+async fn what_cannot_be_adopted_is_refused_and_left_as_it_is() -> Result<()> {
+    let place = Place::new(Kind::MariaDb).await?;
+    ensure!(run(&place.conf, &["upgrade"])?.0 == 0);
+    let database = place.database.as_ref().context("MariaDB")?;
+    for (sql, undo, words) in [
+        (
+            "UPDATE alembic_version SET version_num = 'f1d8b0ab8b8d'",
+            "UPDATE alembic_version SET version_num = 'c0f832afc4fd'",
+            "f1d8b0ab8b8d, of upstream 12.x",
+        ),
+        ("INSERT INTO alembic_version VALUES ('7da8489d6a68')", "DELETE FROM alembic_version WHERE version_num = '7da8489d6a68'", "2 rows"),
+        ("ALTER TABLE cluster DROP COLUMN trust_id", "ALTER TABLE cluster ADD COLUMN trust_id VARCHAR(255)", "lacks cluster.trust_id"),
+        (
+            "UPDATE alembic_version SET version_num = '7da8489d6a68'",
+            "UPDATE alembic_version SET version_num = 'c0f832afc4fd'",
+            "cluster_template.driver of c0f832afc4fd is there",
+        ),
+    ] {
+        database.execute(sql, Vec::new()).await?;
+        let before = Dump::of(database).await?;
+        for verb in ["adopt", "upgrade", "check", "release"] {
+            let output = command(&place.conf, &[verb])?.output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.code() == Some(1) && said.contains(words), "{verb} after {sql}: {} {said}", output.status);
+        }
+        ensure!(Dump::of(database).await? == before, "something has changed after {sql}");
+        database.execute(undo, Vec::new()).await?;
+    }
+    place.finish().await
+}
+
+/// A cut between any two steps is gone on with by either command.
+#[tokio::test]
+async fn an_adoption_or_a_release_that_was_cut_off_is_gone_on_with() -> Result<()> {
+    let place = Place::new(Kind::MariaDb).await?;
+    let database = place.database.as_ref().context("MariaDB")?;
+    let version = || -> Result<String> { Ok(run(&place.conf, &["version"])?.1) };
+    ensure!(run(&place.conf, &["upgrade"])?.0 == 0);
+    let adoption = |state: &str| format!("UPDATE adoption SET found_revision = '7da8489d6a68', state = '{state}'");
+    let previous = "UPDATE alembic_version SET version_num = '7da8489d6a68'";
+    let cuts: [(&str, &[&str]); 4] = [
+        ("adopting", &[previous, "ALTER TABLE cluster_template DROP COLUMN driver"]),
+        ("adopting", &[previous]),
+        ("releasing", &[]),
+        ("releasing", &[previous]),
+    ];
+    for (state, statements) in cuts {
+        for (verb, wanted, column) in [("adopt", HEAD, 1), ("release", "7da8489d6a68", 0)] {
+            ensure!(run(&place.conf, &["adopt"])?.0 == 0, "adopt before {state} {statements:?}");
+            database.execute(&adoption(state), Vec::new()).await?;
+            for sql in statements {
+                database.execute(sql, Vec::new()).await?;
+            }
+            ensure!(run(&place.conf, &["check"])?.1.contains("cut off"), "{state} {statements:?}");
+            let (code, text) = run(&place.conf, &[verb])?;
+            ensure!(code == 0 && version()?.ends_with(wanted), "{verb} of {state} {statements:?}: {code} {text}");
+            let columns: Vec<i64> = database
+                .rows("SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'cluster_template' AND column_name = 'driver'")
+                .await?;
+            ensure!(columns == [column], "{verb} of {state} {statements:?}: {columns:?}");
+        }
+    }
+    place.finish().await
+}
+
 #[tokio::test]
 async fn failures_have_upstreams_exit_codes() -> Result<()> {
     let place = Place::new(Kind::Sqlite).await?;
-    for (arguments, wanted) in [(&[][..], 2), (&["no-such-command"], 2), (&["upgrade", "no-such-revision"], 1)] {
+    for (arguments, wanted) in [
+        (&[][..], 2),
+        (&["no-such-command"], 2),
+        (&["upgrade", "no-such-revision"], 1),
+        (&["stamp", "head"], 1),
+        (&["revision", "-m", "mine", "--autogenerate"], 1),
+        (&["adopt"], 1),
+        (&["release"], 1),
+    ] {
         let (code, _) = run(&place.conf, arguments)?;
         ensure!(code == wanted, "{arguments:?} ended with {code}");
     }

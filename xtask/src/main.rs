@@ -22,6 +22,7 @@ mod servers;
 mod simulate;
 mod test;
 mod tidy;
+mod upstream;
 
 use std::process::ExitCode;
 
@@ -86,6 +87,8 @@ enum Command {
     },
     /// Prints where the helm program of the tests is (fetched into the cache folder)
     Helm(helm::Options),
+    /// Prints where upstream's releases are that tests build databases with (installed into the cache folder)
+    Upstream,
     /// Stops what a run started once that run has ended, however it ended (internal)
     #[command(hide = true)]
     Keep(keep::Options),
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
         Command::Helm(options) => helm::run(&options),
+        Command::Upstream => upstream::run(),
         Command::Keep(options) => keep::run(&options),
     };
     match outcome {

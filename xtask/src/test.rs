@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::keep::Keeper;
-use crate::{cargo, helm, lab, paths, prerequisites, process, servers, tidy};
+use crate::{cargo, helm, lab, paths, prerequisites, process, servers, tidy, upstream};
 
 #[derive(Args, Default)]
 pub struct Options {
@@ -109,6 +109,7 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
         }
     }
     command.env("MAGNUM_TEST_HELM", helm::program(helm::Major::Three)?).env("MAGNUM_TEST_HELM4", helm::program(helm::Major::Four)?);
+    command.env("MAGNUM_TEST_UPSTREAM", upstream::folder()?);
     command.envs(env).env("XTASK", xtask).env("MAGNUM_BIN_DIR", paths::bin_dir("debug")).stdin(Stdio::null());
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");

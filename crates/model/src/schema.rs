@@ -302,5 +302,24 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    adoption (id) {
+        id -> Integer,
+        found_revision -> Text,
+        state -> Text,
+        changed_ms -> BigInt,
+    }
+}
+
+diesel::table! {
+    set_aside (id) {
+        id -> BigInt,
+        kind -> Text,
+        row_key -> Text,
+        value -> Text,
+        created_ms -> BigInt,
+    }
+}
+
 diesel::allow_tables_to_appear_in_same_query!(cluster, cluster_health);
 diesel::allow_tables_to_appear_in_same_query!(cloud_resource, cluster, operation);

@@ -7,7 +7,9 @@
 //! The truth is MariaDB; SQLite serves the one-process installation. Query functions live in one file a noun, take the connection first,
 //! and never fetch one themselves. `fetch` must exist, `find` may not, `list` pages.
 
+pub mod adoption;
 pub mod certificate;
+pub mod clock;
 pub mod cluster;
 mod connection;
 mod dialect;

@@ -7,6 +7,7 @@ mod metrics;
 mod policy;
 mod requests;
 mod roles;
+mod status;
 mod tls;
 mod transport;
 
@@ -17,12 +18,14 @@ use anyhow::{Context, bail};
 use model::queue::amqp::notify::{NotifyOptions, QueueFlags};
 use model::queue::amqp::{AmqpOptions, Broker, Reach};
 use model::seal::Sealer;
-use model::store::{DatabaseUrl, Store, StoreError, StoreOptions, migrate};
+use model::store::migrate::{self, Fitness};
+use model::store::{DatabaseUrl, Store, StoreError, StoreOptions};
 
 use crate::config::{Config, DatabaseUrl as Configured, TransportUrl};
 
 pub use metrics::{Shown, metrics};
 pub use roles::{ApiRole, ConductorRole, api, conductor};
+pub use status::{status, unreadable};
 
 /// Rings on their way to one conductor at most.
 const PREFETCH: u16 = 64;
@@ -57,9 +60,12 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
 
 /// Fails when the database can be reached and has not the schema of this program.
 pub async fn check_schema(store: &Store) -> anyhow::Result<()> {
-    match migrate::is_current(store).await {
-        Ok(true) => Ok(()),
-        Ok(false) => bail!("the database has not this program's schema: run magnum-db-manage upgrade"),
+    match migrate::fitness(store).await {
+        Ok(Fitness::Fit) => Ok(()),
+        Ok(Fitness::Incomplete) => bail!("the database has not this program's schema: run magnum-db-manage upgrade"),
+        Ok(Fitness::NotAdopted) => {
+            bail!("the database was given back to upstream: run magnum-db-manage adopt before this program works on it again")
+        }
         Err(StoreError::Unavailable(reason)) => {
             tracing::warn!(reason, "The database cannot be reached; requests are answered with 503 until it can");
             Ok(())

@@ -46,7 +46,10 @@ impl World {
     pub(super) async fn start_distributed(&mut self, options: &Options) -> Result<()> {
         let mysql = options.mysql.clone().map_or_else(|| needed("MAGNUM_TEST_MYSQL_URL"), Ok)?;
         let amqp = options.amqp.clone().map_or_else(|| needed("MAGNUM_TEST_AMQP_URL"), Ok)?;
-        let database = Database::create(&mysql).await?;
+        let database = match &options.database {
+            Some(database) => database.clone(),
+            None => Database::create(&mysql).await?,
+        };
         let settings = Settings {
             database: database.connection(),
             transport: amqp,

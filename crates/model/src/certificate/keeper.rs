@@ -97,7 +97,7 @@ impl Keepers {
 
     /// Whether a pair is not in the database, as far as the form of its reference tells: those of files look like those of rows.
     pub fn may_be_outside(&self, reference: &KeypairId) -> bool {
-        is_url(reference) || self.new == Held::Local
+        is_url(reference.as_str()) || self.new == Held::Local
     }
 
     /// The pair of a reference, whoever holds it.
@@ -105,7 +105,7 @@ impl Keepers {
     /// # Errors
     /// [`KeeperError`].
     pub async fn fetch(&self, store: &Store, reference: &KeypairId) -> Result<StoredKeypair, KeeperError> {
-        if is_url(reference) {
+        if is_url(reference.as_str()) {
             return self.barbican(reference)?.fetch(reference.as_str()).await;
         }
         let found = store.read(async |conn: &mut Conn| certificate::fetch(conn, reference).await).await;
@@ -120,7 +120,7 @@ impl Keepers {
     /// # Errors
     /// [`KeeperError`].
     pub async fn delete_outside(&self, reference: &KeypairId) -> Result<bool, KeeperError> {
-        if is_url(reference) {
+        if is_url(reference.as_str()) {
             return self.barbican(reference)?.delete(reference.as_str()).await;
         }
         match &self.local {
@@ -134,8 +134,9 @@ impl Keepers {
     }
 }
 
-fn is_url(reference: &KeypairId) -> bool {
-    reference.as_str().contains("://")
+/// Whether a reference is of Barbican.
+pub(crate) fn is_url(reference: &str) -> bool {
+    reference.contains("://")
 }
 
 #[cfg(test)]

@@ -299,6 +299,22 @@ async fn connect(options: &AmqpOptions, attempt: u32) -> Result<(Connection, Cha
     }
 }
 
+/// Tries each of the brokers once, all at the same time, and declares nothing: `host:port`, and why it cannot be used.
+pub async fn probe(reach: &Reach) -> Vec<(String, Result<(), String>)> {
+    let each = reach.brokers.iter().enumerate().map(|(at, broker)| async move {
+        let tried = open(reach, u32::try_from(at).unwrap_or(u32::MAX), "magnum check").await;
+        let result = match tried {
+            Ok((connection, _)) => {
+                close(connection).await;
+                Ok(())
+            }
+            Err(reason) => Err(reason),
+        };
+        (format!("{}:{}", broker.host, broker.port), result)
+    });
+    futures::future::join_all(each).await
+}
+
 /// Connects to the next broker of the list.
 async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Channel), String> {
     let broker = reach.brokers.get(attempt as usize % reach.brokers.len().max(1)).ok_or("no broker is configured")?;

@@ -1,5 +1,7 @@
 //! What must differ between the two databases, both variants side by side.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
@@ -54,6 +56,74 @@ pub(super) async fn count_tables(conn: &mut Conn, names: &[&str]) -> Result<i64,
         }
     };
     Ok(row.got.unwrap_or(0))
+}
+
+/// The server's time in milliseconds since the epoch; none where there is no server.
+pub(super) async fn clock_ms(conn: &mut Conn) -> Result<Option<i64>, StoreError> {
+    match conn {
+        Conn::Mysql(c) => {
+            let sql = "SELECT CAST(ROUND(UNIX_TIMESTAMP(NOW(3)) * 1000) AS SIGNED) AS got";
+            let row: Got = diesel::sql_query(sql).get_result(&mut **c).await?;
+            Ok(row.got)
+        }
+        Conn::Sqlite(_) => Ok(None),
+    }
+}
+
+/// Longest wait for those who are in the middle of a transaction on a table whose columns are to change, in seconds: whoever comes after us
+/// would wait behind us.
+const COLUMN_WAIT: u32 = 20;
+
+#[derive(diesel::QueryableByName)]
+struct TableColumn {
+    #[diesel(sql_type = Text)]
+    tab: String,
+    #[diesel(sql_type = Text)]
+    col: String,
+}
+
+/// All tables of the database with the names of their columns.
+pub(super) async fn columns(conn: &mut Conn) -> Result<BTreeMap<String, BTreeSet<String>>, StoreError> {
+    let rows: Vec<TableColumn> = match conn {
+        Conn::Mysql(c) => {
+            let sql = "SELECT table_name AS tab, column_name AS col FROM information_schema.columns WHERE table_schema = DATABASE()";
+            diesel::sql_query(sql).load(&mut **c).await?
+        }
+        Conn::Sqlite(c) => {
+            let sql = "SELECT m.name AS tab, p.name AS col FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type = 'table'";
+            diesel::sql_query(sql).load(&mut **c).await?
+        }
+    };
+    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for TableColumn { tab, col } in rows {
+        tables.entry(tab).or_default().insert(col);
+    }
+    Ok(tables)
+}
+
+/// Adds a column of up to 255 characters, unset in all rows.
+pub(super) async fn add_text_column(conn: &mut Conn, table: &str, column: &str) -> Result<(), StoreError> {
+    change_columns(conn, &format!("ALTER TABLE {table} ADD COLUMN {column} VARCHAR(255)")).await
+}
+
+/// Removes a column.
+pub(super) async fn drop_column(conn: &mut Conn, table: &str, column: &str) -> Result<(), StoreError> {
+    change_columns(conn, &format!("ALTER TABLE {table} DROP COLUMN {column}")).await
+}
+
+async fn change_columns(conn: &mut Conn, sql: &str) -> Result<(), StoreError> {
+    match conn {
+        Conn::Mysql(c) => {
+            diesel::sql_query(format!("SET SESSION lock_wait_timeout = {COLUMN_WAIT}")).execute(&mut **c).await?;
+            let changed = diesel::sql_query(sql).execute(&mut **c).await;
+            diesel::sql_query("SET SESSION lock_wait_timeout = DEFAULT").execute(&mut **c).await?;
+            changed?;
+        }
+        Conn::Sqlite(c) => {
+            diesel::sql_query(sql).execute(&mut **c).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a guard row, new or not, and so waits for every other transaction that has written it.

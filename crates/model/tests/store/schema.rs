@@ -1,4 +1,5 @@
-use model::store::{StoreError, migrate};
+use model::store::StoreError;
+use model::store::migrate::{self, Fitness};
 use rstest::rstest;
 
 use crate::world::{Kind, World};
@@ -15,12 +16,12 @@ fn steps() -> usize {
 async fn a_fresh_database_gets_upstreams_revision_and_upgrading_again_changes_nothing(#[case] kind: Kind) {
     let world = World::empty(kind).await;
     assert_eq!(migrate::version(&world.store).await.unwrap(), None);
-    assert!(!migrate::is_current(&world.store).await.unwrap());
+    assert!(migrate::fitness(&world.store).await.unwrap() == Fitness::Incomplete);
     let done = migrate::upgrade(&world.store).await.unwrap();
-    assert_eq!(done.len(), steps());
+    assert_eq!(done.migrations.len(), steps());
     assert_eq!(migrate::version(&world.store).await.unwrap().as_deref(), Some(migrate::UPSTREAM_HEAD));
-    assert!(migrate::is_current(&world.store).await.unwrap());
-    assert!(migrate::upgrade(&world.store).await.unwrap().is_empty());
+    assert_eq!(migrate::fitness(&world.store).await.unwrap(), Fitness::Fit);
+    assert!(migrate::upgrade(&world.store).await.unwrap().migrations.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -36,7 +37,7 @@ async fn several_upgrades_at_once_make_one_schema() {
         .collect();
     let mut made = 0;
     for task in tasks {
-        made += task.await.unwrap().unwrap().len();
+        made += task.await.unwrap().unwrap().migrations.len();
     }
     assert_eq!(made, steps());
 }

@@ -1,12 +1,13 @@
-//! Makes, adopts and shows the database schema, with upstream's arguments and exit codes: 0 done, 1 failed, 2 wrong usage.
+//! Makes, adopts, gives back and shows the database schema, with upstream's arguments and exit codes: 0 done, 1 failed, 2 wrong usage.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
-use model::store::migrate::{self, UPSTREAM_HEAD};
+use model::store::adoption::{self, UPSTREAM_PREVIOUS};
+use model::store::migrate::{self, UPSTREAM_HEAD, Upgraded};
 use server::config::{Cli, Config};
-use server::{program, telemetry, wire};
+use server::{adoption as report, program, telemetry, wire};
 
 const NAME: &str = "magnum-db-manage";
 
@@ -24,10 +25,34 @@ struct Arguments {
 enum Command {
     /// Print the current revision.
     Version,
-    /// Bring the database to the schema of this program.
+    /// Bring the database to the schema of this program: an empty one is filled, upstream's is adopted.
     Upgrade {
         /// Upstream's revision to end at: `head`, or its id.
         revision: Option<String>,
+    },
+    /// Show what the database is, whether it can be adopted, and rows that upstream fails on. Changes nothing.
+    Check,
+    /// Adopt a database of upstream 2023.1 to 2026.1 in place, and put back what a release has set aside.
+    Adopt,
+    /// Make the database fit for upstream again. Stop the services first; refused while operations are in flight.
+    Release {
+        /// End at the revision of upstream 18.x to 22.x, also when an older one was adopted.
+        #[arg(long)]
+        keep_revision: bool,
+    },
+    /// Refused: revisions are upstream's, none is written by hand.
+    Stamp {
+        /// Upstream's argument.
+        revision: String,
+    },
+    /// Refused: this program makes no revisions.
+    Revision {
+        /// Upstream's argument.
+        #[arg(short, long)]
+        message: Option<String>,
+        /// Upstream's argument.
+        #[arg(long)]
+        autogenerate: bool,
     },
 }
 
@@ -40,6 +65,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    match &arguments.command {
+        Command::Stamp { revision } => bail!(
+            "stamp {revision} is refused: the revision tells which tables upstream finds, and a wrong one ends every later start of upstream. \
+             `adopt` and `release` keep it right"
+        ),
+        Command::Revision { .. } => bail!("revision is refused: upstream's revisions are made by upstream, and this program adds none"),
+        _ => {}
+    }
     let config = Config::load(&arguments.config, NAME)?;
     let _ = rustls::crypto::ring::default_provider().install_default();
     let _logs = telemetry::init(&config.service, NAME, None)?;
@@ -54,14 +87,38 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
             Command::Upgrade { revision } => {
                 match revision.as_deref() {
-                    None | Some("head" | "heads" | UPSTREAM_HEAD) => {}
+                    None | Some("head" | "heads" | UPSTREAM_HEAD | UPSTREAM_PREVIOUS) => {}
                     Some(other) => bail!("Can't locate revision identified by '{other}'"),
                 }
-                for done in migrate::upgrade(&store).await.context("upgrade the schema")? {
-                    tracing::info!("Migration {done} done");
+                log(&migrate::upgrade(&store).await.context("upgrade the schema")?);
+            }
+            Command::Check => {
+                let (text, refusal) = report::check(&store, &config).await?;
+                print!("{text}");
+                if let Some(refusal) = refusal {
+                    bail!("{refusal}");
                 }
             }
+            Command::Adopt => {
+                let done = migrate::adopt(&store).await.context("adopt the database")?;
+                log(&done);
+                print!("{}", report::adopted(&store, &config, &done).await?);
+            }
+            Command::Release { keep_revision } => {
+                let released = adoption::release(&store, *keep_revision).await.context("give the database back")?;
+                print!("{}", report::released(&store, &config, &released).await?);
+            }
+            Command::Stamp { .. } | Command::Revision { .. } => {}
         }
         Ok(())
     })
+}
+
+fn log(done: &Upgraded) {
+    for migration in &done.migrations {
+        tracing::info!("Migration {migration} done");
+    }
+    for kept in &done.restored {
+        tracing::info!("Put back: {} {}", kept.what, kept.of);
+    }
 }

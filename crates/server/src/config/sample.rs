@@ -5,9 +5,8 @@ use std::fmt::Write;
 use super::sections;
 
 const HEADER: &str = "\
-# Sample configuration: every option that is read and checked, with its default. Some have no effect before the feature that needs
-# them is there: docs/differences.md names them.
-# Options of upstream that are not listed here are accepted and have no effect.
+# Sample configuration: every option that is read and checked, with its default. docs/configuration.md names those that do nothing else,
+# and the options of upstream that are accepted and ignored, with the reasons.
 #
 # The environment variable OS_<SECTION>__<OPTION> (in capitals) overrides an option, for instance OS_API__PORT.
 # This file is generated; a test compares it with the program.

@@ -35,6 +35,11 @@ pub fn policy(config: &Config) -> anyhow::Result<(Policy, Watch)> {
     Ok((policy.clone(), Watch { files, policy, before: Some(seen.clone()), settled: Some(seen) }))
 }
 
+/// The file of rules that counts first; none when there is none.
+pub(super) fn main_file(config: &Config) -> Option<PathBuf> {
+    Files { config: config.clone() }.main()
+}
+
 /// Puts the rules of changed files in force.
 pub struct Watch {
     files: Files,

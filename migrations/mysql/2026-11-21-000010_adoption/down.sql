@@ -1,0 +1,2 @@
+DROP TABLE IF EXISTS set_aside;
+DROP TABLE IF EXISTS adoption;

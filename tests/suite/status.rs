@@ -1,0 +1,221 @@
+//! `magnum-status upgrade check` finds what is wrong with a deployment and names the cure.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Options as CloudOptions, Simulator};
+use serde_json::Value;
+use tests::binaries::program;
+use tests::config::{self, Settings};
+use tests::database::{Database, needed};
+
+/// A deployment in which all is well: a cloud, a database with the schema, a broker.
+struct Place {
+    simulator: Simulator,
+    database: Database,
+    folder: tempfile::TempDir,
+    conf: String,
+}
+
+impl Place {
+    async fn new() -> Result<Self> {
+        let simulator = Simulator::start(CloudOptions::default()).await?;
+        let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
+        let settings = Settings {
+            database: database.connection(),
+            transport: needed("MAGNUM_TEST_AMQP_URL")?,
+            topic: format!("t-{}", uuid::Uuid::new_v4().simple()),
+            auth_url: simulator.auth_url(),
+        };
+        let place = Self { simulator, database, folder: tempfile::tempdir()?, conf: config::shared(&settings) };
+        place.must("upgrade")?;
+        Ok(place)
+    }
+
+    fn run(&self, name: &str, conf: &str, arguments: &[&str]) -> Result<Output> {
+        let path = self.folder.path().join("magnum.conf");
+        std::fs::write(&path, conf)?;
+        let mut command = Command::new(program(name)?);
+        // Nothing of whoever runs the tests: a kubeconfig in his home would be a driver.
+        command.arg("--config-file").arg(path).args(arguments).env("HOME", self.folder.path()).env_remove("KUBECONFIG");
+        command.output().with_context(|| format!("run {name}"))
+    }
+
+    fn must(&self, verb: &str) -> Result<()> {
+        let output = self.run("magnum-db-manage", &self.conf, &[verb])?;
+        ensure!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// Exit code and answer, which must not hold a password.
+    fn check(&self, conf: &str) -> Result<(i32, Value)> {
+        let output = self.run("magnum-status", conf, &["upgrade", "check", "--json"])?;
+        let text = String::from_utf8(output.stdout)?;
+        let said = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+        ensure!(!said.contains("hunter2") && !said.contains("magnum_test:magnum_test"), "a password is printed: {said}");
+        let answer = serde_json::from_str(&text).with_context(|| said.clone())?;
+        Ok((output.status.code().context("ended by a signal")?, answer))
+    }
+}
+
+/// What is wrong: the lines that make it so, the check that is to find it, its result, and words of problem and cure.
+struct Plant {
+    conf: String,
+    check: &'static str,
+    result: i64,
+    words: &'static [&'static str],
+}
+
+fn details<'a>(answer: &'a Value, check: &str) -> Option<(&'a Value, &'a str)> {
+    let found = answer["checks"].as_array()?.iter().find(|c| c["check"] == check)?;
+    Some((&found["result"], found["details"].as_str().unwrap_or_default()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<()> {
+    let place = Place::new().await?;
+    let (code, answer) = place.check(&place.conf)?;
+    ensure!(code == 0, "all is well, and yet {answer:#}");
+    let empty = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
+    let policy = place.folder.path().join("policy.json");
+    std::fs::write(&policy, r#"{"cluster:create": "role:member"}"#)?;
+    let broken = place.folder.path().join("broken.yaml");
+    std::fs::write(&broken, "\"cluster:create\": \"rule:nobody_wrote_it or\"\n")?;
+
+    let good = place.conf.clone();
+    let more = |lines: &str| format!("{good}{lines}\n");
+    let other = |from: &str, to: &str| -> Result<String> {
+        ensure!(good.contains(from), "{from} is not in the configuration");
+        Ok(good.replace(from, to))
+    };
+    let connection = place.database.connection();
+    let transport = needed("MAGNUM_TEST_AMQP_URL")?;
+    let plants = [
+        Plant {
+            conf: other(&connection, &connection.replace("magnum_test@", "hunter2@"))?,
+            check: "Database",
+            result: 2,
+            words: &["Access denied", "[database] connection"],
+        },
+        Plant { conf: other(&connection, &empty.connection())?, check: "Database", result: 2, words: &["magnum-db-manage upgrade"] },
+        Plant {
+            conf: other(&transport, "rabbit://magnum:hunter2@127.0.0.1:1//")?,
+            check: "Message broker",
+            result: 2,
+            words: &["127.0.0.1:1", "[DEFAULT] transport_url"],
+        },
+        Plant {
+            conf: other(&transport, &transport.replace("magnum_test@", "hunter2@"))?,
+            check: "Message broker",
+            result: 2,
+            words: &["ACCESS_REFUSED", "[DEFAULT] transport_url"],
+        },
+        Plant {
+            conf: other("username = magnum\npassword = service", "username = magnum\npassword = hunter2")?,
+            check: "Keystone",
+            result: 2,
+            words: &["401", "[keystone_auth] username, password"],
+        },
+        Plant {
+            conf: other(&place.simulator.auth_url(), "http://127.0.0.1:1/v3")?,
+            check: "Keystone",
+            result: 2,
+            words: &["keystone", "[keystone_auth] auth_url"],
+        },
+        Plant {
+            conf: other("trustee_domain_admin_password = service", "trustee_domain_admin_password = hunter2")?,
+            check: "Trustee domain",
+            result: 2,
+            words: &["401", "[trust] trustee_domain_admin_name, trustee_domain_admin_password"],
+        },
+        Plant {
+            conf: other("trustee_domain_admin_name = magnum_domain_admin\n", "")?,
+            check: "Trustee domain",
+            result: 2,
+            words: &["[trust] trustee_domain_admin_name is missing"],
+        },
+        Plant {
+            conf: other("region_name = RegionOne", "region_name = RegionNine")?,
+            check: "Service catalogue",
+            result: 2,
+            words: &["RegionNine", "[heat_client] endpoint_type and region_name"],
+        },
+        Plant {
+            conf: more("[drivers]\ndefault_driver = k8s_fedora_atomic_v1"),
+            check: "Drivers",
+            result: 2,
+            words: &["k8s_fedora_atomic_v1 is no driver", "name one of k8s_fedora_coreos_v1"],
+        },
+        Plant {
+            conf: more("[drivers]\ndisabled_drivers = k8s_fedora_coreos_v1, k8s_capi_helm_v1"),
+            check: "Drivers",
+            result: 2,
+            words: &["disables every driver", "leave one of"],
+        },
+        Plant {
+            conf: more("[capi_helm]\nkubeconfig_file = /no/such/kubeconfig"),
+            check: "Drivers",
+            result: 2,
+            words: &["/no/such/kubeconfig cannot be read", "put the management cluster's kubeconfig there"],
+        },
+        Plant {
+            conf: more("[cluster_template]\nkubernetes_default_network_driver = cilium"),
+            check: "Drivers",
+            result: 2,
+            words: &["cilium is not among the allowed ones", "kubernetes_allowed_network_drivers"],
+        },
+        Plant {
+            conf: other("cert_manager_type = x509keypair", "cert_manager_type = local\nstorage_path = /no/such/folder")?,
+            check: "Certificates",
+            result: 2,
+            words: &["/no/such/folder cannot be written to", "owned by the service's user"],
+        },
+        Plant { conf: more("[api]\nworker = 4"), check: "Configuration", result: 1, words: &["[api] worker (", "correct the spelling"] },
+        Plant { conf: more("[api]\nport = http"), check: "Configuration", result: 2, words: &["[api] port", "correct the option"] },
+        Plant {
+            conf: more(&format!("[oslo_policy]\npolicy_file = {}", policy.display())),
+            check: "Policy File JSON to YAML Migration",
+            result: 2,
+            words: &["policy.json is JSON", "oslopolicy-convert-json-to-yaml"],
+        },
+        Plant {
+            conf: more(&format!("[oslo_policy]\npolicy_file = {}", broken.display())),
+            check: "Policy",
+            result: 2,
+            words: &["broken.yaml", "correct the rule"],
+        },
+    ];
+    for plant in plants {
+        let (code, answer) = place.check(&plant.conf)?;
+        let (result, said) = details(&answer, plant.check).with_context(|| format!("no check {} in {answer}", plant.check))?;
+        ensure!(*result == plant.result && i64::from(code) >= plant.result, "{}: exit code {code}, {answer:#}", plant.check);
+        let missing: Vec<_> = plant.words.iter().filter(|word| !said.contains(**word)).collect();
+        ensure!(missing.is_empty() && said.contains("Cure: "), "{} does not say {missing:?}: {said}", plant.check);
+    }
+
+    // What is wrong in the database rather than in the configuration.
+    let ahead = "INSERT INTO magnum_service (report_count, host, `binary`, last_seen_up) VALUES (1, 'fast', 'magnum-conductor', UTC_TIMESTAMP() + INTERVAL 1 HOUR)";
+    place.database.execute(ahead, Vec::new()).await?;
+    let (code, answer) = place.check(&place.conf)?;
+    let (_, said) = details(&answer, "Clock").context("the clocks")?;
+    ensure!(code == 2 && said.contains("the conductor on fast") && said.contains("NTP"), "{answer:#}");
+    place.database.execute("DELETE FROM magnum_service", Vec::new()).await?;
+    place.must("release")?;
+    let (code, answer) = place.check(&place.conf)?;
+    let (_, said) = details(&answer, "Database").context("the database")?;
+    ensure!(code == 2 && said.contains("given back to upstream") && said.contains("magnum-db-manage adopt"), "{answer:#}");
+    empty.drop().await?;
+    place.database.drop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_is_a_table_and_wrong_usage_is_said() -> Result<()> {
+    let place = Place::new().await?;
+    let output = place.run("magnum-status", &place.conf, &["upgrade", "check"])?;
+    let table = String::from_utf8(output.stdout)?;
+    ensure!(output.status.code() == Some(0), "{table}");
+    let words = ["| Upgrade Check Results ", "| Check: Policy File JSON to YAML Migration ", "| Result: Success ", "| Details: None "];
+    ensure!(words.iter().all(|word| table.contains(word)) && table.starts_with("+-") && table.ends_with("-+\n"), "{table}");
+    ensure!(place.run("magnum-status", &place.conf, &["upgrade"])?.status.code() == Some(2));
+    place.database.drop().await
+}
