@@ -12,6 +12,7 @@ mod demo;
 mod dev;
 mod fuzz;
 mod helm;
+mod images;
 mod keep;
 mod lab;
 mod paths;
@@ -84,6 +85,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The container images for kolla-ansible: built, started as it starts them, compared with what it expects (root on Debian)
+    Images(images::Options),
     /// Prints where the helm program of the tests is (fetched into the cache folder)
     Helm(helm::Options),
     /// Stops what a run started once that run has ended, however it ended (internal)
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Chaos { args } => chaos::run(&args),
         Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
+        Command::Images(options) => images::run(&options),
         Command::Helm(options) => helm::run(&options),
         Command::Keep(options) => keep::run(&options),
     };

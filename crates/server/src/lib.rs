@@ -4,6 +4,7 @@
 //! seam. It must hold no behaviour of the service itself: a rule about clusters belongs to `model`, `api` or `conductor`.
 
 pub mod config;
+pub mod kolla;
 pub mod metrics;
 pub mod program;
 pub mod shutdown;
