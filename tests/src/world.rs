@@ -259,6 +259,11 @@ impl World {
         self.process(pid)?.signal("CONT")
     }
 
+    /// Tells a process to read again what it can (`SIGHUP`).
+    pub fn hang_up(&self, pid: u32) -> Result<()> {
+        self.process(pid)?.signal("HUP")
+    }
+
     /// Asks a process to end, as an operator would (`SIGTERM`), and does not wait.
     pub fn ask_to_end(&mut self, pid: u32) -> Result<()> {
         self.process_mut(pid)?.ask_to_end()

@@ -12,9 +12,16 @@ const CONFIG: &str = "/etc/magnum/magnum.conf";
 /// What the file says of the API.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Server {
-    /// Address, port, certificate with key.
-    listen: Option<(String, u16, Option<(String, String)>)>,
+    listen: Option<Listen>,
     processes: Option<u32>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Listen {
+    host: String,
+    port: u16,
+    /// Certificate and key, as files.
+    tls: Option<(String, String)>,
 }
 
 /// Becomes `magnum-api`; returns only with an error.
@@ -29,7 +36,7 @@ pub(super) fn become_api(places: &Places, ini: &str) -> Result<(), Trouble> {
 /// The options of magnum.conf that say the same.
 fn environment(server: &Server) -> Vec<(&'static str, String)> {
     let mut set = Vec::new();
-    if let Some((host, port, tls)) = &server.listen {
+    if let Some(Listen { host, port, tls }) = &server.listen {
         set.extend([("OS_API__HOST", host.clone()), ("OS_API__PORT", port.to_string())]);
         set.push(("OS_API__ENABLED_SSL", tls.is_some().to_string()));
         if let Some((certificate, key)) = tls {
@@ -52,13 +59,14 @@ fn parse(text: &str) -> Result<Server, String> {
         let Some((key, value)) = line.split_once('=').filter(|_| is_ours) else { continue };
         let value = value.trim();
         match key.trim() {
-            "http" | "http-socket" => server.listen = Some(address(value).map(|(host, port)| (host, port, None))?),
+            "http" | "http-socket" => server.listen = Some(address(value).map(|(host, port)| Listen { host, port, tls: None })?),
             "https" | "https-socket" => {
                 let parts: Vec<&str> = value.split(',').collect();
                 let [at, certificate, key, ..] = parts[..] else {
                     return Err(format!("https = {value}: it must name address, certificate and key"));
                 };
-                server.listen = Some(address(at).map(|(host, port)| (host, port, Some((certificate.to_owned(), key.to_owned()))))?);
+                let (host, port) = address(at)?;
+                server.listen = Some(Listen { host, port, tls: Some((certificate.to_owned(), key.to_owned())) });
             }
             "processes" | "workers" => {
                 server.processes = Some(value.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("processes = {value}: no number"))?);
