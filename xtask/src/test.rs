@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let mut images_code = None;
     if with_tests && options.filters.is_empty() && images::can_run() {
         heading("images");
-        let code = images::run(&images::Options::default()).unwrap_or_else(|error| {
+        let code = images::start("debug").unwrap_or_else(|error| {
             eprintln!("xtask: images: {error:#}");
             1
         });
