@@ -16,9 +16,11 @@ pub async fn signalled(mut hung_up: impl FnMut()) -> &'static str {
     let mut hangup = signal(SignalKind::hangup()).expect(WHY);
     loop {
         tokio::select! {
+            biased;
+            // First: what came before the end is told before it.
+            _ = hangup.recv() => hung_up(),
             _ = terminate.recv() => return "SIGTERM",
             _ = interrupt.recv() => return "SIGINT",
-            _ = hangup.recv() => hung_up(),
         }
     }
 }
