@@ -6,6 +6,8 @@ mod account;
 
 pub use account::Account;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -50,12 +52,14 @@ pub trait Connection: Send + Sized + 'static {
 }
 
 /// When a run is over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Until {
     /// After this long.
     Time(Duration),
     /// When each connection has acted this often.
     Turns(u64),
+    /// When this becomes false.
+    Told(Arc<AtomicBool>),
 }
 
 /// Runs a connection for each of `connections` until it is over.
@@ -64,11 +68,13 @@ pub async fn run<C: Connection>(connections: Vec<C>, until: Until) -> Result<Out
     let tasks: Vec<_> = connections
         .into_iter()
         .map(|mut connection| {
+            let until = until.clone();
             tokio::spawn(async move {
                 let (mut times, mut errors, mut first, mut turns) = (Vec::new(), 0, None, 0);
-                while match until {
-                    Until::Time(time) => start.elapsed() < time,
-                    Until::Turns(all) => turns < all,
+                while match &until {
+                    Until::Time(time) => start.elapsed() < *time,
+                    Until::Turns(all) => turns < *all,
+                    Until::Told(go_on) => go_on.load(Ordering::Relaxed),
                 } {
                     turns += 1;
                     let begin = Instant::now();

@@ -179,6 +179,16 @@ impl World {
         self.processes.iter().filter(|process| process.name().starts_with(start)).map(Process::log).collect()
     }
 
+    /// What all services of the distributed mix are told.
+    pub fn configuration(&self) -> Result<String> {
+        std::fs::read_to_string(self.folder.path().join("magnum.conf")).context("read the configuration")
+    }
+
+    /// An API at this address, which somebody else has started, is one of this world's, too.
+    pub fn add_api(&mut self, url: &str) {
+        self.apis.push(url.to_owned());
+    }
+
     /// The address of the first API process.
     pub fn api(&self) -> &str {
         self.apis.first().map_or("", String::as_str)
@@ -250,6 +260,11 @@ impl World {
     /// Lets a frozen process go on (`SIGCONT`).
     pub fn thaw(&self, pid: u32) -> Result<()> {
         self.process(pid)?.signal("CONT")
+    }
+
+    /// Tells a process to read again what it can (`SIGHUP`).
+    pub fn hang_up(&self, pid: u32) -> Result<()> {
+        self.process(pid)?.signal("HUP")
     }
 
     /// Asks a process to end, as an operator would (`SIGTERM`), and does not wait.

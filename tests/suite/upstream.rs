@@ -30,9 +30,10 @@ const ODD: [&str; 3] = [
 ];
 
 /// Tables that are ours.
-const OURS: [&str; 13] = [
+const OURS: [&str; 14] = [
     "__diesel_schema_migrations",
     "adoption",
+    "ca_rotation",
     "cloud_resource",
     "cluster_health",
     "event_guard",

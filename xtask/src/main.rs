@@ -12,6 +12,7 @@ mod demo;
 mod dev;
 mod fuzz;
 mod helm;
+mod images;
 mod keep;
 mod lab;
 mod paths;
@@ -85,6 +86,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The container images for kolla-ansible: built, started as it starts them, compared with what it expects (root on Debian)
+    Images(images::Options),
     /// Prints where the helm program of the tests is (fetched into the cache folder)
     Helm(helm::Options),
     /// Prints where upstream's releases are that tests build databases with (installed into the cache folder)
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Chaos { args } => chaos::run(&args),
         Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
+        Command::Images(options) => images::run(&options),
         Command::Helm(options) => helm::run(&options),
         Command::Upstream => upstream::run(),
         Command::Keep(options) => keep::run(&options),

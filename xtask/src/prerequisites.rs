@@ -36,6 +36,20 @@ pub const SERVERS: Needs = &[
     Need { package: "rabbitmq-server", present: || Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").is_file() },
 ];
 
+/// To build container images and to start them.
+pub const IMAGES: Needs = &[
+    Need { package: "buildah", present: || process::find_program("buildah").is_some() },
+    Need { package: "busybox-static", present: || process::find_program("busybox").is_some() },
+    Need { package: "dumb-init", present: || process::find_program("dumb-init").is_some() },
+    Need { package: "ca-certificates", present: || Path::new("/etc/ssl/certs/ca-certificates.crt").is_file() },
+    Need { package: "util-linux", present: || process::find_program("nsenter").is_some() },
+    Need { package: "procps", present: || process::find_program("pgrep").is_some() },
+    Need { package: "iproute2", present: || process::find_program("ss").is_some() },
+];
+
+/// To test a rolling restart behind a load balancer.
+pub const BALANCER: Needs = &[Need { package: "haproxy", present: || process::find_program("haproxy").is_some() }];
+
 /// To make an environment for a Python tool.
 pub const PYTHON: Needs = &[Need { package: "python3-venv", present: has_venv }];
 

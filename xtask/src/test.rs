@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::keep::Keeper;
-use crate::{cargo, helm, lab, paths, prerequisites, process, servers, tidy, upstream};
+use crate::{cargo, helm, images, lab, paths, prerequisites, process, servers, tidy, upstream};
 
 #[derive(Args, Default)]
 pub struct Options {
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<u8> {
     heading("prerequisites");
     prerequisites::ensure(&[prerequisites::BUILD])?;
     if with_tests {
-        prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON])?;
+        prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON, prerequisites::BALANCER])?;
     }
     let mut worst = 0;
     if with_tests {
@@ -60,6 +60,16 @@ pub fn run(options: &Options) -> Result<u8> {
         worst = worst.max(code);
         summary = lines;
     }
+    let mut images_code = None;
+    if with_tests && options.filters.is_empty() && images::can_run() {
+        heading("images");
+        let code = images::start("debug").unwrap_or_else(|error| {
+            eprintln!("xtask: images: {error:#}");
+            1
+        });
+        worst = worst.max(code);
+        images_code = Some(code);
+    }
     let mut lab_code = None;
     if with_lab {
         let code = run_lab().unwrap_or_else(|error| {
@@ -72,6 +82,11 @@ pub fn run(options: &Options) -> Result<u8> {
     heading("summary");
     for line in summary {
         eprintln!("{line}");
+    }
+    match images_code {
+        Some(0) => eprintln!("the images passed"),
+        Some(_) => eprintln!("the images FAILED"),
+        None => eprintln!("the images were left out"),
     }
     match lab_code {
         Some(0) => eprintln!("the run on the real OpenStack passed"),

@@ -4,12 +4,16 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use crate::settings::Settings;
 
-/// Healthy unless the operator has taken this process out of service.
+/// Healthy unless the operator has taken this process out of service, or it is about to stop.
 pub fn check(request: &HttpRequest, settings: &Settings) -> HttpResponse {
-    let disabled = (settings.healthcheck_disabled)();
+    let (disabled, leaving) = ((settings.healthcheck_disabled)(), (settings.leaving)());
     let accept = request.headers().get("accept").and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let reason = if disabled { "DISABLED BY FILE" } else { "OK" };
-    let mut response = match (disabled, request.method().as_str()) {
+    let reason = match (disabled, leaving) {
+        (true, _) => "DISABLED BY FILE",
+        (false, true) => "STOPPING",
+        (false, false) => "OK",
+    };
+    let mut response = match (disabled || leaving, request.method().as_str()) {
         (true, _) => HttpResponse::ServiceUnavailable(),
         (false, "HEAD") => return HttpResponse::NoContent().finish(),
         (false, _) => HttpResponse::Ok(),

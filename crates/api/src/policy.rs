@@ -9,6 +9,8 @@ mod defaults;
 mod evaluate;
 mod parser;
 mod rules;
+#[cfg(test)]
+mod sample;
 mod target;
 #[cfg(test)]
 mod tests;

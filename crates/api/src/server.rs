@@ -94,6 +94,11 @@ async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Sh
     if request.path() == "/healthcheck" {
         return health::check(&request, &shared.settings);
     }
+    let leaving = (shared.settings.leaving)();
+    if leaving && request.method() == actix_web::http::Method::OPTIONS && matches!(request.path(), "/" | "*") {
+        // The check of load balancers that know of no other: HAProxy's own, as older releases of kolla-ansible set it up.
+        return health::check(&request, &shared.settings);
+    }
     let request_id = format!("req-{}", uuid::Uuid::new_v4());
     let span = tracing::info_span!(
         "request",
@@ -110,6 +115,10 @@ async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Sh
     let mut response = answer_to(&request, payload, shared, &request_id).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
+    }
+    if leaving {
+        // Else a load balancer would send the next request over it just when it is closed.
+        response.head_mut().set_connection_type(actix_http::ConnectionType::Close);
     }
     response
 }

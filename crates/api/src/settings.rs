@@ -56,6 +56,9 @@ pub struct Settings {
     pub cloud_check_deadline: Duration,
     /// Whether the operator has taken this process out of service (`[healthcheck] disable_by_file_path`).
     pub healthcheck_disabled: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether this process is about to stop: health checks fail and connections end with their next answer, while requests are served as
+    /// before.
+    pub leaving: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Threads that serve requests.
     pub workers: usize,
     /// What a client may take of the service.
@@ -90,6 +93,7 @@ impl Default for Settings {
             token_cache_seconds: 300,
             cloud_check_deadline: Duration::from_secs(15),
             healthcheck_disabled: Arc::new(|| false),
+            leaving: Arc::new(|| false),
             workers: 2,
             limits: Limits::default(),
             rate: None,

@@ -5,6 +5,7 @@
 
 pub mod adoption;
 pub mod config;
+pub mod kolla;
 pub mod metrics;
 pub mod program;
 pub mod shutdown;

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use crate::config::{Cli, Config};
 use crate::shutdown::Shutdown;
-use crate::telemetry::{self, Traces};
+use crate::telemetry::{self, Logs, Traces};
 
 /// Runs a long-lived program until it is told to stop: reads the configuration, starts logging, and reports how it ended. Exit code 0
 /// after an orderly stop, 1 otherwise.
@@ -19,11 +20,27 @@ where
         Err(error) => return refuse(name, &error),
     };
     let threads = config.conductor.workers.map_or(2, |n| n.0 as usize).clamp(1, 8);
-    serve_with(name, config, threads, run)
+    let (cli, program) = (cli.clone(), name.to_owned());
+    run_reloading(name, config, threads, move || Config::load(&cli, &program), run)
 }
 
-/// `serve` with a configuration at hand.
+/// `serve` with a configuration at hand, which is not read again.
 pub fn serve_with<F, Fut>(name: &str, config: Config, threads: usize, run: F) -> ExitCode
+where
+    F: FnOnce(Config, Shutdown) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    let same = config.clone();
+    run_reloading(name, config, threads, move || Ok(same.clone()), run)
+}
+
+fn run_reloading<F, Fut>(
+    name: &str,
+    config: Config,
+    threads: usize,
+    load: impl Fn() -> anyhow::Result<Config> + Send + Sync + 'static,
+    run: F,
+) -> ExitCode
 where
     F: FnOnce(Config, Shutdown) -> Fut,
     Fut: Future<Output = anyhow::Result<()>>,
@@ -37,15 +54,15 @@ where
     let started = Traces::start(&config.tracing, name, runtime.handle())
         .and_then(|traces| Ok((telemetry::init(&config.service, name, traces.as_ref())?, traces)));
     let (logs, traces) = match started {
-        Ok(started) => started,
+        Ok((logs, traces)) => (Arc::new(logs), traces),
         Err(error) => return refuse(name, &error),
     };
     config.report_unknown();
     let shutdown = Shutdown::new(std::time::Duration::from_secs(config.service.graceful_shutdown_timeout.max(1)));
     let ended = runtime.block_on(async {
         let signals = tokio::spawn({
-            let shutdown = shutdown.clone();
-            async move { shutdown.begin_when_signalled().await }
+            let (shutdown, logs) = (shutdown.clone(), logs.clone());
+            async move { shutdown.begin_when_signalled(move || reload(&load, &logs)).await }
         });
         let ended = run(config, shutdown).await;
         signals.abort();
@@ -65,6 +82,21 @@ where
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     drop(logs);
     code
+}
+
+/// SIGHUP: the log file is opened again, and the level of the log is what magnum.conf says now. A magnum.conf that cannot be read changes
+/// nothing, but a rotation goes on.
+fn reload(load: &impl Fn() -> anyhow::Result<Config>, logs: &Logs) {
+    if let Err(error) = logs.reopen() {
+        tracing::error!("SIGHUP: the log file is as it was: {error:#}");
+    }
+    match load().and_then(|config| logs.set_debug(config.service.debug).map(|()| config.service.debug)) {
+        Ok(wanted) => tracing::info!(
+            "SIGHUP: the log file is opened again, debug = {wanted}. Policies, the API's certificate and the kubeconfig are read again whenever \
+             they change; other options need a restart"
+        ),
+        Err(error) => tracing::error!("SIGHUP: the level of the log is as it was: {error:#}"),
+    }
 }
 
 /// A start that failed before there were logs.

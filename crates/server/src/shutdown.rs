@@ -8,17 +8,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Waits for SIGTERM or SIGINT and says which one came. SIGHUP, with which oslo.service reloads, does not stop us.
-pub async fn signalled() -> &'static str {
+/// Waits for SIGTERM or SIGINT and says which one came. SIGHUP, with which oslo.service reloads, is told each time it comes.
+pub async fn signalled(mut hung_up: impl FnMut()) -> &'static str {
     const WHY: &str = "the runtime has signals enabled and these may be caught";
     let mut terminate = signal(SignalKind::terminate()).expect(WHY);
     let mut interrupt = signal(SignalKind::interrupt()).expect(WHY);
     let mut hangup = signal(SignalKind::hangup()).expect(WHY);
     loop {
         tokio::select! {
+            biased;
+            // First: what came before the end is told before it.
+            _ = hangup.recv() => hung_up(),
             _ = terminate.recv() => return "SIGTERM",
             _ = interrupt.recv() => return "SIGINT",
-            _ = hangup.recv() => tracing::warn!("SIGHUP is ignored: restart to read the configuration again"),
         }
     }
 }
@@ -48,9 +50,9 @@ impl Shutdown {
         self.token.cancel();
     }
 
-    /// Begins the shutdown when a signal comes.
-    pub async fn begin_when_signalled(&self) {
-        let signal = signalled().await;
+    /// Begins the shutdown when a signal comes; tells of SIGHUP.
+    pub async fn begin_when_signalled(&self, hung_up: impl FnMut()) {
+        let signal = signalled(hung_up).await;
         tracing::info!("Stopping after {signal}");
         self.begin();
     }
@@ -95,21 +97,23 @@ impl Shutdown {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::process::Command;
 
     use super::*;
 
     #[tokio::test]
     async fn sigterm_stops_and_sighup_does_not() {
-        let mut waiting = pin!(signalled());
+        let mut hung_up = 0;
+        let mut waiting = Box::pin(signalled(|| hung_up += 1));
         assert!(futures::poll!(&mut waiting).is_pending());
         for signal in ["-HUP", "-TERM"] {
             let sent = Command::new("kill").args([signal, &std::process::id().to_string()]).status().expect("run kill");
             assert!(sent.success());
         }
-        let seen = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+        let seen = tokio::time::timeout(Duration::from_secs(10), &mut waiting).await;
         assert_eq!(seen, Ok("SIGTERM"));
+        drop(waiting);
+        assert_eq!(hung_up, 1);
     }
 
     #[tokio::test]

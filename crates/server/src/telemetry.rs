@@ -8,9 +8,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
@@ -36,8 +38,34 @@ const QUIET: &str =
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 8192;
 
+/// The log of the process. Dropping it writes what is queued.
+pub struct Logs {
+    writer: Writer,
+    filter: reload::Handle<EnvFilter, Registry>,
+}
+
+impl Logs {
+    /// Opens the log file again, after a rotation.
+    ///
+    /// # Errors
+    /// When the thread that writes does not take it in time.
+    pub fn reopen(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(self.writer.reopen(), "the thread that writes the log is stuck");
+        Ok(())
+    }
+
+    /// Logs at level DEBUG from now on, or at INFO; what the environment says stays stronger.
+    ///
+    /// # Errors
+    /// When the environment's filter cannot be read, or the log has ended.
+    pub fn set_debug(&self, debug: bool) -> anyhow::Result<()> {
+        let wanted = std::env::var(FILTER_VARIABLE).ok();
+        self.filter.reload(filter(wanted.as_deref(), debug)?).context("change the level of the log")
+    }
+}
+
 /// Starts logging for the whole process, and hands its spans to the traces. Call it once; keep what it returns.
-pub fn init(service: &Service, program: &str, traces: Option<&Traces>) -> anyhow::Result<Writer> {
+pub fn init(service: &Service, program: &str, traces: Option<&Traces>) -> anyhow::Result<Logs> {
     let mut sinks = Vec::new();
     let file = log_path(service, program);
     if let Some(path) = &file {
@@ -47,15 +75,15 @@ pub fn init(service: &Service, program: &str, traces: Option<&Traces>) -> anyhow
         sinks.push(Sink::stderr());
     }
     let wanted = std::env::var(FILTER_VARIABLE).ok();
-    let filter = filter(wanted.as_deref(), service.debug)?;
+    let (level, filter) = reload::Layer::new(filter(wanted.as_deref(), service.debug)?);
     let writer = Writer::start(sinks, QUEUE_LINES).context("start the log writer")?;
     tracing_subscriber::registry()
-        .with(filter)
+        .with(level)
         .with(OsloLayer::new(writer.handle(), service.use_json))
         .with(traces.map(spans))
         .try_init()
         .context("start logging")?;
-    Ok(writer)
+    Ok(Logs { writer, filter })
 }
 
 /// Spans only: events are the log's, and would double it.

@@ -31,7 +31,7 @@ const fn replacing(name: &'static str, text: &'static str, before: &'static Depr
 }
 
 /// Rules that others are made of.
-const BASE: &[Default] = &[
+pub const BASE: &[Default] = &[
     plain("context_is_admin", "role:admin"),
     plain("admin_or_owner", "is_admin:True or project_id:%(project_id)s"),
     plain("admin_or_user", "is_admin:True or user_id:%(user_id)s"),

@@ -44,6 +44,9 @@ section! {
         send_timeout: Positive = "30",
         /// Seconds that a connection is kept open for the next request.
         idle_timeout: Positive = "75",
+        /// Seconds between the signal to stop and the end of serving: health checks fail meanwhile, so that load balancers send their
+        /// requests elsewhere. Longer than a load balancer takes to notice; part of graceful_shutdown_timeout.
+        drain_delay: u64 = "0",
         /// Most open connections.
         max_connections: Positive = "8192",
         /// Most open streams of events; one project may have half of them.

@@ -168,3 +168,19 @@ fn a_started_program_logs_to_its_file_until_the_guard_is_dropped() {
     let wanted = format!(" {} WARNING server::telemetry::tests [-] Logged by the whole process answer=42", std::process::id());
     assert_eq!(rest, wanted);
 }
+
+#[test]
+fn a_file_that_was_given_another_name_is_left_when_it_is_told() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (path, old) = (folder.path().join("magnum-api.log"), folder.path().join("magnum-api.log.1"));
+    let writer = Writer::start(vec![Sink::append_to(&path).expect("open")], 64).expect("writer");
+    writer.handle().write("one\n".to_owned());
+    writer.flush();
+    std::fs::rename(&path, &old).expect("rotate");
+    writer.handle().write("two\n".to_owned());
+    assert!(writer.reopen());
+    writer.handle().write("three\n".to_owned());
+    drop(writer);
+    let text = |path| std::fs::read_to_string(path).expect("read");
+    assert_eq!((text(&old), text(&path)), ("one\ntwo\n".to_owned(), "three\n".to_owned()));
+}

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -15,23 +15,35 @@ const BATCH_BYTES: usize = 64 * 1024;
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A place lines are written to.
-pub struct Sink(Box<dyn Write + Send>);
+pub struct Sink {
+    write: Box<dyn Write + Send>,
+    /// The file, where it is one.
+    path: Option<PathBuf>,
+}
 
 impl Sink {
     /// Appends to a file, so that a rotation that empties it is survived.
     pub fn append_to(path: &Path) -> io::Result<Self> {
         let file: File = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self(Box::new(file)))
+        Ok(Self { write: Box::new(file), path: Some(path.to_owned()) })
     }
 
     /// Standard error.
     pub fn stderr() -> Self {
-        Self(Box::new(io::stderr()))
+        Self { write: Box::new(io::stderr()), path: None }
+    }
+
+    /// Opens a file by its name again: a rotation has given what was written another one. When that fails, lines go where they went.
+    fn open_again(&mut self) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            *self = Self::append_to(path)?;
+        }
+        Ok(())
     }
 
     #[cfg(test)]
     pub(super) fn of(write: impl Write + Send + 'static) -> Self {
-        Self(Box::new(write))
+        Self { write: Box::new(write), path: None }
     }
 }
 
@@ -39,6 +51,8 @@ enum Message {
     Line(String),
     /// Everything queued before it is written when the other end is dropped.
     Flush(SyncSender<()>),
+    /// What is queued before goes where it went, what comes after into files that are opened again.
+    Reopen,
     Stop,
 }
 
@@ -76,6 +90,11 @@ impl Writer {
     /// The end that takes lines.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// Opens files again by their names, after a rotation. False when the thread does not take it in time.
+    pub fn reopen(&self) -> bool {
+        send_in_time(&self.handle.queue, Message::Reopen)
     }
 
     /// Waits until everything queued so far is written, with a limit. Call it before `std::process::exit`, which drops
@@ -119,15 +138,16 @@ fn run(messages: &Receiver<Message>, mut sinks: Vec<Sink>, lost: &AtomicU64) {
     let mut batch = Vec::with_capacity(BATCH_BYTES);
     while let Ok(first) = messages.recv() {
         let mut flushed = Vec::new();
-        let mut stop = false;
+        let (mut stop, mut reopen) = (false, false);
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
                 Message::Line(line) => batch.extend_from_slice(line.as_bytes()),
                 Message::Flush(done) => flushed.push(done),
+                Message::Reopen => reopen = true,
                 Message::Stop => stop = true,
             }
-            next = if batch.len() < BATCH_BYTES { messages.try_recv().ok() } else { None };
+            next = if batch.len() < BATCH_BYTES && !reopen { messages.try_recv().ok() } else { None };
         }
         let dropped = lost.swap(0, Ordering::Relaxed);
         if dropped > 0 {
@@ -135,7 +155,10 @@ fn run(messages: &Receiver<Message>, mut sinks: Vec<Sink>, lost: &AtomicU64) {
         }
         for sink in &mut sinks {
             // Nowhere is left to report that the log cannot be written; the next batch tries again.
-            let _unwritten: io::Result<()> = sink.0.write_all(&batch).and_then(|()| sink.0.flush());
+            let _unwritten: io::Result<()> = sink.write.write_all(&batch).and_then(|()| sink.write.flush());
+            if reopen && let Err(error) = sink.open_again() {
+                eprintln!("the log file cannot be opened again: {error}");
+            }
         }
         batch.clear();
         drop(flushed);

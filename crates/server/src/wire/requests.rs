@@ -19,10 +19,16 @@ pub(super) fn limits(config: &Config) -> api::Limits {
         idle: seconds(requests.idle_timeout),
         send: seconds(requests.send_timeout),
         answer: seconds(requests.answer_timeout),
-        drain: Duration::from_secs(grace.saturating_sub(AFTER_DRAIN).max(1)),
+        drain: Duration::from_secs(grace.saturating_sub(AFTER_DRAIN).saturating_sub(delay(config).as_secs()).max(1)),
         connections: requests.max_connections.0 as usize,
         streams: requests.max_event_streams.0 as usize,
     }
+}
+
+/// From the signal to the end of serving. What the grace has room for beside the end of the last requests.
+pub(super) fn delay(config: &Config) -> Duration {
+    let most = config.service.graceful_shutdown_timeout.saturating_sub(AFTER_DRAIN + 1);
+    Duration::from_secs(config.requests.drain_delay.min(most))
 }
 
 pub(super) fn rate(config: &Config) -> Option<api::Rate> {
@@ -58,6 +64,15 @@ mod tests {
         assert_eq!(cors(&config).allowed_origins, Vec::<String>::new());
         assert_eq!(cors(&config).allow_methods, ["GET", "PUT", "POST", "DELETE", "PATCH"]);
         assert!(cors(&config).expose_headers.contains(&"X-OpenStack-Request-ID".to_owned()));
+    }
+
+    #[test]
+    fn the_delay_before_the_end_is_part_of_the_grace() {
+        for (grace, wanted, delay_wanted, drain) in [(60, 12, 12, 43), (60, 200, 54, 1), (3, 5, 0, 1), (60, 0, 0, 55)] {
+            let config = parse(&format!("[DEFAULT]\ngraceful_shutdown_timeout = {grace}\n[requests]\ndrain_delay = {wanted}\n"));
+            let seen = (delay(&config).as_secs(), limits(&config).drain.as_secs());
+            assert_eq!(seen, (delay_wanted, drain), "grace {grace}, wanted {wanted}");
+        }
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
             bell
         }
     };
-    let settings = api_settings(config);
+    let stopping = shutdown.clone();
+    let settings = api::Settings { leaving: Arc::new(move || stopping.has_begun()), ..api_settings(config) };
     let finding = AbortOnDropHandle::new(tokio::spawn(find_trustee_domain(
         cloud::trustee_admin(config, &cloud).ok(),
         settings.trustee_domain_id.clone(),
@@ -91,6 +92,11 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     tokio::select! {
         () = shutdown.begun() => {}
         failed = wrong_schema(&role.store) => return Err(failed),
+    }
+    let delay = requests::delay(config);
+    if !delay.is_zero() {
+        tracing::info!("Health checks fail from now on; serving ends in {} s", delay.as_secs());
+        tokio::time::sleep(delay).await;
     }
     drop((finding, watching));
     handle.stop(true).await;
