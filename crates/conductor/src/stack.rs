@@ -3,6 +3,8 @@
 //! Each step writes first what it is about to do, under the operation's claim, and looks at the cloud before it acts, so that it can be cut
 //! off anywhere and repeated.
 
+mod request;
+
 use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, NodegroupId, OperationId};
@@ -18,8 +20,10 @@ use crate::context::Context;
 use crate::driver::{self, Handle, Stack, Target};
 use crate::leaving;
 use crate::outcome::{Failure, Follow, Turn};
-use crate::plan::{self, Before, DeleteStep, Observed, Seen, Sent};
+use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::worker::Work;
+
+pub(crate) use request::{UPDATE, before, is_request, sent};
 
 /// Events looked through for what an operation did already; far more than an operation has.
 const EVENTS: i64 = 1000;
@@ -120,26 +124,6 @@ pub(crate) async fn events(cx: &Context, work: &Work) -> Result<Vec<OperationEve
 /// What an operation has recorded, in order.
 pub(crate) async fn events_of(cx: &Context, id: &OperationId) -> Result<Vec<OperationEvent>, Failure> {
     Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, id, EVENTS).await).await?)
-}
-
-/// The event of a request to change a stack; its text is [`before`].
-pub(crate) const UPDATE: &str = "stack_update";
-
-/// The stack, and when it had been changed before the request, as the cloud says it.
-pub(crate) fn before(seen: &Seen) -> String {
-    format!("{} {}", seen.stack_name, seen.changed)
-}
-
-/// Whether an event tells of a request to change the stack of a name.
-pub(crate) fn is_request(event: &OperationEvent, stack: &str) -> bool {
-    event.kind == UPDATE && event.message.split_once(' ').is_some_and(|(name, _)| name == stack)
-}
-
-/// What was asked of the stack of a name last, by these events; `tries` is how often the same was asked.
-pub(crate) fn sent(cx: &Context, events: &[OperationEvent], stack: &str, tries: usize) -> Option<Sent> {
-    let last = events.iter().rfind(|e| is_request(e, stack))?;
-    let before = last.message.split_once(' ').map(|(_, before)| before.to_owned()).unwrap_or_default();
-    Some(Sent { tries, before: Before::Changed(before), is_fresh: age(at(last)) < cx.settings.timing.settle })
 }
 
 /// Records under the claim how far an operation is, with events of their kinds and texts.
