@@ -58,7 +58,9 @@ fn ask(url: &Url, deadline: Instant) -> std::io::Result<String> {
         _ => return Err(invalid("neither http nor https")),
     };
     let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: healthcheck\r\nAccept: */*\r\nConnection: close\r\n\r\n")?;
+    let request =
+        format!("GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: healthcheck\r\nAccept: */*\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     stream.flush()?;
     let (mut seen, mut part) = (Vec::new(), [0; 1024]);
     while !seen.windows(2).any(|two| two == b"\r\n") {
@@ -187,10 +189,14 @@ mod tests {
         let port = listener.local_addr().expect("address").port();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
-            let mut request = [0; 1024];
-            let read = stream.read(&mut request).expect("a request");
+            let (mut request, mut part) = (Vec::new(), [0; 1024]);
+            while !request.ends_with(b"\r\n\r\n") {
+                let read = stream.read(&mut part).expect("a request");
+                assert!(read > 0, "the request breaks off");
+                request.extend_from_slice(&part[..read]);
+            }
             stream.write_all(answer.as_bytes()).expect("answer");
-            String::from_utf8_lossy(&request[..read]).into_owned()
+            String::from_utf8_lossy(&request).into_owned()
         });
         let seen = answers(&format!("http://127.0.0.1:{port}/healthcheck?a=b"));
         let request = server.join().expect("the server");
