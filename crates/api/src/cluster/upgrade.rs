@@ -8,7 +8,7 @@ use model::kubernetes::Version;
 use model::labels;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, Payload};
-use model::store::Conn;
+use model::store::{Conn, rotation};
 use model::template::ClusterTemplate;
 
 use crate::answer::Answer;
@@ -93,6 +93,12 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
     let image = found.image(name)?;
     if !group.is_default() {
         return Ok(());
+    }
+    let id = &cluster.cluster_id();
+    if cx.shared.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?.is_some() {
+        let text = "A rotation of the cluster's certificate authorities is unfinished, and masters made now might not be trusted by its workers. \
+                    Ask for the rotation again; when it has ended, the cluster can be upgraded.";
+        return Err(ApiError::Invalid(text.to_owned()));
     }
     let from = present.map(ClusterTemplate::labels).unwrap_or_default();
     let after = labels::upgraded(&cluster.labels(), &from, &wanted.labels());

@@ -24,7 +24,7 @@ const STEP: &str = "certificates";
 pub(super) async fn complete(cx: &Context, work: &Work, set: &Set<'_>, keeper: &dyn Keeper, missing: &Missing) -> Result<(), Failure> {
     let Some(role) = missing.first() else { return Ok(()) };
     let cluster = set.cluster();
-    let (id, name) = (&cluster.cluster_id(), &name_of(cluster, role, work));
+    let (id, name) = (&cluster.cluster_id(), &name_of(set, role, work));
     let progress = &Progress { step: STEP, waiting_for: Some("certificates".into()), ..Progress::default() };
     cx.store
         .write(async |conn: &mut Conn| {
@@ -154,14 +154,18 @@ async fn forget(
 }
 
 /// The name of a pair: the cluster's uuid and what it is, so that no other is taken for it, and the operation, so that what another one has
-/// stored is never taken for what this one is to make: a new authority comes beside the old one.
-fn name_of(cluster: &Cluster, role: Role, work: &Work) -> String {
+/// stored is never taken for what this one is to make: a new authority comes beside the old one. A rotation has the name of the operation
+/// that began it, so that whoever goes on finds what was stored.
+fn name_of(set: &Set<'_>, role: Role, work: &Work) -> String {
     let what = match role {
         Role::Authority(Authority::Kubernetes) => "kubernetes",
         Role::Authority(Authority::Etcd) => "etcd",
         Role::Authority(Authority::FrontProxy) => "front_proxy",
         Role::Client => "client",
     };
-    let operation: String = work.operation.uuid.chars().take(8).collect();
-    format!("magnum_{}_{what}_{operation}", cluster.uuid)
+    let operation = match set {
+        Set::Own(_) => &work.operation.uuid,
+        Set::Next(_, rotation) => &rotation.generation,
+    };
+    format!("magnum_{}_{what}_{}", set.cluster().uuid, operation.chars().take(8).collect::<String>())
 }

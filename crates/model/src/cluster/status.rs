@@ -291,6 +291,8 @@ fn permits(current: Option<Status>, unfinished: &[OperationKind], kind: Operatio
         (_, None) => false,
         (_, Some(_)) if unfinished.iter().any(|k| *k == OperationKind::ClusterCreate || k.removal().is_some()) => false,
         (kind, Some(status)) if kind.may_queue() => status.is_complete() || status.is_update_failed_or_running(),
+        // One that failed half-way is gone on with by asking for it again.
+        (OperationKind::CaRotate, Some(Status::UpdateFailed)) => unfinished.is_empty(),
         (_, Some(status)) => status.is_complete() && unfinished.is_empty(),
     }
 }

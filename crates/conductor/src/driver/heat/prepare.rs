@@ -113,9 +113,10 @@ fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -
                 labels.0.insert(name.into(), value.clone());
             }
         }
-        if let Some(version) = &target.cluster.coe_version {
-            labels.0.insert("kube_tag".into(), version.clone());
-        }
+    }
+    // Not the default of the day, nor what the label said before an upgrade: all nodes of a cluster that is there are of its version.
+    if let Some(version) = &target.cluster.coe_version {
+        labels.0.insert("kube_tag".into(), version.clone());
     }
     if settings.default_boot_volume_size > 0 {
         labels.0.entry("boot_volume_size".into()).or_insert_with(|| settings.default_boot_volume_size.to_string());

@@ -84,17 +84,18 @@ install_node() {
   export PATH=/usr/local/bin:$PATH
 }
 
-# Joins with a few tries: masters that join at the same time may find etcd busy with another member.
+# Joins by the first command with a few tries: masters that join at the same time may find etcd busy with another member. The second command
+# puts back what a reset takes away.
 join() {
   local try
   for try in 1 2 3 4 5; do
-    if kubeadm join --config "$STATE/join.yaml"; then
+    if "$1"; then
       return 0
     fi
     [ "$try" -lt 5 ] || break
     kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock || true
     sleep $((try * 10 + RANDOM % 10))
-    "$@"
+    "$2"
   done
   return 1
 }

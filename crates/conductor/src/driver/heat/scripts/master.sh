@@ -43,13 +43,24 @@ begin_cluster() {
 join_cluster() {
   step "waiting for the API"
   wait_for_api
-  if [ -n "$REPLACES" ]; then
+  if [ -n "$GENERATION" ]; then
     announce
   fi
   step "kubeadm join"
   fill "$BASE/join.yaml" "$STATE/join.yaml"
-  join install_pki
+  join join_master install_pki
   trust_in /etc/kubernetes/*.conf
+}
+
+# While there are two authorities: kubeadm has its kubeconfig trust the one that signs, and then asks masters of the other one.
+join_master() {
+  local config="$STATE/join.yaml"
+  if [ "$(grep -c 'END CERTIFICATE' "$BASE/pki/ca.crt")" -lt 2 ]; then
+    kubeadm join --config "$config"
+    return
+  fi
+  kubeadm join phase control-plane-prepare kubeconfig --config "$config" && trust_in /etc/kubernetes/*.conf \
+    && kubeadm join --config "$config" --skip-phases control-plane-prepare/kubeconfig
 }
 
 # What masters of this generation are made with becomes the cluster's configuration, by which kubeadm makes them.
@@ -130,6 +141,16 @@ see_off() {
   return 1
 }
 
+# What extensions of the API take for its authorities is only ever added to; the API servers that are left write it anew.
+forget_authorities() {
+  case "$GENERATION" in
+    *-retire)
+      step "authorities that extensions know"
+      kubectl --request-timeout 60s -n kube-system delete configmap extension-apiserver-authentication --ignore-not-found
+      ;;
+  esac
+}
+
 etcdctl() {
   local pki=/etc/kubernetes/pki/etcd
   kubectl --request-timeout 60s -n kube-system exec "etcd-$NODE_NAME" -- etcdctl --endpoints https://127.0.0.1:2379 \
@@ -206,6 +227,7 @@ else
     for name in $(replaced_nodes); do
       see_off "$name"
     done
+    forget_authorities
   fi
 fi
 step "end"

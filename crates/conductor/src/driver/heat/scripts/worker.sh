@@ -20,6 +20,10 @@ replace_workers() {
   echo "$list were not seen off in time"
 }
 
+join_worker() {
+  kubeadm join --config "$STATE/join.yaml"
+}
+
 # What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced.
 trust_authorities() {
   step "authorities"
@@ -35,7 +39,7 @@ step "waiting for the API"
 wait_for_api
 step "kubeadm join"
 fill "$BASE/join.yaml" "$STATE/join.yaml"
-join true
+join join_worker true
 trust_authorities
 if [ -n "$REPLACES" ]; then
   replace_workers
