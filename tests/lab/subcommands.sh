@@ -71,7 +71,6 @@ check "coe ca show of an unknown cluster" refused 'could not be found|404' os co
 openssl req -new -newkey rsa:2048 -nodes -keyout $RUN/sign.key -subj '/CN=admin/O=system:masters' -out $RUN/sign.csr 2>/dev/null
 check "coe ca sign" has 'BEGIN CERTIFICATE' os coe ca sign $NAME $RUN/sign.csr
 echo nonsense >$RUN/bad.csr; check "coe ca sign of nonsense is refused" refused 'CSR|400' os coe ca sign $NAME $RUN/bad.csr
-check "coe ca rotate is refused by the driver" refused 'does not support|400' os coe ca rotate $NAME
 
 # ---- quotas, statistics, services (the client's quota commands end well whatever they were told, and print one table only)
 as admin
