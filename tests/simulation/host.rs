@@ -10,6 +10,7 @@ use chrono::TimeDelta;
 use conductor::{Conductor, Metrics, Settings, Timing};
 use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
+use model::operation::Deadlines;
 use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
 use model::simulation::Simulation;
@@ -117,7 +118,7 @@ fn settings(host: String) -> Settings {
         heat_requests_per_second: 16.0,
         timing: Timing::default(),
         retention: Duration::from_secs(30 * 24 * 3600),
-        create_timeout_minutes: 60,
+        deadlines: Deadlines::default(),
         load_balancer_timeout: Duration::from_secs(60),
         // The shortest key that can sign: what it protects is not what is looked at here.
         terms: Terms { validity_days: 365, rsa_bits: 1024 },

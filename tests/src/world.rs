@@ -77,6 +77,14 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Conductors that sweep every second.
+    pub fn sweeping() -> Self {
+        let environment = [("OS_OPERATIONS__SWEEP_SECONDS".to_owned(), "1".to_owned())].into();
+        Self { environment, ..Self::default() }
+    }
+}
+
 /// A world.
 pub struct World {
     pub cloud: Cloud,

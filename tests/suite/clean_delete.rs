@@ -303,15 +303,9 @@ async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
     world.finish().await
 }
 
-/// Conductors that sweep every second.
-async fn sweeping() -> Result<World> {
-    let environment = [("OS_OPERATIONS__SWEEP_SECONDS".to_owned(), "1".to_owned())].into();
-    World::start(Mix::Distributed, Options { environment, ..Options::default() }).await
-}
-
 #[tokio::test]
 async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> Result<()> {
-    let world = sweeping().await?;
+    let world = World::start(Mix::Distributed, Options::sweeping()).await?;
     let demo = world.demo();
     let (lost, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
     let (kept, kept_stack) = cluster(&world, &demo, "green", &json!({})).await?;
@@ -346,7 +340,7 @@ async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> 
 
 #[tokio::test]
 async fn what_only_the_cloud_knows_is_told_and_left_alone() -> Result<()> {
-    let world = sweeping().await?;
+    let world = World::start(Mix::Distributed, Options::sweeping()).await?;
     let name = format!("11111111-2222-4333-8444-555555555555_{}", world.cloud.project_id("demo"));
     let user = world.cloud.add_user(&name, "magnum");
     let other = world.cloud.add_user("somebody", "magnum");

@@ -41,6 +41,7 @@ mod rotate_ca;
 mod secure;
 mod services;
 mod status;
+mod taken_up;
 mod takeover;
 mod templates;
 mod traces;

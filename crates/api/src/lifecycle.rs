@@ -131,24 +131,10 @@ impl Request {
             scope,
             change: Change::Nothing,
             payload: Payload::default(),
-            deadline: deadline(cx, kind, cluster.create_timeout),
+            deadline: cx.shared.settings.deadlines.of(kind, cluster.create_timeout),
             reply: Reply::Cluster,
         }
     }
-}
-
-/// How long an operation may take: what deletes, as long as the service is told; all others, as long as the cluster's creation may.
-pub fn deadline(cx: &Context, kind: OperationKind, create_timeout: Option<i32>) -> Duration {
-    let settings = &cx.shared.settings;
-    if matches!(kind, OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) {
-        return settings.force_delete;
-    }
-    let minutes = match (kind, create_timeout) {
-        (OperationKind::ClusterDelete | OperationKind::NodegroupDelete, _) => settings.delete_timeout_minutes,
-        (_, Some(minutes)) if minutes > 0 => minutes.unsigned_abs(),
-        _ => settings.default_create_timeout_minutes,
-    };
-    Duration::from_secs(60 * u64::from(minutes))
 }
 
 /// Stores the request, rings, and answers. From here on the work must finish although the client may leave.

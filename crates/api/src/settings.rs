@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::certificate::signing::SigningRules;
+use model::operation::Deadlines;
 
 use crate::server::cors::Cors;
 use crate::server::limits::Limits;
@@ -21,12 +22,8 @@ pub struct Settings {
     pub default_nodes_per_project: Option<i64>,
     /// Seconds without a sign of life after which a conductor counts as down (`service_down_time`).
     pub service_down_time: i64,
-    /// Minutes a create may take when the request does not say.
-    pub default_create_timeout_minutes: u32,
-    /// Minutes a delete may take.
-    pub delete_timeout_minutes: u32,
-    /// How long a forced deletion may take (`[operations] force_delete_seconds`).
-    pub force_delete: Duration,
+    /// How long operations may take.
+    pub deadlines: Deadlines,
     /// `[cluster_template] kubernetes_allowed_network_drivers`; `all` allows every known one.
     pub allowed_network_drivers: Vec<String>,
     /// `[cluster_template] kubernetes_default_network_driver`.
@@ -76,9 +73,7 @@ impl Default for Settings {
             default_clusters_per_project: 20,
             default_nodes_per_project: None,
             service_down_time: 180,
-            default_create_timeout_minutes: 60,
-            delete_timeout_minutes: 60,
-            force_delete: Duration::from_secs(600),
+            deadlines: Deadlines::default(),
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),

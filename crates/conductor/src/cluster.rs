@@ -3,6 +3,7 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod force;
+mod found;
 mod replacement;
 pub(crate) mod resize;
 pub(crate) mod rotate;

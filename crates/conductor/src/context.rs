@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
+use model::operation::Deadlines;
 use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, Listener};
 use model::seal::Sealer;
@@ -87,8 +88,8 @@ pub struct Settings {
     pub timing: Timing,
     /// How long finished operations and their events are kept.
     pub retention: Duration,
-    /// Minutes a stack may take when the request named none.
-    pub create_timeout_minutes: u32,
+    /// How long operations may take that nobody asked for.
+    pub deadlines: Deadlines,
     /// How long load balancers that Kubernetes made may take to go, once they were found.
     pub load_balancer_timeout: Duration,
     pub terms: Terms,

@@ -31,6 +31,10 @@ pub(crate) fn trustee_name(cluster: &Cluster) -> String {
 
 /// Makes trustee and trust where they are missing. True when something was made: the row has changed.
 pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Result<bool, Failure> {
+    // A create that was found half-way has nobody to delegate: no trustee is made in vain.
+    if cluster.trust_id.is_none() && work.operation.sealed_token.is_none() {
+        return Err(no_delegator());
+    }
     if cluster.trustee_user_id.is_none() {
         make_trustee(cx, work, cluster).await?;
         return Ok(true);
@@ -81,8 +85,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
     let name = trustee_name(cluster);
     let progress = Progress { step: "trust", waiting_for: Some("a Keystone trust".into()), ..Progress::default() };
     announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
-    let caller = caller(cx, work)?
-        .ok_or_else(|| Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again"))?;
+    let caller = caller(cx, work)?.ok_or_else(no_delegator)?;
     let info = caller.info().await.map_err(expired)?;
     let Some(project) = info.project_id.clone().filter(|p| *p == cluster.project().0) else {
         return Err(Failure::fail(OutcomeCode::Credentials, "the request's token is not scoped to the cluster's project"));
@@ -117,6 +120,11 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
         })
         .await?;
     Ok(())
+}
+
+/// There is neither a trust nor anybody who could give one.
+fn no_delegator() -> Failure {
+    Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again")
 }
 
 /// Gives the trustee a new password, which the caller of this records; until then nobody can log in as the trustee.

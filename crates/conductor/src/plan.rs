@@ -218,6 +218,26 @@ pub(crate) fn change(observed: Observed, is_met: bool, sent: Option<&Sent>) -> U
     }
 }
 
+/// The next thing to do for a change that somebody else began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FoundStep {
+    Wait(Seen),
+    Finish(Seen),
+    Gone,
+    Fail { reason: String },
+}
+
+/// Decides for a stack of which nobody knows what was asked: it is followed to the end that it comes to.
+pub(crate) fn found(observed: Observed) -> FoundStep {
+    match observed {
+        Observed::Building(seen) | Observed::Leaving(seen) => FoundStep::Wait(seen),
+        Observed::Ready(seen) => FoundStep::Finish(seen),
+        Observed::Absent => FoundStep::Gone,
+        Observed::Broken { reason, .. } | Observed::RolledBack { reason, .. } | Observed::Stuck { reason, .. } => FoundStep::Fail { reason },
+        Observed::Foreign { reason } => FoundStep::Fail { reason },
+    }
+}
+
 /// Decides for a create.
 pub(crate) fn create(observed: Observed) -> CreateStep {
     match observed {

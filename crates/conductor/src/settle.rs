@@ -2,6 +2,7 @@
 
 use model::cluster::ClusterChange;
 use model::cluster::status::{Rest, Status, settle as cluster_status, settle_group};
+use model::id::ClusterId;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{Operation, OperationKind, OperationState};
 use model::store::{Conn, StoreError, cluster as clusters, lifecycle, nodegroup};
@@ -25,8 +26,14 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     let Some(kind) = operation.kind() else { return Ok(()) };
     let id = operation.cluster_id();
     let waiting = lifecycle::waiting(conn, &id, &operation.operation_id(), end.group).await?;
+    let as_found = operation.payload().is_ok_and(|payload| payload.as_found);
     if let Some(group) = end.group {
-        record_group(conn, kind, end, group, waiting.on_group).await?;
+        // Another service does not always say of a group that it changes it: one that was at rest has not become anything.
+        let is_unmoved = as_found && end.state == OperationState::Succeeded && !is_in_progress(group);
+        record_group(conn, kind, end, group, waiting.on_group || is_unmoved).await?;
+        if as_found && group.is_default() {
+            record_twin(conn, kind, end, group).await?;
+        }
     }
     if waiting.on_cluster {
         let facts = &end.facts;
@@ -65,6 +72,22 @@ async fn record_group(
         change.status_reason = Some(end.reason.map(str::to_owned));
     }
     gone_is_fine(nodegroup::record(conn, &group.nodegroup_id(), &change).await)
+}
+
+/// Upstream's upgrade says of both default groups that they are being changed, and one stack tells of both.
+async fn record_twin(conn: &mut Conn, kind: OperationKind, end: &End<'_>, group: &Nodegroup) -> Result<(), StoreError> {
+    let Some(status) = settle_group(kind, end.state, None) else { return Ok(()) };
+    let change = NodegroupChange::status(status, end.reason.map(str::to_owned));
+    for twin in nodegroup::of_cluster(conn, &ClusterId::new(group.cluster_id.clone())).await? {
+        if twin.is_default() && twin.uuid != group.uuid && is_in_progress(&twin) {
+            gone_is_fine(nodegroup::record(conn, &twin.nodegroup_id(), &change).await)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_in_progress(group: &Nodegroup) -> bool {
+    group.status().is_some_and(Status::is_in_progress)
 }
 
 /// Somebody removed the row behind our back: the operation must end all the same.

@@ -243,7 +243,7 @@ pub(crate) async fn tell(cx: &Context, work: &Work, told: &Told, step: &'static 
 /// Minutes that a stack may take from now on, by the operation's deadline.
 pub(crate) fn minutes_left(cx: &Context, work: &Work) -> u32 {
     let left = (work.operation.deadline() - now()).num_minutes().max(1);
-    u32::try_from(left).unwrap_or(cx.settings.create_timeout_minutes)
+    u32::try_from(left).unwrap_or(cx.settings.deadlines.create_minutes)
 }
 
 /// Makes a stack: recorded before it is asked for, and with its id afterwards; then waits for it.

@@ -1,10 +1,12 @@
 //! The standing sweep: compares what the inventory and the cloud hold with the clusters there are.
 //!
 //! Two kinds of finds, and the difference matters. What the inventory knows as made for a cluster that is gone, with no operation left to see
-//! to it, is removed. What only the cloud knows (a trustee, a stack that bears our tags) is told and left alone: it may be another
+//! to it, is removed. Clusters in progress of which no operation tells are taken up. What only the cloud knows (a trustee, a stack that bears our tags) is told and left alone: it may be another
 //! deployment's, which shares the cloud with this one. Forgotten operations and leases past due are the scan's.
 //!
 //! One conductor at a time, under a lease in `task_lease`; nothing begins in the last part of it.
+
+mod found;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,9 +66,9 @@ const OUT_OF_REACH: &str = "its cluster is gone and it may have been left behind
 /// Sweeps until the conductor stops: soon after the start, and then at the interval, with jitter.
 pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
     let mut told = BTreeSet::new();
-    let mut is_first = true;
+    let mut is_asked_for = true;
+    let mut pause = START.min(interval);
     loop {
-        let pause = if is_first { START.min(interval) } else { interval };
         tokio::select! {
             biased;
             () = tokio::time::sleep(pause.mul_f64(model::random::range(0.5..1.0))) => {}
@@ -75,30 +77,38 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
         let swept = tokio::select! {
             biased;
             () = cx.stop.cancelled() => return,
-            swept = round(&cx, interval, is_first, &mut told) => swept,
+            swept = round(&cx, interval, is_asked_for, &mut told) => swept,
         };
+        is_asked_for = matches!(swept, Ok(Round { is_too_early: true }));
+        pause = if is_asked_for { quiet(&cx).min(interval) } else { interval };
         if let Err(reason) = swept {
             cx.metrics.sweep_failed();
             tracing::warn!(reason, "failed to compare the cloud with the tables; trying again later");
         }
-        is_first = false;
     }
 }
 
-/// One sweep, if nobody else is at it and it is time.
-async fn round(cx: &Context, interval: Duration, is_first: bool, told: &mut BTreeSet<Finding>) -> Result<(), String> {
-    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(()) };
+/// What came of a sweep.
+#[derive(Default)]
+struct Round {
+    /// Something was found that is to be looked at again before the next sweep is due.
+    is_too_early: bool,
+}
+
+/// One sweep, if nobody else is at it and it is time, or asked for.
+async fn round(cx: &Context, interval: Duration, is_asked_for: bool, told: &mut BTreeSet<Finding>) -> Result<Round, String> {
+    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(Round::default()) };
     // A conductor that has just started looks in any case: what was left may be what the start is to mend.
     let is_due = take(cx, DUE, interval).await.map_err(|e| e.to_string())?.is_some();
-    let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0 };
-    let swept = if is_due || is_first { sweep.all().await } else { Ok(()) };
-    let findings = std::mem::take(&mut sweep.findings);
+    let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0, is_too_early: false };
+    let swept = if is_due || is_asked_for { sweep.all().await } else { Ok(()) };
+    let (findings, round) = (std::mem::take(&mut sweep.findings), Round { is_too_early: sweep.is_too_early });
     let owner = &cx.owner;
     if let Err(error) = cx.store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await).await {
         tracing::debug!(%error, "the sweep was not given back; its lease will run out");
     }
-    if !(is_due || is_first) {
-        return Ok(());
+    if !(is_due || is_asked_for) {
+        return Ok(round);
     }
     let mut counts: BTreeMap<&'static str, i64> = BTreeMap::new();
     for finding in &findings {
@@ -111,7 +121,7 @@ async fn round(cx: &Context, interval: Duration, is_first: bool, told: &mut BTre
         tell(cx, finding).await.map_err(|e| e.to_string())?;
     }
     *told = found;
-    swept.map_err(|failure| match failure {
+    swept.map(|()| round).map_err(|failure| match failure {
         Failure::Stale => "somebody else sweeps".to_owned(),
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     })
@@ -145,17 +155,25 @@ async fn tell(cx: &Context, finding: &Finding) -> Result<(), StoreError> {
         .await
 }
 
+/// How long a row must have said the same: what has just been written may belong to somebody who is about to look again.
+fn quiet(cx: &Context) -> Duration {
+    let timing = &cx.settings.timing;
+    timing.settle.max(timing.lease) * 2
+}
+
 struct Sweep<'a> {
     cx: &'a Context,
     until: Instant,
     findings: Vec<Finding>,
     removed: usize,
+    /// Something was found whose time had not come.
+    is_too_early: bool,
 }
 
 impl Sweep<'_> {
     async fn all(&mut self) -> Result<(), Failure> {
         // Each part whatever became of the others.
-        let parts = [self.inventory().await, self.trustees().await, self.stacks().await];
+        let parts = [self.unattended().await, self.inventory().await, self.trustees().await, self.stacks().await];
         parts.into_iter().collect()
     }
 
@@ -170,10 +188,7 @@ impl Sweep<'_> {
 
     /// Removes what is recorded for clusters that are gone.
     async fn inventory(&mut self) -> Result<(), Failure> {
-        let timing = &self.cx.settings.timing;
-        // What has just been written may belong to somebody who is about to look again.
-        let quiet = timing.settle.max(timing.lease) * 2;
-        let before = millis(now()).saturating_sub(i64::try_from(quiet.as_millis()).unwrap_or(i64::MAX));
+        let before = millis(now()).saturating_sub(i64::try_from(quiet(self.cx).as_millis()).unwrap_or(i64::MAX));
         let mut after = 0;
         let mut trouble = None;
         while self.removed < MOST_REMOVED {

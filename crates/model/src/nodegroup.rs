@@ -19,7 +19,7 @@ pub const DEFAULT_MASTER: &str = "default-master";
 pub const DEFAULT_WORKER: &str = "default-worker";
 
 /// A row of upstream's `nodegroup` table, as stored.
-#[derive(Clone, Debug, Queryable, Selectable)]
+#[derive(Clone, Debug, Default, Queryable, Selectable)]
 #[diesel(table_name = nodegroup)]
 pub struct Nodegroup {
     pub created_at: Option<NaiveDateTime>,

@@ -3,6 +3,7 @@
 //! The row is the work; a message on the queue only says that there is some. Whoever works on it holds a lease and a generation
 //! ([`Claim`]), and every write must match both.
 
+mod deadlines;
 mod outcome;
 mod payload;
 
@@ -12,6 +13,7 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 
+pub use deadlines::Deadlines;
 pub use outcome::{CloudFault, Fault, LastCloudError, OutcomeCode};
 pub use payload::{Before, Payload};
 

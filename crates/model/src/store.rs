@@ -17,6 +17,7 @@ mod error;
 pub mod event;
 pub mod exit;
 pub mod federation;
+pub mod found;
 mod gate;
 pub mod health;
 pub mod history;

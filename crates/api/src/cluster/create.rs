@@ -15,7 +15,6 @@ use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::label;
-use crate::lifecycle;
 use crate::microversion::ZERO_NODES;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
@@ -190,7 +189,7 @@ async fn check(
         group(DefaultRole::Master, asked.master_count, &master_flavor, None),
         group(DefaultRole::Worker, asked.node_count, &flavor, min_nodes),
     ];
-    let default_timeout = i32::try_from(cx.shared.settings.default_create_timeout_minutes).unwrap_or(60);
+    let default_timeout = i32::try_from(cx.shared.settings.deadlines.create_minutes).unwrap_or(60);
     let spec = CreateSpec {
         id: ClusterId::generate(),
         name: asked.name.unwrap_or_else(|| greek_name("cluster")),
@@ -228,7 +227,7 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, A
         project: spec.project.clone(),
         user: spec.user.clone(),
         request_id: Some(cx.request_id.clone()),
-        deadline: lifecycle::deadline(cx, OperationKind::ClusterCreate, spec.create_timeout),
+        deadline: cx.shared.settings.deadlines.of(OperationKind::ClusterCreate, spec.create_timeout),
         payload: Payload { traceparent: cx.traceparent(), ..Payload::default() },
         sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
         id: operation_id,

@@ -36,6 +36,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
     match plan::create(observed) {
+        // Its maker is not here any more, and Heat lets nobody make a stack with the trust that upstream made.
+        CreateStep::Make if work.payload()?.as_found && work.operation.sealed_token.is_none() => {
+            Err(Failure::fail(OutcomeCode::Cloud, "the stack that another service began is gone, or was never made; retry the operation"))
+        }
         // It was there, and is gone: what is made now has another id.
         CreateStep::Make if known.handle.id.is_some() => {
             stack::gone(cx, work, whose, &known).await?;
@@ -81,6 +85,8 @@ async fn finish(cx: &Context, work: &Work, target: &Target<'_>, seen: &Seen) -> 
     let groups: Vec<_> = target
         .groups
         .iter()
+        // Upstream lets groups be added while the cluster is being made: these have stacks of their own.
+        .filter(|group| group.is_default())
         .map(|group| {
             let change = NodegroupChange {
                 status: word.clone(),

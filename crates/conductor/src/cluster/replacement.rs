@@ -119,7 +119,7 @@ pub(crate) async fn prepare(
 ) -> Result<Made, Failure> {
     // A step has as long as the making of the cluster had.
     let whole = target.cluster.create_timeout.and_then(|minutes| u32::try_from(minutes).ok()).filter(|minutes| *minutes > 0);
-    let minutes = stack::minutes_left(cx, work).min(whole.unwrap_or(cx.settings.create_timeout_minutes));
+    let minutes = stack::minutes_left(cx, work).min(whole.unwrap_or(cx.settings.deadlines.create_minutes));
     let material = certificates::material(cx, target.cluster).await?;
     let new = driver::new_nodes(&cx.settings, target, todo.pool, &material, (replacing.generation, minutes))?;
     Ok(Made { new, minutes })

@@ -29,6 +29,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
     let payload = work.payload()?;
     let group = rows.group(&payload)?;
+    if payload.as_found {
+        return super::found::turn(cx, work, &rows, group).await;
+    }
     if group.is_master() {
         return Err(Failure::fail(OutcomeCode::User, "the number of masters cannot be changed"));
     }

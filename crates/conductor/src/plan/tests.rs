@@ -105,3 +105,20 @@ fn a_step_that_was_taken_is_neither_waited_for_nor_forgiven_within_the_clocks_se
     let broken = Observed::Broken { seen: of(5, "t1"), reason: "no host".into() };
     assert!(matches!(change(broken, false, Some(&taken)), UpdateStep::Fail { .. }));
 }
+
+#[test]
+fn what_somebody_else_began_is_only_followed() {
+    assert_eq!(found(Observed::Building(of(3, "t1"))), FoundStep::Wait(of(3, "t1")));
+    assert_eq!(found(Observed::Leaving(of(3, "t1"))), FoundStep::Wait(of(3, "t1")));
+    assert_eq!(found(Observed::Ready(of(3, "t1"))), FoundStep::Finish(of(3, "t1")));
+    assert_eq!(found(Observed::Absent), FoundStep::Gone);
+    let reason = || "no host".to_owned();
+    for failed in [
+        Observed::Broken { seen: of(3, "t1"), reason: reason() },
+        Observed::RolledBack { seen: of(3, "t1"), reason: reason() },
+        Observed::Stuck { seen: of(3, "t1"), reason: reason() },
+        Observed::Foreign { reason: reason() },
+    ] {
+        assert_eq!(found(failed), FoundStep::Fail { reason: reason() });
+    }
+}

@@ -7,8 +7,10 @@
 //! behind them, adds nothing to the same work, or supersedes them: `begin` says which.
 
 mod exits;
+mod found;
 
 pub use exits::{Cancel, NoExit, cancel, may_retry, retry};
+pub use found::{Found, taken_up};
 
 use crate::operation::{OperationKind, OperationState};
 
@@ -60,6 +62,11 @@ statuses!(
 );
 
 impl Status {
+    /// Whether something is being done, by its word.
+    pub fn is_in_progress(self) -> bool {
+        matches!(self, Self::CreateInProgress | Self::UpdateInProgress | Self::DeleteInProgress | Self::RollbackInProgress)
+    }
+
     /// Whether the API shows `faults` for it.
     pub fn is_failed(self) -> bool {
         matches!(self, Self::CreateFailed | Self::UpdateFailed | Self::DeleteFailed | Self::RollbackFailed | Self::ResumeFailed)

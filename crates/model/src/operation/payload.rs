@@ -36,6 +36,9 @@ pub struct Payload {
     /// The failed operation that this one does again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<OperationId>,
+    /// Nobody asked us: somebody else's work was found in progress, and is followed to whatever end the cloud shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_found: bool,
     /// What is put back when it is cancelled before it has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Before>,
@@ -95,6 +98,7 @@ impl Default for Payload {
             generation: None,
             rollback: false,
             retry_of: None,
+            as_found: false,
             before: None,
             traceparent: None,
         }

@@ -100,7 +100,7 @@ fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
 
 /// What is put back when the request is cancelled before it has begun. Behind others it is what was there before all of them; each that ends
 /// puts its own end in that place ([`rebase`]).
-async fn before(
+pub(super) async fn before(
     conn: &mut Conn,
     cluster: &Cluster,
     group: Option<&Nodegroup>,

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use conductor::{Conductor, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
+use model::operation::Deadlines;
 use model::queue::amqp::{NoticeSource, StackNotices};
 use model::queue::{Doorbell, Listener, amqp};
 use model::store::Store;
@@ -211,8 +212,7 @@ fn api_settings(config: &Config) -> api::Settings {
         default_clusters_per_project: i64::from(config.quotas.max_clusters_per_project),
         default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
-        force_delete: Duration::from_secs(u64::from(config.operations.force_delete_seconds.0)),
-        default_create_timeout_minutes: config.cluster_heat.create_timeout.0,
+        deadlines: deadlines(config),
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
@@ -237,6 +237,15 @@ fn api_settings(config: &Config) -> api::Settings {
         rate: requests::rate(config),
         cors: requests::cors(config),
         ..api::Settings::default()
+    }
+}
+
+/// What the API gives operations, and a conductor those that it takes up by itself.
+fn deadlines(config: &Config) -> Deadlines {
+    Deadlines {
+        create_minutes: config.cluster_heat.create_timeout.0,
+        force_delete: Duration::from_secs(u64::from(config.operations.force_delete_seconds.0)),
+        ..Deadlines::default()
     }
 }
 
@@ -265,7 +274,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         heat_requests_per_second: f64::from(operations.heat_requests_per_second.0),
         timing,
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
-        create_timeout_minutes: config.cluster_heat.create_timeout.0,
+        deadlines: deadlines(config),
         load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),

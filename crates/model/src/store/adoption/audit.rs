@@ -102,7 +102,7 @@ pub async fn audit(store: &Store, has_driver: bool) -> Result<Audit, StoreError>
         last = end.id;
         for row in page {
             let own: Vec<&Nodegroup> = groups.iter().filter(|group| group.cluster_id == row.uuid).collect();
-            if row.status().is_some_and(is_in_progress) && !busy.contains(&row.uuid) {
+            if row.status().is_some_and(Status::is_in_progress) && !busy.contains(&row.uuid) {
                 audit.in_progress.push(row.uuid.clone());
             }
             about_cluster(&mut audit, &row, &own, templates.get(row.cluster_template_id.as_deref().unwrap_or_default()));
@@ -180,10 +180,6 @@ async fn about_quotas(audit: &mut Audit, store: &Store) -> Result<(), StoreError
     Ok(())
 }
 
-fn is_in_progress(status: Status) -> bool {
-    status.as_str().ends_with("_IN_PROGRESS")
-}
-
 fn about_template(audit: &mut Audit, template: &Template) {
     const TABLE: &str = "cluster_template";
     audit.templates += 1;
@@ -245,7 +241,7 @@ fn about_cluster(audit: &mut Audit, row: &Cluster, groups: &[&Nodegroup], templa
     if template.is_none() {
         audit.add(TABLE, &row.uuid, "cluster_template_id", "there is no such template: nobody knows the cluster's driver");
     }
-    if row.stack_id.is_none() && row.status().is_some_and(is_in_progress) {
+    if row.stack_id.is_none() && row.status().is_some_and(Status::is_in_progress) {
         audit.add(TABLE, &row.uuid, "stack_id", "is NULL while the cluster is in progress: upstream skips it for ever");
     }
     match row.ca_cert_ref.as_deref() {
