@@ -215,6 +215,11 @@ pub fn service_account(authority: &Opened) -> Result<(SecretString, String), Cer
     let secret = PKey::hmac(&authority.key.private_key_to_der()?)?;
     let mut mac = Signer::new(MessageDigest::sha512(), &secret)?;
     mac.update(b"service account key")?;
+/// Certificates one after the other, as readers of PEM take several: the one that signs first.
+pub fn bundle<'a>(pems: impl IntoIterator<Item = &'a str>) -> String {
+    pems.into_iter().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
     // Twice the bits of the group's order: no number is noticeably likelier than another.
     let (wide, one) = (BigNum::from_slice(&mac.sign_to_vec()?)?, BigNum::from_u32(1)?);
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
