@@ -93,7 +93,7 @@ async fn complete(cx: &Context, work: &Work, set: &Set<'_>) -> Result<bool, Fail
             operation::record(conn, &work.claim, &Progress { step: "certificates", ..Progress::default() }).await?;
             for (role, pair) in made {
                 let reference = KeypairId::generate();
-                certificate::insert(conn, &reference, project, user, pair).await?;
+                certificate::insert(conn, cx.store.vault(), &reference, (project, user), pair).await?;
                 set.record(conn, *role, &reference).await?;
             }
             Ok(())
