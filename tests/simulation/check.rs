@@ -56,13 +56,15 @@ async fn login(parts: &Parts, row: &Cluster) -> Vec<String> {
     if !row.status.as_deref().is_some_and(|s| s.ends_with("_COMPLETE")) {
         return Vec::new();
     }
-    let (Some(user), Some(password), Some(trust)) = (&row.trustee_user_id, &row.trustee_password, &row.trust_id) else {
+    let (Some(user), Some(password), Some(trust)) =
+        (&row.trustee_user_id, row.trustee_password(parts.store.vault()).expect("nothing is sealed"), &row.trust_id)
+    else {
         return vec![format!("cluster {} is {:?} and has no trust", row.uuid, row.status)];
     };
     let cloud = Cloud::carried_by(CloudOptions::new(parts.auth_url.clone()), Arc::new(Straight)).expect("a cloud");
     let session = cloud.session(Credential::Password {
         user: UserRef { id: Some(user.clone()), ..UserRef::default() },
-        password: password.clone().into(),
+        password,
         scope: Scope::Trust { id: trust.clone() },
     });
     match session.token().await {

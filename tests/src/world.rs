@@ -9,7 +9,7 @@ mod start;
 pub use start::free_port;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -205,6 +205,11 @@ impl World {
     /// Where the API processes listen.
     pub fn addresses(&self) -> Vec<&str> {
         self.apis.iter().filter_map(|url| url.split_once("://")).map(|(_, address)| address).collect()
+    }
+
+    /// The database's file in the embedded mix.
+    pub fn sqlite(&self) -> PathBuf {
+        self.folder.path().join("data/magnum.sqlite")
     }
 
     /// Whether there are rows that can be looked at with SQL.

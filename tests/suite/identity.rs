@@ -102,3 +102,57 @@ async fn a_cluster_outlives_its_creator(#[values(Mix::Embedded, Mix::Distributed
     colleague.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await
 }
+
+/// A service that has worked for longer than its caller's token lasts sends the rest on in the caller's name, with a token of its own.
+#[rstest]
+#[tokio::test]
+async fn an_expired_token_is_taken_from_a_service_and_from_nobody_else(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let fresh = world.demo();
+    let template = fresh.create_template("small").await?;
+    world.cloud.set_token_lifetime(Duration::from_secs(1));
+    let old = world.demo();
+    world.cloud.set_token_lifetime(Duration::from_secs(3600));
+    wait::until("the token to expire", PATIENCE, async || {
+        let status = old.get("/v1/clusters").await?.status;
+        Ok(Seen::when(status == 401, || status.to_string()))
+    })
+    .await?;
+    let (service, member) = (world.token("magnum", "service"), world.token("demo2", "demo2"));
+    let path = format!("/v1/clustertemplates/{template}");
+    // The same twice: what is remembered of one is not taken for the other.
+    for _ in 0..2 {
+        for (client, of_service, wanted) in [
+            (&old, None, 401),
+            (&old, Some(service.as_str()), 200),
+            (&old, Some(member.as_str()), 401),
+            (&old, Some("no-token-at-all"), 401),
+            (&fresh, Some(service.as_str()), 200),
+            (&fresh, Some(member.as_str()), 401),
+            (&fresh, Some("no-token-at-all"), 401),
+            (&fresh, Some(" "), 200),
+        ] {
+            let client = of_service.map_or_else(|| client.clone(), |token| client.with("X-Service-Token", token));
+            let answer = client.get(&path).await?;
+            ensure!(answer.status == wanted, "{of_service:?}: {} instead of {wanted}", answer.status);
+        }
+    }
+    // Nothing is begun that the token could not carry through.
+    let through = old.with("X-Service-Token", &service);
+    through.post("/v1/clusters", &client::cluster("blue", &template)).await?.expect_error(403, "expired")?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn the_operator_says_which_service_tokens_count() -> Result<()> {
+    for (option, value) in [("SERVICE_TOKEN_ROLES", "reader,member"), ("SERVICE_TOKEN_ROLES_REQUIRED", "false")] {
+        let environment = BTreeMap::from([(format!("OS_KEYSTONE_AUTHTOKEN__{option}"), value.to_owned())]);
+        let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+        let member = world.token("demo2", "demo2");
+        let demo = world.demo();
+        demo.with("X-Service-Token", &member).get("/v1/clusters").await?.expect(200)?;
+        demo.with("X-Service-Token", "no-token-at-all").get("/v1/clusters").await?.expect(401)?;
+        world.finish().await?;
+    }
+    Ok(())
+}

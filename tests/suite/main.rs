@@ -38,6 +38,7 @@ mod replay;
 mod resize;
 mod rolling;
 mod rotate_ca;
+mod sealing;
 mod secure;
 mod services;
 mod status;

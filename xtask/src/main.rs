@@ -9,6 +9,7 @@ mod cargo;
 mod chaos;
 mod ci;
 mod demo;
+mod dependencies;
 mod dev;
 mod fuzz;
 mod helm;
@@ -58,8 +59,10 @@ enum Command {
     Servers(servers::Command),
     /// Everything: tidy, all tests on private servers, the run on the real OpenStack
     Test(test::Options),
-    /// Layers, fences, migration twins, file sizes
+    /// Layers, fences, migration twins, file sizes; licences, sources and TLS of dependencies
     Tidy,
+    /// What the programs are made of, as CycloneDX
+    Sbom(dependencies::sbom::Options),
     /// What CI runs: formatting, clippy, test
     Ci(test::Options),
     /// The fuzz targets under libFuzzer, a minute each
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Servers(command) => servers::run(command),
         Command::Test(options) => test::run(&options),
         Command::Tidy => tidy::run(),
+        Command::Sbom(options) => dependencies::sbom::run(&options),
         Command::Ci(options) => ci::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Bench(command) => bench::run(&command),

@@ -13,7 +13,7 @@ use std::{fmt, fs};
 
 use anyhow::{Context, Result};
 
-use crate::paths;
+use crate::{dependencies, paths};
 
 /// A file of the checkout: its path from the top, and its text.
 pub struct Source {
@@ -49,7 +49,8 @@ impl fmt::Display for Finding {
 /// Checks the checkout; exit code 1 when a rule is broken.
 pub fn run() -> Result<u8> {
     let sources = read(paths::root())?;
-    let findings = check(&sources);
+    let mut findings = check(&sources);
+    findings.extend(dependencies::check()?.into_iter().map(|(package, what)| Finding::new(package, None, "dependency", what)));
     for finding in &findings {
         eprintln!("{finding}");
     }

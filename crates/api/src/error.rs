@@ -197,7 +197,7 @@ impl From<KeeperError> for ApiError {
             KeeperError::Unavailable { .. } => {
                 Self::Cloud { text: "The certificates of the cluster cannot be read now. Try again.".into(), detail }
             }
-            KeeperError::Refused { .. } | KeeperError::NoKeeper { .. } => Self::Internal(detail),
+            KeeperError::Refused { .. } | KeeperError::NoKeeper { .. } | KeeperError::Sealed(_) => Self::Internal(detail),
             KeeperError::Store(error) => match &*error {
                 StoreError::Busy(reason) => Self::DatabaseDown(StoreError::Busy(reason.clone())),
                 StoreError::Unavailable(reason) => Self::DatabaseDown(StoreError::Unavailable(reason.clone())),
@@ -220,7 +220,9 @@ impl From<StoreError> for ApiError {
             StoreError::BadSortKey { key, .. } => Self::Invalid(format!("The sort_key value \"{key}\" is an invalid field for sorting")),
             StoreError::QuotaReached { resource, limit, used, asked } => Self::QuotaReached(quota_reached(resource, limit, used, asked)),
             StoreError::Busy(_) | StoreError::Unavailable(_) => Self::DatabaseDown(error),
-            StoreError::Schema(_) | StoreError::Config(_) | StoreError::Database(_) => Self::Internal(error.to_string()),
+            StoreError::Schema(_) | StoreError::Config(_) | StoreError::Database(_) | StoreError::Sealed(_) => {
+                Self::Internal(error.to_string())
+            }
         }
     }
 }

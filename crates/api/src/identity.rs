@@ -57,12 +57,47 @@ impl Caller {
 impl Caller {
     /// Refuses a caller in whose name no trust can be made, before anything is begun that needs one.
     pub fn must_delegate(&self) -> Result<(), ApiError> {
+        if self.info.expires_at <= model::time::now() {
+            let text =
+                "A cluster acts for its creator by a trust, and Keystone makes none with a token that has expired. Ask with a new one.";
+            return Err(ApiError::Forbidden(text.into()));
+        }
         if !self.info.may_not_delegate {
             return Ok(());
         }
         let text = "A cluster acts for its creator by a trust, and Keystone makes none with the token of a restricted application credential. \
                     Ask with a password, or with an application credential that was created with --unrestricted.";
         Err(ApiError::Forbidden(text.into()))
+    }
+}
+
+/// How old a token may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// Not expired.
+    Valid,
+    /// Expired too, as far as Keystone still knows it.
+    Expired,
+}
+
+/// Which service tokens count (`[keystone_authtoken]`).
+#[derive(Clone, Debug)]
+pub struct ServiceTokens {
+    /// Roles of which one is enough (`service_token_roles`).
+    pub roles: Vec<String>,
+    /// Whether a role is needed at all (`service_token_roles_required`).
+    pub are_roles_required: bool,
+}
+
+impl Default for ServiceTokens {
+    fn default() -> Self {
+        Self { roles: vec!["service".into()], are_roles_required: true }
+    }
+}
+
+impl ServiceTokens {
+    fn counts(&self, roles: &[String]) -> bool {
+        !self.are_roles_required || roles.iter().any(|role| self.roles.contains(role))
     }
 }
 
@@ -96,14 +131,18 @@ impl Identity {
         Self { cache: Cache::builder().max_capacity(CAPACITY).expire_after(Lifetime).build(), believed, metrics }
     }
 
-    /// What Keystone says of a token.
-    pub async fn validate(&self, cloud: &Cloud, service: &Session, token: &SecretString) -> Result<Arc<TokenInfo>, ApiError> {
-        let key: Key = Sha256::digest(token.expose_secret().as_bytes()).into();
+    /// What Keystone says of a token, asked as `service`.
+    ///
+    /// # Errors
+    /// [`ApiError::Unauthenticated`] for one that is not known, or too old; [`ApiError::KeystoneDown`].
+    pub async fn validate(&self, cloud: &Cloud, service: &Session, token: &SecretString, age: Age) -> Result<Arc<TokenInfo>, ApiError> {
+        let key = key(token, age);
         let asked = AtomicBool::new(false);
         let ask = async {
             asked.store(true, Ordering::Relaxed);
-            let info = cloud.validate(service, token).await?.map(Arc::new);
+            let info = cloud.validate(service, token, age == Age::Expired).await?.map(Arc::new);
             let until = match &info {
+                Some(_) if age == Age::Expired => self.believed,
                 Some(info) => (info.expires_at - model::time::now()).to_std().unwrap_or_default().min(self.believed),
                 None => REFUSED.min(self.believed),
             };
@@ -114,15 +153,57 @@ impl Identity {
         let known = known.map_err(|error| ApiError::KeystoneDown(error.to_string()))?;
         match known.info {
             // The cache drops entries a little late.
-            Some(info) if info.expires_at > model::time::now() => Ok(info),
+            Some(info) if age == Age::Expired || info.expires_at > model::time::now() => Ok(info),
             _ => Err(ApiError::Unauthenticated),
         }
     }
+
+    /// How old the caller's token may be, by the token of the service that sends the request on (`X-Service-Token`): one that counts allows
+    /// a token that has expired while the service was at work. Who shows one that does not count is refused, whoever the caller is.
+    ///
+    /// # Errors
+    /// [`ApiError::Unauthenticated`], [`ApiError::KeystoneDown`].
+    pub async fn age(&self, cloud: &Cloud, service: &Session, token: Option<&SecretString>, rule: &ServiceTokens) -> Result<Age, ApiError> {
+        let Some(token) = token else { return Ok(Age::Valid) };
+        let info = self.validate(cloud, service, token, Age::Valid).await?;
+        if rule.counts(&info.roles) {
+            return Ok(Age::Expired);
+        }
+        tracing::info!(user.id = %info.user_id, "a service token without any of [keystone_authtoken] service_token_roles is refused");
+        Err(ApiError::Unauthenticated)
+    }
+}
+
+/// What is remembered under which name. Apart by age: what is refused when it has expired is known otherwise.
+fn key(token: &SecretString, age: Age) -> Key {
+    let mut hash = Sha256::new();
+    hash.update([u8::from(age == Age::Expired)]);
+    hash.update(token.expose_secret().as_bytes());
+    hash.finalize().into()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn one_role_of_the_list_makes_a_service_token_count() {
+        let roles = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let strict = ServiceTokens { roles: roles(&["service", "glue"]), are_roles_required: true };
+        for (held, counts) in [(&["member", "glue"][..], true), (&["service"], true), (&["Service", "member"], false), (&[], false)] {
+            assert_eq!(strict.counts(&roles(held)), counts, "{held:?}");
+            assert!(ServiceTokens { are_roles_required: false, ..strict.clone() }.counts(&roles(held)), "{held:?}");
+        }
+    }
+
+    #[test]
+    fn who_has_expired_delegates_nothing() {
+        let fresh = caller("p", "u", &["member"]);
+        assert!(fresh.must_delegate().is_ok());
+        let info = TokenInfo { expires_at: model::time::now() - Duration::from_secs(1), ..(*fresh.info).clone() };
+        let refused = Caller::new("token".into(), Arc::new(info)).must_delegate().expect_err("expired");
+        assert!(refused.to_string().contains("expired"), "{refused}");
+    }
 
     /// A caller of domain `users`.
     pub(crate) fn caller(project: &str, user: &str, roles: &[&str]) -> Caller {
@@ -132,6 +213,7 @@ pub(crate) mod tests {
             user_domain_id: "users".into(),
             project_id: Some(project.into()),
             roles: roles.iter().map(|r| (*r).to_owned()).collect(),
+            expires_at: model::time::now() + Duration::from_secs(3600),
             ..TokenInfo::default()
         };
         Caller::new("token".into(), Arc::new(info))

@@ -253,7 +253,10 @@ async fn handle(
 async fn identify(request: &HttpRequest, shared: &Shared) -> Result<Caller, ApiError> {
     let token = header(request, "x-auth-token").map(str::trim).filter(|t| !t.is_empty()).ok_or(ApiError::Unauthenticated)?;
     let token = SecretString::from(token.to_owned());
-    let info = shared.identity.validate(&shared.cloud, &shared.service, &token).await?;
+    let of_service = header(request, "x-service-token").map(str::trim).filter(|t| !t.is_empty()).map(SecretString::from);
+    let (identity, rule) = (&shared.identity, &shared.settings.service_tokens);
+    let age = identity.age(&shared.cloud, &shared.service, of_service.as_ref(), rule).await?;
+    let info = identity.validate(&shared.cloud, &shared.service, &token, age).await?;
     let mut caller = Caller::new(token, info);
     caller.is_admin = shared.policy.is_admin(&caller);
     let span = tracing::Span::current();

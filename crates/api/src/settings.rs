@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::certificate::signing::SigningRules;
 use model::operation::Deadlines;
 
+use crate::identity::ServiceTokens;
 use crate::server::cors::Cors;
 use crate::server::limits::Limits;
 use crate::server::rate::Rate;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub enable_proxy_headers: bool,
     /// How long a validated token is believed without asking again (`[keystone_authtoken] token_cache_time`).
     pub token_cache_seconds: u64,
+    /// Which service tokens count.
+    pub service_tokens: ServiceTokens,
     /// How long the other OpenStack services may take, all together, to answer for one request.
     pub cloud_check_deadline: Duration,
     /// Whether the operator has taken this process out of service (`[healthcheck] disable_by_file_path`).
@@ -86,6 +89,7 @@ impl Default for Settings {
             trustee_domain_id: Arc::default(),
             enable_proxy_headers: false,
             token_cache_seconds: 300,
+            service_tokens: ServiceTokens::default(),
             cloud_check_deadline: Duration::from_secs(15),
             healthcheck_disabled: Arc::new(|| false),
             leaving: Arc::new(|| false),

@@ -3,7 +3,8 @@
 mod outside;
 
 use model::certificate::{
-    Authority, CertificateError, NewKeypair, References, Role, Rotation, StoredKeypair, Terms, new_authority, new_client, service_account,
+    Authority, CertificateError, NewKeypair, References, Role, Rotation, StoredKeypair, Terms, bundle, new_authority, new_client,
+    service_account,
 };
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
@@ -36,7 +37,7 @@ impl Set<'_> {
     fn references(&self) -> References {
         match self {
             Self::Own(cluster) => cluster.references(),
-            Self::Next(_, rotation) => rotation.references(),
+            Self::Next(_, rotation) => rotation.references.clone(),
         }
     }
 
@@ -92,7 +93,7 @@ async fn complete(cx: &Context, work: &Work, set: &Set<'_>) -> Result<bool, Fail
             operation::record(conn, &work.claim, &Progress { step: "certificates", ..Progress::default() }).await?;
             for (role, pair) in made {
                 let reference = KeypairId::generate();
-                certificate::insert(conn, &reference, project, user, pair).await?;
+                certificate::insert(conn, cx.store.vault(), &reference, (project, user), pair).await?;
                 set.record(conn, *role, &reference).await?;
             }
             Ok(())
@@ -154,8 +155,7 @@ async fn authorities(cx: &Context, references: &References) -> Result<[StoredKey
 /// The pairs whose authorities are trusted beside the cluster's own.
 async fn beside(cx: &Context, cluster: &Cluster) -> Result<Option<References>, Failure> {
     let id = &cluster.cluster_id();
-    let rotation = cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?;
-    Ok(rotation.and_then(|rotation| rotation.beside()))
+    Ok(cx.store.read(async |conn: &mut Conn| rotation::beside(conn, id).await).await?)
 }
 
 /// The certificate of the Kubernetes authority that is trusted beside the cluster's own, PEM.
@@ -178,7 +178,7 @@ pub(crate) async fn client(cx: &Context, cluster: &Cluster) -> Result<Pair, Fail
 fn open(own: &[StoredKeypair; 3], beside: Option<&[StoredKeypair; 3]>) -> Result<Material, CertificateError> {
     let pair = |index: usize| -> Result<Pair, CertificateError> {
         let certificates = [Some(own), beside].into_iter().flatten().map(|set| set[index].pem());
-        Ok(Pair { certificate: certificates.collect::<Vec<_>>().join("\n"), key: own[index].open()?.key_pem()? })
+        Ok(Pair { certificate: bundle(certificates), key: own[index].open()?.key_pem()? })
     };
     let (kubernetes, etcd, front_proxy) = (pair(0)?, pair(1)?, pair(2)?);
     let (service_account_key, mut service_account_public_keys) = service_account(&own[0].open()?)?;

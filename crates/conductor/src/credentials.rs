@@ -8,9 +8,10 @@ use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
+use model::seal::vault::VaultError;
 use model::store::{Conn, cluster as clusters, event, operation, resource};
 use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 use crate::context::Context;
 use crate::leaving;
@@ -20,6 +21,9 @@ use crate::worker::Work;
 /// What upstream's trustee passwords are made of (`[DEFAULT] password_symbols`).
 const SYMBOLS: [&str; 3] = ["23456789", "ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz"];
 const PASSWORD_LENGTH: usize = 18;
+
+/// What a tenant reads of a sealed password that cannot be opened; the log has the cause.
+pub(crate) const UNOPENED: &str = "a stored credential of the cluster cannot be opened; the service's operator finds the cause in the log";
 
 /// The event of a recorded trust.
 pub(crate) const TRUSTED: &str = "trust";
@@ -61,13 +65,12 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
         }
         None => keystone.create_user(&name, &domain, &password).await?,
     };
+    let id = cluster.cluster_id();
     let change = ClusterChange {
         trustee_user_id: Some(Some(user.id.clone())),
         trustee_username: Some(Some(name.clone())),
-        trustee_password: Some(Some(password.expose_secret().to_owned())),
-        ..ClusterChange::default()
+        ..ClusterChange::trustee_password(cx.store.vault(), &id, &password)?
     };
-    let id = cluster.cluster_id();
     let (id, change, progress, name, user) = (&id, &change, &progress, &name, &user);
     cx.store
         .write(async |conn: &mut Conn| {
@@ -135,16 +138,23 @@ pub(crate) async fn new_password_of(cx: &Context, trustee: &str) -> Result<Secre
 }
 
 /// A session as the cluster's creator, through the trust; none when there is no trust.
-pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Option<Session> {
-    let (user, password, trust) = (cluster.trustee_user_id.clone()?, cluster.trustee_password.clone()?, cluster.trust_id.clone()?);
-    Some(work.trusted_session(&trust, || {
+///
+/// # Errors
+/// When the trustee's password is sealed and cannot be opened.
+pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Option<Session>, VaultError> {
+    let (Some(user), Some(password), Some(trust)) =
+        (cluster.trustee_user_id.clone(), cluster.trustee_password(cx.store.vault())?, cluster.trust_id.clone())
+    else {
+        return Ok(None);
+    };
+    Ok(Some(work.trusted_session(&trust, || {
         let credential = Credential::Password {
             user: UserRef { id: Some(user), ..UserRef::default() },
-            password: SecretString::from(password),
+            password,
             scope: Scope::Trust { id: trust.clone() },
         };
         with_request(work, cx.cloud.session(credential))
-    }))
+    })))
 }
 
 /// A session as whoever made the request; none when its token was wiped.
@@ -158,8 +168,24 @@ pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failu
 ///
 /// The project matters: a token of another project would find no stack, and a delete would take that for done.
 pub(crate) async fn for_existing(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
+    let session = trusted(cx, work, cluster)?;
+    through(cx, work, cluster, session).await
+}
+
+/// As [`for_existing`], for one who makes the credentials anew or removes them: neither may depend on a password that cannot be opened any more.
+pub(crate) async fn for_renewal(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
+    match trusted(cx, work, cluster) {
+        Ok(session) => through(cx, work, cluster, session).await,
+        Err(error) => {
+            tracing::error!(%error, "the trustee's password cannot be opened; the request's caller is asked instead");
+            of_caller(cx, work, cluster, UNOPENED).await
+        }
+    }
+}
+
+async fn through(cx: &Context, work: &Work, cluster: &Cluster, session: Option<Session>) -> Result<Session, Failure> {
     let mut refusal = String::from("the cluster has no trust");
-    if let Some(session) = trusted(cx, work, cluster) {
+    if let Some(session) = session {
         match session.token().await {
             Ok(_) => return Ok(session),
             Err(error) if error.retry_may_help() => return Err(error.into()),
@@ -191,7 +217,7 @@ pub(crate) struct Reach {
 
 /// A session that can remove the cluster's resources: as [`for_existing`], and as the service where user, project or trust are gone.
 pub(crate) async fn for_removal(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Reach, Failure> {
-    match for_existing(cx, work, cluster).await {
+    match for_renewal(cx, work, cluster).await {
         Ok(session) => Ok(Reach { session, is_service: false }),
         Err(Failure::Final { code: OutcomeCode::Credentials, reason, error }) => match service(cx).await? {
             Some(session) => Ok(Reach { session: with_request(work, session), is_service: true }),
@@ -218,7 +244,11 @@ pub(crate) async fn service(cx: &Context) -> Result<Option<Session>, Failure> {
 pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let id = cluster.cluster_id();
     let name = trustee_name(cluster);
-    if let (Some(trust), Some(session)) = (&cluster.trust_id, trusted(cx, work, cluster)) {
+    let session = trusted(cx, work, cluster).unwrap_or_else(|error| {
+        tracing::error!(%error, "the trustee's password cannot be opened; the trust goes with its trustee");
+        None
+    });
+    if let (Some(trust), Some(session)) = (&cluster.trust_id, session) {
         let progress = Progress { step: "trust", waiting_for: Some("the removal of the Keystone trust".into()), ..Progress::default() };
         let thing = Thing { kind: ResourceKind::Trust.as_str().into(), name: name.clone(), id: Some(trust.clone()) };
         leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
@@ -331,6 +361,8 @@ fn new_password() -> SecretString {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     #[test]

@@ -16,6 +16,7 @@ use model::driver::DriverName;
 use model::nodegroup::{Nodegroup, Nodes};
 use model::template::ClusterTemplate;
 use provider_clients::{CloudError, Session};
+use secrecy::SecretString;
 
 use crate::certificates::Material;
 use crate::context::Settings;
@@ -174,16 +175,18 @@ pub(crate) async fn prepare_group(
     }
 }
 
-/// As [`prepare_group`], for a cluster that upstream's driver made: what `seen` was made from makes the group too.
+/// As [`prepare_group`], for a cluster that upstream's driver made: what `seen` was made from makes the group too. Its nodes are told the
+/// trustee's password.
 pub(crate) async fn prepare_adopted_group(
     settings: &Settings,
     target: &Target<'_>,
     group: &Nodegroup,
     seen: &Seen,
+    password: Option<&SecretString>,
     minutes: u32,
 ) -> Result<Stack, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::prepare_adopted_group(settings, target, group, seen, minutes).await,
+        DriverName::K8sFedoraCoreosV1 => heat::prepare_adopted_group(settings, target, group, seen, password, minutes).await,
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }

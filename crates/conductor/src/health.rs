@@ -9,7 +9,7 @@ mod verdict;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::certificate::{Facts, StoredKeypair};
+use model::certificate::{Facts, StoredKeypair, bundle};
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
 use model::json::python_json;
@@ -148,7 +148,7 @@ async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration)
     let (ca, own) = (load(&cluster.ca_cert_ref).await?, load(&cluster.magnum_cert_ref).await?);
     let mut trusted = ca.pem().to_owned();
     if let Some(beside) = certificates::trusted_beside(cx, cluster).await.map_err(unreadable)? {
-        trusted = format!("{trusted}\n{beside}");
+        trusted = bundle([trusted.as_str(), &beside]);
     }
     look_at_the_end(cx, cluster, &[&ca, &own]).await;
     // Opening a key and making a TLS client are CPU work.

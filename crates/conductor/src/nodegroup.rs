@@ -41,7 +41,8 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let why = "the trust that upstream's driver made cannot carry a new stack";
     let caller = credentials::of_caller(cx, work, &rows.cluster, why).await?;
     let target = rows.target(&caller)?;
-    let new = driver::prepare_adopted_group(&cx.settings, &target, group, &own, minutes).await?;
+    let password = rows.cluster.trustee_password(cx.store.vault())?;
+    let new = driver::prepare_adopted_group(&cx.settings, &target, group, &own, password.as_ref(), minutes).await?;
     stack::make(cx, work, whose, &creating(group), &target, &new).await
 }
 

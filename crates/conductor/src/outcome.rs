@@ -6,9 +6,11 @@ use model::certificate::CertificateError;
 use model::certificate::keeper::KeeperError;
 use model::operation::{CloudFault, OutcomeCode};
 use model::seal::Unsealable;
+use model::seal::vault::VaultError;
 use model::store::StoreError;
 use provider_clients::{CloudError, Session};
 
+use crate::credentials::UNOPENED;
 use crate::plan::Seen;
 use crate::stack::Told;
 
@@ -87,6 +89,7 @@ impl From<StoreError> for Failure {
                 tracing::warn!(%error, "the store failed");
                 Self::retry("the database")
             }
+            StoreError::Sealed(error) => error.into(),
             other => {
                 tracing::error!(error = %other, "the store failed in a way that repeating will not mend");
                 Self::fail(OutcomeCode::Internal, "a fault of the cluster service; its operator finds the cause in the log")
@@ -141,12 +144,21 @@ impl From<KeeperError> for Failure {
                     Self::retry("the database")
                 }
             },
+            KeeperError::Sealed(error) => error.into(),
             KeeperError::Unavailable { reason, fault } => Self::Retry { reason, error: fault },
             KeeperError::Refused { reason, fault } => Self::Final { code: OutcomeCode::Cloud, reason, error: fault },
             KeeperError::NotFound(_) | KeeperError::NoKeeper { .. } => {
                 Self::fail(OutcomeCode::Internal, format!("the cluster's certificates: {reason}"))
             }
         }
+    }
+}
+
+impl From<VaultError> for Failure {
+    /// Keys are read at the start: repeating mends nothing.
+    fn from(error: VaultError) -> Self {
+        tracing::error!(%error, "a secret in the database cannot be sealed or opened");
+        Self::fail(OutcomeCode::Credentials, UNOPENED)
     }
 }
 

@@ -9,8 +9,6 @@ pub mod keeper;
 mod references;
 pub mod signing;
 
-use chrono::NaiveDateTime;
-use diesel::prelude::*;
 use openssl::asn1::{Asn1Integer, Asn1Time};
 use openssl::bn::{BigNum, BigNumContext};
 use openssl::ec::{EcGroup, EcKey, EcPoint};
@@ -27,7 +25,6 @@ pub use self::facts::Facts;
 pub use self::references::{Phase, References, Role, Rotation};
 
 use crate::random;
-use crate::schema::x509keypair;
 
 /// Which of a cluster's certificate authorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,35 +87,23 @@ pub struct NewKeypair {
     pub passphrase: String,
 }
 
-/// A row of upstream's `x509keypair` table.
-#[derive(Clone, Queryable, Selectable)]
-#[diesel(table_name = x509keypair)]
+/// A key pair as whoever keeps it has it: a row of upstream's `x509keypair` table, a container of Barbican, files.
+#[derive(Clone)]
 pub struct StoredKeypair {
-    pub id: i32,
-    pub created_at: Option<NaiveDateTime>,
-    pub updated_at: Option<NaiveDateTime>,
-    pub uuid: String,
+    pub reference: String,
     pub certificate: Option<String>,
+    /// Encrypted under the passphrase.
     pub private_key: Option<String>,
-    pub project_id: Option<String>,
-    pub user_id: Option<String>,
-    pub intermediates: Option<String>,
     pub private_key_passphrase: Option<String>,
 }
 
 impl StoredKeypair {
-    /// A pair that is kept outside the database; `intermediates` and owners are not known there.
+    /// A pair that is kept outside the database.
     pub fn outside(reference: &str, certificate: String, private_key: String, passphrase: Option<String>) -> Self {
         Self {
-            id: 0,
-            created_at: None,
-            updated_at: None,
-            uuid: reference.to_owned(),
+            reference: reference.to_owned(),
             certificate: Some(certificate),
             private_key: Some(private_key),
-            project_id: None,
-            user_id: None,
-            intermediates: None,
             private_key_passphrase: passphrase,
         }
     }
@@ -228,6 +213,11 @@ pub fn service_account(authority: &Opened) -> Result<(SecretString, String), Cer
     point.mul_generator2(&group, &scalar, &mut context)?;
     let key = PKey::from_ec_key(EcKey::from_private_components(&group, &scalar, &point)?)?;
     Ok((pem_text(key.private_key_to_pem_pkcs8()?).into(), pem_text(key.public_key_to_pem()?)))
+}
+
+/// Certificates one after the other, as readers of PEM take several: the one that signs first.
+pub fn bundle<'a>(pems: impl IntoIterator<Item = &'a str>) -> String {
+    pems.into_iter().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a certificate may sign others.

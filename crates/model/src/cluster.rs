@@ -4,11 +4,13 @@ pub mod status;
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
+use secrecy::SecretString;
 
 use crate::certificate::References;
 use crate::id::{ClusterId, ProjectId, TemplateId, UserId};
 use crate::json::Labels;
 use crate::schema::cluster;
+use crate::seal::vault::{Column, Stored, Vault, VaultError};
 
 use status::Status;
 
@@ -36,7 +38,7 @@ pub struct Cluster {
     pub trust_id: Option<String>,
     pub trustee_username: Option<String>,
     pub trustee_user_id: Option<String>,
-    pub trustee_password: Option<String>,
+    pub trustee_password: Option<Stored>,
     pub coe_version: Option<String>,
     pub container_version: Option<String>,
     pub keypair: Option<String>,
@@ -63,6 +65,14 @@ impl Cluster {
     /// The public id.
     pub fn cluster_id(&self) -> ClusterId {
         ClusterId::new(self.uuid.clone())
+    }
+
+    /// The trustee's password in the clear.
+    ///
+    /// # Errors
+    /// [`VaultError`] when it is sealed and cannot be opened.
+    pub fn trustee_password(&self, vault: &Vault) -> Result<Option<SecretString>, VaultError> {
+        self.trustee_password.as_ref().map(|stored| vault.open(Column::TrusteePassword, &self.uuid, stored)).transpose()
     }
 
     /// The status, or none when the column holds no word of the enumeration.
@@ -188,7 +198,7 @@ pub struct ClusterChange {
     pub trust_id: Option<Option<String>>,
     pub trustee_username: Option<Option<String>>,
     pub trustee_user_id: Option<Option<String>>,
-    pub trustee_password: Option<Option<String>>,
+    pub trustee_password: Option<Option<Stored>>,
     pub health_status: Option<Option<String>>,
     pub health_status_reason: Option<Option<String>>,
 }
@@ -203,6 +213,15 @@ impl ClusterChange {
             magnum_cert_ref: Some(set.client.clone()),
             ..Self::default()
         }
+    }
+
+    /// Another password of the trustee, as the vault has it stored in the row of a cluster.
+    ///
+    /// # Errors
+    /// [`VaultError::TooLong`].
+    pub fn trustee_password(vault: &Vault, cluster: &ClusterId, password: &SecretString) -> Result<Self, VaultError> {
+        let stored = vault.store(Column::TrusteePassword, cluster.as_str(), password)?;
+        Ok(Self { trustee_password: Some(Some(stored)), ..Self::default() })
     }
 
     /// A change of status with its reason (none clears the reason).

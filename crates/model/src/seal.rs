@@ -1,12 +1,16 @@
-//! Sealing of what must not lie in the database in the clear: the caller's token that travels with an operation until a trust exists.
+//! Sealing of what must not lie in the database in the clear: the caller's token that travels with an operation until a trust exists (always),
+//! and the secrets in upstream's columns ([`vault`], where the operator says so).
 //!
-//! AES-256-GCM under a key derived from a secret that the API and the conductors of one deployment share anyway (the service user's
-//! password). The operation's id is bound in, so that a sealed token cannot be moved to another row.
+//! AES-256-GCM. What a text belongs to is bound in, so that a sealed one cannot be moved to another row.
+
+pub mod vault;
+
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use openssl::symm::{Cipher, decrypt_aead, encrypt_aead};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
 use sha2::{Digest, Sha256};
 
 use crate::id::OperationId;
@@ -15,10 +19,14 @@ const VERSION: &str = "v1:";
 const NONCE: usize = 12;
 const TAG: usize = 16;
 
-/// Seals and opens tokens.
+/// A key; overwritten when the last who has it is dropped.
+type Key = Arc<SecretBox<[u8; 32]>>;
+
+/// Seals and opens tokens, under a key derived from a secret that the API and the conductors of one deployment share anyway (the service
+/// user's password).
 #[derive(Clone)]
 pub struct Sealer {
-    key: [u8; 32],
+    key: Key,
 }
 
 /// A sealed text that cannot be opened: another secret sealed it, it belongs to another operation, or it was changed.
@@ -32,38 +40,37 @@ impl Sealer {
         let mut hash = Sha256::new();
         hash.update(b"magnum operation token v1\0");
         hash.update(secret.expose_secret().as_bytes());
-        Self { key: hash.finalize().into() }
+        Self { key: Arc::new(SecretBox::new(Box::new(hash.finalize().into()))) }
     }
 
     /// Seals a token for one operation.
     pub fn seal(&self, operation: &OperationId, token: &SecretString) -> String {
-        let nonce: [u8; NONCE] = crate::random::bytes();
-        let mut tag = [0u8; TAG];
-        let sealed = encrypt_aead(
-            Cipher::aes_256_gcm(),
-            &self.key,
-            Some(&nonce),
-            operation.as_str().as_bytes(),
-            token.expose_secret().as_bytes(),
-            &mut tag,
-        )
-        .expect("AES-GCM with a key and a nonce of the right size");
-        let all: Vec<u8> = nonce.into_iter().chain(sealed).chain(tag).collect();
-        format!("{VERSION}{}", STANDARD.encode(all))
+        format!("{VERSION}{}", close(&self.key, operation.as_str().as_bytes(), token.expose_secret()))
     }
 
     /// Opens what [`Sealer::seal`] made for the same operation.
     pub fn open(&self, operation: &OperationId, sealed: &str) -> Result<SecretString, Unsealable> {
-        let all = sealed.strip_prefix(VERSION).and_then(|b| STANDARD.decode(b).ok()).ok_or(Unsealable)?;
-        if all.len() < NONCE + TAG {
-            return Err(Unsealable);
-        }
-        let (nonce, rest) = all.split_at(NONCE);
-        let (body, tag) = rest.split_at(rest.len() - TAG);
-        let clear = decrypt_aead(Cipher::aes_256_gcm(), &self.key, Some(nonce), operation.as_str().as_bytes(), body, tag)
-            .map_err(|_| Unsealable)?;
-        String::from_utf8(clear).map(SecretString::from).map_err(|_| Unsealable)
+        sealed.strip_prefix(VERSION).and_then(|sealed| open(&self.key, operation.as_str().as_bytes(), sealed)).ok_or(Unsealable)
     }
+}
+
+/// Nonce, sealed text and tag, in base 64; `of` is what the text belongs to.
+fn close(key: &Key, of: &[u8], text: &str) -> String {
+    let nonce: [u8; NONCE] = crate::random::bytes();
+    let mut tag = [0u8; TAG];
+    let sealed = encrypt_aead(Cipher::aes_256_gcm(), key.expose_secret(), Some(&nonce), of, text.as_bytes(), &mut tag)
+        .expect("AES-GCM with a key and a nonce of the right size");
+    let all: Vec<u8> = nonce.into_iter().chain(sealed).chain(tag).collect();
+    STANDARD.encode(all)
+}
+
+/// What [`close`] has sealed; none when it was changed, belongs to something else, or another key sealed it.
+fn open(key: &Key, of: &[u8], sealed: &str) -> Option<SecretString> {
+    let all = STANDARD.decode(sealed).ok()?;
+    let (nonce, rest) = all.split_at_checked(NONCE)?;
+    let (body, tag) = rest.split_at_checked(rest.len().checked_sub(TAG)?)?;
+    let clear = decrypt_aead(Cipher::aes_256_gcm(), key.expose_secret(), Some(nonce), of, body, tag).ok()?;
+    String::from_utf8(clear).ok().map(SecretString::from)
 }
 
 #[cfg(test)]
@@ -79,6 +86,8 @@ mod tests {
         assert_eq!(sealer.open(&one, &sealed).expect("opens").expose_secret(), "gAAAA-token");
         assert!(sealer.open(&other, &sealed).is_err());
         assert!(Sealer::new(&"another".into()).open(&one, &sealed).is_err());
-        assert!(sealer.open(&one, "v1:AAAA").is_err());
+        for short in ["v1:", "v1:AAAA", "v1:AAAAAAAAAAAAAAAAAAAAAAAA", "v2:AAAA", ""] {
+            assert!(sealer.open(&one, short).is_err(), "{short}");
+        }
     }
 }

@@ -36,6 +36,7 @@ pub mod quota;
 pub mod resource;
 pub mod rotation;
 pub mod scope;
+pub mod sealing;
 pub mod service;
 pub mod task;
 pub mod template;
@@ -52,6 +53,8 @@ use std::time::Duration;
 
 use connection::Db;
 
+use crate::seal::vault::Vault;
+
 /// Tries of one transaction that the database made give way, the first included.
 const WRITE_TRIES: u32 = 8;
 /// Tries of one read, the first included: a lost connection is replaced once.
@@ -65,6 +68,7 @@ pub struct Store {
     db: Arc<Db>,
     /// What stands between this handle and the database; nothing outside of simulations.
     gate: Option<Arc<dyn Gate>>,
+    vault: Arc<Vault>,
 }
 
 impl Store {
@@ -73,12 +77,18 @@ impl Store {
     /// # Errors
     /// [`StoreError::Config`] for a URL or a CA bundle that cannot be used.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        Ok(Self { db: Arc::new(Db::open(options)?), gate: None })
+        let vault = options.vault.clone();
+        Ok(Self { db: Arc::new(Db::open(options)?), gate: None, vault })
     }
 
     /// The same database, reached through a gate.
     pub fn behind(&self, gate: Arc<dyn Gate>) -> Self {
-        Self { db: self.db.clone(), gate: Some(gate) }
+        Self { gate: Some(gate), ..self.clone() }
+    }
+
+    /// What seals and opens the secrets in the rows.
+    pub fn vault(&self) -> &Vault {
+        &self.vault
     }
 
     /// How much of the pool of connections is in use.

@@ -115,9 +115,15 @@ impl Cloud {
         Session::start(self.clone(), Credential::Token(token), Some(info))
     }
 
-    /// What Keystone says about a token, asked as `service`; `None` when it is unknown, expired or revoked.
-    pub async fn validate(&self, service: &Session, token: &SecretString) -> Result<Option<TokenInfo>, CloudError> {
-        let mut request = Request::get(Service::Identity, "token_validate", ["auth", "tokens"]).hide(token);
+    /// What Keystone says about a token, asked as `service`; `None` when it is unknown or revoked, or has expired. With `allow_expired`, one that
+    /// has expired within Keystone's own window (`[token] allow_expired_window` of Keystone) is known still.
+    ///
+    /// # Errors
+    /// [`CloudError`] when Keystone gives no such answer.
+    pub async fn validate(&self, service: &Session, token: &SecretString, allow_expired: bool) -> Result<Option<TokenInfo>, CloudError> {
+        let mut request = Request::get(Service::Identity, "token_validate", ["auth", "tokens"])
+            .query_if("allow_expired", allow_expired.then_some("true"))
+            .hide(token);
         request.subject = Some(token.clone());
         Ok(service.find::<TokenAnswer>(request).await?.map(TokenInfo::from))
     }

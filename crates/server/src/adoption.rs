@@ -9,6 +9,7 @@ use model::store::{Conn, Store, service};
 use model::time;
 
 use crate::config::{CertManager, Config};
+use crate::sealing;
 
 /// Ids in one line.
 const NAMED: usize = 20;
@@ -72,6 +73,7 @@ async fn rows(text: &mut String, store: &Store, config: &Config, look: &Look) ->
     line(text, format!("Operations in flight: {}", audit.in_flight));
     line(text, format!("Clusters in progress without an operation of ours: {}", names(&audit.in_progress)));
     line(text, format!("Conductors heard of lately: {}", conductors(store, config).await?));
+    sealing::tell(text, store, &sealing::census(store).await?);
     if let Some(problem) = certificates(&audit, config) {
         line(text, problem);
     }

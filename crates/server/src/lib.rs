@@ -8,6 +8,7 @@ pub mod config;
 pub mod kolla;
 pub mod metrics;
 pub mod program;
+pub mod sealing;
 pub mod shutdown;
 pub mod standalone;
 pub mod telemetry;

@@ -10,8 +10,10 @@ mod roles;
 mod status;
 mod tls;
 mod transport;
+mod vault;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -22,6 +24,7 @@ use model::store::migrate::{self, Fitness};
 use model::store::{DatabaseUrl, Store, StoreError, StoreOptions};
 
 use crate::config::{Config, DatabaseUrl as Configured, TransportUrl};
+use crate::sealing;
 
 pub use metrics::{Shown, metrics};
 pub use roles::{ApiRole, ConductorRole, api, conductor};
@@ -49,6 +52,7 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
     };
     let mut options = StoreOptions::new(url);
     options.tls = tls;
+    options.vault = Arc::new(vault::vault(config)?);
     // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed. More than a few for
     // each CPU make nothing faster and cost memory (docs/performance.md).
     let allowed = config.database.max_pool_size.saturating_add(config.database.max_overflow).max(1);
@@ -61,7 +65,13 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
 /// Fails when the database can be reached and has not the schema of this program.
 pub async fn check_schema(store: &Store) -> anyhow::Result<()> {
     match migrate::fitness(store).await {
-        Ok(Fitness::Fit) => Ok(()),
+        Ok(Fitness::Fit) => {
+            // No reason not to start: other clusters are well, and those that need the key say so themselves.
+            if let Err(error) = sealing::check(store).await {
+                tracing::error!("{error:#}");
+            }
+            Ok(())
+        }
         Ok(Fitness::Incomplete) => bail!("the database has not this program's schema: run magnum-db-manage upgrade"),
         Ok(Fitness::NotAdopted) => {
             bail!("the database was given back to upstream: run magnum-db-manage adopt before this program works on it again")

@@ -38,7 +38,7 @@ impl World {
         })
         .await?;
         self.apis.push(client::text(&ready, "api_url"));
-        self.store = Some(open_store(DatabaseUrl::Sqlite(data.join("magnum.sqlite")))?);
+        self.store = Some(open_store(DatabaseUrl::Sqlite(self.sqlite()))?);
         self.until_answers(&self.apis[0].clone(), 0).await?;
         Ok(())
     }

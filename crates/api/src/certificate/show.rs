@@ -1,6 +1,6 @@
 //! `GET /v1/certificates/{cluster uuid or name}`.
 
-use model::certificate::{Authority, Facts};
+use model::certificate::{Authority, Facts, bundle};
 use model::cluster::Cluster;
 use model::id::KeypairId;
 use model::store::{Conn, rotation};
@@ -34,11 +34,10 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
 async fn trusted(cx: &Context, cluster: &Cluster, authority: Authority) -> Result<String, ApiError> {
     let own = super::stored(cx, &cluster.references(), &cluster.uuid, authority).await?;
     let id = &cluster.cluster_id();
-    let rotation = cx.shared.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?;
-    match rotation.and_then(|rotation| rotation.beside()) {
+    match cx.shared.store.read(async |conn: &mut Conn| rotation::beside(conn, id).await).await? {
         Some(beside) => {
             let beside = super::stored(cx, &beside, &cluster.uuid, authority).await?;
-            Ok(format!("{}\n{}", own.pem().trim_end(), beside.pem()))
+            Ok(bundle([own.pem(), beside.pem()]))
         }
         None => Ok(own.pem().to_owned()),
     }

@@ -28,7 +28,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if credentials::ensure(cx, work, &rows.cluster).await? || certificates::ensure(cx, work, &rows.cluster).await? {
         return Ok(Turn::NOW);
     }
-    let session = credentials::trusted(cx, work, &rows.cluster)
+    let session = credentials::trusted(cx, work, &rows.cluster)?
         .ok_or_else(|| Failure::fail(OutcomeCode::Internal, "the cluster's trust is incomplete"))?;
     let target = rows.target(&session)?;
     let (cluster, known) = (&rows.cluster, rows.stack());

@@ -138,7 +138,7 @@ pub(crate) async fn forget(cx: &Context, work: &Work, cluster: &Cluster, leaks: 
 async fn remove_rows(conn: &mut Conn, cluster: &Cluster) -> Result<(), StoreError> {
     let id = &cluster.cluster_id();
     let mut pairs = cluster.references().all();
-    pairs.extend(rotation::find(conn, id).await?.map(|rotation| rotation.references().all()).unwrap_or_default());
+    pairs.extend(rotation::find(conn, id).await?.map(|rotation| rotation.references.all()).unwrap_or_default());
     certificate::delete(conn, &pairs).await?;
     rotation::end(conn, id).await?;
     resource::forget_all(conn, id).await?;

@@ -8,7 +8,6 @@ use model::cluster::ClusterChange;
 use model::nodegroup::NodegroupChange;
 use model::operation::{OperationState, OutcomeCode, Progress};
 use model::store::{Conn, cluster as clusters};
-use secrecy::ExposeSecret;
 
 use super::rows;
 use crate::context::Context;
@@ -32,7 +31,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let has_delegated = stack::events(cx, work).await?.iter().any(|e| e.kind == credentials::TRUSTED);
     if !has_delegated {
         // Before anything changes: from here on the old credentials may be of no use to look with.
-        let session = credentials::for_existing(cx, work, cluster).await?;
+        let session = credentials::for_renewal(cx, work, cluster).await?;
         if let Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } | Observed::Building(seen) =
             driver::observe(&rows.stack().handle, &session).await?
             && !seen.has_our_workers
@@ -45,7 +44,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let progress = Progress { step: "trustee", waiting_for: Some("a new password of the Keystone trustee".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let password = credentials::new_password_of(cx, trustee).await?;
-    let change = ClusterChange { trustee_password: Some(Some(password.expose_secret().to_owned())), ..ClusterChange::default() };
+    let change = ClusterChange::trustee_password(cx.store.vault(), &cluster.cluster_id(), &password)?;
     let end = End { state: OperationState::Succeeded, group: None, facts: NodegroupChange::default(), reason: None };
     let (end, change, id) = (&end, &change, &cluster.cluster_id());
     succeed(cx, work, async |conn: &mut Conn| {

@@ -68,11 +68,11 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             }
         }
     }
-    let (own, beside) = (rows.cluster.references(), rotation.references());
+    let (own, beside) = (&rows.cluster.references(), &rotation.references);
     match phase {
         // Those who will sign change places with those who did.
-        Phase::Trust => enter(cx, work, &rows.cluster, Phase::Sign, &beside, &own).await,
-        Phase::Sign => enter(cx, work, &rows.cluster, Phase::Retire, &own, &beside).await,
+        Phase::Trust => enter(cx, work, &rows.cluster, Phase::Sign, beside, own).await,
+        Phase::Sign => enter(cx, work, &rows.cluster, Phase::Retire, own, beside).await,
         Phase::Retire => finish(cx, work, &rows, &rotation, &session, &done).await,
     }
 }
@@ -195,7 +195,7 @@ async fn finish(
             of_cluster.api_address = Some(facts.api_address);
         }
     }
-    let retired = &rotation.references().all();
+    let retired = &rotation.references.all();
     certificates::retire(cx, work, &rows.cluster, retired).await?;
     let end = End { state: OperationState::Succeeded, group: None, facts: NodegroupChange::default(), reason: None };
     let (id, end, of_groups, of_cluster) = (&rows.cluster.cluster_id(), &end, &of_groups, &of_cluster);

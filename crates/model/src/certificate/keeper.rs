@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use super::{NewKeypair, StoredKeypair};
 use crate::id::KeypairId;
 use crate::operation::CloudFault;
+use crate::seal::vault::VaultError;
 use crate::store::{Conn, Store, StoreError, certificate};
 
 /// Keeps key pairs outside the database.
@@ -46,6 +47,9 @@ pub enum KeeperError {
     /// The reference names a keeper that this process was not given.
     #[error("the key pair {reference} is kept by {keeper}, which is not configured")]
     NoKeeper { keeper: &'static str, reference: String },
+    /// A secret of the pair is sealed, and cannot be opened.
+    #[error(transparent)]
+    Sealed(VaultError),
     /// The database.
     #[error(transparent)]
     Store(Arc<StoreError>),
@@ -55,6 +59,7 @@ impl From<StoreError> for KeeperError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound { key, .. } => Self::NotFound(key),
+            StoreError::Sealed(error) => Self::Sealed(error),
             other => Self::Store(Arc::new(other)),
         }
     }
@@ -108,7 +113,7 @@ impl Keepers {
         if is_url(reference.as_str()) {
             return self.barbican(reference)?.fetch(reference.as_str()).await;
         }
-        let found = store.read(async |conn: &mut Conn| certificate::fetch(conn, reference).await).await;
+        let found = store.read(async |conn: &mut Conn| certificate::fetch(conn, store.vault(), reference).await).await;
         match (found, &self.local) {
             (Err(StoreError::NotFound { .. }), Some(local)) => local.fetch(reference.as_str()).await,
             (found, _) => Ok(found?),

@@ -19,11 +19,16 @@ pub enum Role {
 }
 
 /// A set of pairs that belong together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = ca_rotation)]
 pub struct References {
+    #[diesel(column_name = ca_cert_ref)]
     pub kubernetes: Option<String>,
+    #[diesel(column_name = etcd_ca_cert_ref)]
     pub etcd: Option<String>,
+    #[diesel(column_name = front_proxy_ca_cert_ref)]
     pub front_proxy: Option<String>,
+    #[diesel(column_name = magnum_cert_ref)]
     pub client: Option<String>,
 }
 
@@ -84,10 +89,9 @@ pub struct Rotation {
     /// Names the nodes that it makes; the phase is appended.
     pub generation: String,
     pub phase: String,
-    pub ca_cert_ref: Option<String>,
-    pub etcd_ca_cert_ref: Option<String>,
-    pub front_proxy_ca_cert_ref: Option<String>,
-    pub magnum_cert_ref: Option<String>,
+    /// The pairs that will take the place of the cluster's own, or had it.
+    #[diesel(embed)]
+    pub references: References,
     pub started_ms: i64,
 }
 
@@ -97,20 +101,10 @@ impl Rotation {
         Phase::parse(&self.phase)
     }
 
-    /// The pairs that will take the place of the cluster's own, or had it.
-    pub fn references(&self) -> References {
-        References {
-            kubernetes: self.ca_cert_ref.clone(),
-            etcd: self.etcd_ca_cert_ref.clone(),
-            front_proxy: self.front_proxy_ca_cert_ref.clone(),
-            client: self.magnum_cert_ref.clone(),
-        }
-    }
-
     /// The pairs whose authorities are trusted beside the cluster's own: none while they are still being made, and none once they retire.
     pub fn beside(&self) -> Option<References> {
         let is_trusted = matches!(self.phase(), Some(Phase::Trust | Phase::Sign));
-        Some(self.references()).filter(|references| is_trusted && references.is_complete())
+        Some(&self.references).filter(|references| is_trusted && references.is_complete()).cloned()
     }
 }
 
@@ -124,14 +118,11 @@ mod tests {
             cluster_uuid: "c".into(),
             generation: "g".into(),
             phase: Phase::Trust.as_str().into(),
-            ca_cert_ref: Some("k".into()),
-            etcd_ca_cert_ref: Some("e".into()),
-            front_proxy_ca_cert_ref: Some("f".into()),
-            magnum_cert_ref: None,
+            references: References { kubernetes: Some("k".into()), etcd: Some("e".into()), front_proxy: Some("f".into()), client: None },
             started_ms: 0,
         };
         assert_eq!(row.beside(), None, "a set that is being made is no use yet");
-        row.magnum_cert_ref = Some("m".into());
+        row.references.client = Some("m".into());
         for (phase, is_beside) in [(Phase::Trust, true), (Phase::Sign, true), (Phase::Retire, false)] {
             row.phase = phase.as_str().into();
             assert_eq!(row.phase(), Some(phase));

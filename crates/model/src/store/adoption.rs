@@ -22,7 +22,7 @@ pub(super) use shape::{Found, Standing, judge};
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::migrate::{LOCK_SECONDS, UPSTREAM_HEAD};
-use super::{Store, dialect};
+use super::{Store, dialect, sealing};
 use crate::operation::OperationState;
 use crate::schema::{adoption, alembic_version, operation};
 use crate::time::{millis, now};
@@ -170,7 +170,7 @@ async fn restore(conn: &mut Conn, origin: &str) -> Result<Vec<Kept>, StoreError>
 /// adoption.
 ///
 /// # Errors
-/// [`StoreError::Schema`] when operations are in flight (they are named), when nothing was adopted, or when the database is at a revision that
+/// [`StoreError::Schema`] when operations are in flight (they are named), when secrets are sealed, when nothing was adopted, or when the database is at a revision that
 /// this program does not work on.
 pub async fn release(store: &Store, keep_revision: bool) -> Result<Released, StoreError> {
     let mut conn = store.db.get().await?;
@@ -194,12 +194,14 @@ async fn release_locked(conn: &mut Conn, keep_revision: bool) -> Result<Released
         return Ok(Released { revision, kept: aside::list(conn).await?, was_released: true });
     }
     refuse_in_flight(conn).await?;
+    refuse_sealed(conn).await?;
     put(conn, &known.found_revision, State::Releasing).await?;
     let has_driver = found.columns.get(DRIVER.0).is_some_and(|columns| columns.contains(DRIVER.1));
     // One transaction, in which nothing is in flight: looked at again, for an API may have accepted a request meanwhile.
     conn.begin().await?;
     let set_aside = async {
         refuse_in_flight(conn).await?;
+        refuse_sealed(conn).await?;
         aside::keep_quotas(conn).await?;
         if target == UPSTREAM_PREVIOUS && has_driver {
             aside::keep_drivers(conn).await?;
@@ -239,6 +241,19 @@ async fn refuse_in_flight(conn: &mut Conn) -> Result<(), StoreError> {
     Err(StoreError::Schema(format!(
         "{count} operations are in flight: {}{more}. Let a conductor finish them, or cancel them, before the database is given back",
         named.join(", ")
+    )))
+}
+
+/// Upstream reads what is in the columns: sealed passwords and keys would be lost to it.
+async fn refuse_sealed(conn: &mut Conn) -> Result<(), StoreError> {
+    let sealed: Vec<String> = sealing::census(conn).await?.iter().filter(|held| held.sealed() > 0).map(ToString::to_string).collect();
+    if sealed.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Schema(format!(
+        "secrets are sealed, which upstream cannot read: {}. Set [certificates] seal_secrets = false for all services, start them again, and run \
+         `magnum-db-manage unseal` before the database is given back",
+        sealed.join("; ")
     )))
 }
 

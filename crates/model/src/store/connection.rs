@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::SqliteConnection;
@@ -14,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::error::StoreError;
 use super::pool::{Loan, Pool, PoolUse, Pooled};
 use crate::blocking::Threads;
+use crate::seal::vault::Vault;
 
 pub(super) type Sqlite = SyncConnectionWrapper<SqliteConnection, Threads>;
 
@@ -56,6 +58,8 @@ pub struct StoreOptions {
     pub acquire_timeout: Duration,
     /// How to speak TLS to MariaDB; none: not at all.
     pub tls: Option<StoreTls>,
+    /// What seals and opens the secrets in the rows.
+    pub vault: Arc<Vault>,
 }
 
 /// TLS to MariaDB.
@@ -76,7 +80,7 @@ impl fmt::Debug for StoreTls {
 impl StoreOptions {
     /// Defaults for a URL.
     pub fn new(url: DatabaseUrl) -> Self {
-        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(5), tls: None }
+        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(5), tls: None, vault: Arc::default() }
     }
 }
 

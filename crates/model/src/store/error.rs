@@ -4,6 +4,7 @@ use diesel::result::{DatabaseErrorKind, Error as Diesel};
 
 use crate::cluster::status::{NoExit, Refused};
 use crate::quota::Resource;
+use crate::seal::vault::VaultError;
 
 /// What can go wrong between the program and its rows.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,9 @@ pub enum StoreError {
     /// There is no such way out of the state that things are in.
     #[error(transparent)]
     NoExit(#[from] NoExit),
+    /// A secret that a row holds cannot be sealed or opened.
+    #[error(transparent)]
+    Sealed(#[from] VaultError),
     /// The database made the transaction give way each time.
     #[error("database busy: {0}")]
     Busy(String),

@@ -22,6 +22,11 @@ pub async fn find(conn: &mut Conn, cluster: &ClusterId) -> Result<Option<Rotatio
     })?)
 }
 
+/// The pairs whose authorities are trusted beside the cluster's own, while there are any.
+pub async fn beside(conn: &mut Conn, cluster: &ClusterId) -> Result<Option<References>, StoreError> {
+    Ok(find(conn, cluster).await?.and_then(|rotation| rotation.beside()))
+}
+
 /// Begins one; `generation` names the nodes that it makes.
 pub async fn begin(conn: &mut Conn, cluster: &ClusterId, generation: &str) -> Result<(), StoreError> {
     let row = (

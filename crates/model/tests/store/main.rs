@@ -11,4 +11,5 @@ mod operation;
 mod paging;
 mod quota;
 mod schema;
+mod sealing;
 mod world;

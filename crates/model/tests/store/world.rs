@@ -1,5 +1,6 @@
 //! A database of a test's own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::CreateSpec;
@@ -7,6 +8,7 @@ use model::id::{ClusterId, OperationId, ProjectId, TemplateId, UserId};
 use model::json::Labels;
 use model::nodegroup::{DefaultNodegroup, DefaultRole};
 use model::operation::{NewOperation, OperationKind, Payload};
+use model::seal::vault::Vault;
 use model::store::{Conn, DatabaseUrl, Store, StoreOptions, migrate};
 
 /// Which database a test runs on.
@@ -50,6 +52,12 @@ impl World {
                 mysql_async::prelude::Queryable::query_drop(&mut conn, sql).await.expect("the statement runs");
             }
         }
+    }
+
+    /// The same database, with keys.
+    pub fn with(&self, vault: Vault) -> Store {
+        let options = StoreOptions { vault: Arc::new(vault), ..StoreOptions::new(self.url.clone()) };
+        Store::open(options).expect("a store")
     }
 
     /// Without schema.

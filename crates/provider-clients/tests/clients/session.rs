@@ -136,10 +136,10 @@ async fn validate_asks_as_the_service_and_knows_unknown_tokens() {
     let cloud = Cloud::new(server.options()).expect("good options");
     let service = cloud.session(password());
     let good = SecretString::from("good");
-    let info = cloud.validate(&service, &good).await.expect("an answer").expect("a known token");
+    let info = cloud.validate(&service, &good, false).await.expect("an answer").expect("a known token");
     assert_eq!((info.user_id.as_str(), info.project_id.as_deref(), info.trust_id.as_deref()), ("u1", Some("p1"), Some("t1")));
     assert_eq!(info.roles, ["admin"]);
-    assert!(cloud.validate(&service, &"bad".into()).await.expect("an answer").is_none());
+    assert!(cloud.validate(&service, &"bad".into(), false).await.expect("an answer").is_none());
     // The facts serve for a session without another question.
     let session = cloud.session_known(good, Arc::new(info));
     assert_eq!(session.endpoint(Service::Image).await.expect("an endpoint").path(), "/v2");

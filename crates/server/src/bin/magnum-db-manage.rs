@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
+use model::store::Store;
 use model::store::adoption::{self, UPSTREAM_PREVIOUS};
 use model::store::migrate::{self, UPSTREAM_HEAD, Upgraded};
 use server::config::{Cli, Config};
+use server::sealing::{self, Wanted};
 use server::{adoption as report, program, telemetry, wire};
 
 const NAME: &str = "magnum-db-manage";
@@ -40,6 +42,11 @@ enum Command {
         #[arg(long)]
         keep_revision: bool,
     },
+    /// Seal the secrets in the rows by the first key of [certificates] seal_key_file, also those that another key has sealed. Services may
+    /// run; can be repeated.
+    Seal,
+    /// Bring the secrets in the rows back into the clear, as upstream reads them. Services may run; can be repeated.
+    Unseal,
     /// Refused: revisions are upstream's, none is written by hand.
     Stamp {
         /// Upstream's argument.
@@ -108,10 +115,22 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 let released = adoption::release(&store, *keep_revision).await.context("give the database back")?;
                 print!("{}", report::released(&store, &config, &released).await?);
             }
+            Command::Seal => convert(&store, Wanted::Sealed).await?,
+            Command::Unseal => convert(&store, Wanted::Clear).await?,
             Command::Stamp { .. } | Command::Revision { .. } => {}
         }
         Ok(())
     })
+}
+
+async fn convert(store: &Store, wanted: Wanted) -> anyhow::Result<()> {
+    wire::check_schema(store).await?;
+    let (text, problem) = sealing::convert(store, wanted).await?;
+    print!("{text}");
+    match problem {
+        Some(problem) => bail!("{problem}"),
+        None => Ok(()),
+    }
 }
 
 fn log(done: &Upgraded) {

@@ -128,9 +128,9 @@ section! {
         http_connect_timeout: Option<u64>,
         /// Repetitions of a failed call of Keystone.
         http_request_max_retries: u32 = "3",
-        /// Roles that make a service token count.
+        /// Roles of which one makes a service token (X-Service-Token) count: the caller's own may then have expired.
         service_token_roles: Vec<String> = "service",
-        /// A service token without such a role is refused.
+        /// A service token without such a role is refused; if not, every service token counts.
         service_token_roles_required: bool = "true",
         /// Type of this service, for tokens limited by access rules.
         service_type: Option<String>,

@@ -28,6 +28,12 @@ section! {
         cert_manager_type: CertManager = "barbican",
         /// Folder of certificates that are kept in files. All processes must share it.
         storage_path: PathBuf = "/var/lib/magnum/certificates/",
+        /// File of keys by which secrets in the database are sealed: one a line, 32 bytes in base 64 (`openssl rand -base64 32`). The first
+        /// seals, all open. Read at the start; every API and conductor needs the same. Not known to upstream.
+        seal_key_file: Option<PathBuf>,
+        /// Seal the secrets that are written to the database (passwords of trustees, private keys and their passphrases). What is there
+        /// already is sealed by `magnum-db-manage seal`. Upstream cannot read them; `unseal` takes it back. Not known to upstream.
+        seal_secrets: bool = "false",
     }
 }
 

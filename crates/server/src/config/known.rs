@@ -131,8 +131,8 @@ pub(super) const INERT: &[(&str, &str, &str)] = &[
     ),
     (
         "keystone_authtoken",
-        "http_request_max_retries service_token_roles service_token_roles_required service_type",
-        "while Keystone is away, requests are answered with 503 and Retry-After; service tokens are not asked for",
+        "http_request_max_retries service_type",
+        "while Keystone is away, requests are answered with 503 and Retry-After; tokens that are limited by access rules are refused by Keystone",
     ),
     (
         "oslo_messaging_rabbit",

@@ -231,6 +231,10 @@ fn api_settings(config: &Config) -> api::Settings {
         trustee_domain_id: config.trust.trustee_domain_id.clone().map_or_else(Arc::default, |id| Arc::new(OnceLock::from(id))),
         enable_proxy_headers: config.oslo_middleware.enable_proxy_headers_parsing,
         token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
+        service_tokens: api::ServiceTokens {
+            roles: auth.service_token_roles.clone(),
+            are_roles_required: auth.service_token_roles_required,
+        },
         healthcheck_disabled: Arc::new(move || marker.exists()),
         workers: config.api.workers.map_or_else(cpus, |n| n.0 as usize),
         limits: requests::limits(config),

@@ -14,6 +14,7 @@ use provider_clients::{Cloud, CloudError, ErrorKind, Service, Watchers};
 
 use super::{capi, cloud, policy, reach};
 use crate::config::{CertManager, Config, Reason};
+use crate::sealing;
 use crate::upgrade_check::{Check, Trouble};
 
 /// Longest time of one check.
@@ -118,14 +119,19 @@ async fn database(config: &Config) -> Vec<Trouble> {
         Ok(Fitness::NotAdopted) => return vec![Trouble::failure("the database was given back to upstream", "run magnum-db-manage adopt")],
         Err(error) => return vec![Trouble::failure(error.to_string(), cure)],
     }
+    let mut found = Vec::new();
     match adoption::audit(&store, look.has_driver).await {
-        Ok(audit) if audit.findings.is_empty() => Vec::new(),
+        Ok(audit) if audit.findings.is_empty() => {}
         Ok(audit) => {
             let problem = format!("{} things about its rows are odd", audit.findings.len() + audit.more);
-            vec![Trouble::warning(problem, "magnum-db-manage check names each row and what it means")]
+            found.push(Trouble::warning(problem, "magnum-db-manage check names each row and what it means"));
         }
-        Err(error) => vec![Trouble::failure(error.to_string(), cure)],
+        Err(error) => found.push(Trouble::failure(error.to_string(), cure)),
     }
+    if let Err(error) = sealing::check(&store).await {
+        found.push(Trouble::failure(format!("{error:#}"), "put these keys into the file, after the one that seals"));
+    }
+    found
 }
 
 async fn broker(config: &Config) -> Vec<Trouble> {

@@ -10,6 +10,7 @@ use model::nodegroup::{Nodegroup, WORKER};
 use model::operation::OutcomeCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use provider_clients::{Blueprint, HIDDEN, Session, StackResource};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use super::{DEPTH, Stack, gone, resolved, stack_input, workers};
@@ -45,6 +46,7 @@ pub(in crate::driver) async fn prepare_group(
     target: &Target<'_>,
     group: &Nodegroup,
     seen: &Seen,
+    password: Option<&SecretString>,
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let nodes = target.nodes.get(&group.uuid);
@@ -55,7 +57,7 @@ pub(in crate::driver) async fn prepare_group(
     let mut made_from = target.session.heat().blueprint(&seen.stack_name, &seen.stack_id).await?.ok_or_else(|| gone(seen))?;
     let given = object(&made_from.environment, "parameters");
     let joint = joint(target.session, seen, &given).await?;
-    let parameters = parameters(settings, target.cluster, group, &made_from, given, &joint)?;
+    let parameters = parameters(settings, (target.cluster, password), group, &made_from, given, &joint)?;
     made_from.environment = environment(&made_from.environment, group.docker_volume_size.is_some());
     Ok(Stack {
         name: stack_input::group_stack_name(target.cluster.display_name(), &group.name, &group.uuid),
@@ -120,7 +122,7 @@ fn environment(before: &Map<String, Value>, has_volume: bool) -> Map<String, Val
 /// What the cluster's stack was given, with what differs for a group of it.
 fn parameters(
     settings: &Settings,
-    cluster: &Cluster,
+    (cluster, password): (&Cluster, Option<&SecretString>),
     group: &Nodegroup,
     made_from: &Blueprint,
     given: Map<String, Value>,
@@ -144,7 +146,7 @@ fn parameters(
         ("worker_nodegroup_name", json!(group.name)),
         (workers::COUNT, json!(group.node_count())),
         // These are hidden, and known here as well; the CA travels quoted.
-        ("trustee_password", json!(cluster.trustee_password)),
+        ("trustee_password", json!(password.map(ExposeSecret::expose_secret))),
         ("trust_id", json!(cluster.trust_id.as_deref().filter(|_| settings.cluster_user_trust).unwrap_or_default())),
         // Of the masters; a worker is never asked for them.
         ("kube_service_account_key", json!("")),

@@ -37,7 +37,7 @@ async fn is_kept_found_and_removed(keeper: &dyn Keeper) {
     let reference = keeper.store(NAME, &pair).await.expect("stored");
     assert_eq!(keeper.find(NAME).await.expect("asked"), Some(reference.clone()));
     let stored = keeper.fetch(&reference).await.expect("fetched");
-    assert!(holds(&stored, &pair) && stored.uuid == reference);
+    assert!(holds(&stored, &pair) && stored.reference == reference);
     assert!(keeper.delete(&reference).await.expect("removed"));
     assert!(!keeper.delete(&reference).await.expect("asked again"), "there was nothing any more");
     assert!(matches!(keeper.fetch(&reference).await, Err(KeeperError::NotFound(_))), "it is forgotten too");
