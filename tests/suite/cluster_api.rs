@@ -2,6 +2,7 @@
 //! whose controllers are played.
 
 mod trouble;
+mod watches;
 
 use std::time::Duration;
 
