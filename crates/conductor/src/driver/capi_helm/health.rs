@@ -41,12 +41,12 @@ pub(crate) async fn health(cx: &Context, cluster: &Cluster) -> Result<Found, Fai
     if cluster.health_status.as_deref() == Some(HEALTHY) && capi.news.is_still_well(&namespace, release) {
         return Ok(Found::Unchanged);
     }
-    capi.news.looks(&namespace, release);
-    let looked = seen::look(&management, &capi.settings.kinds, &namespace, release).await.map(|seen| texts(&seen));
-    if !looked.as_ref().is_ok_and(is_well) {
-        capi.news.is_ill(&namespace, release);
+    let looking = capi.news.looks(&namespace, release);
+    let texts = texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?);
+    if is_well(&texts) {
+        looking.found_well();
     }
-    looked.map(Found::Texts)
+    Ok(Found::Texts(texts))
 }
 
 /// Whether these texts say that all is well.

@@ -110,22 +110,18 @@ impl News {
         self.well.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A look at this release begins; it is noted as well, and has to be taken back ([`Self::is_ill`]) when it turns out not to be. What is
-    /// heard during the look counts so.
-    pub(super) fn looks(&self, namespace: &str, release: &str) {
+    /// A look at this release begins. It counts from now on if it finds it well: what is heard during the look counts so.
+    pub(super) fn looks(&self, namespace: &str, release: &str) -> Looking<'_> {
+        let place = (namespace.to_owned(), release.to_owned());
         let mut well = self.well();
         let now = Instant::now();
         if well.len() >= MOST_WELL {
             well.retain(|_, since| now - *since < self.resync);
         }
         if well.len() < MOST_WELL {
-            well.insert((namespace.to_owned(), release.to_owned()), now);
+            well.insert(place.clone(), now);
         }
-    }
-
-    /// The look found otherwise, or nothing.
-    pub(super) fn is_ill(&self, namespace: &str, release: &str) {
-        self.well().remove(&(namespace.to_owned(), release.to_owned()));
+        Looking { news: self, place, found_well: false }
     }
 
     /// Whether the last look found it well, not too long ago, and nothing of it has changed since.
@@ -170,6 +166,29 @@ impl News {
     fn is_down(&self) {
         self.missing.fetch_add(1, Ordering::SeqCst);
         self.is_live.send_if_modified(|live| std::mem::replace(live, false));
+    }
+}
+
+/// A look under way. One that is dropped before it found the cluster well, also because it took too long, counts for nothing.
+#[must_use]
+pub(super) struct Looking<'a> {
+    news: &'a News,
+    place: Place,
+    found_well: bool,
+}
+
+impl Looking<'_> {
+    /// It has, and what was heard meanwhile is heeded.
+    pub(super) fn found_well(mut self) {
+        self.found_well = true;
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        if !self.found_well {
+            self.news.well().remove(&self.place);
+        }
     }
 }
 
@@ -420,7 +439,7 @@ mod tests {
         let news = news();
         news.expect(1);
         let is_well = |news: &News| news.is_still_well("n", "blue");
-        news.looks("n", "blue");
+        news.looks("n", "blue").found_well();
         assert!(!is_well(&news), "nobody would tell");
         news.is_up();
         assert!(is_well(&news));
@@ -428,13 +447,18 @@ mod tests {
         assert!(is_well(&news));
         news.changed(&object("blue"));
         assert!(!is_well(&news));
-        news.looks("n", "blue");
+        news.looks("n", "blue").found_well();
         news.missed();
         assert!(!is_well(&news));
-        news.looks("n", "blue");
-        news.is_ill("n", "blue");
+        // One that found it ill, or came to no end.
+        drop(news.looks("n", "blue"));
         assert!(!is_well(&news));
-        news.looks("n", "blue");
+        // What is heard during a look counts.
+        let looking = news.looks("n", "blue");
+        news.changed(&object("blue"));
+        looking.found_well();
+        assert!(!is_well(&news));
+        news.looks("n", "blue").found_well();
         tokio::time::advance(RESYNC).await;
         assert!(!is_well(&news));
     }
