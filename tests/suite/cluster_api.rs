@@ -1,7 +1,10 @@
 //! Clusters of the Cluster API driver, through the REST API: the real helm, a chart that makes what the real one makes, a management cluster
 //! whose controllers are played.
 
+mod crash;
+mod exits;
 mod trouble;
+mod watches;
 
 use std::time::Duration;
 

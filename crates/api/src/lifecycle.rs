@@ -112,13 +112,17 @@ impl Subject {
         let name = driver.map_or("none", DriverName::as_str);
         Err(ApiError::Invalid(format!("The driver of this cluster ({name}) does not support {}.", kind.phrase())))
     }
-}
 
-/// Whether our driver made the stack of a cluster: ours bear a part of its id; upstream's, a random word.
-pub async fn has_our_stack(cx: &Context, cluster: &Cluster) -> Result<bool, ApiError> {
-    let (id, mark) = (&cluster.cluster_id(), cluster.stack_mark());
-    let recorded = cx.shared.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
-    Ok(recorded.iter().any(|r| r.kind() == Some(ResourceKind::Stack) && r.name.ends_with(&mark)))
+    /// Whether the cluster's nodes can be replaced by others: by the Heat driver only where ours made the stack, which bears a part of the
+    /// cluster's id then; upstream's bears a random word.
+    pub async fn can_replace_nodes(&self, cx: &Context) -> Result<bool, ApiError> {
+        if self.driver() != Some(DriverName::K8sFedoraCoreosV1) {
+            return Ok(true);
+        }
+        let (id, mark) = (&self.cluster.cluster_id(), self.cluster.stack_mark());
+        let recorded = cx.shared.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+        Ok(recorded.iter().any(|r| r.kind() == Some(ResourceKind::Stack) && r.name.ends_with(&mark)))
+    }
 }
 
 impl Request {

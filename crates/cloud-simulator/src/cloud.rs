@@ -126,12 +126,12 @@ impl Cloud {
 
     /// How many calls are held ([`crate::How::Hold`]).
     pub fn held(&self) -> usize {
-        self.shared.held()
+        self.shared.gate.held()
     }
 
     /// Lets go of every call that is held.
     pub fn let_go(&self) {
-        self.shared.let_go();
+        self.shared.gate.let_go();
     }
 
     /// The stacks that are not deleted.

@@ -218,7 +218,7 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         Some(How::Refuse) => return lost(),
         Some(How::Slow(duration)) => tokio::time::sleep(duration).await,
         Some(How::AcceptThenLose) => lose = true,
-        Some(How::Hold) => shared.hold().await,
+        Some(How::Hold) => shared.gate.hold().await,
         Some(How::ActThenHold) => hold = true,
         Some(How::Status(status, message)) => {
             return render(found.service.refuse(&Refusal::new(status, "InjectedFault", message)), false);
@@ -238,7 +238,7 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         return lost();
     }
     if hold {
-        shared.hold().await;
+        shared.gate.hold().await;
     }
     render(answer, is_head)
 }

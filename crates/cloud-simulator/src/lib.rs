@@ -11,6 +11,7 @@ mod cinder;
 mod clock;
 mod cloud;
 mod fault;
+mod gate;
 mod glance;
 mod heat;
 mod http;

@@ -11,6 +11,7 @@ mod http;
 mod player;
 mod protobuf;
 mod store;
+mod watch;
 
 use std::{
     collections::HashMap,
@@ -29,7 +30,8 @@ use serde_json::Value;
 use crate::{
     clock,
     fault::{Fault, Faults},
-    management::{player::Player, store::Store},
+    gate::Gate,
+    management::{player::Player, store::Store, watch::Watches},
     server,
     state::hex_id,
 };
@@ -63,22 +65,39 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) store: Store,
     pub(crate) player: Player,
+    pub(crate) watches: Watches,
+    /// The last pass of the player.
+    passed: Option<clock::Moment>,
 }
 
 pub(crate) struct Shared {
     world: Mutex<World>,
-    token: String,
+    token: Mutex<String>,
+    gate: Gate,
 }
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    pub(crate) fn token(&self) -> MutexGuard<'_, String> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl World {
     pub(crate) fn advance(&mut self) {
-        self.player.pass(&mut self.store, clock::now());
+        let now = clock::now();
+        self.passed = Some(now);
+        self.player.pass(&mut self.store, now);
+    }
+
+    /// As [`Self::advance`], for those who only wait that something happens: together they cost one pass in a tick.
+    pub(crate) fn advance_seldom(&mut self) {
+        if self.passed.is_none_or(|passed| clock::now() - passed >= clock::delta(watch::TICK)) {
+            self.advance();
+        }
     }
 }
 
@@ -97,8 +116,14 @@ impl ManagementCluster {
     pub async fn start(options: ManagementOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let url = format!("http://{}", listener.local_addr()?);
-        let world = World { faults: Faults::default(), store: Store::default(), player: Player::new(clock::delta(options.step)) };
-        let shared = Arc::new(Shared { world: Mutex::new(world), token: hex_id() });
+        let world = World {
+            faults: Faults::default(),
+            store: Store::default(),
+            player: Player::new(clock::delta(options.step)),
+            watches: Watches::default(),
+            passed: None,
+        };
+        let shared = Arc::new(Shared { world: Mutex::new(world), token: Mutex::new(hex_id()), gate: Gate::default() });
         let data = Data::from(Arc::clone(&shared));
         let server = server::start("management-cluster", listener, move |app| {
             app.app_data(data.clone()).default_service(web::to(http::answer));
@@ -115,11 +140,11 @@ impl ManagementCluster {
              contexts:\n- name: management\n  context: {{cluster: management, user: magnum}}\n\
              clusters:\n- name: management\n  cluster: {{server: \"{url}\"}}\n\
              users:\n- name: magnum\n  user: {{token: \"{}\"}}\n",
-            shared.token
+            shared.token()
         )
     }
 
-    /// Makes a call go wrong: `kubernetes.get`, `list`, `create`, `update`, `patch`, `delete`, `discover`, or `kubernetes.any`.
+    /// Makes a call go wrong: `kubernetes.get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `discover`, or `kubernetes.any`.
     pub fn inject(&self, fault: Fault) {
         self.world().faults.inject(fault);
     }
@@ -132,6 +157,51 @@ impl ManagementCluster {
     /// How often a call was made.
     pub fn calls(&self, at: &str) -> usize {
         self.world().faults.calls(at)
+    }
+
+    /// The calls that changed something, in their order: `kubernetes.create` and so on.
+    pub fn effects(&self) -> Vec<&'static str> {
+        self.world().faults.effects().to_vec()
+    }
+
+    /// How many calls are held.
+    pub fn held(&self) -> usize {
+        self.shared.gate.held()
+    }
+
+    /// Lets go of every call that is held.
+    pub fn let_go(&self) {
+        self.shared.gate.let_go();
+    }
+
+    /// Cuts off every watch that is open, without a word.
+    pub fn drop_watches(&self) {
+        self.world().watches.cut_off();
+    }
+
+    /// Has every watch that is open stay open and say nothing any more, not even bookmarks.
+    pub fn silence_watches(&self) {
+        self.world().watches.silence();
+    }
+
+    /// Forgets all that has happened: who goes on from an earlier version is told 410.
+    pub fn compact(&self) {
+        self.world().store.compact();
+    }
+
+    /// Watches that were told 410: their version is too old.
+    pub fn expired_watches(&self) -> usize {
+        self.world().watches.expired()
+    }
+
+    /// Gives it another token; the former one is of no use any more.
+    pub fn change_token(&self) {
+        *self.shared.token() = hex_id();
+    }
+
+    /// Watches that are open.
+    pub fn open_watches(&self) -> usize {
+        self.world().watches.open()
     }
 
     /// Has the controllers be in trouble with every object of this kind whose name ends so; none: no more.

@@ -4,26 +4,23 @@
 
 use std::{
     cell::Cell,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{barbican, cinder, clock, clock::Moment, fault::Faults, glance, heat, http::Call, keystone, neutron, nova, octavia};
+use crate::{
+    barbican, cinder, clock, clock::Moment, fault::Faults, gate::Gate, glance, heat, http::Call, keystone, neutron, nova, octavia,
+};
 
 /// What the HTTP side and the test side share.
 pub(crate) struct Shared {
     /// `http://127.0.0.1:PORT`.
     pub(crate) base: String,
     world: Mutex<World>,
-    /// Calls that are held. Closing the gate anew lets go of them all.
-    held: AtomicUsize,
-    gate: Notify,
+    /// Where calls are held.
+    pub(crate) gate: Gate,
 }
 
 /// The whole simulated cloud.
@@ -42,34 +39,7 @@ pub(crate) struct World {
 
 impl Shared {
     pub(crate) fn new(base: String, world: World) -> Self {
-        Self { base, world: Mutex::new(world), held: AtomicUsize::new(0), gate: Notify::new() }
-    }
-
-    /// Holds a call until the test lets go, or its caller is gone.
-    pub(crate) async fn hold(&self) {
-        struct Held<'a>(&'a AtomicUsize);
-        impl Drop for Held<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
-        let released = self.gate.notified();
-        tokio::pin!(released);
-        // Before it is counted: who sees the count and lets go must reach it.
-        released.as_mut().enable();
-        self.held.fetch_add(1, Ordering::SeqCst);
-        let _held = Held(&self.held);
-        released.await;
-    }
-
-    /// How many calls are held.
-    pub(crate) fn held(&self) -> usize {
-        self.held.load(Ordering::SeqCst)
-    }
-
-    /// Lets go of every call that is held.
-    pub(crate) fn let_go(&self) {
-        self.gate.notify_waiters();
+        Self { base, world: Mutex::new(world), gate: Gate::default() }
     }
 
     /// The cloud. A handler that panicked is a failed test already; the others may go on.

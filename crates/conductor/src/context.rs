@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::driver::capi_helm::Capi;
+use crate::driver::capi_helm::{Capi, news};
 use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
@@ -206,6 +206,7 @@ impl Conductor {
         if let Some(notices) = self.notices {
             loops.push(tokio::spawn(hear(cx.clone(), notices)));
         }
+        loops.extend(cx.capi.clone().map(|capi| tokio::spawn(news::run(capi, stop.clone()))));
         loops.extend(cx.settings.timing.sweep.map(|interval| tokio::spawn(sweep::run(cx.clone(), interval))));
         loops.extend(cx.settings.timing.health.map(|interval| tokio::spawn(health::run(cx.clone(), interval))));
         loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));

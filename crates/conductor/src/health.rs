@@ -26,6 +26,9 @@ use crate::context::Context;
 use crate::driver::capi_helm::health as managed;
 use crate::outcome::Failure;
 
+/// What a cluster's row says when all is well.
+pub(crate) const HEALTHY: &str = verdict::HEALTHY;
+
 /// Looks at the same time.
 const AT_ONCE: usize = 32;
 /// The longest that a look may take; less when looks are more frequent.
@@ -99,7 +102,13 @@ async fn check(cx: &Context, look: &Look, cluster: &Cluster, deadline: Duration)
     }
     let found = if managed::is_seen_from_there(cluster) {
         match tokio::time::timeout(deadline, managed::health(cx, cluster)).await {
-            Ok(Ok(reason)) => Verdict { status: if managed::is_well(&reason) { verdict::HEALTHY } else { verdict::UNHEALTHY }, reason },
+            Ok(Ok(managed::Found::Unchanged)) => {
+                cx.metrics.health_looked(verdict::HEALTHY);
+                return;
+            }
+            Ok(Ok(managed::Found::Texts(reason))) => {
+                Verdict { status: if managed::is_well(&reason) { verdict::HEALTHY } else { verdict::UNHEALTHY }, reason }
+            }
             // What was known stays: it says nothing of the cluster that its management cluster cannot be asked.
             Ok(Err(_)) | Err(_) => return,
         }

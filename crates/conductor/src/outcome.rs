@@ -11,6 +11,7 @@ use model::store::StoreError;
 use provider_clients::{CloudError, Session};
 
 use crate::credentials::UNOPENED;
+use crate::driver::capi_helm::news::Listening;
 use crate::plan::Seen;
 use crate::stack::Told;
 
@@ -20,6 +21,8 @@ pub(crate) enum Turn {
     Again { after: Duration },
     /// Nothing to do until one of these stacks has moved.
     Follow(Vec<Follow>),
+    /// Nothing to do until the management cluster tells of a change, or for so long while it cannot tell.
+    Hear { news: Listening, poll: Duration },
     /// The operation has ended and everything is recorded.
     Settled,
 }

@@ -2,16 +2,22 @@
 //!
 //! Thousands rest at a time, so what is kept here is small: what a turn needs is read again when it begins.
 
+use std::time::Duration;
+
 use model::operation::CloudFault;
 use model::time::now;
 use tokio::time::Instant;
 
 use crate::context::Context;
+use crate::driver::capi_helm::news::Listening;
 use crate::follow::{Wake, Watch};
 use crate::operation::note_retry;
 use crate::outcome::{Failure, Follow};
 use crate::stack;
 use crate::worker::Work;
+
+/// Between two looks of one operation at its cluster, however much happens.
+const GATHER: Duration = Duration::from_millis(250);
 
 /// Why a rest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +54,24 @@ pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output
         done = what => Ok(done),
         () = work.lease().stale().cancelled() => Err(Rested::Stale),
         () = cx.stop.cancelled() => Err(Rested::Stopped),
+    }
+}
+
+/// Waits until there is news of a cluster of the management cluster, or it is time to look without, or the deadline has come.
+pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: Duration) -> Rested {
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let woken = async {
+        tokio::select! {
+            biased;
+            () = news.woken(poll) => {}
+            // The turn finds that its time is over.
+            () = tokio::time::sleep(left) => {}
+        }
+    };
+    let awake = async { futures::join!(woken, tokio::time::sleep(GATHER.min(left))) };
+    match until(cx, work, awake).await {
+        Ok(_) => Rested::Awake,
+        Err(ended) => ended,
     }
 }
 

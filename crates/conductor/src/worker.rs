@@ -281,6 +281,15 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                     ended => return ended.into(),
                 }
             }
+            Ok(Turn::Hear { news, poll }) => {
+                failures = 0;
+                permit = None;
+                work.unload();
+                match rest::hear(cx, work, news, poll).await {
+                    Rested::Awake => continue,
+                    ended => return ended.into(),
+                }
+            }
             Ok(Turn::Settled) => {
                 cx.metrics.ended(&work.operation, None);
                 tracing::info!("operation settled");

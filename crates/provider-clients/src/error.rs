@@ -91,6 +91,11 @@ impl CloudError {
         self.0.kind == ErrorKind::Refused && self.0.status == Some(409)
     }
 
+    /// The version from which something was asked to go on is not kept any more.
+    pub fn is_expired(&self) -> bool {
+        self.0.kind == ErrorKind::Refused && self.0.status == Some(410)
+    }
+
     /// The credential is not (or no longer) accepted.
     pub fn is_unauthorized(&self) -> bool {
         self.0.kind == ErrorKind::Auth || self.0.status == Some(401)

@@ -47,7 +47,7 @@ pub use crate::helm::{Helm, HelmOptions, HelmRun, LastRelease};
 pub use crate::keystone::{ApplicationCredential, Domain, Keystone, NewTrust, Project, Trust, User};
 pub use crate::kubeconfig::{Kubeconfig, KubeconfigError};
 pub use crate::kubernetes::{Kubernetes, KubernetesError, KubernetesOptions, Node};
-pub use crate::management::{KubeKind, Management};
+pub use crate::management::{Change, KubeKind, Management, WatchLimits, Watched};
 pub use crate::neutron::{FixedIp, FloatingIp, Network, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};
 pub use crate::nova::{Flavor, Keypair, Nova, Server};
 pub use crate::observe::{Call, Observer, Tracing, Watchers};

@@ -1,9 +1,12 @@
 //! The Kubernetes API of a Cluster API management cluster, as far as a driver needs it: server-side apply, reads, lists by label, merge
-//! patches, deletions.
+//! patches, deletions, watches.
 //!
 //! A thin client on the HTTP library that is here already, and not kube-rs: objects are JSON of kinds whose version the operator may set, so
 //! that nothing would be typed; errors, deadlines and measurements are those of all other calls; and a second HTTP stack would stand beside
-//! the first. Each call has a deadline, and so many at most are under way at once, so that an API server that is slow is not asked more.
+//! the first. Each call has a deadline, and so many at most are under way at once, so that an API server that is slow is not asked more. One that asks for patience (429, `Retry-After`) has it from all callers.
+
+mod patience;
+mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +26,10 @@ use crate::message;
 use crate::observe::{Call, Watchers};
 use crate::service::Service;
 use crate::transport::innermost;
+
+pub use watch::{Change, WatchLimits, Watched};
+
+use patience::Patience;
 
 /// Calls under way at once.
 const AT_ONCE: usize = 16;
@@ -64,6 +71,7 @@ struct Inner {
     token: Option<HeaderValue>,
     timeout: Duration,
     room: Semaphore,
+    patience: Patience,
     watchers: Watchers,
 }
 
@@ -116,7 +124,7 @@ impl Management {
         }
         let client = builder.build().map_err(|_| unusable("client-certificate"))?;
         let base = Url::parse(&config.server).map_err(|_| unusable("server"))?;
-        Ok(Self(Arc::new(Inner { client, base, token, timeout, room: Semaphore::new(AT_ONCE), watchers })))
+        Ok(Self(Arc::new(Inner { client, base, token, timeout, room: Semaphore::new(AT_ONCE), patience: Patience::default(), watchers })))
     }
 
     /// The address of the API.
@@ -266,8 +274,10 @@ impl Management {
         url: Url,
         body: Option<Body>,
     ) -> Result<(StatusCode, Vec<u8>), CloudError> {
+        self.patience(operation).await?;
         let mut response = self.send(operation, method, url, body).await?;
         let status = response.status();
+        self.heed(&response);
         let mut bytes = Vec::new();
         while let Some(part) = response.chunk().await.map_err(|error| unreachable(operation, &error))? {
             if bytes.len() + part.len() > LONGEST {

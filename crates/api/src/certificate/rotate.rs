@@ -9,7 +9,7 @@ use model::operation::OperationKind;
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{self, Request, Subject, accept};
+use crate::lifecycle::{Request, Subject, accept};
 use crate::policy::Act;
 
 /// Accepts new certificate authorities for a cluster of the caller's own project.
@@ -22,7 +22,7 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
         return Err(ApiError::Invalid("Rotating the CA certificate of a cluster without TLS is not supported.".into()));
     }
     subject.check_possible(OperationKind::CaRotate, DriverName::supports_ca_rotation)?;
-    if subject.driver() == Some(DriverName::K8sFedoraCoreosV1) && !lifecycle::has_our_stack(&cx, row).await? {
+    if !subject.can_replace_nodes(&cx).await? {
         let text = "Upstream's driver made this cluster, and its nodes cannot be replaced by ones with other authorities. Make a new cluster \
                     and move the workload.";
         return Err(ApiError::Invalid(text.to_owned()));

@@ -83,7 +83,8 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
         let text = "The pod network of a cluster stays as it is: the templates differ in network_driver.".to_owned();
         return Err(ApiError::field("cluster_template", text));
     }
-    if wanted.driver_name() == Some(DriverName::K8sFedoraCoreosV1) && !lifecycle::has_our_stack(cx, cluster).await? {
+    // The templates are of one driver.
+    if !subject.can_replace_nodes(cx).await? {
         let text = "Upstream's driver made this cluster, and its nodes cannot be replaced. Make a new cluster from the template and move the \
                     workload; everything but upgrade, rotation of authorities and credentials, labels and taints works as before.";
         return Err(ApiError::Invalid(text.to_owned()));

@@ -38,7 +38,7 @@ pub(crate) static KINDS: [Kind; 17] = [
     kind("addons.stackhpc.com", "v1alpha1", "Manifests", "manifests", true),
 ];
 
-const VERBS: [&str; 7] = ["create", "delete", "deletecollection", "get", "list", "patch", "update"];
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// The kind behind a path.
 pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<usize> {

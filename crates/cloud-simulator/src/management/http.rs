@@ -6,6 +6,7 @@ use actix_web::{
     web::{Bytes, Data, Query},
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 use crate::{
     clock,
@@ -15,6 +16,7 @@ use crate::{
         discovery::KINDS,
         protobuf,
         store::{Key, is_selected, tidy},
+        watch::{self, Watch},
     },
 };
 
@@ -79,21 +81,26 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
     let path: Vec<String> = request.path().split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let target = target(&path);
-    let operation = operation(request.method(), target.as_ref());
+    let watches = request.query_string().split('&').any(|part| part == "watch=true" || part == "watch=1");
+    let operation = match operation(request.method(), target.as_ref()) {
+        "kubernetes.list" if watches => "kubernetes.watch",
+        other => other,
+    };
     let fault = shared.lock().faults.meet(operation);
-    let mut is_lost = false;
+    let (mut is_lost, mut is_held) = (false, false);
     match fault {
         None => {}
         Some(How::Status(status, message)) => return render(refusal(&Refusal { status, reason: "Injected", message })),
         Some(How::Unauthorized) => return render(unauthorized()),
         Some(How::Slow(duration)) => tokio::time::sleep(duration).await,
         Some(How::Refuse) => return crate::http::lost(),
-        // To hold a call is of no use here: tests stop the player instead.
-        Some(How::AcceptThenLose | How::Hold | How::ActThenHold) => is_lost = true,
+        Some(How::AcceptThenLose) => is_lost = true,
+        Some(How::Hold) => shared.gate.hold().await,
+        Some(How::ActThenHold) => is_held = true,
     }
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     // Helm sends no token where there is no TLS; a wrong one is refused all the same.
-    if bearer.is_some_and(|text| text.strip_prefix("Bearer ") != Some(shared.token.as_str())) {
+    if bearer.is_some_and(|text| text.strip_prefix("Bearer ") != Some(shared.token().as_str())) {
         return render(unauthorized());
     }
     let header_of = |name: header::HeaderName| request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
@@ -103,15 +110,27 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         content: header_of(header::CONTENT_TYPE),
         body,
     };
+    if let (Some(target), "kubernetes.watch") = (&target, operation) {
+        return watched(&shared, target, &call);
+    }
     let wants_all = header_of(header::ACCEPT).contains("g=apidiscovery.k8s.io");
     let outcome = {
         let mut world = shared.lock();
         world.advance();
         match target {
-            Some(target) => act(&mut world, &target, &call),
+            Some(target) => {
+                let outcome = act(&mut world, &target, &call);
+                if outcome.is_ok() && *call.method != Method::GET {
+                    world.faults.note_effect(operation);
+                }
+                outcome
+            }
             None => document(&path, wants_all),
         }
     };
+    if is_held {
+        shared.gate.hold().await;
+    }
     if is_lost {
         return crate::http::lost();
     }
@@ -123,6 +142,20 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         Ok(answer) => render(answer),
         Err(refused) => render(refusal(&refused)),
     }
+}
+
+/// Begins a watch, or says why not.
+fn watched(shared: &Data<Shared>, target: &Target, call: &Call<'_>) -> HttpResponse {
+    let begun = watch::begin(Watch {
+        shared: shared.clone(),
+        kind: target.kind,
+        namespace: target.namespace.clone(),
+        selector: call.query("labelSelector").unwrap_or_default().to_owned(),
+        version: call.query("resourceVersion").and_then(|text| text.parse().ok()).filter(|version| *version > 0),
+        wants_bookmarks: call.query("allowWatchBookmarks") == Some("true"),
+        lasts: Duration::from_secs(call.query("timeoutSeconds").and_then(|text| text.parse().ok()).unwrap_or(1800)),
+    });
+    begun.unwrap_or_else(|gone| render(Answer { status: 410, body: gone }))
 }
 
 fn operation(method: &Method, target: Option<&Target>) -> &'static str {
@@ -353,5 +386,10 @@ fn refusal(refused: &Refusal) -> Answer {
 
 fn render(answer: Answer) -> HttpResponse {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    HttpResponse::build(status).insert_header((header::CONTENT_TYPE, "application/json")).body(answer.body.to_string())
+    let mut response = HttpResponse::build(status);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        // As a real one: its queues are short.
+        response.insert_header((header::RETRY_AFTER, "1"));
+    }
+    response.insert_header((header::CONTENT_TYPE, "application/json")).body(answer.body.to_string())
 }

@@ -1,6 +1,6 @@
 //! The objects: versions, generations, finalizers, owner references.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -36,7 +36,17 @@ pub(crate) struct Store {
     objects: BTreeMap<Key, Value>,
     owners: HashMap<Key, Owners>,
     version: u64,
+    /// What has happened, in order, for who watches; the oldest is forgotten.
+    log: VecDeque<Happened>,
+    /// The last version of what was forgotten.
+    forgotten: u64,
 }
+
+/// Version, word of a watch, which object, and the object from then on (or as it was last).
+type Happened = (u64, &'static str, Key, Value);
+
+/// Changes that are remembered.
+const REMEMBERED: usize = 10_000;
 
 impl Store {
     /// The version of the whole.
@@ -66,6 +76,33 @@ impl Store {
         self.owners.entry(key.clone()).or_default()
     }
 
+    /// A watch may begin at this version and later.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// What has happened after a version.
+    pub(crate) fn since(&self, version: u64) -> impl Iterator<Item = &Happened> {
+        let from = self.log.partition_point(|(happened, ..)| *happened <= version);
+        self.log.range(from..)
+    }
+
+    /// Forgets what has happened.
+    pub(crate) fn compact(&mut self) {
+        self.log.clear();
+        // Nobody who was told all that there is has missed anything, and his version is the present one: what is older is not.
+        self.forgotten = self.version;
+    }
+
+    fn remember(&mut self, what: &'static str, key: &Key, object: &Value) {
+        self.log.push_back((self.version, what, key.clone(), object.clone()));
+        if self.log.len() > REMEMBERED
+            && let Some((version, ..)) = self.log.pop_front()
+        {
+            self.forgotten = version;
+        }
+    }
+
     fn next(&mut self) -> String {
         self.version += 1;
         self.version.to_string()
@@ -91,6 +128,7 @@ impl Store {
         metadata["resourceVersion"] = version.into();
         metadata["generation"] = 1.into();
         remove(metadata, "deletionTimestamp");
+        self.remember("ADDED", &key, &object);
         self.objects.insert(key, object.clone());
         object
     }
@@ -132,6 +170,7 @@ impl Store {
             self.remove(key);
             return None;
         }
+        self.remember("MODIFIED", key, &new);
         self.objects.insert(key.clone(), new.clone());
         Some(new)
     }
@@ -147,6 +186,7 @@ impl Store {
             object["metadata"]["deletionTimestamp"] = clock::whole(now).into();
             object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
             object["metadata"]["resourceVersion"] = self.next().into();
+            self.remember("MODIFIED", key, &object);
             self.objects.insert(key.clone(), object.clone());
         }
         Some(object)
@@ -154,9 +194,10 @@ impl Store {
 
     /// It is gone, and so is what has no other owner.
     fn remove(&mut self, key: &Key) {
-        let Some(object) = self.objects.remove(key) else { return };
+        let Some(mut object) = self.objects.remove(key) else { return };
         self.owners.remove(key);
-        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.next().into();
+        self.remember("DELETED", key, &object);
         let uid = object["metadata"]["uid"].clone();
         let is_only = |other: &Value| {
             let owners = other["metadata"]["ownerReferences"].as_array();

@@ -87,7 +87,7 @@ async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], 
         match leave(cx, work, whose, known, reach).await? {
             Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p| p.min(after))),
             Some(Turn::Follow(more)) => follows.extend(more),
-            Some(Turn::Settled) => return Ok(Some(Turn::Settled)),
+            Some(turn @ (Turn::Settled | Turn::Hear { .. })) => return Ok(Some(turn)),
             None => stack::gone(cx, work, whose, known).await?,
         }
     }

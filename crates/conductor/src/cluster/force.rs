@@ -182,7 +182,7 @@ async fn remove_stacks(
         }
         match remove_stack(cx, work, rows, known, is_own, reach).await {
             Ok(None) => {}
-            Ok(Some(Turn::Settled)) => return Ok(Some(Turn::Settled)),
+            Ok(Some(turn @ (Turn::Settled | Turn::Hear { .. }))) => return Ok(Some(turn)),
             Ok(Some(Turn::Again { .. } | Turn::Follow(_))) if is_over(work) => {
                 leaks.push(leak_of_stack(known, "it was not gone in time"));
             }
@@ -229,7 +229,8 @@ async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks:
 }
 
 /// Certificates that are kept outside the database: those that stay are told.
-async fn remove_certificates(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
+/// Certificates that are kept outside the database, as long as there is time; then they are told.
+pub(crate) async fn remove_certificates(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
     let reason = match certificates::remove(cx, work, cluster).await {
         Ok(()) => return Ok(()),
         Err(failure) => given_up(work, failure)?,

@@ -9,6 +9,7 @@ mod credential;
 pub(crate) mod health;
 mod labels;
 mod lookup;
+pub(crate) mod news;
 mod objects;
 mod release;
 mod remove;
@@ -38,6 +39,7 @@ use crate::context::Context;
 use crate::outcome::{Failure, Turn};
 use crate::worker::Work;
 
+pub use news::News;
 pub use settings::{Capi, CapiSettings, Kinds};
 
 /// Secrets.
@@ -54,6 +56,8 @@ struct Bench<'a> {
     management: Management,
     namespace: String,
     release: String,
+    /// Begun before anything is looked at.
+    news: news::Listening,
 }
 
 /// Whether a cluster is this driver's. One without a template is known by its `stack_id`, which Heat would have made a UUID.
@@ -120,7 +124,8 @@ fn bench<'a>(cx: &'a Context, work: &'a Work, rows: &'a Rows, release: String) -
         Err(reason) => return Err(Failure::retry(format!("the management cluster: {reason}"))),
     };
     let namespace = namespace(&capi.settings.namespace_prefix, &rows.cluster.project().0);
-    Ok(Bench { cx, work, rows, capi, management, namespace, release })
+    let news = capi.news.listen(&namespace, &release);
+    Ok(Bench { cx, work, rows, capi, management, namespace, release, news })
 }
 
 /// Gives the cluster the name of its release; it keeps it whatever happens.

@@ -50,6 +50,10 @@ section! {
         helm_processes: Positive = "4",
         /// Seconds after which a run of helm is killed.
         helm_deadline_seconds: Positive = "330",
+        /// Seconds after which a watch of the management cluster that has said nothing is begun anew.
+        watch_silence_seconds: Positive = "90",
+        /// Seconds after which a cluster is looked at although no watch has told of a change.
+        resync_seconds: Positive = "600",
         /// Folder for what helm keeps: charts, indexes. Unset: helm, in state_path.
         helm_home: Option<String>,
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use conductor::{Capi, CapiKinds, CapiSettings};
+use conductor::{Capi, CapiKinds, CapiSettings, News};
 use provider_clients::{Helm, HelmOptions, Kubeconfig, Management, Watchers};
 use tokio::sync::watch;
 
-use crate::config::Config;
+use crate::config::{Config, Positive};
 
 /// How often the kubeconfig is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -40,7 +40,9 @@ pub(super) fn capi(config: &Config, watchers: &Watchers, openstack_ca: &str) -> 
     let (sender, management) = watch::channel(Err(Arc::from("its kubeconfig was not read yet")));
     let mut reload = Reload { path, watchers: watchers.clone(), known: None, sender };
     reload.look();
-    Ok(Some((Capi { settings, management, helm }, reload)))
+    let seconds = |given: Positive| Duration::from_secs(u64::from(given.0));
+    let news = News::new(seconds(config.capi_helm.watch_silence_seconds), seconds(config.capi_helm.resync_seconds));
+    Ok(Some((Capi { settings, management, helm, news: Arc::new(news) }, reload)))
 }
 
 /// Whether clusters of this driver can be made.

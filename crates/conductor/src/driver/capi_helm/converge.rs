@@ -63,12 +63,12 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
 }
 
 impl Bench<'_> {
-    /// Look again: often at first, less often when it takes longer.
+    /// Look again when something has moved. While nobody can tell: often at first, less often when it takes longer.
     pub(super) fn again(&self) -> Turn {
         let timing = self.cx.settings.timing;
         let age = stack::age(self.work.operation.created());
-        let after = (age / 20).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min));
-        Turn::Again { after }
+        let poll = (age / 20).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min));
+        Turn::Hear { news: self.news.clone(), poll }
     }
 }
 
@@ -243,7 +243,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     stack::record(bench.cx, bench.work, &progress, &[(ASKED, chart.trim())]).await?;
     bench.upgrade(&document).await?;
     applied(bench, &found.kube_version).await?;
-    Ok(Turn::Again { after: bench.cx.settings.timing.poll_min })
+    Ok(Turn::NOW)
 }
 
 /// Refuses before anything moves what Kubernetes does not allow; the control plane would stop half way.

@@ -4,6 +4,7 @@
 //! use to anybody and is removed before another is made, so that none is ever forgotten.
 
 use model::capi::{credential_prefix, new_credential};
+use model::cluster::Cluster;
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::resource::ResourceKind;
 use model::store::{Conn, event, operation, resource};
@@ -11,10 +12,12 @@ use provider_clients::{ApplicationCredential, CloudError, Credential, Session};
 
 use super::objects::{self, CloudLogin, Held, Place};
 use super::{Bench, secrets};
+use crate::context::Context;
 use crate::credentials;
 use crate::leaving;
 use crate::outcome::Failure;
 use crate::stack;
+use crate::worker::Work;
 
 /// The event of a credential that was made and stored; its text is user and id.
 const STORED: &str = "application_credential";
@@ -123,8 +126,8 @@ async fn store(
 }
 
 /// Removes every credential of the cluster but the one with this id: those in the inventory, and those that a former program left.
-pub(super) async fn remove_all_but(bench: &Bench<'_>, keep: Option<&str>) -> Result<(), Failure> {
-    let (cx, cluster) = (bench.cx, &bench.rows.cluster);
+/// The management cluster is not needed for it.
+pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster, keep: Option<&str>) -> Result<(), Failure> {
     let id = &cluster.cluster_id();
     let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
     let recorded = recorded.into_iter().filter(|r| r.kind() == Some(ResourceKind::ApplicationCredential));
@@ -134,7 +137,7 @@ pub(super) async fn remove_all_but(bench: &Bench<'_>, keep: Option<&str>) -> Res
         users.extend(user);
         names.push((row.name, row.resource_id));
     }
-    if let Ok(Some(caller)) = credentials::caller(cx, bench.work)
+    if let Ok(Some(caller)) = credentials::caller(cx, work)
         && let Ok(info) = caller.info().await
     {
         users.push(info.user_id.clone());
@@ -143,10 +146,10 @@ pub(super) async fn remove_all_but(bench: &Bench<'_>, keep: Option<&str>) -> Res
     users.sort();
     users.dedup();
     for user in &users {
-        let session = owner_or_service(bench, user).await?;
+        let session = owner_or_service(cx, work, user).await?;
         for found in session.keystone().application_credentials(user, &credential_prefix(&cluster.uuid)).await? {
             if keep != Some(found.id.as_str()) {
-                remove(bench, &session, user, &found).await?;
+                remove(cx, work, cluster, &session, user, &found).await?;
             }
         }
     }
@@ -158,7 +161,7 @@ pub(super) async fn remove_all_but(bench: &Bench<'_>, keep: Option<&str>) -> Res
             let progress = &Progress { step: "credential", ..Progress::default() };
             cx.store
                 .write(async |conn: &mut Conn| {
-                    operation::record(conn, &bench.work.claim, progress).await?;
+                    operation::record(conn, &work.claim, progress).await?;
                     resource::forget_one(conn, id, ResourceKind::ApplicationCredential, name).await
                 })
                 .await?;
@@ -167,19 +170,26 @@ pub(super) async fn remove_all_but(bench: &Bench<'_>, keep: Option<&str>) -> Res
     Ok(())
 }
 
-async fn remove(bench: &Bench<'_>, session: &Session, user: &str, found: &ApplicationCredential) -> Result<(), Failure> {
+async fn remove(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    session: &Session,
+    user: &str,
+    found: &ApplicationCredential,
+) -> Result<(), Failure> {
     let progress =
         Progress { step: "credential", waiting_for: Some("the removal of an application credential".into()), ..Progress::default() };
     let kind = ResourceKind::ApplicationCredential.as_str().into();
     let thing = Thing { kind, name: found.name.clone(), id: Some(found.id.clone()) };
-    leaving::about_to_remove(bench.cx, bench.work, &bench.rows.cluster, &progress, thing).await?;
+    leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
     session.keystone().delete_application_credential(user, &found.id).await?;
     Ok(())
 }
 
 /// A session that may remove credentials of a user: his own when he asked for the operation, else the service's.
-async fn owner_or_service(bench: &Bench<'_>, user: &str) -> Result<Session, Failure> {
-    if let Some(caller) = credentials::caller(bench.cx, bench.work)? {
+async fn owner_or_service(cx: &Context, work: &Work, user: &str) -> Result<Session, Failure> {
+    if let Some(caller) = credentials::caller(cx, work)? {
         match caller.info().await {
             Ok(info) if info.user_id == user => return Ok(caller),
             Ok(_) => {}
@@ -191,5 +201,5 @@ async fn owner_or_service(bench: &Bench<'_>, user: &str) -> Result<Session, Fail
         let text = "application credentials of the cluster's creator cannot be removed: the request is not his, and the cluster service has not the role admin";
         Failure::fail(OutcomeCode::Credentials, text)
     };
-    credentials::service(bench.cx).await?.ok_or_else(none)
+    credentials::service(cx).await?.ok_or_else(none)
 }

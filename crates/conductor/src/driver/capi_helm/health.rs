@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::seen::{self, Seen};
 use crate::context::Context;
+use crate::health::HEALTHY;
 use crate::outcome::Failure;
 
 const READY: &str = "Ready";
@@ -19,16 +20,33 @@ pub(crate) fn is_seen_from_there(cluster: &Cluster) -> bool {
     cluster.stack_id.as_deref().is_some_and(|id| uuid::Uuid::try_parse(id).is_err())
 }
 
-/// The texts, by what they are about.
+/// What came of asking.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// As the row says, which is well: nothing has been heard of the cluster since the last look.
+    Unchanged,
+    /// The texts, by what they are about.
+    Texts(IndexMap<String, String>),
+}
+
+/// Asks the management cluster, unless it would have told.
 ///
 /// # Errors
 /// When the management cluster cannot be asked: nothing is known then.
-pub(crate) async fn health(cx: &Context, cluster: &Cluster) -> Result<IndexMap<String, String>, Failure> {
+pub(crate) async fn health(cx: &Context, cluster: &Cluster) -> Result<Found, Failure> {
     let Some(capi) = &cx.capi else { return Err(Failure::retry("no management cluster is configured")) };
     let management = capi.management.borrow().clone().map_err(|reason| Failure::retry(reason.to_string()))?;
     let namespace = namespace(&capi.settings.namespace_prefix, &cluster.project().0);
     let release = cluster.stack_id.as_deref().unwrap_or_default();
-    Ok(texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?))
+    if cluster.health_status.as_deref() == Some(HEALTHY) && capi.news.is_still_well(&namespace, release) {
+        return Ok(Found::Unchanged);
+    }
+    let looking = capi.news.looks(&namespace, release);
+    let texts = texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?);
+    if is_well(&texts) {
+        looking.found_well();
+    }
+    Ok(Found::Texts(texts))
 }
 
 /// Whether these texts say that all is well.

@@ -13,13 +13,16 @@ use serde_json::json;
 
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
-use crate::cluster::{Rows, delete};
+use crate::certificates;
+use crate::cluster::{Rows, delete, force};
 use crate::context::Context;
 use crate::leaving::{self, leak};
 use crate::outcome::{Failure, Turn};
 use crate::stack;
 use crate::worker::Work;
 
+/// Why an abandoned cluster's things are left.
+const LEFT_ALONE: &str = "left alone, as was asked for";
 /// Of the janitor, which removes from the cloud what the cluster's own controllers made.
 const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
 
@@ -27,7 +30,10 @@ const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
 pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     match step(bench).await? {
         Some(turn) => Ok(turn),
-        None => delete::forget(bench.cx, bench.work, &bench.rows.cluster, Vec::new()).await,
+        None => {
+            certificates::remove(bench.cx, bench.work, &bench.rows.cluster).await?;
+            delete::forget(bench.cx, bench.work, &bench.rows.cluster, Vec::new()).await
+        }
     }
 }
 
@@ -46,14 +52,16 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
             Progress { step: "helm", waiting_for: Some(format!("the removal of release {}", bench.release)), ..Progress::default() };
         leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
         bench.uninstall().await?;
-        return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
+        // One that helm leaves there, again and again, is not asked for in a circle.
+        let after = if is_asked { cx.settings.timing.poll_min } else { Duration::ZERO };
+        return Ok(Some(Turn::Again { after }));
     }
     if !seen.is_gone() {
         tell(bench, &seen).await?;
         return Ok(Some(bench.again()));
     }
     forget_release(bench).await?;
-    credential::remove_all_but(bench, None).await?;
+    credential::remove_all_but(cx, work, cluster, None).await?;
     let progress = Progress { step: "secrets", waiting_for: Some("the removal of the cluster's secrets".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let labels = objects::secrets_of(cluster);
@@ -120,38 +128,55 @@ async fn forget_release(bench: &Bench<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cluster that never had a name: nothing was made but rows.
+/// A cluster that never had a name: nothing was made but rows and certificates.
 pub(super) async fn rows_only(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
-    delete::forget(cx, work, &rows.cluster, Vec::new()).await
+    let mut leaks = Vec::new();
+    match work.operation.kind() {
+        Some(OperationKind::ClusterDelete) => certificates::remove(cx, work, &rows.cluster).await?,
+        _ => force::remove_certificates(cx, work, &rows.cluster, &mut leaks).await?,
+    }
+    delete::forget(cx, work, &rows.cluster, leaks).await
 }
 
 /// Being rid of a cluster in a bounded time: tried as long as there is time, then told what is left. Abandoned: the credential only.
 pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
-    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let (cx, work) = (bench.cx, bench.work);
     let mut leaks = Vec::new();
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
-        leaks.push(leak_of(bench.rows, "left alone, as was asked for"));
+        leaks.push(leak_of(bench.rows, &bench.namespace, LEFT_ALONE));
     } else {
-        match step(bench).await {
+        // A management cluster that does not answer must not use up the time that the rest needs.
+        let left = time_to_try(work).saturating_sub(stack::age(work.operation.created()));
+        let late = || Err(Failure::retry("the management cluster has not answered in time"));
+        match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
             Ok(None) => {}
             Ok(Some(Turn::Settled)) => return Ok(Turn::Settled),
-            Ok(Some(_)) if is_over(work) => leaks.push(leak_of(bench.rows, "it was not gone in time")),
+            Ok(Some(_)) if is_over(work) => leaks.push(leak_of(bench.rows, &bench.namespace, "it was not gone in time")),
             Ok(Some(_)) => return Ok(Turn::Again { after: cx.settings.timing.poll_min }),
             Err(Failure::Stale) => return Err(Failure::Stale),
             Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
-            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => leaks.push(leak_of(bench.rows, &reason)),
+            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => {
+                leaks.push(leak_of(bench.rows, &bench.namespace, &reason))
+            }
         }
     }
+    the_rest(cx, work, bench.rows, leaks).await
+}
+
+/// What needs no management cluster, and the end.
+async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) -> Result<Turn, Failure> {
+    let cluster = &rows.cluster;
     if !leaks.is_empty() {
-        match credential::remove_all_but(bench, None).await {
+        match credential::remove_all_but(cx, work, cluster, None).await {
             Ok(()) => {}
             Err(Failure::Stale) => return Err(Failure::Stale),
             Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
             Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => {
-                leaks.extend(leaks_of_credentials(cx, bench.rows, &reason).await?)
+                leaks.extend(leaving::left(cx, cluster, &[ResourceKind::ApplicationCredential], &reason).await?);
             }
         }
     }
+    force::remove_certificates(cx, work, cluster, &mut leaks).await?;
     delete::forget(cx, work, cluster, leaks).await
 }
 
@@ -162,12 +187,13 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
     }
     let reason = match failure {
         Failure::Stale => return Err(Failure::Stale),
+        _ if work.operation.kind() == Some(OperationKind::ClusterAbandon) => LEFT_ALONE.to_owned(),
         Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     };
-    let mut leaks = vec![leak_of(rows, &reason)];
-    leaks.extend(leaks_of_credentials(cx, rows, &reason).await?);
-    delete::forget(cx, work, &rows.cluster, leaks).await
+    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
+    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
+    the_rest(cx, work, rows, vec![leak_of(rows, &namespace, &reason)]).await
 }
 
 async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> {
@@ -176,15 +202,17 @@ async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> 
 }
 
 /// The part of the operation's time in which things are tried; what is left of it is for the end.
-fn is_over(work: &Work) -> bool {
+fn time_to_try(work: &Work) -> Duration {
     let all = work.operation.deadline_ms - work.operation.created_ms;
-    stack::age(work.operation.created()) >= Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
+    Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
 }
 
-fn leak_of(rows: &Rows, reason: &str) -> Leak {
-    leak(ResourceKind::HelmRelease, rows.cluster.stack_id.as_deref().unwrap_or_default(), None, reason)
+fn is_over(work: &Work) -> bool {
+    stack::age(work.operation.created()) >= time_to_try(work)
 }
 
-async fn leaks_of_credentials(cx: &Context, rows: &Rows, reason: &str) -> Result<Vec<Leak>, Failure> {
-    Ok(leaving::left(cx, &rows.cluster, &[ResourceKind::ApplicationCredential], reason).await?)
+/// The release stands for all that is under it on the management cluster.
+fn leak_of(rows: &Rows, namespace: &str, reason: &str) -> Leak {
+    let reason = format!("{reason}; in namespace {namespace} of the management cluster its objects and the cluster's secrets may be left");
+    leak(ResourceKind::HelmRelease, rows.cluster.stack_id.as_deref().unwrap_or_default(), None, &reason)
 }

@@ -22,7 +22,7 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
         // Their labels say whose the cluster is.
         converge::certificates(bench, &user, true).await?;
     }
-    let left = match credential::remove_all_but(bench, Some(&held.id)).await {
+    let left = match credential::remove_all_but(cx, work, cluster, Some(&held.id)).await {
         Ok(()) => None,
         Err(Failure::Final { reason, .. }) => Some(format!("a former application credential is left: {reason}")),
         Err(other) => return Err(other),

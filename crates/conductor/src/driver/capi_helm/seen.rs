@@ -12,7 +12,7 @@ mod judge;
 pub(super) use judge::{Judged, Wanted, WantedGroup, judge};
 
 /// Labels by which the chart marks all that belongs to a release.
-const RELEASE: &str = "capi.stackhpc.com/cluster";
+pub(super) const RELEASE: &str = "capi.stackhpc.com/cluster";
 const GROUP: &str = "capi.stackhpc.com/node-group";
 
 /// What there is of a cluster. Absent objects are null.

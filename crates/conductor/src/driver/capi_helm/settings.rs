@@ -7,6 +7,8 @@ use provider_clients::{Helm, KubeKind, Management};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::news::News;
+
 /// The driver's doors and settings; a conductor without them serves no cluster of this driver.
 #[derive(Clone, Debug)]
 pub struct Capi {
@@ -14,6 +16,8 @@ pub struct Capi {
     /// The management cluster as its kubeconfig says now, or why that cannot be used.
     pub management: watch::Receiver<Result<Management, Arc<str>>>,
     pub helm: Helm,
+    /// What is heard of clusters.
+    pub news: Arc<News>,
 }
 
 /// `[capi_helm]` and what belongs to it.
@@ -60,6 +64,12 @@ pub struct Kinds {
 }
 
 impl Kinds {
+    /// All that a look looks at.
+    pub fn all(&self) -> [&KubeKind; 7] {
+        let Self { cluster, openstack_cluster, machine_deployment, control_plane, machine, manifests, helm_release } = self;
+        [cluster, openstack_cluster, control_plane, machine_deployment, machine, helm_release, manifests]
+    }
+
     /// Upstream's defaults with what `[capi_helm] api_resources` (a JSON object) says otherwise.
     ///
     /// # Errors
