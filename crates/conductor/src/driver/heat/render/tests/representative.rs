@@ -138,6 +138,24 @@ fn every_script_passes_shellcheck() {
     assert!(judged_by("shellcheck", &["--shell=bash", "-"], "echo $unquoted\n").is_some(), "it finds nothing at all");
 }
 
+#[test]
+fn every_cloud_config_passes_cloud_inits_own_check() {
+    let check = |text: &str| judged_by("cloud-init", &["schema", "--config-file", "/dev/stdin"], text);
+    let mut seen = BTreeSet::new();
+    for case in cases() {
+        let some = labels(case.labels);
+        let rendered = done(&StackInput { distro: Distro::Ubuntu, ..(case.change)(input(&some)) });
+        for kind in ["master", "worker"] {
+            let data = user_data(&rendered, kind);
+            // Many workers are made of the same.
+            if seen.insert(data.to_owned()) {
+                assert_eq!(check(data), None, "{} {kind}", case.name);
+            }
+        }
+    }
+    assert!(check("#cloud-config\n{\"runcmd\": 7}\n").is_some(), "it finds nothing at all");
+}
+
 /// The parts of Ignition 3.3 that we use; a key that it does not have is an error.
 mod ignition {
     use super::*;
