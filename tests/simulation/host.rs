@@ -125,6 +125,8 @@ fn settings(host: String) -> Settings {
         trustee_domain_id: None,
         trust_roles: Vec::new(),
         cluster_user_trust: true,
+        verify_ca: true,
+        region: None,
         openstack_ca: String::new(),
         nodes_affinity_policy: "soft-anti-affinity".into(),
         default_boot_volume_size: 0,

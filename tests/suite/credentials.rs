@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
-use serde_json::json;
-use tests::client::Client;
+use serde_json::{Value, json};
+use tests::client::{self, Client, text};
+use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 /// Longer than the test: whoever waits for this answer is killed waiting.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -89,5 +90,73 @@ async fn a_rotation_whose_conductor_is_killed_is_finished_by_another() -> Result
     world.kill(owner)?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     resize(&demo, &cluster, 1).await?;
+    world.finish().await
+}
+
+/// What the masters of the only stack bring into their cluster: the secret of the cloud provider.
+fn secret(world: &World) -> Result<String> {
+    let stacks = world.cloud.stacks();
+    let data = stacks.iter().find_map(|stack| stack.parameters.get("master_user_data")).and_then(Value::as_str).context("masters")?;
+    let secret = nodes::file(&serde_json::from_str(data)?, "/etc/kubernetes-bootstrap/addons/cloud-config.json")?;
+    Ok(text(&serde_json::from_str::<Value>(&secret)?["stringData"], "cloud.conf"))
+}
+
+#[rstest]
+#[tokio::test]
+async fn new_credentials_reach_the_cloud_provider_with_new_masters(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let environment = [("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned())].into();
+    let world = World::start(mix, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let (before, ids) = (secret(&world)?, nodes::servers_by_id(&world));
+    // Whoever holds it acts in the project: it must be what Keystone knows now, and nothing else.
+    let has = |config: &str, rows: &[String]| -> Result<()> {
+        let (trust, password) = rows.first().and_then(|row| row.split_once(' ')).context("a row")?;
+        let lines = [format!("trust-id=\"{trust}\""), format!("password=\"{password}\"")];
+        ensure!(lines.iter().all(|line| config.lines().any(|found| found == line)), "the masters hold other credentials");
+        Ok(())
+    };
+    if mix == Mix::Distributed {
+        has(&before, &password(&world, &cluster).await?)?;
+    }
+    rotate(&world.user("member2", "demo"), &cluster).await?;
+    let after = secret(&world)?;
+    ensure!(after != before, "the masters hold what they held");
+    if mix == Mix::Distributed {
+        has(&after, &password(&world, &cluster).await?)?;
+    }
+    let (was, is): (Vec<_>, Vec<_>) = (kinds(&ids, "master"), kinds(&nodes::servers_by_id(&world), "master"));
+    ensure!(was.len() == is.len() && was.iter().all(|id| !is.contains(id)), "the masters are those that were there: {is:?}");
+    let workers = kinds(&nodes::servers_by_id(&world), "node");
+    ensure!(kinds(&ids, "node") == workers, "workers know no credentials, and were replaced: {workers:?}");
+
+    // Workers that come later wait for the cloud provider, as those do that were there.
+    resize(&demo, &cluster, 3).await?;
+    let stacks = world.cloud.stacks();
+    let parameter = |name: &str| stacks.iter().find_map(|stack| stack.parameters.get(name)).cloned().unwrap_or_default();
+    ensure!(parameter("cloud_provider_enabled") == true, "{:?}", parameter("cloud_provider_enabled"));
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// The ids of servers of a kind.
+fn kinds(servers: &[(String, String)], kind: &str) -> Vec<String> {
+    servers.iter().filter(|(name, _)| name.starts_with(&format!("{kind}-"))).map(|(_, id)| id.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_cloud_provider_is_refused_where_clusters_are_not_trusted() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let template = demo.create_template("plain").await?;
+    let mut body = client::cluster("eager", &template);
+    body["labels"] = json!({"cloud_provider_enabled": "true"});
+    let cluster = text(&demo.post("/v1/clusters", &body).await?.expect(202)?.body, "uuid");
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("cloud_provider_enabled: must not be true"), "{failed}");
+    ensure!(world.cloud.stacks().is_empty(), "a stack was made");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await
 }

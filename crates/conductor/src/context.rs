@@ -97,10 +97,14 @@ pub struct Settings {
     pub trustee_domain_id: Option<String>,
     /// Roles to delegate; empty: all that the caller has.
     pub trust_roles: Vec<String>,
-    /// Whether nodes of clusters that upstream's driver made are told the trust (`[trust] cluster_user_trust`).
+    /// Whether clusters are told the trust, for the programs of the cloud provider (`[trust] cluster_user_trust`).
     pub cluster_user_trust: bool,
     /// PEM certificates of who signed those of OpenStack's services; empty: nodes trust what their image trusts.
     pub openstack_ca: String,
+    /// Whether programs inside clusters check the certificates of OpenStack's services (`[drivers] verify_ca`).
+    pub verify_ca: bool,
+    /// The region that programs inside clusters are told; none: any.
+    pub region: Option<String>,
     pub nodes_affinity_policy: String,
     pub default_boot_volume_size: i64,
     pub default_boot_volume_type: Option<String>,

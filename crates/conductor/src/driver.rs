@@ -23,7 +23,7 @@ use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Pool, RollStep, Seen, Wanted};
 
-pub(crate) use heat::Stack;
+pub(crate) use heat::{CloudProvider, Stack};
 
 /// A stack, by what is known of it before it is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,9 +150,15 @@ fn no_stack() -> Failure {
 }
 
 /// Computes what is to be made; no call to the cloud.
-pub(crate) fn prepare(settings: &Settings, target: &Target<'_>, material: &Material, minutes: u32) -> Result<Stack, Failure> {
+pub(crate) fn prepare(
+    settings: &Settings,
+    target: &Target<'_>,
+    cloud: &CloudProvider,
+    material: &Material,
+    minutes: u32,
+) -> Result<Stack, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, material, minutes),
+        DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, cloud, material, minutes),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -169,7 +175,7 @@ pub(crate) async fn prepare_group(
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => {
             let joint = heat::joint(target.session, seen).await?;
-            heat::prepare_group(settings, target, group, &joint, material, minutes)
+            heat::prepare_group(settings, target, (group, &CloudProvider::seen(seen)), &joint, material, minutes)
         }
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
@@ -191,16 +197,17 @@ pub(crate) async fn prepare_adopted_group(
     }
 }
 
-/// The first boot of the workers that a group gets from now on.
+/// The first boot of the workers that a group gets from now on; `seen` is the stack that it is in.
 pub(crate) fn worker_user_data(
     settings: &Settings,
     target: &Target<'_>,
     group: &Nodegroup,
+    seen: &Seen,
     material: &Material,
     minutes: u32,
 ) -> Result<String, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, material, minutes),
+        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, &CloudProvider::seen(seen), material, minutes),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -236,16 +243,41 @@ pub(crate) struct NewNodes {
     pub kube_version: String,
 }
 
+/// Looks up what programs inside a cluster that is to be made get of the cloud, where it is to have them.
+///
+/// # Errors
+/// When its labels ask for what the operator does not allow, and whatever the cloud's services say.
+pub(crate) async fn cloud_provider(settings: &Settings, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => heat::cloud_provider_of_new(settings, target).await,
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
+    }
+}
+
+/// The same for new nodes of a cluster that is there, whose stack says whether it has them; workers are told nothing.
+pub(crate) async fn cloud_provider_seen(
+    settings: &Settings,
+    target: &Target<'_>,
+    kind: PoolKind,
+    seen: &Seen,
+) -> Result<CloudProvider, Failure> {
+    match (kind, CloudProvider::seen(seen)) {
+        (PoolKind::Masters, CloudProvider::Present) => Ok(CloudProvider::Given(Box::new(heat::cloud_access(settings, target).await?))),
+        (_, other) => Ok(other),
+    }
+}
+
 /// Computes what the nodes of a pool are made of; no call to the cloud. The group is the one whose nodes they are.
 pub(crate) fn new_nodes(
     settings: &Settings,
     target: &Target<'_>,
     pool: (PoolKind, &Nodegroup),
+    cloud: &CloudProvider,
     material: &Material,
     terms: (&str, u32),
 ) -> Result<NewNodes, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, material, terms),
+        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, cloud, material, terms),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct Seen {
     pub kube_version: Option<String>,
     /// Whether new workers take a first boot that we can give anew.
     pub has_our_workers: bool,
+    /// Whether it says that programs of the cloud provider run in its cluster; those that were made before there were any do not.
+    pub has_cloud_provider: bool,
 }
 
 /// What a stack says of its workers.

@@ -62,8 +62,8 @@ impl Work {
         &self.lease
     }
 
-    /// Gives up what the next turn can get again: thousands of operations wait at a time.
-    fn unload(&self) {
+    /// Gives up what the next turn can get again: thousands of operations wait at a time, and a session is of no use after its password.
+    pub fn unload(&self) {
         *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

@@ -109,19 +109,20 @@ pub(crate) async fn next<'a>(
     }
 }
 
-/// Computes what the nodes of a pool are made of from now on; no call to the cloud.
+/// Computes what the nodes of a pool are made of from now on; `seen` is the stack that they are in.
 pub(crate) async fn prepare(
     cx: &Context,
     work: &Work,
     target: &Target<'_>,
     replacing: &Replacing<'_>,
-    todo: &Todo<'_>,
+    (todo, seen): (&Todo<'_>, &Seen),
 ) -> Result<Made, Failure> {
     // A step has as long as the making of the cluster had.
     let whole = target.cluster.create_timeout.and_then(|minutes| u32::try_from(minutes).ok()).filter(|minutes| *minutes > 0);
     let minutes = stack::minutes_left(cx, work).min(whole.unwrap_or(cx.settings.deadlines.create_minutes));
     let material = certificates::material(cx, target.cluster).await?;
-    let new = driver::new_nodes(&cx.settings, target, todo.pool, &material, (replacing.generation, minutes))?;
+    let cloud = driver::cloud_provider_seen(&cx.settings, target, todo.pool.0, seen).await?;
+    let new = driver::new_nodes(&cx.settings, target, todo.pool, &cloud, &material, (replacing.generation, minutes))?;
     Ok(Made { new, minutes })
 }
 

@@ -93,7 +93,7 @@ async fn send(
     let user_data = match rows.nodes.contains_key(&group.uuid) && seen.has_our_workers {
         true => {
             let material = certificates::material(cx, &rows.cluster).await?;
-            Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, &material, minutes)?)
+            Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, seen, &material, minutes)?)
         }
         false => None,
     };

@@ -1,22 +1,31 @@
 //! New credentials for a cluster: the caller of the request becomes the one who delegates, and the trustee gets a new password.
 //!
 //! Whatever was known of the old password is void after this. The trust of a former delegator is useless without it; it goes with the trustee.
+//! Programs of the cloud provider inside the cluster get the new credentials as they got the old ones: from the first boot of masters, which
+//! are replaced one by one, so that no conductor has to reach the cluster. Until the first of them has come, those programs cannot act.
 
 use std::sync::Arc;
 
 use model::cluster::ClusterChange;
-use model::nodegroup::NodegroupChange;
+use model::json::python_json;
+use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, OutcomeCode, Progress};
-use model::store::{Conn, cluster as clusters};
+use model::store::{Conn, cluster as clusters, event, nodegroup, operation};
+use provider_clients::Session;
 
-use super::rows;
+use super::replacement::{self, Next, Replacing};
+use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::capi_helm;
+use crate::driver::{PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
-use crate::plan::Observed;
+use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
+use crate::stack::Whose;
 use crate::worker::{Work, succeed};
 use crate::{credentials, driver, stack};
+
+/// The event of a new password of the trustee, recorded with it.
+const RENEWED: &str = "trustee_password";
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -24,31 +33,101 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
     }
+    let events = stack::events(cx, work).await?;
+    let has_told = |kind: &str| events.iter().any(|e| e.kind == kind);
+    if !has_told(RENEWED) {
+        renew(cx, work, &rows, has_told(credentials::TRUSTED)).await?;
+        return Ok(Turn::NOW);
+    }
+    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let observed = driver::observe(&rows.stack().handle, &session).await?;
+    match observed.seen().is_some_and(|seen| seen.has_our_workers && seen.has_cloud_provider) {
+        true => hand_over(cx, work, &rows, &session, observed).await,
+        false => finish(cx, work, &rows, None).await,
+    }
+}
+
+/// Makes trust and password anew; both are recorded, each as soon as it is there.
+async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> Result<(), Failure> {
     let cluster = &rows.cluster;
     let Some(trustee) = &cluster.trustee_user_id else {
         return Err(Failure::fail(OutcomeCode::User, "the cluster has no trustee"));
     };
-    let has_delegated = stack::events(cx, work).await?.iter().any(|e| e.kind == credentials::TRUSTED);
     if !has_delegated {
         // Before anything changes: from here on the old credentials may be of no use to look with.
         let session = credentials::for_renewal(cx, work, cluster).await?;
         if let Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } | Observed::Building(seen) =
             driver::observe(&rows.stack().handle, &session).await?
-            && !seen.has_our_workers
         {
-            let text = "the nodes of this cluster hold the trustee's password, and cannot be given a new one: upstream's driver made it";
-            return Err(Failure::fail(OutcomeCode::User, text));
+            if !seen.has_our_workers {
+                let text =
+                    "the nodes of this cluster hold the trustee's password, and cannot be given a new one: upstream's driver made it";
+                return Err(Failure::fail(OutcomeCode::User, text));
+            }
+            if seen.has_cloud_provider {
+                replacement::check(&seen, &masters(rows))?;
+            }
         }
         credentials::make_trust(cx, work, cluster).await?;
     }
     let progress = Progress { step: "trustee", waiting_for: Some("a new password of the Keystone trustee".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let password = credentials::new_password_of(cx, trustee).await?;
+    work.unload();
     let change = ClusterChange::trustee_password(cx.store.vault(), &cluster.cluster_id(), &password)?;
+    let (id, operation_id) = (&cluster.cluster_id(), &work.operation.operation_id());
+    let (progress, change) = (&progress, &change);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            clusters::record(conn, id, change).await?;
+            event::append(conn, operation_id, id, RENEWED, trustee).await
+        })
+        .await?;
+    Ok(())
+}
+
+fn masters(rows: &Rows) -> Vec<(PoolKind, &Nodegroup)> {
+    rows.groups.iter().filter(|g| g.is_default() && g.is_master()).map(|group| (PoolKind::Masters, group)).collect()
+}
+
+/// Replaces the masters by ones that bring the new credentials into the cluster.
+async fn hand_over(cx: &Context, work: &Work, rows: &Rows, session: &Session, observed: Observed) -> Result<Turn, Failure> {
+    let generation = format!("{}-credentials", work.operation.uuid);
+    let replacing = Replacing {
+        whose: Whose::Cluster(&rows.cluster),
+        pools: masters(rows),
+        generation: &generation,
+        batch: 1,
+        aim: "handing new credentials to the cluster",
+    };
+    match replacement::next(cx, work, session, observed, &replacing).await? {
+        Next::Turn(turn) => Ok(turn),
+        Next::Done(seen) => finish(cx, work, rows, Some((session, &seen))).await,
+        Next::Send(todo, seen) => {
+            let made = replacement::prepare(cx, work, &rows.target(session)?, &replacing, (&todo, &seen)).await?;
+            replacement::send(cx, work, session, &seen, &todo, &made).await
+        }
+    }
+}
+
+/// Ends the operation well; where masters were replaced, with their addresses.
+async fn finish(cx: &Context, work: &Work, rows: &Rows, replaced: Option<(&Session, &Seen)>) -> Result<Turn, Failure> {
+    let mut of_cluster = ClusterChange::default();
+    let mut of_groups = Vec::new();
+    if let Some((session, seen)) = replaced {
+        let facts = driver::facts(&rows.cluster, session, seen).await?;
+        let addresses = NodegroupChange { node_addresses: Some(python_json(&facts.master_addresses)), ..NodegroupChange::default() };
+        of_groups.extend(masters(rows).into_iter().map(|(_, group)| (group.nodegroup_id(), addresses.clone())));
+        of_cluster.api_address = Some(facts.api_address);
+    }
     let end = End { state: OperationState::Succeeded, group: None, facts: NodegroupChange::default(), reason: None };
-    let (end, change, id) = (&end, &change, &cluster.cluster_id());
+    let (end, id, of_cluster, of_groups) = (&end, &rows.cluster.cluster_id(), &of_cluster, &of_groups);
     succeed(cx, work, async |conn: &mut Conn| {
-        clusters::record(conn, id, change).await?;
+        for (group, change) in of_groups {
+            nodegroup::record(conn, group, change).await?;
+        }
+        clusters::record(conn, id, of_cluster).await?;
         settle::record(conn, &work.operation, end).await
     })
     .await

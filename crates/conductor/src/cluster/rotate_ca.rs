@@ -63,7 +63,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Next::Turn(turn) => return Ok(turn),
             Next::Done(seen) => done.push((leg.group, seen)),
             Next::Send(todo, seen) => {
-                let made = replacement::prepare(cx, work, &rows.target(&session)?, &replacing, &todo).await?;
+                let made = replacement::prepare(cx, work, &rows.target(&session)?, &replacing, (&todo, &seen)).await?;
                 return replacement::send(cx, work, &session, &seen, &todo, &made).await;
             }
         }

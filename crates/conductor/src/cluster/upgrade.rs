@@ -52,7 +52,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Next::Done(seen) => finish(cx, work, &rows, &goal, &session, &seen).await,
         Next::Send(todo, seen) => {
             let target = goal.target(&rows, &session);
-            let made = replacement::prepare(cx, work, &target, &replacing, &todo).await?;
+            let made = replacement::prepare(cx, work, &target, &replacing, (&todo, &seen)).await?;
             if todo.begins {
                 check_versions(&rows, &goal, &session, &made.new).await?;
             }

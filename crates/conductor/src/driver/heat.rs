@@ -3,9 +3,11 @@
 //! A cluster's stack has a deterministic name and carries the cluster's uuid as a parameter, so a stack that an earlier attempt made (or
 //! whose answer was lost) is found and adopted, and one that only happens to have the name is left alone.
 
+mod access;
 mod addons;
 mod adopted;
 mod bootstrap;
+mod cloud_config;
 mod outputs;
 mod parameters;
 mod pools;
@@ -23,6 +25,8 @@ use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 
+pub(crate) use access::CloudProvider;
+pub(super) use access::{access as cloud_access, of_new as cloud_provider_of_new};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(super) use pools::replace;
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
@@ -162,6 +166,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         minions: pools::of(&stack.parameters, PoolKind::Workers),
         kube_version: stack.parameters.get(KUBE_VERSION).and_then(Value::as_str).map(str::to_owned),
         has_our_workers: stack.parameters.contains_key(workers::USER_DATA),
+        has_cloud_provider: access::is_on(stack.parameters.get(access::PARAMETER)),
     }
 }
 

@@ -16,12 +16,17 @@ pub(crate) fn before(seen: &Seen) -> String {
 
 /// Whether an event tells of a request to change the stack of a name.
 pub(crate) fn is_request(event: &OperationEvent, stack: &str) -> bool {
-    event.kind == UPDATE && event.message.split_once(' ').is_some_and(|(name, _)| name == stack)
+    asked_before(event, stack).is_some()
+}
+
+/// Of a request to change the stack of a name: when the stack had been changed before it.
+fn asked_before<'a>(event: &'a OperationEvent, stack: &str) -> Option<&'a str> {
+    let (name, before) = event.message.split_once(' ').filter(|_| event.kind == UPDATE)?;
+    (name == stack).then_some(before)
 }
 
 /// What was asked of the stack of a name last, by these events; `tries` is how often the same was asked.
 pub(crate) fn sent(cx: &Context, events: &[OperationEvent], stack: &str, tries: usize) -> Option<Sent> {
-    let last = events.iter().rfind(|e| is_request(e, stack))?;
-    let before = last.message.split_once(' ').map(|(_, before)| before.to_owned()).unwrap_or_default();
-    Some(Sent { tries, before: Before::Changed(before), is_fresh: age(at(last)) < cx.settings.timing.settle })
+    let (last, before) = events.iter().rev().find_map(|event| Some((event, asked_before(event, stack)?)))?;
+    Some(Sent { tries, before: Before::Changed(before.to_owned()), is_fresh: age(at(last)) < cx.settings.timing.settle })
 }

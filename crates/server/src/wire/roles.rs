@@ -285,6 +285,8 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         trust_roles: config.trust.roles.clone(),
         cluster_user_trust: config.trust.cluster_user_trust,
         openstack_ca: openstack_ca(config)?,
+        verify_ca: config.drivers.verify_ca,
+        region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
         default_boot_volume_type: config.cinder.default_boot_volume_type.clone(),

@@ -5,65 +5,219 @@
 
 use std::fmt::Write as _;
 
-use super::parameters::choices;
+use super::access::{Access, CloudProvider, PARAMETER};
+use super::cloud_config;
+use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
 
+/// Where documents of ours are on a master.
+pub(super) const FOLDER: &str = "/etc/kubernetes-bootstrap/addons";
+
+/// The volume driver of templates whose clusters get volumes from Cinder.
+pub(super) const CINDER: &str = "cinder";
+
+/// The project of the cloud provider.
+macro_rules! cloud_provider {
+    ($path:literal) => {
+        Manifest::Project(concat!("https://raw.githubusercontent.com/kubernetes/cloud-provider-openstack/TAG/manifests/", $path))
+    };
+}
+
 /// An add-on.
-struct Addon {
+#[derive(Debug)]
+pub(super) struct Addon {
     name: &'static str,
-    /// The label that says whether it is wanted, and what holds without it.
-    wanted: (&'static str, bool),
+    wanted: Wanted,
     /// The label that says which version.
     tag: &'static str,
     /// Versions from a minor version of Kubernetes on; the last that fits holds.
     versions: &'static [(u32, &'static str)],
-    /// Where its manifests are, in the order in which they are applied; `TAG` is the version.
-    manifests: &'static [&'static str],
+    /// Its manifests, in the order in which they are applied.
+    manifests: &'static [Manifest],
+    /// Labels that say the version of an image of the manifests, by the image's name.
+    images: &'static [(&'static str, &'static str)],
 }
 
-const CATALOGUE: [Addon; 3] = [
+/// When an add-on is installed.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    /// By a label; the second is what holds without it.
+    Label(&'static str, bool),
+    /// With the cloud provider.
+    CloudProvider,
+    /// With it too, where the template's volume driver is `cinder`, and a label does not say otherwise.
+    Cinder(&'static str),
+}
+
+/// A manifest.
+#[derive(Clone, Copy, Debug)]
+enum Manifest {
+    /// Its project's, by address; `TAG` is the version.
+    Project(&'static str),
+    /// Ours, written for the cluster.
+    Ours(Document),
+}
+
+/// A document of ours.
+#[derive(Clone, Copy, Debug)]
+enum Document {
+    CloudConfig,
+    CloudController,
+}
+
+impl Document {
+    fn file(self) -> &'static str {
+        match self {
+            Self::CloudConfig => "cloud-config.json",
+            Self::CloudController => "cloud-controller-manager.json",
+        }
+    }
+
+    fn write(self, input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> String {
+        let secret = cloud_config::secret(choices, access);
+        match self {
+            Self::CloudConfig => secret,
+            Self::CloudController => cloud_config::controller(input, choices, tag, &secret),
+        }
+    }
+}
+
+const CATALOGUE: [Addon; 5] = [
+    // First: nodes take no other pods before it runs.
     Addon {
-        name: "metrics-server",
-        wanted: ("metrics_server_enabled", true),
-        tag: "metrics_server_tag",
-        versions: &[(31, "v0.8.0")],
-        manifests: &["https://github.com/kubernetes-sigs/metrics-server/releases/download/TAG/components.yaml"],
+        name: "openstack-cloud-controller-manager",
+        wanted: Wanted::CloudProvider,
+        tag: "cloud_provider_tag",
+        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        manifests: &[
+            Manifest::Ours(Document::CloudConfig),
+            cloud_provider!("controller-manager/cloud-controller-manager-roles.yaml"),
+            cloud_provider!("controller-manager/cloud-controller-manager-role-bindings.yaml"),
+            Manifest::Ours(Document::CloudController),
+        ],
+        images: &[],
     },
     Addon {
-        name: "node-problem-detector",
-        wanted: ("npd_enabled", true),
-        tag: "node_problem_detector_tag",
-        versions: &[(31, "v0.8.20")],
+        name: "cinder-csi",
+        wanted: Wanted::Cinder("cinder_csi_enabled"),
+        tag: "cinder_csi_plugin_tag",
+        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
         manifests: &[
-            "https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/rbac.yaml",
-            "https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/node-problem-detector-config.yaml",
-            "https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/node-problem-detector.yaml",
+            cloud_provider!("cinder-csi-plugin/csi-cinder-driver.yaml"),
+            cloud_provider!("cinder-csi-plugin/cinder-csi-controllerplugin-rbac.yaml"),
+            cloud_provider!("cinder-csi-plugin/cinder-csi-controllerplugin.yaml"),
+            cloud_provider!("cinder-csi-plugin/cinder-csi-nodeplugin-rbac.yaml"),
+            cloud_provider!("cinder-csi-plugin/cinder-csi-nodeplugin.yaml"),
+        ],
+        images: &[
+            ("csi_attacher_tag", "csi-attacher"),
+            ("csi_liveness_probe_tag", "livenessprobe"),
+            ("csi_node_driver_registrar_tag", "csi-node-driver-registrar"),
+            ("csi_provisioner_tag", "csi-provisioner"),
+            ("csi_resizer_tag", "csi-resizer"),
+            ("csi_snapshotter_tag", "csi-snapshotter"),
         ],
     },
     Addon {
+        name: "metrics-server",
+        wanted: Wanted::Label("metrics_server_enabled", true),
+        tag: "metrics_server_tag",
+        versions: &[(31, "v0.8.0")],
+        manifests: &[Manifest::Project("https://github.com/kubernetes-sigs/metrics-server/releases/download/TAG/components.yaml")],
+        images: &[],
+    },
+    Addon {
+        name: "node-problem-detector",
+        wanted: Wanted::Label("npd_enabled", true),
+        tag: "node_problem_detector_tag",
+        versions: &[(31, "v0.8.20")],
+        manifests: &[
+            Manifest::Project("https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/rbac.yaml"),
+            Manifest::Project(
+                "https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/node-problem-detector-config.yaml",
+            ),
+            Manifest::Project(
+                "https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/node-problem-detector.yaml",
+            ),
+        ],
+        images: &[],
+    },
+    Addon {
         name: "dashboard",
-        wanted: ("kube_dashboard_enabled", false),
+        wanted: Wanted::Label("kube_dashboard_enabled", false),
         tag: "kube_dashboard_version",
         versions: &[(31, "v2.7.0")],
-        manifests: &["https://raw.githubusercontent.com/kubernetes/dashboard/TAG/aio/deploy/recommended.yaml"],
+        manifests: &[Manifest::Project("https://raw.githubusercontent.com/kubernetes/dashboard/TAG/aio/deploy/recommended.yaml")],
+        images: &[],
     },
 ];
 
-/// A line for each manifest: the add-on and where it is.
-pub(super) fn list(input: &StackInput<'_>, minor: u32) -> Result<String, RenderError> {
-    let mut lines = String::new();
-    for addon in &CATALOGUE {
-        if !choices::flag(input, addon.wanted.0)?.unwrap_or(addon.wanted.1) {
-            continue;
-        }
-        let default = addon.versions.iter().rev().find(|(from, _)| *from <= minor).map_or(addon.versions[0].1, |(_, tag)| *tag);
-        let tag = choices::version(input, addon.tag, default)?;
-        for manifest in addon.manifests {
-            writeln!(lines, "{} {}", addon.name, manifest.replace("TAG", &tag)).expect("a text takes it");
+/// An add-on that a cluster gets, and at which version.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    addon: &'static Addon,
+    tag: String,
+    /// Versions of images that differ from the manifests', as `NAME=VERSION`.
+    images: Vec<String>,
+}
+
+impl Addon {
+    fn is_wanted(&self, input: &StackInput<'_>) -> Result<bool, RenderError> {
+        match self.wanted {
+            Wanted::Label(name, default) => Ok(choices::flag(input, name)?.unwrap_or(default)),
+            Wanted::CloudProvider => Ok(input.cloud.is_there()),
+            Wanted::Cinder(name) => {
+                Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
+            }
         }
     }
-    Ok(lines)
+
+    /// The version without a label.
+    fn version(&self, minor: u32) -> &'static str {
+        self.versions.iter().rev().find(|(from, _)| *from <= minor).map_or(self.versions[0].1, |(_, tag)| *tag)
+    }
+}
+
+/// The add-ons of a cluster, in the order in which they are installed; `minor` is of its version of Kubernetes.
+pub(super) fn choose(input: &StackInput<'_>, minor: u32) -> Result<Vec<Chosen>, RenderError> {
+    let mut chosen = Vec::new();
+    for addon in &CATALOGUE {
+        if addon.is_wanted(input)? {
+            let is_given = |label: &str| input.labels.get(label).is_some_and(|tag| !tag.trim().is_empty());
+            let images = addon.images.iter().filter(|(label, _)| is_given(label));
+            let images = images.map(|(label, name)| Ok(format!("{name}={}", choices::version(input, label, addon.version(minor))?)));
+            let images = images.collect::<Result<_, RenderError>>()?;
+            chosen.push(Chosen { addon, tag: choices::version(input, addon.tag, addon.version(minor))?, images });
+        }
+    }
+    Ok(chosen)
+}
+
+/// What a master applies: the list, a line for each manifest with the add-on, where it is and which images have other versions, and the
+/// files of documents of ours.
+///
+/// # Errors
+/// When the cluster has a cloud provider and nobody has looked up what it gets.
+pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<(String, Vec<(&'static str, String)>), RenderError> {
+    let (mut list, mut documents) = (String::new(), Vec::new());
+    for Chosen { addon, tag, images } in &choices.addons {
+        for manifest in addon.manifests {
+            let place = match manifest {
+                Manifest::Project(address) => address.replace("TAG", tag),
+                Manifest::Ours(document) => {
+                    let CloudProvider::Given(access) = input.cloud else {
+                        return Err(RenderError::new(PARAMETER, "what the cloud provider gets was not looked up"));
+                    };
+                    documents.push((document.file(), document.write(input, choices, access, tag)));
+                    format!("file://{FOLDER}/{}", document.file())
+                }
+            };
+            let line = format!("{} {place} {}", addon.name, images.join(","));
+            writeln!(list, "{}", line.trim_end()).expect("a text takes it");
+        }
+    }
+    Ok((list, documents))
 }
 
 #[cfg(test)]
@@ -72,12 +226,26 @@ mod tests {
 
     use super::*;
 
+    /// The minor version of Kubernetes without a label.
+    const MINOR: u32 = 33;
+
     #[test]
     fn users_are_told_the_defaults_that_hold() {
         let default = |name: &str| DriverName::K8sFedoraCoreosV1.label(name).and_then(|label| label.default);
         for addon in &CATALOGUE {
-            assert_eq!(default(addon.wanted.0), Some(if addon.wanted.1 { "true" } else { "false" }), "{}", addon.name);
-            assert_eq!(default(addon.tag), addon.versions.last().map(|(_, tag)| *tag), "{}", addon.name);
+            match addon.wanted {
+                Wanted::Label(name, wanted) => assert_eq!(default(name), Some(if wanted { "true" } else { "false" }), "{}", addon.name),
+                Wanted::Cinder(name) => assert_eq!(default(name), Some("true"), "{}", addon.name),
+                Wanted::CloudProvider => {}
+            }
+            assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);
         }
+        assert_eq!(default("kube_tag").and_then(model::kubernetes::Version::parse).map(|version| version.minor), Some(MINOR));
+    }
+
+    #[test]
+    fn the_version_follows_that_of_kubernetes() {
+        let version = |minor| CATALOGUE[0].version(minor);
+        assert_eq!([31, 33, 34, 40].map(version), ["v1.31.3", "v1.33.0", "v1.34.1", "v1.35.0"]);
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "docker_volume_type": choices.docker_volume_type,
         "etcd_volume_size": choices.etcd_volume_size,
         "etcd_volume_type": choices.etcd_volume_type,
+        "cloud_provider_enabled": input.cloud.is_there(),
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,
@@ -88,6 +89,7 @@ pub(crate) fn of_group(
         "boot_volume_type": choices.boot_volume_type,
         "docker_volume_size": input.docker_volume_size.unwrap_or(0),
         "docker_volume_type": choices.docker_volume_type,
+        "cloud_provider_enabled": input.cloud.is_there(),
         "wait_condition_timeout": wait_seconds(input),
         "worker_user_data": worker_user_data,
     }))

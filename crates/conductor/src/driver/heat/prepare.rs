@@ -7,6 +7,7 @@ use provider_clients::Session;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
+use super::access::CloudProvider;
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs, resolved};
@@ -20,9 +21,15 @@ use crate::plan::Seen;
 const OF_NODES: [&str; 4] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type"];
 
 /// Renders the stack of a cluster: template, files and parameters.
-pub(in crate::driver) fn prepare(settings: &Settings, target: &Target<'_>, material: &Material, minutes: u32) -> Result<Stack, Failure> {
+pub(in crate::driver) fn prepare(
+    settings: &Settings,
+    target: &Target<'_>,
+    cloud: &CloudProvider,
+    material: &Material,
+    minutes: u32,
+) -> Result<Stack, Failure> {
     let name = stack_input::stack_name(target.cluster.display_name(), &target.cluster.uuid);
-    let rendered = with_input(settings, target, None, material, minutes, render::render)?;
+    let rendered = with_input(settings, target, (None, cloud), material, minutes, render::render)?;
     Ok(stack(target, name, rendered, minutes))
 }
 
@@ -30,13 +37,14 @@ pub(in crate::driver) fn prepare(settings: &Settings, target: &Target<'_>, mater
 pub(in crate::driver) fn prepare_group(
     settings: &Settings,
     target: &Target<'_>,
-    group: &Nodegroup,
+    (group, cloud): (&Nodegroup, &CloudProvider),
     joint: &Joint,
     material: &Material,
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let name = stack_input::group_stack_name(target.cluster.display_name(), &group.name, &group.uuid);
-    let rendered = with_input(settings, target, Some(group), material, minutes, |input| render::render_group(input, joint, &group.uuid))?;
+    let rendered =
+        with_input(settings, target, (Some(group), cloud), material, minutes, |input| render::render_group(input, joint, &group.uuid))?;
     Ok(stack(target, name, rendered, minutes))
 }
 
@@ -45,10 +53,11 @@ pub(in crate::driver) fn worker_user_data(
     settings: &Settings,
     target: &Target<'_>,
     group: &Nodegroup,
+    cloud: &CloudProvider,
     material: &Material,
     minutes: u32,
 ) -> Result<String, Failure> {
-    with_input(settings, target, Some(group), material, minutes, render::worker_user_data)
+    with_input(settings, target, (Some(group), cloud), material, minutes, render::worker_user_data)
 }
 
 /// What the nodes of a pool are made of from now on.
@@ -56,6 +65,7 @@ pub(in crate::driver) fn new_nodes(
     settings: &Settings,
     target: &Target<'_>,
     (kind, group): (PoolKind, &Nodegroup),
+    cloud: &CloudProvider,
     material: &Material,
     (generation, minutes): (&str, u32),
 ) -> Result<NewNodes, Failure> {
@@ -63,7 +73,7 @@ pub(in crate::driver) fn new_nodes(
         PoolKind::Masters => None,
         PoolKind::Workers => Some(group),
     };
-    with_input(settings, target, group, material, minutes, |input| {
+    with_input(settings, target, (group, cloud), material, minutes, |input| {
         let (user_data, kube_version) = render::first_boot(input, kind)?;
         let image = match kind {
             PoolKind::Masters => input.master_image,
@@ -131,7 +141,7 @@ fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -
 fn with_input<T>(
     settings: &Settings,
     target: &Target<'_>,
-    group: Option<&Nodegroup>,
+    (group, cloud): (Option<&Nodegroup>, &CloudProvider),
     material: &Material,
     minutes: u32,
     render: impl FnOnce(&StackInput<'_>) -> Result<T, RenderError>,
@@ -187,6 +197,8 @@ fn with_input<T>(
         insecure_registry: template.insecure_registry.as_deref(),
         network_driver: template.network_driver.as_deref().unwrap_or("flannel"),
         tls_disabled: template.is_tls_disabled(),
+        cloud,
+        volume_driver: template.volume_driver.as_deref(),
         labels: &labels,
         nodes_affinity_policy: &settings.nodes_affinity_policy,
         timeout_minutes: minutes,

@@ -88,7 +88,7 @@ pub(crate) fn first_boot(input: &StackInput<'_>, kind: PoolKind) -> Result<(Stri
 }
 
 fn user_data_of_master(input: &StackInput<'_>, choices: &Choices) -> Result<String, RenderError> {
-    bootstrap::user_data(input.distro, &bootstrap::master::config(input, choices), "master")
+    bootstrap::user_data(input.distro, &bootstrap::master::config(input, choices)?, "master")
 }
 
 fn user_data_of_worker(input: &StackInput<'_>, choices: &Choices) -> Result<String, RenderError> {

@@ -2,6 +2,7 @@
 //!
 //! Holds key material by reference only and has no `Debug`, so that none of it reaches a log.
 
+use super::access::CloudProvider;
 use model::json::Labels;
 use model::nodegroup::Nodes;
 
@@ -42,6 +43,8 @@ pub(crate) struct StackInput<'a> {
     pub insecure_registry: Option<&'a str>,
     pub network_driver: &'a str,
     pub tls_disabled: bool,
+    pub cloud: &'a CloudProvider,
+    pub volume_driver: Option<&'a str>,
     pub labels: &'a Labels,
     pub nodes_affinity_policy: &'a str,
     pub timeout_minutes: u32,

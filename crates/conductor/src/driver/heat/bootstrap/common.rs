@@ -118,6 +118,8 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("FLANNEL_BACKEND", &choices.flannel_backend),
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),
+        ("CLUSTER_UUID", input.cluster_uuid),
+        ("CLOUD_PROVIDER", if input.cloud.is_there() { "external" } else { "" }),
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
     ])

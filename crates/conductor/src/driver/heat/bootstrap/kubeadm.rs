@@ -35,7 +35,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         // They never expire: workers of a later day join with the user data of the first. They let a node in, nothing more.
         "bootstrapTokens": input.kubernetes.authorities.iter().map(token).collect::<Vec<_>>(),
         "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
-        "nodeRegistration": Registration::of_masters().document(),
+        "nodeRegistration": Registration::of_masters(input.cloud).document(),
     });
     let mut cluster = json!({
         "apiVersion": API,

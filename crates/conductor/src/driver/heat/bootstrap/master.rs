@@ -2,7 +2,9 @@
 
 use super::common::{self, BASE};
 use super::{NodeConfig, kubeadm};
+use crate::driver::heat::addons;
 use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
 const SUCCESSION: &str = "\
@@ -44,7 +46,7 @@ RestartSec=5
 WantedBy=multi-user.target
 ";
 
-const VALUES: [&str; 13] = [
+const VALUES: [&str; 14] = [
     "NODE_NAME",
     "GENERATION",
     "REPLACES",
@@ -54,6 +56,7 @@ const VALUES: [&str; 13] = [
     "API_ADDRESS",
     "API_PUBLIC_ADDRESS",
     "API_HOLDER",
+    "SUBNET_ID",
     "ETCD_VOLUME",
     "DATA_VOLUME",
     "SIGNAL_ENDPOINT",
@@ -61,7 +64,10 @@ const VALUES: [&str; 13] = [
 ];
 
 /// The first boot of a master.
-pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
+///
+/// # Errors
+/// When the cluster has a cloud provider and nobody has looked up what it gets.
+pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeConfig, RenderError> {
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/master.sh"), &VALUES);
     config.file(format!("{BASE}/succession.sh"), 0o600, include_str!("../scripts/succession.sh"));
@@ -71,9 +77,13 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
         config.file(format!("{BASE}/api-address.sh"), 0o600, include_str!("../scripts/api-address.sh"));
         config.unit("kubernetes-api-address.service", false, API_ADDRESS);
     }
-    config.file(format!("{BASE}/addons.list"), 0o600, choices.addons.as_str());
+    let (list, documents) = addons::files(input, choices)?;
+    config.file(format!("{BASE}/addons.list"), 0o600, list);
+    for (name, document) in documents {
+        config.file(format!("{}/{name}", addons::FOLDER), 0o600, document);
+    }
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
-    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &kubeadm::Registration::of_masters()));
+    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &kubeadm::Registration::of_masters(input.cloud)));
     let pki = &input.kubernetes;
     for (name, pem) in [
         ("ca.crt", pki.ca_cert),
@@ -87,5 +97,5 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> NodeConfig {
     ] {
         config.file(format!("{BASE}/pki/{name}"), 0o600, common::pem(pem));
     }
-    config
+    Ok(config)
 }

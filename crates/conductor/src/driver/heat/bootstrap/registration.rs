@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use crate::driver::heat::access::CloudProvider;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::WorkerGroup;
 
@@ -20,19 +21,21 @@ pub(super) struct Registration {
     pub is_master: bool,
     labels: Vec<(String, String)>,
     taints: Vec<Value>,
+    /// The cloud provider says which machine it is, and until then no pod comes that does not tolerate it.
+    waits_for_cloud: bool,
 }
 
 impl Registration {
     /// Of the control plane; kubeadm adds its own taint.
-    pub fn of_masters() -> Self {
-        Self { is_master: true, labels: ours("master", "default-master"), taints: Vec::new() }
+    pub fn of_masters(cloud: &CloudProvider) -> Self {
+        Self { is_master: true, labels: ours("master", "default-master"), taints: Vec::new(), waits_for_cloud: cloud.is_there() }
     }
 
     /// Of the workers of a group.
     ///
     /// # Errors
     /// When a label or taint is none that Kubernetes takes: kubelet would not start with it.
-    pub fn of_workers(group: &WorkerGroup<'_>) -> Result<Self, RenderError> {
+    pub fn of_workers(group: &WorkerGroup<'_>, cloud: &CloudProvider) -> Result<Self, RenderError> {
         let mut labels = ours(group.role, group.name);
         for (key, value) in &group.nodes.labels.0 {
             check("node_labels", key, value)?;
@@ -44,7 +47,7 @@ impl Registration {
             check("node_taints", &taint.key, value)?;
             taints.push(json!({"key": taint.key, "value": value, "effect": taint.effect}));
         }
-        Ok(Self { is_master: false, labels, taints })
+        Ok(Self { is_master: false, labels, taints, waits_for_cloud: cloud.is_there() })
     }
 
     /// kubeadm's `nodeRegistration`.
@@ -60,6 +63,11 @@ impl Registration {
                 {"name": "node-labels", "value": labels},
             ],
         });
+        if self.waits_for_cloud
+            && let Some(arguments) = document["kubeletExtraArgs"].as_array_mut()
+        {
+            arguments.push(json!({"name": "cloud-provider", "value": "external"}));
+        }
         if !self.taints.is_empty() {
             document["taints"] = self.taints.clone().into();
         }
@@ -128,7 +136,7 @@ mod tests {
                 .map(|(key, value)| Taint { key: (*key).into(), value: value.map(Into::into), effect: "NoSchedule".into() })
                 .collect(),
         };
-        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes })?.document())
+        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes }, &CloudProvider::Absent)?.document())
     }
 
     #[test]

@@ -12,7 +12,7 @@ const VALUES: [&str; 8] =
 
 /// The first boot of a worker.
 pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeConfig, RenderError> {
-    let registration = Registration::of_workers(&input.worker_group)?;
+    let registration = Registration::of_workers(&input.worker_group, input.cloud)?;
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/worker.sh"), &VALUES);
     config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &registration));

@@ -5,9 +5,10 @@
 mod cidr;
 
 pub(crate) use cidr::Cidr;
+use model::json::Labels;
 use model::kubernetes::Version;
 
-use crate::driver::heat::addons;
+use crate::driver::heat::addons::{self, Chosen};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -47,8 +48,7 @@ pub(crate) struct Choices {
     pub cni_manifest: String,
     /// Of that installer; empty for others.
     pub cilium_tag: String,
-    /// Add-ons, a line for each manifest: name and address.
-    pub addons: String,
+    pub addons: Vec<Chosen>,
     pub etcd_volume_size: u32,
     pub etcd_volume_type: String,
     pub flannel_backend: String,
@@ -74,7 +74,7 @@ impl Choices {
         let (pods_label, cni_manifest) = network(input)?;
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let choices = Self {
-            addons: addons::list(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
+            addons: addons::choose(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
             cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", CILIUM_TAG)? } else { String::new() },
             etcd_volume_size: number(input, "etcd_volume_size")?,
             etcd_volume_type: label("etcd_volume_type"),
@@ -218,7 +218,12 @@ fn number(input: &StackInput<'_>, name: &str) -> Result<u32, RenderError> {
 }
 
 pub(crate) fn flag(input: &StackInput<'_>, name: &str) -> Result<Option<bool>, RenderError> {
-    match (input.labels.get(name), input.labels.flag(name)) {
+    truth(input.labels, name)
+}
+
+/// Whether a label is true; none without it.
+pub(crate) fn truth(labels: &Labels, name: &str) -> Result<Option<bool>, RenderError> {
+    match (labels.get(name), labels.flag(name)) {
         (Some(text), None) => Err(RenderError::new(name, format!("must be true or false, not {text}"))),
         (_, flag) => Ok(flag),
     }

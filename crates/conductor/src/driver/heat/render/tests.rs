@@ -1,3 +1,5 @@
+mod cloud;
+mod kubeadm;
 mod representative;
 
 use std::collections::BTreeSet;
@@ -12,9 +14,11 @@ use model::nodegroup::Nodes;
 use serde_json::Value;
 
 use super::*;
+use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 
 static NONE: OnceLock<Nodes> = OnceLock::new();
+static ABSENT: CloudProvider = CloudProvider::Absent;
 
 const CA_KEY: &str = "-----BEGIN PRIVATE KEY-----\nkubernetes-authority\n-----END PRIVATE KEY-----";
 
@@ -45,6 +49,8 @@ fn input(labels: &Labels) -> StackInput<'_> {
         insecure_registry: None,
         network_driver: "flannel",
         tls_disabled: false,
+        cloud: &ABSENT,
+        volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",
         timeout_minutes: 60,
@@ -147,7 +153,7 @@ fn check_parameters(rendered: &Rendered, groups: &[(&str, &str)]) {
         read.remove("OS::stack_name");
         let mut unread: Vec<String> = names(&template["parameters"]).difference(&read).cloned().collect();
         // Said for whoever looks at the stack.
-        unread.retain(|p| p != "nodegroup_uuid");
+        unread.retain(|p| p != "nodegroup_uuid" && p != "cloud_provider_enabled");
         assert_eq!(unread, Vec::<String>::new(), "{name}");
         assert_eq!(read.difference(&names(&template["parameters"])).count(), 0, "{name}");
     }
@@ -314,6 +320,13 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     (large.kubernetes.front_proxy_ca_key, large.kubernetes.sa_key_pem) = (&c, &d);
     let size = keys(&mut large);
     assert!(size < 50_000, "{size}");
+    // With as many authorities as the cloud provider may be given.
+    let authorities: String = (5..9u64).map(pem).collect::<String>().chars().take(CA_LIMIT).collect();
+    assert_eq!(authorities.len(), CA_LIMIT);
+    let cloud = cloud::given_with(&authorities);
+    large.cloud = &cloud;
+    let size = keys(&mut large);
+    assert!(size < 63_000, "{size}");
     let noise: String = (0..20u64).map(pem).collect();
     let huge = StackInput { kubernetes: Pki { ca_cert: &noise, ..input(&none).kubernetes }, ..input(&none) };
     let error = render(&huge).err().expect("too large");

@@ -8,6 +8,8 @@ NODE_PUBLIC_ADDRESS=$(node_value NODE_PUBLIC_ADDRESS)
 API_PUBLIC_ADDRESS=$(node_value API_PUBLIC_ADDRESS)
 # Whether the API's address is held by a master: there is no load balancer.
 API_HOLDER=$(node_value API_HOLDER)
+# Where services get their load balancers.
+SUBNET_ID=$(node_value SUBNET_ID)
 export KUBECONFIG=/etc/kubernetes/admin.conf
 
 # The names under which clients may reach the API, as members of a JSON list.
@@ -184,21 +186,71 @@ install_cilium() {
   cilium "$verb" --version "$CILIUM_TAG" --set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}"
 }
 
-# Each add-on of the list; see there for what happens when one fails.
+# Each add-on of the list; see there for what happens when one fails. A manifest may hold what only masters may read.
 install_addons() {
-  local name url
-  while read -r name url; do
+  local name url images image
+  install -m 0600 /dev/null "$STATE/addon.yaml"
+  while read -r name url images; do
     step "add-on $name"
     fetch "$url" "$STATE/addon.yaml"
+    case "$url" in
+      # Ours; Heat has made the subnet.
+      file:*) sed -i "s#@SUBNET_ID@#$SUBNET_ID#g" "$STATE/addon.yaml" ;;
+    esac
     case "$name" in
       # Kubelets have certificates of their own making.
       metrics-server) sed -i 's/^\( *\)- --secure-port=.*/&\n\1- --kubelet-insecure-tls/' "$STATE/addon.yaml" ;;
+      cinder-csi) name_cluster "$url" ;;
     esac
+    for image in ${images//,/ }; do
+      sed -i -E "s#(image: *\"?([^ \"]*/)?${image%%=*}):[^ \"]+#\1:${image#*=}#" "$STATE/addon.yaml"
+    done
     if [ -n "$IMAGE_PREFIX" ]; then
       sed -i -E "s#(image: *\"?)([^/ \"]+/)*([^/ \"]+)#\1$IMAGE_PREFIX\3#" "$STATE/addon.yaml"
     fi
     apply "$STATE/addon.yaml"
+    case "$url" in
+      */cinder-csi-controllerplugin.yaml) tie_to_cloud_config deployment csi-cinder-controllerplugin ;;
+      */cinder-csi-nodeplugin.yaml) tie_to_cloud_config daemonset csi-cinder-nodeplugin ;;
+    esac
   done < "$BASE/addons.list"
+  rm -f "$STATE/addon.yaml"
+  wait_for_cloud_provider
+}
+
+# Volumes bear the name of the cluster that they were made for, by which they are known when it is deleted.
+name_cluster() {
+  sed -i "/name: CLUSTER_NAME/{n;s/value: .*/value: \"$CLUSTER_UUID\"/}" "$STATE/addon.yaml"
+  case "$1" in
+    */cinder-csi-controllerplugin.yaml)
+      if ! grep -qF "value: \"$CLUSTER_UUID\"" "$STATE/addon.yaml"; then
+        echo "$1 has no CLUSTER_NAME" >&2
+        return 1
+      fi
+      ;;
+  esac
+}
+
+# Pods read their configuration when they start: they are replaced when it has changed.
+tie_to_cloud_config() {
+  local sum
+  sum=$(sha256sum "$BASE/addons/cloud-config.json" | cut -c 1-64)
+  kubectl --request-timeout 60s -n kube-system patch "$1" "$2" \
+    -p "{\"spec\": {\"template\": {\"metadata\": {\"annotations\": {\"magnum.openstack.org/cloud-config\": \"$sum\"}}}}}"
+}
+
+# Until the cloud provider knows this machine, nothing runs here that does not tolerate it: DNS does not. What keeps it is told.
+wait_for_cloud_provider() {
+  [ -n "$CLOUD_PROVIDER" ] || return 0
+  step "cloud provider"
+  until [ -n "$(kubectl --request-timeout 20s get node "$NODE_NAME" -o 'jsonpath={.spec.providerID}')" ]; do
+    if [ "$SECONDS" -ge "$((WAIT_SECONDS - 120))" ]; then
+      kubectl --request-timeout 20s -n kube-system logs --tail 3 -l k8s-app=openstack-cloud-controller-manager >&2 || true
+      echo "the cloud controller manager has not found $NODE_NAME" >&2
+      return 1
+    fi
+    sleep 5
+  done
 }
 
 apply() {

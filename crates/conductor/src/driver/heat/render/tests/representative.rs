@@ -14,15 +14,15 @@ use super::*;
 const SAME_FOR_ALL: [&str; 5] = ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh"];
 
 /// Changes a cluster into another one.
-type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
+pub(super) type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
 
-struct Case {
-    name: &'static str,
-    labels: &'static [(&'static str, &'static str)],
-    change: Change,
+pub(super) struct Case {
+    pub name: &'static str,
+    pub labels: &'static [(&'static str, &'static str)],
+    pub change: Change,
 }
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let case = |name, labels, change| Case { name, labels, change };
     vec![
         case("smallest", &[], |i| StackInput { master_lb_enabled: false, ..i }),
@@ -55,6 +55,11 @@ fn cases() -> Vec<Case> {
         }),
         case("allowed_cidrs", &[("master_lb_allowed_cidrs", "192.0.2.0/24,198.51.100.7/32")], |i| i),
         case("ovn", &[("octavia_provider", "ovn"), ("octavia_lb_healthcheck", "false")], |i| i),
+        case("cloud_provider", &[("octavia_provider", "ovn"), ("csi_attacher_tag", "v4.9.0")], |i| StackInput {
+            cloud: cloud::given(),
+            volume_driver: Some("cinder"),
+            ..i
+        }),
         case("no_ssh", &[("fixed_subnet_cidr", "10.7.0.0/24"), ("service_cluster_ip_range", "10.64.0.0/16")], |i| StackInput {
             ssh_key_name: None,
             ..i
@@ -131,6 +136,24 @@ fn every_script_passes_shellcheck() {
         assert_eq!(judged_by("shellcheck", &["--shell=bash", "-"], &script), None, "{name}");
     }
     assert!(judged_by("shellcheck", &["--shell=bash", "-"], "echo $unquoted\n").is_some(), "it finds nothing at all");
+}
+
+#[test]
+fn every_cloud_config_passes_cloud_inits_own_check() {
+    let check = |text: &str| judged_by("cloud-init", &["schema", "--config-file", "/dev/stdin"], text);
+    let mut seen = BTreeSet::new();
+    for case in cases() {
+        let some = labels(case.labels);
+        let rendered = done(&StackInput { distro: Distro::Ubuntu, ..(case.change)(input(&some)) });
+        for kind in ["master", "worker"] {
+            let data = user_data(&rendered, kind);
+            // Many workers are made of the same.
+            if seen.insert(data.to_owned()) {
+                assert_eq!(check(data), None, "{} {kind}", case.name);
+            }
+        }
+    }
+    assert!(check("#cloud-config\n{\"runcmd\": 7}\n").is_some(), "it finds nothing at all");
 }
 
 /// The parts of Ignition 3.3 that we use; a key that it does not have is an error.

@@ -1,0 +1,160 @@
+//! What programs inside a cluster are given to reach the cloud: the login of the cluster's trustee, and where to make load balancers.
+//!
+//! Only masters are told, and Kubernetes by them; a worker's first boot holds none of it.
+
+use model::operation::OutcomeCode;
+use provider_clients::{ErrorKind, Service};
+use secrecy::SecretString;
+use serde_json::Value;
+
+use super::addons::CINDER;
+use super::parameters::choices;
+use crate::context::Settings;
+use crate::driver::Target;
+use crate::outcome::Failure;
+use crate::plan::Seen;
+
+/// The parameter of a stack that says whether its cluster has a cloud provider. Not a label, nor an option: either may change while the
+/// nodes stay, and a node that waits for a cloud provider which is not there takes no pods.
+pub(super) const PARAMETER: &str = "cloud_provider_enabled";
+
+/// Longest text of authorities that masters are given: beside it, all else must fit into the user data that Nova takes.
+pub(super) const CA_LIMIT: usize = 8 * 1024;
+
+/// Whether the programs of the OpenStack cloud provider run in a cluster.
+pub(crate) enum CloudProvider {
+    /// They do not.
+    Absent,
+    /// They do: nodes wait for them when they register.
+    Present,
+    /// They do, and this is what they get.
+    Given(Box<Access>),
+}
+
+impl CloudProvider {
+    /// Whether they run at all.
+    pub fn is_there(&self) -> bool {
+        !matches!(self, Self::Absent)
+    }
+
+    /// As a stack says it that was made by a template of ours.
+    pub fn seen(seen: &Seen) -> Self {
+        if seen.has_cloud_provider { Self::Present } else { Self::Absent }
+    }
+}
+
+/// How programs inside the cluster reach the cloud. Holds a secret: no `Debug`.
+pub(crate) struct Access {
+    /// Keystone's public address.
+    pub auth_url: String,
+    pub user_id: String,
+    pub password: SecretString,
+    pub trust_id: String,
+    pub region: Option<String>,
+    /// Whether certificates of the cloud's services are checked.
+    pub verify: bool,
+    /// Who signed those, PEM; empty: whom the image trusts.
+    pub ca: String,
+    /// Id of the network that floating addresses come from.
+    pub floating_network: String,
+    /// Whether the cloud has Octavia.
+    pub has_load_balancers: bool,
+}
+
+/// Whether the stack's parameter says so; Heat shows a boolean as it was given, or as text.
+pub(super) fn is_on(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Bool(is_on)) => *is_on,
+        Some(Value::String(text)) => text.eq_ignore_ascii_case("true"),
+        _ => false,
+    }
+}
+
+/// What a new cluster gets: what its label says, else `[trust] cluster_user_trust`, as upstream.
+///
+/// # Errors
+/// When the label asks for what the operator does not allow, and as [`access`].
+pub(in crate::driver) async fn of_new(settings: &Settings, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+    let labels = target.cluster.labels();
+    let wanted = choices::truth(&labels, PARAMETER).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
+    if target.template.volume_driver.as_deref() == Some(CINDER) && !wanted.unwrap_or(settings.cluster_user_trust) {
+        let text = "cloud_provider_enabled: must not be false with the volume driver cinder; without the label, [trust] cluster_user_trust decides";
+        return Err(Failure::fail(OutcomeCode::User, text));
+    }
+    match wanted {
+        Some(true) if !settings.cluster_user_trust => {
+            let text = "cloud_provider_enabled: must not be true where [trust] cluster_user_trust is off: nodes are given no login";
+            Err(Failure::fail(OutcomeCode::User, text))
+        }
+        Some(false) => Ok(CloudProvider::Absent),
+        None if !settings.cluster_user_trust => Ok(CloudProvider::Absent),
+        Some(true) | None => Ok(CloudProvider::Given(Box::new(access(settings, target).await?))),
+    }
+}
+
+/// Looks up what programs inside the cluster need.
+///
+/// # Errors
+/// When the authorities do not fit, when the external network is not exactly one, when trustee or trust are missing, and whatever the cloud's services say.
+pub(in crate::driver) async fn access(settings: &Settings, target: &Target<'_>) -> Result<Access, Failure> {
+    let (cluster, session) = (target.cluster, target.session);
+    let login = (cluster.trustee_user_id.clone(), cluster.trustee_password.clone(), cluster.trust_id.clone());
+    let (Some(user_id), Some(password), Some(trust_id)) = login else {
+        return Err(Failure::fail(OutcomeCode::Internal, "the cluster's trust is incomplete"));
+    };
+    if settings.openstack_ca.len() > CA_LIMIT {
+        tracing::error!("[drivers] openstack_ca_file is too large for the first boot of nodes");
+        let text =
+            format!("[drivers] openstack_ca_file: must have at most {CA_LIMIT} bytes; name only who signed the cloud's own certificates");
+        return Err(Failure::fail(OutcomeCode::Internal, text));
+    }
+    let name = target.template.external_network_id.as_deref().unwrap_or_default();
+    let mut found = session.neutron().find_networks(name, Some(true)).await?;
+    let floating_network = match (found.pop(), found.is_empty()) {
+        (Some(network), true) => network.id,
+        (None, _) => return Err(Failure::fail(OutcomeCode::User, format!("external_network_id: there is no external network {name}"))),
+        (Some(_), false) => {
+            let text = format!("external_network_id: {name} is the name of {} external networks; take an id", found.len() + 1);
+            return Err(Failure::fail(OutcomeCode::User, text));
+        }
+    };
+    let has_load_balancers = match session.endpoint(Service::LoadBalancer).await {
+        Ok(_) => true,
+        Err(error) if error.kind() == ErrorKind::NoEndpoint => false,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Access {
+        auth_url: session.keystone().public_endpoint().await?.to_string(),
+        user_id,
+        password: SecretString::from(password),
+        trust_id,
+        region: settings.region.clone(),
+        verify: settings.verify_ca,
+        ca: settings.openstack_ca.clone(),
+        floating_network,
+        has_load_balancers,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stack_that_says_nothing_has_no_cloud_provider() {
+        assert!(!CloudProvider::seen(&Seen::default()).is_there());
+        assert!(CloudProvider::seen(&Seen { has_cloud_provider: true, ..Seen::default() }).is_there());
+    }
+
+    #[test]
+    fn the_parameter_is_read_however_heat_shows_it_and_older_stacks_have_none() {
+        for (value, want) in
+            [(json!(true), true), (json!("True"), true), (json!("true"), true), (json!(false), false), (json!("False"), false)]
+        {
+            assert_eq!(is_on(Some(&value)), want, "{value}");
+        }
+        assert!(!is_on(None));
+    }
+}

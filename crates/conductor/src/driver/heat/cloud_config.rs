@@ -1,0 +1,147 @@
+//! What the OpenStack cloud provider runs with inside a cluster: its configuration as a secret, and the cloud controller manager.
+//!
+//! Documents that hold what is the cluster's own are written here; the roles of each version come from the project's manifests (`addons.rs`).
+//! Names of options, secret and files are those of the project `cloud-provider-openstack`, so that its other manifests find them.
+
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::access::Access;
+use super::parameters::choices::Choices;
+use super::stack_input::StackInput;
+
+/// Where the secret is seen inside its pods.
+const FOLDER: &str = "/etc/config";
+
+const NAMESPACE: &str = "kube-system";
+const CONTROLLER: &str = "openstack-cloud-controller-manager";
+
+/// The secret, as a document for Kubernetes; `@SUBNET_ID@` is filled in on the node, because Heat makes the subnet.
+pub(super) fn secret(choices: &Choices, access: &Access) -> String {
+    let mut files = Map::from_iter([("cloud.conf".to_owned(), json!(config(choices, access)))]);
+    if !access.ca.is_empty() {
+        files.insert("ca.crt".into(), json!(access.ca));
+    }
+    format!(
+        "{:#}\n",
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": NAMESPACE}, "stringData": files})
+    )
+}
+
+/// The configuration file.
+fn config(choices: &Choices, access: &Access) -> String {
+    let mut text = String::new();
+    let mut section = |name: &str, values: Vec<(&str, String)>| {
+        text.push_str(&format!("[{name}]\n"));
+        for (key, value) in values {
+            text.push_str(&format!("{key}={}\n", quoted(&value)));
+        }
+    };
+    let mut global = vec![
+        ("auth-url", access.auth_url.clone()),
+        ("user-id", access.user_id.clone()),
+        ("password", access.password.expose_secret().to_owned()),
+        ("trust-id", access.trust_id.clone()),
+    ];
+    global.extend(access.region.clone().map(|region| ("region", region)));
+    if !access.ca.is_empty() {
+        global.push(("ca-file", format!("{FOLDER}/ca.crt")));
+    }
+    if !access.verify {
+        global.push(("tls-insecure", "true".into()));
+    }
+    section("Global", global);
+    let mut balancers = vec![("enabled", access.has_load_balancers.to_string())];
+    if access.has_load_balancers {
+        balancers.extend([
+            ("subnet-id", "@SUBNET_ID@".into()),
+            ("floating-network-id", access.floating_network.clone()),
+            ("lb-provider", choices.lb_provider.clone()),
+            ("lb-method", choices.lb_algorithm.clone()),
+            ("create-monitor", choices.lb_healthcheck.to_string()),
+            ("monitor-delay", "1m".into()),
+            ("monitor-timeout", "30s".into()),
+            ("monitor-max-retries", "3".into()),
+        ]);
+    }
+    section("LoadBalancer", balancers);
+    text
+}
+
+/// A value as git's kind of configuration file takes it.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The cloud controller manager on every master.
+///
+/// It needs neither the pod network nor the cluster's DNS: what runs there waits for the nodes which it initialises. Its pods hang on the
+/// secret's content, so that new credentials replace them.
+pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, secret: &str) -> String {
+    let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/provider-os/" } else { &choices.image_prefix };
+    let labels = json!({"k8s-app": CONTROLLER});
+    let flag = |name: &str, value: &str| format!("--{name}={value}");
+    let args = [
+        format!("/bin/{CONTROLLER}"),
+        flag("v", "1"),
+        // The uuid is what load balancers are known by when the cluster is deleted.
+        flag("cluster-name", input.cluster_uuid),
+        flag("cloud-config", &format!("{FOLDER}/cloud.conf")),
+        flag("cloud-provider", "openstack"),
+        flag("use-service-account-credentials", "false"),
+        flag("bind-address", "127.0.0.1"),
+    ];
+    // Whom the node trusts; on Fedora CoreOS the first is made of links into the second.
+    let trusted = [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")];
+    let host = |(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}});
+    let inside = |(name, path)| json!({"name": name, "mountPath": path, "readOnly": true});
+    let config = json!({"name": "config", "secret": {"secretName": "cloud-config"}});
+    let volumes: Vec<Value> = trusted.into_iter().map(host).chain([config]).collect();
+    let mounts: Vec<Value> = trusted.into_iter().chain([("config", FOLDER)]).map(inside).collect();
+    let template = json!({
+        "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/cloud-config": digest(secret)}},
+        "spec": {
+            "serviceAccountName": "cloud-controller-manager",
+            "hostNetwork": true,
+            "dnsPolicy": "Default",
+            "priorityClassName": "system-cluster-critical",
+            "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+            "securityContext": {"runAsUser": 1001},
+            "tolerations": [
+                {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
+                {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
+            ],
+            "containers": [{
+                "name": CONTROLLER,
+                "image": format!("{registry}{CONTROLLER}:{tag}"),
+                "args": args,
+                "resources": {"requests": {"cpu": "200m"}},
+                "volumeMounts": mounts,
+            }],
+            "volumes": volumes,
+        },
+    });
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "cloud-controller-manager", "namespace": NAMESPACE}});
+    let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": CONTROLLER, "namespace": NAMESPACE, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "updateStrategy": {"type": "RollingUpdate"}, "template": template}});
+    format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": [account, set]}))
+}
+
+/// SHA-256 in hex.
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_as_the_file_takes_them() {
+        assert_eq!(quoted(r#"a"b\c;d #e"#), r#""a\"b\\c;d #e""#);
+    }
+}
