@@ -194,12 +194,19 @@ pub(super) fn choose(input: &StackInput<'_>, minor: u32) -> Result<Vec<Chosen>, 
     Ok(chosen)
 }
 
+/// What a master applies. Holds secrets: no `Debug`.
+pub(super) struct Files {
+    pub list: String,
+    /// Documents of ours, by the names of their files.
+    pub documents: Vec<(&'static str, String)>,
+}
+
 /// What a master applies: the list, a line for each manifest with the add-on, where it is and which images have other versions, and the
 /// files of documents of ours.
 ///
 /// # Errors
 /// When the cluster has a cloud provider and nobody has looked up what it gets.
-pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<(String, Vec<(&'static str, String)>), RenderError> {
+pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, RenderError> {
     let (mut list, mut documents) = (String::new(), Vec::new());
     for Chosen { addon, tag, images } in &choices.addons {
         for manifest in addon.manifests {
@@ -217,7 +224,7 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<(String
             writeln!(list, "{}", line.trim_end()).expect("a text takes it");
         }
     }
-    Ok((list, documents))
+    Ok(Files { list, documents })
 }
 
 #[cfg(test)]

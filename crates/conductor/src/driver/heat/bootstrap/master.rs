@@ -2,7 +2,7 @@
 
 use super::common::{self, BASE};
 use super::{NodeConfig, kubeadm};
-use crate::driver::heat::addons;
+use crate::driver::heat::addons::{self, Files};
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
@@ -77,7 +77,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
         config.file(format!("{BASE}/api-address.sh"), 0o600, include_str!("../scripts/api-address.sh"));
         config.unit("kubernetes-api-address.service", false, API_ADDRESS);
     }
-    let (list, documents) = addons::files(input, choices)?;
+    let Files { list, documents } = addons::files(input, choices)?;
     config.file(format!("{BASE}/addons.list"), 0o600, list);
     for (name, document) in documents {
         config.file(format!("{}/{name}", addons::FOLDER), 0o600, document);
