@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use model::cluster::Cluster;
 use model::driver::DriverName;
 use model::nodegroup::{Nodegroup, Nodes};
+use model::seal::vault::Vault;
 use model::template::ClusterTemplate;
 use provider_clients::{CloudError, Session};
 use secrecy::SecretString;
@@ -247,9 +248,9 @@ pub(crate) struct NewNodes {
 ///
 /// # Errors
 /// When its labels ask for what the operator does not allow, and whatever the cloud's services say.
-pub(crate) async fn cloud_provider(settings: &Settings, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+pub(crate) async fn cloud_provider(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudProvider, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::cloud_provider_of_new(settings, target).await,
+        DriverName::K8sFedoraCoreosV1 => heat::cloud_provider_of_new(settings, vault, target).await,
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -257,12 +258,13 @@ pub(crate) async fn cloud_provider(settings: &Settings, target: &Target<'_>) -> 
 /// The same for new nodes of a cluster that is there, whose stack says whether it has them; workers are told nothing.
 pub(crate) async fn cloud_provider_seen(
     settings: &Settings,
+    vault: &Vault,
     target: &Target<'_>,
     kind: PoolKind,
     seen: &Seen,
 ) -> Result<CloudProvider, Failure> {
     match (kind, CloudProvider::seen(seen)) {
-        (PoolKind::Masters, CloudProvider::Present) => Ok(CloudProvider::Given(Box::new(heat::cloud_access(settings, target).await?))),
+        (PoolKind::Masters, CloudProvider::Present) => Ok(CloudProvider::Given(Box::new(heat::cloud_access(settings, vault, target).await?))),
         (_, other) => Ok(other),
     }
 }

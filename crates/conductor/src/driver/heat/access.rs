@@ -3,6 +3,7 @@
 //! Only masters are told, and Kubernetes by them; a worker's first boot holds none of it.
 
 use model::operation::OutcomeCode;
+use model::seal::vault::Vault;
 use provider_clients::{ErrorKind, Service};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -74,7 +75,7 @@ pub(super) fn is_on(value: Option<&Value>) -> bool {
 ///
 /// # Errors
 /// When the label asks for what the operator does not allow, and as [`access`].
-pub(in crate::driver) async fn of_new(settings: &Settings, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudProvider, Failure> {
     let labels = target.cluster.labels();
     let wanted = choices::truth(&labels, PARAMETER).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
     if target.template.volume_driver.as_deref() == Some(CINDER) && !wanted.unwrap_or(settings.cluster_user_trust) {
@@ -88,7 +89,7 @@ pub(in crate::driver) async fn of_new(settings: &Settings, target: &Target<'_>) 
         }
         Some(false) => Ok(CloudProvider::Absent),
         None if !settings.cluster_user_trust => Ok(CloudProvider::Absent),
-        Some(true) | None => Ok(CloudProvider::Given(Box::new(access(settings, target).await?))),
+        Some(true) | None => Ok(CloudProvider::Given(Box::new(access(settings, vault, target).await?))),
     }
 }
 
@@ -96,9 +97,9 @@ pub(in crate::driver) async fn of_new(settings: &Settings, target: &Target<'_>) 
 ///
 /// # Errors
 /// When the authorities do not fit, when the external network is not exactly one, when trustee or trust are missing, and whatever the cloud's services say.
-pub(in crate::driver) async fn access(settings: &Settings, target: &Target<'_>) -> Result<Access, Failure> {
+pub(in crate::driver) async fn access(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Access, Failure> {
     let (cluster, session) = (target.cluster, target.session);
-    let login = (cluster.trustee_user_id.clone(), cluster.trustee_password.clone(), cluster.trust_id.clone());
+    let login = (cluster.trustee_user_id.clone(), cluster.trustee_password(vault)?, cluster.trust_id.clone());
     let (Some(user_id), Some(password), Some(trust_id)) = login else {
         return Err(Failure::fail(OutcomeCode::Internal, "the cluster's trust is incomplete"));
     };
@@ -126,7 +127,7 @@ pub(in crate::driver) async fn access(settings: &Settings, target: &Target<'_>) 
     Ok(Access {
         auth_url: session.keystone().public_endpoint().await?.to_string(),
         user_id,
-        password: SecretString::from(password),
+        password,
         trust_id,
         region: settings.region.clone(),
         verify: settings.verify_ca,
