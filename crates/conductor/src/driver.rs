@@ -264,7 +264,9 @@ pub(crate) async fn cloud_provider_seen(
     seen: &Seen,
 ) -> Result<CloudProvider, Failure> {
     match (kind, CloudProvider::seen(seen)) {
-        (PoolKind::Masters, CloudProvider::Present) => Ok(CloudProvider::Given(Box::new(heat::cloud_access(settings, vault, target).await?))),
+        (PoolKind::Masters, CloudProvider::Present) => {
+            Ok(CloudProvider::Given(Box::new(heat::cloud_access(settings, vault, target).await?)))
+        }
         (_, other) => Ok(other),
     }
 }

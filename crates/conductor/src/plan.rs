@@ -235,7 +235,9 @@ pub(crate) fn found(observed: Observed) -> FoundStep {
         Observed::Building(seen) | Observed::Leaving(seen) => FoundStep::Wait(seen),
         Observed::Ready(seen) => FoundStep::Finish(seen),
         Observed::Absent => FoundStep::Gone,
-        Observed::Broken { reason, .. } | Observed::RolledBack { reason, .. } | Observed::Stuck { reason, .. } => FoundStep::Fail { reason },
+        Observed::Broken { reason, .. } | Observed::RolledBack { reason, .. } | Observed::Stuck { reason, .. } => {
+            FoundStep::Fail { reason }
+        }
         Observed::Foreign { reason } => FoundStep::Fail { reason },
     }
 }

@@ -79,7 +79,7 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
             () = cx.stop.cancelled() => return,
             swept = round(&cx, interval, is_asked_for, &mut told) => swept,
         };
-        is_asked_for = matches!(swept, Ok(Round { is_too_early: true }));
+        is_asked_for = swept == Ok(true);
         pause = if is_asked_for { quiet(&cx).min(interval) } else { interval };
         if let Err(reason) = swept {
             cx.metrics.sweep_failed();
@@ -88,27 +88,20 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
     }
 }
 
-/// What came of a sweep.
-#[derive(Default)]
-struct Round {
-    /// Something was found that is to be looked at again before the next sweep is due.
-    is_too_early: bool,
-}
-
-/// One sweep, if nobody else is at it and it is time, or asked for.
-async fn round(cx: &Context, interval: Duration, is_asked_for: bool, told: &mut BTreeSet<Finding>) -> Result<Round, String> {
-    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(Round::default()) };
+/// One sweep, if nobody else is at it and it is time, or asked for. True when something was found whose time had not come.
+async fn round(cx: &Context, interval: Duration, is_asked_for: bool, told: &mut BTreeSet<Finding>) -> Result<bool, String> {
+    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(false) };
     // A conductor that has just started looks in any case: what was left may be what the start is to mend.
     let is_due = take(cx, DUE, interval).await.map_err(|e| e.to_string())?.is_some();
     let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0, is_too_early: false };
     let swept = if is_due || is_asked_for { sweep.all().await } else { Ok(()) };
-    let (findings, round) = (std::mem::take(&mut sweep.findings), Round { is_too_early: sweep.is_too_early });
+    let (findings, is_too_early) = (std::mem::take(&mut sweep.findings), sweep.is_too_early);
     let owner = &cx.owner;
     if let Err(error) = cx.store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await).await {
         tracing::debug!(%error, "the sweep was not given back; its lease will run out");
     }
     if !(is_due || is_asked_for) {
-        return Ok(round);
+        return Ok(is_too_early);
     }
     let mut counts: BTreeMap<&'static str, i64> = BTreeMap::new();
     for finding in &findings {
@@ -121,7 +114,7 @@ async fn round(cx: &Context, interval: Duration, is_asked_for: bool, told: &mut 
         tell(cx, finding).await.map_err(|e| e.to_string())?;
     }
     *told = found;
-    swept.map(|()| round).map_err(|failure| match failure {
+    swept.map(|()| is_too_early).map_err(|failure| match failure {
         Failure::Stale => "somebody else sweeps".to_owned(),
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     })

@@ -29,9 +29,8 @@ pub struct Unattended {
 /// Clusters in progress with no unfinished operation, in the order of their rows, those behind `after` only.
 pub async fn unattended(conn: &mut Conn, after: i32, limit: i64) -> Result<Vec<Unattended>, StoreError> {
     let in_progress: Vec<&str> = Status::ALL.iter().filter(|s| s.is_in_progress()).map(|s| s.as_str()).collect();
-    let unfinished = operations::table
-        .filter(operations::cluster_uuid.eq(cluster::uuid))
-        .filter(operations::state.eq_any(OperationState::UNFINISHED));
+    let unfinished =
+        operations::table.filter(operations::cluster_uuid.eq(cluster::uuid)).filter(operations::state.eq_any(OperationState::UNFINISHED));
     let found: Vec<(i32, String, Option<NaiveDateTime>, Option<NaiveDateTime>)> = on_conn!(conn, |c| {
         cluster::table
             .select((cluster::id, cluster::uuid, cluster::created_at, cluster::updated_at))
