@@ -101,21 +101,70 @@ fn secret(world: &World) -> Result<String> {
     Ok(text(&serde_json::from_str::<Value>(&secret)?["stringData"], "cloud.conf"))
 }
 
-#[rstest]
-#[tokio::test]
-async fn new_credentials_reach_the_cloud_provider_with_new_masters(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+/// Whoever holds it acts in the project: it must be what Keystone knows now, and nothing else.
+fn has(config: &str, rows: &[String]) -> Result<()> {
+    let (trust, password) = rows.first().and_then(|row| row.split_once(' ')).context("a row")?;
+    let lines = [format!("trust-id=\"{trust}\""), format!("password=\"{password}\"")];
+    ensure!(lines.iter().all(|line| config.lines().any(|found| found == line)), "the masters hold other credentials");
+    Ok(())
+}
+
+/// A world whose clusters have a cloud provider, and one of them, complete.
+async fn trusting(mix: Mix) -> Result<(World, Client, String)> {
     let environment = [("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned())].into();
     let world = World::start(mix, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
-    let (before, ids) = (secret(&world)?, nodes::servers_by_id(&world));
-    // Whoever holds it acts in the project: it must be what Keystone knows now, and nothing else.
-    let has = |config: &str, rows: &[String]| -> Result<()> {
-        let (trust, password) = rows.first().and_then(|row| row.split_once(' ')).context("a row")?;
-        let lines = [format!("trust-id=\"{trust}\""), format!("password=\"{password}\"")];
-        ensure!(lines.iter().all(|line| config.lines().any(|found| found == line)), "the masters hold other credentials");
-        Ok(())
+    Ok((world, demo, cluster))
+}
+
+#[tokio::test]
+async fn a_rotation_that_failed_at_a_master_goes_on_with_the_password_that_it_made() -> Result<()> {
+    let (world, demo, cluster) = trusting(Mix::Distributed).await?;
+    world.cloud.hold_stacks(true);
+    demo.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    world.progress_is_told(&demo, &cluster).await?;
+    world.cloud.fail_stack(&world.only_stack().await?, "No valid host was found");
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let made = password(&world, &cluster).await?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(password(&world, &cluster).await? == made, "what the first masters had been given is void");
+    has(&secret(&world)?, &made)?;
+    world.keep_secrets_of_stacks();
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn nothing_is_made_anew_while_an_upgrade_is_half_done() -> Result<()> {
+    let (world, demo, cluster) = trusting(Mix::Distributed).await?;
+    let before = password(&world, &cluster).await?;
+    let set = async |version: &str| {
+        let sql = format!("UPDATE cluster SET coe_version = '{version}' WHERE uuid = '{cluster}'");
+        world.database()?.execute(&sql, Vec::new()).await
     };
+    let version = text(&demo.cluster(&cluster).await?, "coe_version");
+    set("v1.0.0").await?;
+    demo.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("an upgrade of the cluster is half done"), "{failed}");
+    ensure!(password(&world, &cluster).await? == before, "the credentials changed");
+    set(&version).await?;
+    rotate(&demo, &cluster).await?;
+    world.keep_secrets_of_stacks();
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn new_credentials_reach_the_cloud_provider_with_new_masters(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let (world, demo, cluster) = trusting(mix).await?;
+    let (before, ids) = (secret(&world)?, nodes::servers_by_id(&world));
     if mix == Mix::Distributed {
         has(&before, &password(&world, &cluster).await?)?;
     }

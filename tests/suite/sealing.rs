@@ -196,6 +196,34 @@ async fn a_running_deployment_is_sealed_and_opened_again() -> Result<()> {
     world.finish().await
 }
 
+/// With its key lost, a password is as good as forgotten: it is made anew by who may delegate, and it keeps no cluster from going.
+#[tokio::test]
+async fn a_lost_key_keeps_nobody_from_renewing_and_deleting() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let keys = key_file(folder.path(), &[ONE])?;
+    let world = World::start(Mix::Distributed, Options { environment: environment(&keys, false), ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    secrets(&world, &cluster).await?;
+    // Known to nobody who runs.
+    key_file(folder.path(), &[TWO])?;
+    let conf = folder.path().join("magnum.conf");
+    let rest = format!("[certificates]\nseal_key_file = {}\nseal_secrets = true\n", keys.display());
+    std::fs::write(&conf, format!("[database]\nconnection = {}\n{rest}", world.database()?.connection()))?;
+    says(&conf, "seal")?;
+    change(&demo, Method::PATCH, &format!("/v1/credentials/{cluster}"), None, &cluster).await?;
+    let held = says(&conf, "check")?;
+    ensure!(held.contains("cluster.trustee_password: 1 clear"), "the password is not a new one: {held}");
+    says(&conf, "seal")?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(
+        world.logs("conductor").join("\n").contains("the trust goes with its trustee"),
+        "nobody was told that the password could not be opened"
+    );
+    world.finish().await
+}
+
 /// What upstream's own tools wrote, they read again after it was sealed and opened.
 #[tokio::test]
 async fn upstream_reads_what_was_sealed_and_opened() -> Result<()> {

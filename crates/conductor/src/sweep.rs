@@ -1,12 +1,13 @@
 //! The standing sweep: compares what the inventory and the cloud hold with the clusters there are.
 //!
 //! Two kinds of finds, and the difference matters. What the inventory knows as made for a cluster that is gone, with no operation left to see
-//! to it, is removed. Clusters in progress of which no operation tells are taken up. What only the cloud knows (a trustee, a stack that bears our tags) is told and left alone: it may be another
-//! deployment's, which shares the cloud with this one. Forgotten operations and leases past due are the scan's.
+//! to it, is removed. What only the cloud knows (a trustee, a stack that bears our tags) is told and left alone: it may be another
+//! deployment's, which shares the cloud with this one. Clusters in progress of which no operation tells are taken up. Forgotten operations and leases past due are the scan's.
 //!
 //! One conductor at a time, under a lease in `task_lease`; nothing begins in the last part of it.
 
 mod found;
+mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use provider_clients::Session;
 use tokio::time::Instant;
 
 use crate::context::Context;
-use crate::driver::{self, Handle, Tagged};
+use crate::driver::{self, Handle};
 use crate::outcome::Failure;
 use crate::plan::{self, Observed, RemovalStep};
 use crate::{certificates, credentials};
@@ -65,7 +66,7 @@ const OUT_OF_REACH: &str = "its cluster is gone and it may have been left behind
 
 /// Sweeps until the conductor stops: soon after the start, and then at the interval, with jitter.
 pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
-    let mut told = BTreeSet::new();
+    let mut memory = Memory::default();
     let mut is_asked_for = true;
     let mut pause = START.min(interval);
     loop {
@@ -77,9 +78,9 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
         let swept = tokio::select! {
             biased;
             () = cx.stop.cancelled() => return,
-            swept = round(&cx, interval, is_asked_for, &mut told) => swept,
+            swept = round(&cx, interval, is_asked_for, &mut memory) => swept,
         };
-        is_asked_for = swept == Ok(true);
+        is_asked_for = !memory.early.is_empty();
         pause = if is_asked_for { quiet(&cx).min(interval) } else { interval };
         if let Err(reason) = swept {
             cx.metrics.sweep_failed();
@@ -88,20 +89,28 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
     }
 }
 
-/// One sweep, if nobody else is at it and it is time, or asked for. True when something was found whose time had not come.
-async fn round(cx: &Context, interval: Duration, is_asked_for: bool, told: &mut BTreeSet<Finding>) -> Result<bool, String> {
-    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(false) };
+/// What a conductor remembers from sweep to sweep.
+#[derive(Default)]
+struct Memory {
+    told: BTreeSet<Finding>,
+    early: found::Early,
+}
+
+/// One sweep, if nobody else is at it and it is time, or asked for.
+async fn round(cx: &Context, interval: Duration, is_asked_for: bool, memory: &mut Memory) -> Result<(), String> {
+    let Memory { told, early } = memory;
+    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(()) };
     // A conductor that has just started looks in any case: what was left may be what the start is to mend.
     let is_due = take(cx, DUE, interval).await.map_err(|e| e.to_string())?.is_some();
-    let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0, is_too_early: false };
+    let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0, early };
     let swept = if is_due || is_asked_for { sweep.all().await } else { Ok(()) };
-    let (findings, is_too_early) = (std::mem::take(&mut sweep.findings), sweep.is_too_early);
+    let findings = std::mem::take(&mut sweep.findings);
     let owner = &cx.owner;
     if let Err(error) = cx.store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await).await {
         tracing::debug!(%error, "the sweep was not given back; its lease will run out");
     }
     if !(is_due || is_asked_for) {
-        return Ok(is_too_early);
+        return Ok(());
     }
     let mut counts: BTreeMap<&'static str, i64> = BTreeMap::new();
     for finding in &findings {
@@ -114,7 +123,7 @@ async fn round(cx: &Context, interval: Duration, is_asked_for: bool, told: &mut 
         tell(cx, finding).await.map_err(|e| e.to_string())?;
     }
     *told = found;
-    swept.map(|()| is_too_early).map_err(|failure| match failure {
+    swept.map_err(|failure| match failure {
         Failure::Stale => "somebody else sweeps".to_owned(),
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     })
@@ -159,8 +168,8 @@ struct Sweep<'a> {
     until: Instant,
     findings: Vec<Finding>,
     removed: usize,
-    /// Something was found whose time had not come.
-    is_too_early: bool,
+    /// What is looked at again before the next sweep is due.
+    early: &'a mut found::Early,
 }
 
 impl Sweep<'_> {
@@ -336,47 +345,6 @@ impl Sweep<'_> {
         }
     }
 
-    /// Finds trustees whose cluster nobody knows.
-    async fn trustees(&mut self) -> Result<(), Failure> {
-        let domain = credentials::trustee_domain(self.cx).await?;
-        let users = self.cx.trustee_admin.keystone().users_of(&domain).await?;
-        let named = users.into_iter().filter_map(|user| {
-            let (cluster, _) = user.name.split_once('_')?;
-            Some((is_uuid(cluster)?.to_owned(), user.name.clone(), user.id))
-        });
-        self.unknown(ResourceKind::Trustee, named.collect()).await
-    }
-
-    /// Finds stacks that bear our tags and whose cluster nobody knows, where Heat lets the service list the stacks of all projects.
-    async fn stacks(&mut self) -> Result<(), Failure> {
-        let Some(service) = &self.cx.service else { return Ok(()) };
-        let stacks = match driver::tagged(service).await {
-            Ok(stacks) => stacks,
-            // Asked for in the configuration, and not allowed: the follower says so.
-            Err(error) if error.status() == Some(403) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let owned = stacks.into_iter().filter_map(|Tagged { id, name, tags }| {
-            let cluster = tags.iter().find_map(|tag| is_uuid(tag))?.to_owned();
-            Some((cluster, name, id))
-        });
-        self.unknown(ResourceKind::Stack, owned.collect()).await
-    }
-
-    /// Notes those of these things, each with its cluster, name and id, of whose cluster nothing is known.
-    async fn unknown(&mut self, kind: ResourceKind, things: Vec<(String, String, String)>) -> Result<(), Failure> {
-        for batch in things.chunks(BATCH) {
-            let clusters: Vec<String> = batch.iter().map(|(cluster, ..)| cluster.clone()).collect();
-            let clusters = &clusters;
-            let known = self.cx.store.read(async |conn: &mut Conn| resource::known_clusters(conn, clusters).await).await?;
-            for (cluster, name, id) in batch.iter().filter(|(cluster, ..)| !known.contains(cluster)) {
-                let (cluster, name, id) = (cluster.clone(), name.clone(), Some(id.clone()));
-                self.findings.push(Finding { cluster, kind: kind.as_str(), name, id, text: STAYS });
-            }
-        }
-        Ok(())
-    }
-
     fn found(&mut self, kind: ResourceKind, row: &CloudResource, text: &'static str) {
         let (cluster, name, id) = (row.cluster_uuid.clone(), row.name.clone(), row.resource_id.clone());
         self.findings.push(Finding { cluster, kind: kind.as_str(), name, id, text });
@@ -385,29 +353,5 @@ impl Sweep<'_> {
     fn gone(&mut self, kind: ResourceKind) {
         self.removed += 1;
         self.cx.metrics.sweep_removed(kind.as_str());
-    }
-}
-
-/// The text, when it is a uuid as our clusters have them.
-fn is_uuid(text: &str) -> Option<&str> {
-    let is_right = |(place, byte): (usize, u8)| if matches!(place, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() };
-    (text.len() == 36 && text.bytes().enumerate().all(is_right)).then_some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_uuid;
-
-    #[test]
-    fn only_uuids_are_taken_for_clusters() {
-        for (text, is) in [
-            ("7a6f9b9e-5b0c-4a57-9d1c-6a3b1f0e2d11", true),
-            ("magnum", false),
-            ("7a6f9b9e5b0c4a579d1c6a3b1f0e2d11", false),
-            ("7a6f9b9e-5b0c-4a57-9d1c-6a3b1f0e2d1g", false),
-            ("", false),
-        ] {
-            assert_eq!(is_uuid(text).is_some(), is, "{text}");
-        }
     }
 }

@@ -35,10 +35,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let whose = Whose::Cluster(cluster);
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
+    let payload = work.payload()?;
     match plan::create(observed) {
-        // Its maker is not here any more, and Heat lets nobody make a stack with the trust that upstream made.
-        CreateStep::Make if work.payload()?.as_found && work.operation.sealed_token.is_none() => {
-            Err(Failure::fail(OutcomeCode::Cloud, "the stack that another service began is gone, or was never made; retry the operation"))
+        // Nobody asked us, and Heat lets nobody make a stack with the trust that upstream made.
+        CreateStep::Make if payload.as_found && payload.retry_of.is_none() => {
+            let text = "the stack that another service began is gone, or was never made; delete the cluster and create it again";
+            Err(Failure::fail(OutcomeCode::Cloud, text))
         }
         // It was there, and is gone: what is made now has another id.
         CreateStep::Make if known.handle.id.is_some() => {

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use model::cluster::ClusterChange;
+use model::id::OperationId;
 use model::json::python_json;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, OutcomeCode, Progress};
-use model::store::{Conn, cluster as clusters, event, nodegroup, operation};
+use model::store::{Conn, cluster as clusters, event, nodegroup, operation, rotation};
 use provider_clients::Session;
 
 use super::replacement::{self, Next, Replacing};
@@ -22,10 +23,12 @@ use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
 use crate::stack::Whose;
 use crate::worker::{Work, succeed};
-use crate::{credentials, driver, stack};
+use crate::{certificates, credentials, driver, stack};
 
 /// The event of a new password of the trustee, recorded with it.
 const RENEWED: &str = "trustee_password";
+/// Operations looked through that did one thing again after each other.
+const LONGEST_CHAIN: usize = 50;
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -33,18 +36,65 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
     }
-    let events = stack::events(cx, work).await?;
-    let has_told = |kind: &str| events.iter().any(|e| e.kind == kind);
-    if !has_told(RENEWED) {
-        renew(cx, work, &rows, has_told(credentials::TRUSTED)).await?;
+    let Some(renewed_by) = renewed_by(cx, work).await? else {
+        let has_delegated = stack::events(cx, work).await?.iter().any(|e| e.kind == credentials::TRUSTED);
+        renew(cx, work, &rows, has_delegated).await?;
         return Ok(Turn::NOW);
-    }
+    };
     let session = credentials::for_existing(cx, work, &rows.cluster).await?;
     let observed = driver::observe(&rows.stack().handle, &session).await?;
     match observed.seen().is_some_and(|seen| seen.has_our_workers && seen.has_cloud_provider) {
-        true => hand_over(cx, work, &rows, &session, observed).await,
+        true => hand_over(cx, work, &rows, &session, observed, &renewed_by).await,
         false => finish(cx, work, &rows, None).await,
     }
+}
+
+/// The operation that made the password that is to be handed over: this one, or one that failed and that this one does again. What that one
+/// has handed over already stays as it is.
+async fn renewed_by(cx: &Context, work: &Work) -> Result<Option<OperationId>, Failure> {
+    let mut id = work.operation.operation_id();
+    let mut retry_of = work.payload()?.retry_of;
+    for _ in 0..LONGEST_CHAIN {
+        if stack::events_of(cx, &id).await?.iter().any(|e| e.kind == RENEWED) {
+            return Ok(Some(id));
+        }
+        let Some(failed) = retry_of else { return Ok(None) };
+        let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &failed).await).await?;
+        retry_of = row.and_then(|row| row.payload().ok()?.retry_of);
+        id = failed;
+    }
+    Ok(None)
+}
+
+/// Refuses, before anything changes, what new masters could not be made for: once the password is a new one, only they can bring it in.
+async fn try_out(cx: &Context, work: &Work, rows: &Rows, session: &Session, seen: &Seen) -> Result<(), Failure> {
+    let cluster = &rows.cluster;
+    replacement::check(seen, &masters(rows))?;
+    // The rows say what the cluster was until its upgrade is done: masters of then would join those of now.
+    if seen.kube_version.is_some() && cluster.coe_version.is_some() && seen.kube_version != cluster.coe_version {
+        let text =
+            "an upgrade of the cluster is half done: resize it to the size it has, upgrade it again, and rotate the credentials then";
+        return Err(Failure::fail(OutcomeCode::User, text));
+    }
+    // In its last phase new masters would no longer know the workers that it has not come to.
+    let id = &cluster.cluster_id();
+    if cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?.is_some() {
+        let text =
+            "a rotation of the cluster's certificate authorities is not at its end: ask for it again, and rotate the credentials then";
+        return Err(Failure::fail(OutcomeCode::User, text));
+    }
+    let (target, minutes) = (rows.target(session)?, stack::minutes_left(cx, work));
+    let material = certificates::material(cx, cluster).await?;
+    let cloud = driver::cloud_provider_seen(&cx.settings, cx.store.vault(), &target, PoolKind::Masters, seen).await?;
+    for pool in masters(rows) {
+        driver::new_nodes(&cx.settings, &target, pool, &cloud, &material, (&generation(&work.operation.operation_id()), minutes))?;
+    }
+    Ok(())
+}
+
+/// The replacement of the masters that brings in what an operation made.
+fn generation(renewed_by: &OperationId) -> String {
+    format!("{renewed_by}-credentials")
 }
 
 /// Makes trust and password anew; both are recorded, each as soon as it is there.
@@ -65,7 +115,7 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
                 return Err(Failure::fail(OutcomeCode::User, text));
             }
             if seen.has_cloud_provider {
-                replacement::check(&seen, &masters(rows))?;
+                try_out(cx, work, rows, &session, &seen).await?;
             }
         }
         credentials::make_trust(cx, work, cluster).await?;
@@ -92,8 +142,15 @@ fn masters(rows: &Rows) -> Vec<(PoolKind, &Nodegroup)> {
 }
 
 /// Replaces the masters by ones that bring the new credentials into the cluster.
-async fn hand_over(cx: &Context, work: &Work, rows: &Rows, session: &Session, observed: Observed) -> Result<Turn, Failure> {
-    let generation = format!("{}-credentials", work.operation.uuid);
+async fn hand_over(
+    cx: &Context,
+    work: &Work,
+    rows: &Rows,
+    session: &Session,
+    observed: Observed,
+    renewed_by: &OperationId,
+) -> Result<Turn, Failure> {
+    let generation = generation(renewed_by);
     let replacing = Replacing {
         whose: Whose::Cluster(&rows.cluster),
         pools: masters(rows),

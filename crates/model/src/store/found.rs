@@ -22,6 +22,8 @@ pub struct Unattended {
     /// The row's own id.
     pub row: i32,
     pub cluster: ClusterId,
+    /// The stored word.
+    pub status: String,
     /// When its row was last written (UTC); none when nobody knows.
     pub written: Option<NaiveDateTime>,
 }
@@ -31,9 +33,10 @@ pub async fn unattended(conn: &mut Conn, after: i32, limit: i64) -> Result<Vec<U
     let in_progress: Vec<&str> = Status::ALL.iter().filter(|s| s.is_in_progress()).map(|s| s.as_str()).collect();
     let unfinished =
         operations::table.filter(operations::cluster_uuid.eq(cluster::uuid)).filter(operations::state.eq_any(OperationState::UNFINISHED));
-    let found: Vec<(i32, String, Option<NaiveDateTime>, Option<NaiveDateTime>)> = on_conn!(conn, |c| {
+    type Row = (i32, String, Option<String>, Option<NaiveDateTime>, Option<NaiveDateTime>);
+    let found: Vec<Row> = on_conn!(conn, |c| {
         cluster::table
-            .select((cluster::id, cluster::uuid, cluster::created_at, cluster::updated_at))
+            .select((cluster::id, cluster::uuid, cluster::status, cluster::created_at, cluster::updated_at))
             .filter(cluster::id.gt(after))
             .filter(cluster::status.eq_any(in_progress))
             .filter(diesel::dsl::not(diesel::dsl::exists(unfinished)))
@@ -42,7 +45,10 @@ pub async fn unattended(conn: &mut Conn, after: i32, limit: i64) -> Result<Vec<U
             .load(&mut **c)
             .await
     })?;
-    let unattended = |(row, id, created, updated)| Unattended { row, cluster: ClusterId::new(id), written: Ord::max(created, updated) };
+    let unattended = |(row, id, status, created, updated): Row| {
+        let (cluster, written) = (ClusterId::new(id), created.max(updated));
+        Unattended { row, cluster, status: status.unwrap_or_default(), written }
+    };
     Ok(found.into_iter().map(unattended).collect())
 }
 
@@ -57,7 +63,7 @@ pub async fn take_up(conn: &mut Conn, id: &ClusterId, deadlines: &Deadlines) -> 
         return Ok(Vec::new());
     }
     let mut stored = Vec::new();
-    for found in taken_up(status, &groups).into_iter().take(MOST_UNFINISHED) {
+    for found in taken_up(status, row.stack_id.as_deref(), &groups).into_iter().take(MOST_UNFINISHED) {
         let group = groups.iter().find(|g| found.group.as_ref().is_some_and(|id| g.uuid == id.as_str()));
         let before = lifecycle::before(conn, &row, group, found.kind, &[]).await?;
         let new = NewOperation {

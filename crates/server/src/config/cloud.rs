@@ -130,7 +130,7 @@ section! {
         http_request_max_retries: u32 = "3",
         /// Roles of which one makes a service token (X-Service-Token) count: the caller's own may then have expired.
         service_token_roles: Vec<String> = "service",
-        /// A service token without such a role is refused; if not, every service token counts.
+        /// A service token without such a role is refused; if not, it is taken, and makes up for nothing that has expired.
         service_token_roles_required: bool = "true",
         /// Type of this service, for tokens limited by access rules.
         service_type: Option<String>,

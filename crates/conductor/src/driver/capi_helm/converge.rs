@@ -111,7 +111,8 @@ impl<'a> Wish<'a> {
             } else if target.is_some() {
                 // What a later operation wants is its to do: it may yet be cancelled.
                 match (group.status(), replicas(seen, &group)) {
-                    (Some(Status::CreateInProgress), None) => continue,
+                    // One that is gone but for its row must not come back on the way.
+                    (Some(Status::CreateInProgress | Status::DeleteInProgress | Status::DeleteFailed), None) => continue,
                     (Some(Status::UpdateInProgress), Some(now)) => group.node_count = Some(now),
                     _ => {}
                 }

@@ -145,14 +145,15 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
     users.retain(|user| !user.is_empty());
     users.sort();
     users.dedup();
+    // Each user's whatever became of the others'.
+    let mut trouble = Ok(());
     for user in &users {
-        let session = owner_or_service(cx, work, user).await?;
-        for found in session.keystone().application_credentials(user, &credential_prefix(&cluster.uuid)).await? {
-            if keep != Some(found.id.as_str()) {
-                remove(cx, work, cluster, &session, user, &found).await?;
-            }
+        match remove_of(cx, work, cluster, user, keep).await {
+            Err(Failure::Stale) => return Err(Failure::Stale),
+            removed => trouble = trouble.and(removed),
         }
     }
+    trouble?;
     // Whatever is recorded is gone now: each was under one of these users, or its user is gone and it with him.
     for (name, reference) in names {
         let is_kept = keep.is_some_and(|keep| reference.as_deref().is_some_and(|r| r.ends_with(&format!("/{keep}"))));
@@ -165,6 +166,16 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
                     resource::forget_one(conn, id, ResourceKind::ApplicationCredential, name).await
                 })
                 .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove_of(cx: &Context, work: &Work, cluster: &Cluster, user: &str, keep: Option<&str>) -> Result<(), Failure> {
+    let session = owner_or_service(cx, work, user).await?;
+    for found in session.keystone().application_credentials(user, &credential_prefix(&cluster.uuid)).await? {
+        if keep != Some(found.id.as_str()) {
+            remove(cx, work, cluster, &session, user, &found).await?;
         }
     }
     Ok(())

@@ -154,18 +154,25 @@ impl News {
     /// So many watches are to be; none of them is up.
     fn expect(&self, watches: usize) {
         self.missing.store(watches, Ordering::SeqCst);
-        self.is_live.send_if_modified(|live| std::mem::replace(live, false));
+        self.tell_whether_live();
+    }
+
+    /// The count is read under the channel's lock: of two who change it at once the later one tells what both have left.
+    fn tell_whether_live(&self) {
+        self.is_live.send_if_modified(|live| {
+            let now = self.missing.load(Ordering::SeqCst) == 0;
+            std::mem::replace(live, now) != now
+        });
     }
 
     fn is_up(&self) {
-        if self.missing.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.is_live.send_if_modified(|live| !std::mem::replace(live, true));
-        }
+        self.missing.fetch_sub(1, Ordering::SeqCst);
+        self.tell_whether_live();
     }
 
     fn is_down(&self) {
         self.missing.fetch_add(1, Ordering::SeqCst);
-        self.is_live.send_if_modified(|live| std::mem::replace(live, false));
+        self.tell_whether_live();
     }
 }
 
@@ -289,7 +296,8 @@ async fn keep_watching(news: Arc<News>, management: Management, kind: KubeKind) 
             state.failures = 0;
         }
         state.failures = state.failures.saturating_add(1);
-        if error.is_expired() {
+        // A kind that is gone is asked for by a list, as one that never was.
+        if error.is_expired() || error.is_not_found() {
             state.version = None;
             // Asked for anew at once, once.
             if state.failures == 1 {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use model::cluster::ClusterChange;
+use model::cluster::{Cluster, ClusterChange};
 use model::json::truth;
 use model::labels::DELETE_VOLUMES;
 use model::operation::{Leak, OperationKind, Progress, Thing};
@@ -13,16 +13,18 @@ use serde_json::json;
 
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
-use crate::certificates;
 use crate::cluster::{Rows, delete, force};
 use crate::context::Context;
 use crate::leaving::{self, leak};
 use crate::outcome::{Failure, Turn};
 use crate::stack;
 use crate::worker::Work;
+use crate::{certificates, credentials};
 
 /// Why an abandoned cluster's things are left.
 const LEFT_ALONE: &str = "left alone, as was asked for";
+/// How long the last look may take that tells whether a cluster was gone in time.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 /// Of the janitor, which removes from the cloud what the cluster's own controllers made.
 const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
 
@@ -31,10 +33,18 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     match step(bench).await? {
         Some(turn) => Ok(turn),
         None => {
-            certificates::remove(bench.cx, bench.work, &bench.rows.cluster).await?;
+            remove_beside(bench.cx, bench.work, &bench.rows.cluster).await?;
             delete::forget(bench.cx, bench.work, &bench.rows.cluster, Vec::new()).await
         }
     }
+}
+
+/// What a cluster has beside its release: certificates, and a trustee where upstream made it, whose every cluster has one.
+async fn remove_beside(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
+    if cluster.trustee_user_id.is_some() || cluster.trust_id.is_some() {
+        credentials::remove(cx, work, cluster).await?;
+    }
+    certificates::remove(cx, work, cluster).await
 }
 
 /// The next step; none once everything is gone.
@@ -132,7 +142,7 @@ async fn forget_release(bench: &Bench<'_>) -> Result<(), Failure> {
 pub(super) async fn rows_only(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
     let mut leaks = Vec::new();
     match work.operation.kind() {
-        Some(OperationKind::ClusterDelete) => certificates::remove(cx, work, &rows.cluster).await?,
+        Some(OperationKind::ClusterDelete) => remove_beside(cx, work, &rows.cluster).await?,
         _ => force::remove_certificates(cx, work, &rows.cluster, &mut leaks).await?,
     }
     delete::forget(cx, work, &rows.cluster, leaks).await
@@ -146,7 +156,7 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
         leaks.push(leak_of(bench.rows, &bench.namespace, LEFT_ALONE));
     } else {
         // A management cluster that does not answer must not use up the time that the rest needs.
-        let left = time_to_try(work).saturating_sub(stack::age(work.operation.created()));
+        let left = time_to_try(work).saturating_sub(stack::age(work.operation.created())).max(LAST_LOOK);
         let late = || Err(Failure::retry("the management cluster has not answered in time"));
         match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
             Ok(None) => {}

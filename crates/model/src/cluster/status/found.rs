@@ -14,26 +14,28 @@ pub struct Found {
     pub group: Option<NodegroupId>,
 }
 
-/// What goes on with a cluster found in `status`, in order; nothing for one at rest.
+/// What goes on with a cluster found in `status`, in order; nothing for one at rest. `own_stack` is the cluster's.
 ///
 /// What was to be made or removed is, by the operation that a request of ours would have stored. Of a change nobody knows what was wished:
-/// the stack of each group is followed to whatever end it comes to. Groups at rest are among them, for upstream stores no status for one
-/// that it is removing (conductor.md 6).
-pub fn taken_up(status: Status, groups: &[Nodegroup]) -> Vec<Found> {
+/// the stack of each group is followed to whatever end it comes to. Groups at rest with a stack of their own are among them, behind all
+/// others, for upstream stores no status for one that it is removing (conductor.md 6).
+pub fn taken_up(status: Status, own_stack: Option<&str>, groups: &[Nodegroup]) -> Vec<Found> {
     let whole = match status {
         Status::DeleteInProgress => return vec![Found { kind: OperationKind::ClusterDelete, group: None }],
         Status::CreateInProgress => OperationKind::ClusterCreate,
         Status::UpdateInProgress | Status::RollbackInProgress => OperationKind::ClusterResize,
         _ => return Vec::new(),
     };
-    let beside = groups.iter().filter(|g| !g.is_default()).filter_map(|group| {
+    let (busy, silent): (Vec<&Nodegroup>, Vec<&Nodegroup>) =
+        groups.iter().filter(|g| !g.is_default()).partition(|g| g.status().is_some_and(Status::is_in_progress));
+    let silent = silent.into_iter().filter(|g| g.stack_id.is_some() && g.stack_id.as_deref() != own_stack);
+    let beside = busy.into_iter().chain(silent).map(|group| {
         let kind = match group.status() {
             Some(Status::DeleteInProgress) => OperationKind::NodegroupDelete,
             Some(Status::CreateInProgress) => OperationKind::NodegroupCreate,
-            // A group that has no stack has nothing that could be followed.
-            _ => group.stack_id.as_ref().map(|_| OperationKind::ClusterResize)?,
+            _ => OperationKind::ClusterResize,
         };
-        Some(Found { kind, group: Some(group.nodegroup_id()) })
+        Found { kind, group: Some(group.nodegroup_id()) }
     });
     std::iter::once(Found { kind: whole, group: None }).chain(beside).collect()
 }
@@ -49,13 +51,13 @@ mod tests {
     }
 
     fn kinds(status: Status, groups: &[Nodegroup]) -> Vec<(OperationKind, Option<String>)> {
-        taken_up(status, groups).into_iter().map(|f| (f.kind, f.group.map(|id| id.to_string()))).collect()
+        taken_up(status, Some("own"), groups).into_iter().map(|f| (f.kind, f.group.map(|id| id.to_string()))).collect()
     }
 
     #[test]
     fn whatever_is_in_progress_is_gone_on_with_and_nothing_else() {
         for status in Status::ALL {
-            let found = taken_up(*status, &[]);
+            let found = taken_up(*status, None, &[]);
             assert_eq!(found.is_empty(), !status.is_in_progress(), "{status:?}");
             assert_eq!(status.is_in_progress(), status.as_str().ends_with("_IN_PROGRESS"), "{status:?}");
         }
@@ -64,7 +66,7 @@ mod tests {
     #[test]
     fn a_cluster_that_is_taken_up_can_be_deleted_and_what_changes_it_waits_or_is_refused() {
         for status in [Status::CreateInProgress, Status::UpdateInProgress, Status::DeleteInProgress, Status::RollbackInProgress] {
-            let unfinished: Vec<OperationKind> = taken_up(status, &[]).iter().map(|f| f.kind).collect();
+            let unfinished: Vec<OperationKind> = taken_up(status, None, &[]).iter().map(|f| f.kind).collect();
             let deleted = begin(Some(status), &unfinished, OperationKind::ClusterDelete);
             assert!(matches!(deleted, Ok(Begin::Supersede(_) | Begin::Coalesce)), "{status:?}: {deleted:?}");
             let upgraded = begin(Some(status), &unfinished, OperationKind::ClusterUpgrade);
@@ -78,10 +80,12 @@ mod tests {
         let groups = [
             default,
             group("made", Some("CREATE_IN_PROGRESS"), None),
-            group("removed", Some("DELETE_IN_PROGRESS"), Some("a")),
-            group("changed", Some("UPDATE_IN_PROGRESS"), Some("b")),
             group("silent", Some("CREATE_COMPLETE"), Some("c")),
             group("never made", Some("CREATE_FAILED"), None),
+            // As with Cluster API.
+            group("in the cluster's", Some("CREATE_COMPLETE"), Some("own")),
+            group("removed", Some("DELETE_IN_PROGRESS"), Some("a")),
+            group("changed", Some("UPDATE_IN_PROGRESS"), None),
         ];
         let beside = [
             (OperationKind::NodegroupCreate, Some("made".to_owned())),
