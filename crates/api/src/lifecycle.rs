@@ -12,7 +12,7 @@ use model::driver::DriverName;
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
 use model::operation::{NewOperation, Operation, OperationKind, Payload};
-use model::quota::Resource;
+use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
 use model::store::lifecycle::Accepted;
 use model::store::{
@@ -164,9 +164,8 @@ async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
     let new = &new;
     let mut tries = 1;
     let (answer, ring) = loop {
-        let growth = growth(cx, request).await?;
-        let quota = Growth { nodes: growth, default: cx.shared.settings.default_nodes_per_project };
-        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, cx, request, new, quota).await).await {
+        let more = growth(cx, request).await?;
+        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, cx, request, new, more).await).await {
             Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
             other => break other?,
         }
@@ -175,24 +174,19 @@ async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
     Ok(answer)
 }
 
-/// Nodes that a request adds to its project, and the limit of projects without one of their own.
-#[derive(Clone, Copy)]
-struct Growth {
-    nodes: i64,
-    default: Option<i64>,
-}
-
-/// Nodes that a request adds, as the group stands now.
-async fn growth(cx: &Context, request: &Request) -> Result<i64, ApiError> {
+/// Nodes that a request adds to its project, as the group stands now.
+async fn growth(cx: &Context, request: &Request) -> Result<Demand, ApiError> {
+    let default = cx.shared.settings.default_nodes_per_project;
+    let nodes = |count| Demand { resource: Resource::Node, count, default };
     let asked = match &request.change {
         Change::Size { node_count, .. } => *node_count,
-        Change::Group(new) => return Ok(i64::from(new.node_count)),
-        Change::Nothing | Change::Bounds { .. } => return Ok(0),
+        Change::Group(new) => return Ok(nodes(i64::from(new.node_count))),
+        Change::Nothing | Change::Bounds { .. } => return Ok(nodes(0)),
     };
     let (cluster, group) = (&request.cluster, request.payload.nodegroup.as_ref());
     let groups = cx.shared.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, cluster).await).await?;
     let present = named(&groups, group.map(NodegroupId::as_str))?.node_count();
-    Ok(i64::from(asked) - i64::from(present))
+    Ok(nodes(i64::from(asked) - i64::from(present)))
 }
 
 async fn attempt(
@@ -200,12 +194,12 @@ async fn attempt(
     cx: &Context,
     request: &Request,
     new: &NewOperation,
-    quota: Growth,
+    more: Demand,
 ) -> Result<(Answer, OperationId), StoreError> {
-    quota::reserve(conn, &request.project, Resource::Node, quota.nodes, quota.default).await?;
+    quota::reserve(conn, &request.project, &[more]).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
     if accepted.is_new {
-        change(conn, request, &accepted, quota).await?;
+        change(conn, request, &accepted, more).await?;
     }
     let answer = answer::in_store(answer_to(conn, cx, request, &accepted).await?)?;
     cx.keep(conn, &answer).await?;
@@ -231,7 +225,7 @@ async fn answer_to(conn: &mut Conn, cx: &Context, request: &Request, accepted: &
 }
 
 /// What a request changes besides statuses.
-async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, quota: Growth) -> Result<(), StoreError> {
+async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, more: Demand) -> Result<(), StoreError> {
     let group = accepted.group.as_ref().map(Nodegroup::nodegroup_id);
     let group = || group.as_ref().ok_or(StoreError::Stale { what: "nodegroup" });
     match &request.change {
@@ -243,7 +237,7 @@ async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, quota: 
             }
             let present = accepted.group.as_ref().map_or(0, Nodegroup::node_count);
             // The group has shrunk since the reservation was counted: count again.
-            if i64::from(*node_count) - i64::from(present) > quota.nodes.max(0) {
+            if i64::from(*node_count) - i64::from(present) > more.count.max(0) {
                 return Err(StoreError::Stale { what: "nodegroup" });
             }
             let change = NodegroupChange { node_count: Some(*node_count), ..NodegroupChange::default() };

@@ -51,6 +51,15 @@ impl Quota {
     }
 }
 
+/// So many more of a resource. None or less than none is always granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    pub resource: Resource,
+    pub count: i64,
+    /// The limit of projects without a row of their own; none: no limit.
+    pub default: Option<i64>,
+}
+
 /// What a project uses (`GET /v1/stats`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

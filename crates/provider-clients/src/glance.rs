@@ -48,24 +48,20 @@ impl Session {
 }
 
 impl Glance {
-    /// The images that have this id or this name; one with the id comes first. An id that the caller may not see is
-    /// an error with status 403, if Glance says so.
+    /// The image that has this id, or else all that have this name. An id that the caller may not see is an error with status 403, if
+    /// Glance says so.
     pub async fn find_images(&self, name_or_id: &str) -> Result<Vec<Image>, CloudError> {
-        let mut found = Vec::new();
         // Glance makes only UUIDs, and shows community images by id only.
         if uuid::Uuid::try_parse(name_or_id).is_ok() {
             let request = Request::get(Service::Image, "image_show", ["images", name_or_id]);
-            found.extend(self.0.find::<Image>(request).await?);
-        }
-        let request = || Request::get(Service::Image, "image_list", ["images"]).query("name", name_or_id);
-        let named: Vec<Image> = page::all(&self.0, "images", request).await?;
-        // `name` also understands operators (`in:a,b`), so what comes back is checked.
-        let named = named.into_iter().filter(|image| image.name == name_or_id);
-        for image in named {
-            if found.iter().all(|known| known.id != image.id) {
-                found.push(image);
+            if let Some(image) = self.0.find(request).await? {
+                return Ok(vec![image]);
             }
         }
-        Ok(found)
+        let request = || Request::get(Service::Image, "image_list", ["images"]).query("name", name_or_id);
+        let mut named: Vec<Image> = page::all(&self.0, "images", request).await?;
+        // `name` also understands operators (`in:a,b`), so what comes back is checked.
+        named.retain(|image| image.name == name_or_id);
+        Ok(named)
     }
 }

@@ -130,14 +130,10 @@ impl Session {
 }
 
 impl Neutron {
-    /// The networks that have this id or this name; one with the id comes first.
+    /// The network that has this id, or else all that have this name.
     pub async fn find_networks(&self, name_or_id: &str, external: Option<bool>) -> Result<Vec<Network>, CloudError> {
         let external = external.map(|external| if external { "True" } else { "False" });
-        let request = || get("network_list", "networks").query_if("router:external", external);
-        let mut found: Vec<Network> = page::all(&self.0, "networks", || request().query("id", name_or_id)).await?;
-        let named: Vec<Network> = page::all(&self.0, "networks", || request().query("name", name_or_id)).await?;
-        found.extend(named.into_iter().filter(|network| network.id != name_or_id));
-        Ok(found)
+        self.named(name_or_id, || get("network_list", "networks").query_if("router:external", external), "networks").await
     }
 
     /// The network of that id.
@@ -146,13 +142,25 @@ impl Neutron {
         Ok(self.0.find::<NetworkAnswer>(request).await?.map(|answer| answer.network))
     }
 
-    /// The subnets that have this id or this name; one with the id comes first.
+    /// The subnet that has this id, or else all that have this name.
     pub async fn find_subnets(&self, name_or_id: &str) -> Result<Vec<Subnet>, CloudError> {
-        let request = || get("subnet_list", "subnets");
-        let mut found: Vec<Subnet> = page::all(&self.0, "subnets", || request().query("id", name_or_id)).await?;
-        let named: Vec<Subnet> = page::all(&self.0, "subnets", || request().query("name", name_or_id)).await?;
-        found.extend(named.into_iter().filter(|subnet| subnet.id != name_or_id));
-        Ok(found)
+        self.named(name_or_id, || get("subnet_list", "subnets"), "subnets").await
+    }
+
+    /// What has this id, or else all that has this name. Neutron makes only UUIDs, so that nothing else is asked for by id.
+    async fn named<T: DeserializeOwned>(
+        &self,
+        name_or_id: &str,
+        request: impl Fn() -> Request,
+        what: &'static str,
+    ) -> Result<Vec<T>, CloudError> {
+        if uuid::Uuid::try_parse(name_or_id).is_ok() {
+            let found: Vec<T> = page::all(&self.0, what, || request().query("id", name_or_id)).await?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        page::all(&self.0, what, || request().query("name", name_or_id)).await
     }
 
     /// The ports that match.

@@ -6,7 +6,7 @@ use model::id::{ClusterId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{DefaultNodegroup, DefaultRole};
 use model::operation::{NewOperation, OperationKind, Payload};
-use model::quota::Resource;
+use model::quota::{Demand, Resource};
 use model::store::{Conn, cluster, nodegroup, operation, quota, template};
 use model::template::ClusterTemplate;
 
@@ -117,14 +117,18 @@ fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Resu
 
 /// Whether the quotas allow it as things are (C-11), before the cloud is asked; what counts is the reservation in the end.
 async fn check_quota(cx: &Context, asked: &Asked, project: &ProjectId) -> Result<(), ApiError> {
+    let demands = demands(cx, i64::from(asked.master_count) + i64::from(asked.node_count));
+    let (project, demands) = (project, &demands);
+    Ok(cx.shared.store.read(async |conn: &mut Conn| quota::check(conn, project, demands).await).await?)
+}
+
+/// What a cluster of so many nodes takes of its project's quotas.
+fn demands(cx: &Context, nodes: i64) -> [Demand; 2] {
     let settings = &cx.shared.settings;
-    let (clusters, nodes) = (Some(settings.default_clusters_per_project), settings.default_nodes_per_project);
-    let more = i64::from(asked.master_count) + i64::from(asked.node_count);
-    let checked = cx.shared.store.read(async |conn: &mut Conn| {
-        quota::check(conn, project, Resource::Cluster, 1, clusters).await?;
-        quota::check(conn, project, Resource::Node, more, nodes).await
-    });
-    Ok(checked.await?)
+    [
+        Demand { resource: Resource::Cluster, count: 1, default: Some(settings.default_clusters_per_project) },
+        Demand { resource: Resource::Node, count: nodes, default: settings.default_nodes_per_project },
+    ]
 }
 
 /// Everything else (C-13 to C-26); the value that only these checks can make.
@@ -219,7 +223,6 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, A
     let spec = &checked.spec;
     let answer = Answer::accepted(spec.id.as_str())?;
     let kept = &answer;
-    let settings = &cx.shared.settings;
     let operation_id = OperationId::generate();
     let new = NewOperation {
         kind: OperationKind::ClusterCreate,
@@ -233,13 +236,12 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, A
         id: operation_id,
     };
     let new = &new;
-    let (clusters, nodes) = (Some(settings.default_clusters_per_project), settings.default_nodes_per_project);
-    let asked = checked.groups.iter().map(|group| i64::from(group.node_count)).sum();
+    let demands = demands(cx, checked.groups.iter().map(|group| i64::from(group.node_count)).sum());
+    let demands = &demands;
     cx.shared
         .store
         .write(async |conn: &mut Conn| {
-            quota::reserve(conn, &spec.project, Resource::Cluster, 1, clusters).await?;
-            quota::reserve(conn, &spec.project, Resource::Node, asked, nodes).await?;
+            quota::reserve(conn, &spec.project, demands).await?;
             // A write, so that a change of the template and its use exclude each other.
             template::touch(conn, &spec.template).await?;
             cluster::insert(conn, spec).await?;

@@ -10,43 +10,45 @@ use super::page::{Page, SortDir};
 use super::scope::Scope;
 use super::{cluster, dialect, nodegroup};
 use crate::id::ProjectId;
-use crate::quota::{Quota, Resource, Usage};
+use crate::quota::{Demand, Quota, Resource, Usage};
 use crate::schema::quotas;
 use crate::time::{now, whole_seconds};
 
 const WHAT: &str = "quota";
 
-/// Takes so many more of a resource for a project, or refuses.
+/// Takes so many more for a project, or refuses.
 ///
 /// To be the first statement of the transaction that stores what uses them up, before anything is read: it writes the project's guard row,
 /// so that such transactions of one project run one behind the other, and each counts what the one before it has stored. (A transaction
-/// that has read before would go on seeing the rows as they were at its first read.) `default` holds for projects without a row of their
-/// own; none sets no limit. Whatever is stored afterwards must be stored in the same transaction. To reserve nothing, or to give
-/// something back, needs no call.
+/// that has read before would go on seeing the rows as they were at its first read.) Whatever is stored afterwards must be stored in the
+/// same transaction. To reserve nothing, or to give something back, needs no call.
 ///
 /// # Errors
-/// [`StoreError::QuotaReached`] naming limit and use.
-pub async fn reserve(conn: &mut Conn, project: &ProjectId, resource: Resource, count: i64, default: Option<i64>) -> Result<(), StoreError> {
-    if count <= 0 {
+/// [`StoreError::QuotaReached`] naming limit and use, of the first demand that passes its limit.
+pub async fn reserve(conn: &mut Conn, project: &ProjectId, demands: &[Demand]) -> Result<(), StoreError> {
+    if demands.iter().all(|demand| demand.count <= 0) {
         return Ok(());
     }
     dialect::touch_guard(conn, dialect::Guard::Project(&project.0)).await?;
-    check(conn, project, resource, count, default).await
+    check(conn, project, demands).await
 }
 
-/// Whether so many more of a resource would be granted now. No promise: only [`reserve`] is one.
+/// Whether so many more would be granted now. No promise: only [`reserve`] is one.
 ///
 /// # Errors
-/// [`StoreError::QuotaReached`] naming limit and use.
-pub async fn check(conn: &mut Conn, project: &ProjectId, resource: Resource, count: i64, default: Option<i64>) -> Result<(), StoreError> {
-    let row = find(conn, &project.0, resource).await?;
-    let Some(limit) = row.map(|q| i64::from(q.hard_limit)).or(default) else { return Ok(()) };
-    let used = match resource {
-        Resource::Cluster => cluster::count(conn, project).await?,
-        Resource::Node => nodegroup::count_nodes(conn, Some(project)).await?,
-    };
-    if used.saturating_add(count) > limit {
-        return Err(StoreError::QuotaReached { resource, limit, used, asked: count });
+/// [`StoreError::QuotaReached`] naming limit and use, of the first demand that passes its limit.
+pub async fn check(conn: &mut Conn, project: &ProjectId, demands: &[Demand]) -> Result<(), StoreError> {
+    let rows = of_project(conn, &project.0).await?;
+    for &Demand { resource, count, default } in demands.iter().filter(|demand| demand.count > 0) {
+        let row = rows.iter().find(|row| row.is_of(&project.0, resource));
+        let Some(limit) = row.map(|q| i64::from(q.hard_limit)).or(default) else { continue };
+        let used = match resource {
+            Resource::Cluster => cluster::count(conn, project).await?,
+            Resource::Node => nodegroup::count_nodes(conn, Some(project)).await?,
+        };
+        if used.saturating_add(count) > limit {
+            return Err(StoreError::QuotaReached { resource, limit, used, asked: count });
+        }
     }
     Ok(())
 }
@@ -62,15 +64,12 @@ pub async fn usage(conn: &mut Conn, project: Option<&ProjectId>) -> Result<Usage
 
 /// The row of a project and resource, if there is one.
 pub async fn find(conn: &mut Conn, project: &str, resource: Resource) -> Result<Option<Quota>, StoreError> {
-    let rows: Vec<Quota> = on_conn!(conn, |c| {
-        quotas::table
-            .select(Quota::as_select())
-            .filter(quotas::project_id.eq(project))
-            .filter(quotas::resource.eq(resource.as_str()))
-            .load(&mut **c)
-            .await
-    })?;
-    Ok(rows.into_iter().find(|row| row.is_of(project, resource)))
+    Ok(of_project(conn, project).await?.into_iter().find(|row| row.is_of(project, resource)))
+}
+
+/// The rows of a project, one for each resource at most, and those of projects whose ids differ in case only.
+async fn of_project(conn: &mut Conn, project: &str) -> Result<Vec<Quota>, StoreError> {
+    Ok(on_conn!(conn, |c| { quotas::table.select(Quota::as_select()).filter(quotas::project_id.eq(project)).load(&mut **c).await })?)
 }
 
 /// The row of a project and resource.

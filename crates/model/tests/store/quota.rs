@@ -1,6 +1,6 @@
 use model::id::ProjectId;
 use model::nodegroup::{DefaultNodegroup, DefaultRole};
-use model::quota::{Resource, Usage};
+use model::quota::{Demand, Resource, Usage};
 use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, nodegroup, quota};
 use rstest::rstest;
 
@@ -10,13 +10,17 @@ fn project(name: &str) -> ProjectId {
     ProjectId(name.into())
 }
 
+fn demand(resource: Resource, count: i64, default: Option<i64>) -> Demand {
+    Demand { resource, count, default }
+}
+
 /// Stores a cluster of 3 nodes as the API does, if the quotas of 5 clusters and 12 nodes allow it.
 async fn create(store: &Store, name: &str) -> Result<(), StoreError> {
     let spec = spec(name);
     store
         .write(async |conn: &mut Conn| {
-            quota::reserve(conn, &spec.project, Resource::Cluster, 1, Some(5)).await?;
-            quota::reserve(conn, &spec.project, Resource::Node, 3, Some(12)).await?;
+            let demands = [demand(Resource::Cluster, 1, Some(5)), demand(Resource::Node, 3, Some(12))];
+            quota::reserve(conn, &spec.project, &demands).await?;
             cluster::insert(conn, &spec).await?;
             let group = DefaultNodegroup {
                 role: DefaultRole::Worker,
@@ -35,7 +39,7 @@ async fn create(store: &Store, name: &str) -> Result<(), StoreError> {
 async fn grow(store: &Store, by: i32) -> Result<(), StoreError> {
     store
         .write(async |conn: &mut Conn| {
-            quota::reserve(conn, &project("p1"), Resource::Node, by.into(), Some(12)).await?;
+            quota::reserve(conn, &project("p1"), &[demand(Resource::Node, by.into(), Some(12))]).await?;
             let row = cluster::fetch_by_name(conn, &Scope::All, "first").await?;
             let groups = nodegroup::of_cluster(conn, &row.cluster_id()).await?;
             let group = groups.first().expect("the cluster has a group");
@@ -90,7 +94,7 @@ async fn a_row_goes_before_the_default_and_names_what_is_used(#[case] kind: Kind
     foreign.project = project("p2");
     accept(&world.store, &foreign).await;
     let check = async |resource, count, default| {
-        world.store.write(async |conn: &mut Conn| quota::reserve(conn, &project("p1"), resource, count, default).await).await
+        world.store.write(async |conn: &mut Conn| quota::reserve(conn, &project("p1"), &[demand(resource, count, default)]).await).await
     };
     assert!(check(Resource::Cluster, 1, Some(2)).await.is_ok());
     assert!(matches!(check(Resource::Cluster, 1, Some(1)).await, Err(StoreError::QuotaReached { limit: 1, used: 1, asked: 1, .. })));
