@@ -3,6 +3,7 @@
 
 mod crash;
 mod exits;
+mod halves;
 mod trouble;
 mod watches;
 

@@ -115,7 +115,8 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
     let mut command = cargo::cargo();
     if nextest {
         heading("cargo nextest run");
-        command.args(["nextest", "run", "--workspace", "--no-fail-fast"]).args(filters);
+        command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        command.args(["--test-threads", &at_once().to_string()]).args(filters);
     } else {
         heading("cargo test");
         command.args(["test", "--workspace", "--no-fail-fast"]);
@@ -130,6 +131,12 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
         command.env("CARGO_TERM_COLOR", "always");
     }
     run_and_keep_summary(&mut command, nextest)
+}
+
+/// Tests at once: half as many more as there are cores, for most tests of the suite wait for leases and intervals longer than they compute.
+fn at_once() -> usize {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores + cores / 2
 }
 
 /// Passes the runner's output on and keeps its last words, to be said again at the very end.

@@ -8,7 +8,7 @@ use model::operation::{CloudFault, OutcomeCode};
 use model::seal::Unsealable;
 use model::seal::vault::VaultError;
 use model::store::StoreError;
-use provider_clients::{CloudError, Session};
+use provider_clients::{CloudError, Service, Session};
 
 use crate::credentials::UNOPENED;
 use crate::driver::capi_helm::news::Listening;
@@ -21,8 +21,8 @@ pub(crate) enum Turn {
     Again { after: Duration },
     /// Nothing to do until one of these stacks has moved.
     Follow(Vec<Follow>),
-    /// Nothing to do until the management cluster tells of a change, or for so long while it cannot tell.
-    Hear { news: Listening, poll: Duration },
+    /// Nothing to do until the management cluster tells of a change, or for `poll` while it cannot tell, and never longer than `at_most`.
+    Hear { news: Listening, poll: Duration, at_most: Option<Duration> },
     /// The operation has ended and everything is recorded.
     Settled,
 }
@@ -116,7 +116,9 @@ impl From<CloudError> for Failure {
     fn from(error: CloudError) -> Self {
         let reason = error.to_string();
         let said = Some(Box::new(fault(&error)));
-        if error.repeating_may_mend() {
+        // Its operator is about to change the token, and who waits for a cluster loses nothing by waiting.
+        let is_management = error.service() == Service::ManagementCluster && error.is_unauthorized();
+        if error.repeating_may_mend() || is_management {
             return Self::Retry { reason, error: said };
         }
         let code = match error.status() {

@@ -57,9 +57,11 @@ pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output
     }
 }
 
-/// Waits until there is news of a cluster of the management cluster, or it is time to look without, or the deadline has come.
-pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: Duration) -> Rested {
+/// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the
+/// deadline has come.
+pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: Duration, at_most: Option<Duration>) -> Rested {
     let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let left = at_most.map_or(left, |at_most| at_most.min(left));
     let woken = async {
         tokio::select! {
             biased;

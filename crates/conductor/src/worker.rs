@@ -281,11 +281,11 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                     ended => return ended.into(),
                 }
             }
-            Ok(Turn::Hear { news, poll }) => {
+            Ok(Turn::Hear { news, poll, at_most }) => {
                 failures = 0;
                 permit = None;
                 work.unload();
-                match rest::hear(cx, work, news, poll).await {
+                match rest::hear(cx, work, news, poll, at_most).await {
                     Rested::Awake => continue,
                     ended => return ended.into(),
                 }

@@ -275,6 +275,11 @@ pub struct OperationEvent {
 }
 
 impl OperationEvent {
+    /// When it happened.
+    pub fn at(&self) -> DateTime<Utc> {
+        from_millis(self.at_ms)
+    }
+
     /// What it says beyond its message.
     pub fn details(&self) -> EventDetails {
         self.details.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

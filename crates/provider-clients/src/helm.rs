@@ -1,7 +1,7 @@
 //! The `helm` program, 3.x and 4.x: run with a deadline, an environment of its own, and so many at once.
 //!
 //! Nothing of it is trusted to be there afterwards: what a run that was cut off has left is found by [`Helm::last`], and a release that it
-//! left pending, which no other run would touch any more, is taken up by [`Helm::resume`].
+//! left pending, which no other run would touch any more, is taken up: the first one by [`Helm::resume`], a later one by doing it again.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -78,6 +78,11 @@ impl LastRelease {
     pub fn is_pending(&self) -> bool {
         self.status.starts_with("pending-")
     }
+
+    /// Whether it was to make the release.
+    pub fn is_install(&self) -> bool {
+        self.status == "pending-install"
+    }
 }
 
 /// Runs helm. Cheap to clone; clones share the limit.
@@ -116,13 +121,29 @@ impl Helm {
         Self { options: Arc::new(options), room, watchers }
     }
 
-    /// Makes the release, or changes it, with exactly these values.
+    /// Makes the release, or changes it, with exactly these values. Sizes of groups that another has set (an autoscaler, a hand) are ours
+    /// to set: helm 4 asks for that expressly.
     ///
     /// # Errors
     /// A conflict ([`CloudError::is_conflict`]) says that a run is under way, or was cut off (see [`Helm::last`]).
     pub async fn upgrade(&self, run: &HelmRun, values: &Value) -> Result<(), CloudError> {
-        let line = run.upgrade(self.options.kubeconfig.as_deref());
-        self.run("upgrade", &line, Some(values.to_string())).await.map(drop)
+        let mut line = run.upgrade(self.options.kubeconfig.as_deref());
+        match self.run("upgrade", &line, Some(values.to_string())).await {
+            Err(error) if is_contest(error.message()) => {
+                line.push("--force-conflicts".to_owned());
+                self.run("upgrade", &line, Some(values.to_string())).await.map(drop)
+            }
+            outcome => outcome.map(drop),
+        }
+    }
+
+    /// The values that a revision was, or was to be, made with.
+    pub async fn values(&self, release: &str, namespace: &str, revision: u32) -> Result<Value, CloudError> {
+        let revision = revision.to_string();
+        let more = ["values", release, "--revision", revision.as_str(), "--output", "json"];
+        let line = of_release("get", more[0], &more[1..], namespace, self.options.kubeconfig.as_deref());
+        let printed = self.run("values", &line, None).await?;
+        serde_json::from_slice(&printed).map_err(|_| CloudError::malformed(SERVICE, "values", 0, None, "it printed no values"))
     }
 
     /// Removes the release; false when there was none.
@@ -148,7 +169,8 @@ impl Helm {
         Ok(all.pop())
     }
 
-    /// Takes up a revision that was left pending: what it was to make is made, nothing is taken away, and the release can be changed again.
+    /// Takes up a first revision that was left pending: what it was to make is made, nothing is taken away, and the release can be changed
+    /// again.
     pub async fn resume(&self, release: &str, namespace: &str, revision: u32) -> Result<(), CloudError> {
         let revision = revision.to_string();
         let more = [revision.as_str(), "--timeout", TIMEOUT, "--history-max", HISTORY];
@@ -227,13 +249,19 @@ async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u
 
 /// Parts of helm's words by which a failure is one of the moment: of the way to the API server or the charts, or a change that another
 /// overtook.
-const PASSING: [&str; 17] = [
+const PASSING: [&str; 26] = [
     "cluster unreachable",
     "connection refused",
     "connection reset",
     "i/o timeout",
+    "connection timed out",
+    "connection lost",
     "tls handshake timeout",
     "no such host",
+    "no route to host",
+    "network is unreachable",
+    "server misbehaving",
+    "temporary failure in name resolution",
     "context deadline exceeded",
     "unexpected eof",
     ": eof",
@@ -241,11 +269,20 @@ const PASSING: [&str; 17] = [
     "server is currently unable to handle the request",
     "too many requests",
     "service unavailable",
+    "internal server error",
+    "bad gateway",
+    "gateway timeout",
     "internal error occurred",
     "object has been modified",
     "http2:",
     "etcdserver",
 ];
+
+/// Whether helm 4 was refused a size that another manager of fields has set. helm 3 overwrites it.
+fn is_contest(words: &str) -> bool {
+    let lower = words.to_lowercase();
+    lower.contains("conflict") && lower.contains("apply failed with") && lower.contains(".spec.replicas")
+}
 
 /// What helm's words mean. It ends with status 1 whatever went wrong.
 fn failure(operation: &'static str, said: &str) -> CloudError {
@@ -316,6 +353,10 @@ mod tests {
         for said in [
             "Error: Kubernetes cluster unreachable: Get \"http://127.0.0.1:1/version\": dial tcp 127.0.0.1:1: connect: connection refused",
             "Error: looks like \"http://h\" is not a valid chart repository or cannot be reached: Get \"http://h/index.yaml\": EOF",
+            "Error: looks like \"http://h\" is not a valid chart repository or cannot be reached: failed to fetch http://h/index.yaml : 502 Bad Gateway",
+            "Error: failed to fetch https://h/c-0.27.0.tgz : 500 Internal Server Error",
+            "Error: Get \"https://h/index.yaml\": dial tcp: lookup h on 192.0.2.1:53: server misbehaving",
+            "Error: failed to do request: Head \"https://h/v2/c/manifests/1\": dial tcp 192.0.2.1:443: connect: no route to host",
         ] {
             assert!(of(said).retry_may_help(), "{said}");
         }

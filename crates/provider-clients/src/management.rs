@@ -37,6 +37,10 @@ const AT_ONCE: usize = 16;
 const PAGE: &str = "500";
 /// Pages of one list at most.
 const PAGES: usize = 200;
+/// How often one list is begun anew at most.
+const ANEW: u32 = 3;
+/// What an API server says where it does not have a kind at all, and no words about an object.
+const KINDLESS: [&str; 2] = ["page not found", "could not find the requested resource"];
 /// A longer answer is not read.
 const LONGEST: usize = 64 * 1024 * 1024;
 /// The name under which our fields are kept, upstream's as well.
@@ -147,7 +151,10 @@ impl Management {
         self.json(operation, Method::PATCH, url, Some(body)).await
     }
 
-    /// An object; none when there is none (also when there is no such kind).
+    /// An object; none when there is none.
+    ///
+    /// # Errors
+    /// Also where the cluster has no such kind: that says nothing of the object.
     pub async fn get(
         &self,
         operation: &'static str,
@@ -156,7 +163,26 @@ impl Management {
         name: &str,
     ) -> Result<Option<Value>, CloudError> {
         let url = self.url(operation, kind, namespace, Some(name))?;
-        found(self.json(operation, Method::GET, url, None).await)
+        match self.json(operation, Method::GET, url, None).await {
+            Err(error) if error.is_not_found() && KINDLESS.iter().any(|words| error.message().contains(words)) => {
+                Err(unserved(operation, kind))
+            }
+            outcome => found(outcome),
+        }
+    }
+
+    /// As [`Self::list`], of a kind that must be there.
+    ///
+    /// # Errors
+    /// Also where the cluster has no such kind: that says nothing of its objects.
+    pub async fn list_served(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>, CloudError> {
+        self.list(operation, kind, namespace, labels).await?.ok_or_else(|| unserved(operation, kind))
     }
 
     /// The objects that bear these labels (`a=b,c=d`; empty: all); none when the cluster has no such kind.
@@ -169,6 +195,7 @@ impl Management {
     ) -> Result<Option<Vec<Value>>, CloudError> {
         let mut items = Vec::new();
         let mut next = String::new();
+        let mut begun_anew = 0;
         for _ in 0..PAGES {
             let mut url = self.url(operation, kind, namespace, None)?;
             url.query_pairs_mut().append_pair("limit", PAGE);
@@ -178,7 +205,17 @@ impl Management {
             if !next.is_empty() {
                 url.query_pairs_mut().append_pair("continue", &next);
             }
-            let Some(mut page) = found(self.json(operation, Method::GET, url, None).await)? else { return Ok(None) };
+            let page = match self.json(operation, Method::GET, url, None).await {
+                // What the next page was to go on from is not kept any more.
+                Err(error) if error.is_expired() && !next.is_empty() && begun_anew < ANEW => {
+                    begun_anew += 1;
+                    items.clear();
+                    next.clear();
+                    continue;
+                }
+                page => found(page)?,
+            };
+            let Some(mut page) = page else { return Ok(None) };
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
@@ -301,6 +338,12 @@ impl Management {
         }
         request.send().await.map_err(|error| unreachable(operation, &error))
     }
+}
+
+/// Its provider may be about to be installed, and the kubeconfig may name another cluster than it should.
+fn unserved(operation: &'static str, kind: &KubeKind) -> CloudError {
+    let KubeKind { api_version, plural, .. } = kind;
+    CloudError::unreachable(SERVICE, operation, Sent::No, &format!("it does not serve {plural} of {api_version}"))
 }
 
 /// A 404 is no error where something is looked for.

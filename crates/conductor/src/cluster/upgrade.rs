@@ -1,6 +1,7 @@
 //! A cluster, or one of its groups, is brought to a template: all its nodes are replaced, a few at a time.
 //!
-//! The rows say what the cluster was until all is done: a failed upgrade can be done again and goes on where it was.
+//! The rows say what the cluster was until all is done (of a Cluster API cluster: until helm is asked, which then brings it all along): a
+//! failed upgrade can be done again and goes on where it was.
 
 use std::sync::Arc;
 
@@ -80,7 +81,9 @@ impl<'a> Goal<'a> {
         let template = found.ok_or_else(|| Failure::fail(OutcomeCode::User, "the template of the upgrade is gone"))?;
         let (from, to) = (rows.template.as_ref().map(ClusterTemplate::labels).unwrap_or_default(), template.labels());
         let mut cluster = rows.cluster.clone();
-        let concerned = |other: &Nodegroup| if group.is_default() { other.is_default() } else { other.uuid == group.uuid };
+        // Of a Cluster API cluster all groups run what the control plane runs.
+        let all = group.is_default() && capi_helm::is_ours(rows);
+        let concerned = |other: &Nodegroup| all || if group.is_default() { other.is_default() } else { other.uuid == group.uuid };
         if group.is_default() {
             let labels = labels::upgraded(&cluster.labels(), &from, &to);
             // The version that new workers get is the cluster's, which is now what its labels say.

@@ -4,6 +4,8 @@
 
 mod finish;
 
+use std::time::Duration;
+
 use model::cluster::status::{Concerns, Status};
 use model::cluster::{Cluster, ClusterChange};
 use model::kubernetes::Version;
@@ -51,24 +53,24 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let Some(applied) = events.iter().rfind(|e| e.kind == APPLIED) else {
         return apply(bench, &wish, &seen, &events).await;
     };
-    let wanted = wish.wanted(bench, &applied.message)?;
+    let wanted = wish.wanted(bench, &applied.message, stack::age(applied.at()))?;
     match seen::judge(&seen, &wanted) {
         Judged::Ready => finish::finish(bench, &wish, &seen).await,
         Judged::Failed { reason } => Err(Failure::of_cluster_api(reason)),
-        Judged::Waiting { done, total, waiting_for } => {
+        Judged::Waiting { done, total, waiting_for, at_most } => {
             tell(bench, &wish, &seen, done, total, &waiting_for).await?;
-            Ok(bench.again())
+            Ok(bench.again(at_most))
         }
     }
 }
 
 impl Bench<'_> {
-    /// Look again when something has moved. While nobody can tell: often at first, less often when it takes longer.
-    pub(super) fn again(&self) -> Turn {
+    /// Look again when something has moved, or after `at_most`. While nobody can tell: often at first, less often when it takes longer.
+    pub(super) fn again(&self, at_most: Option<Duration>) -> Turn {
         let timing = self.cx.settings.timing;
         let age = stack::age(self.work.operation.created());
         let poll = (age / 20).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min));
-        Turn::Hear { news: self.news.clone(), poll }
+        Turn::Hear { news: self.news.clone(), poll, at_most }
     }
 }
 
@@ -124,7 +126,7 @@ impl<'a> Wish<'a> {
     }
 
     /// What all this must come to before the operation has ended.
-    fn wanted(&self, bench: &Bench<'_>, version: &str) -> Result<Wanted, Failure> {
+    fn wanted(&self, bench: &Bench<'_>, version: &str, age: Duration) -> Result<Wanted, Failure> {
         let choices = choices(bench)?;
         let masters = self.groups.iter().find(|g| g.is_master()).map_or(1, |g| i64::from(g.node_count()));
         let all = self.brings_all();
@@ -140,6 +142,8 @@ impl<'a> Wish<'a> {
             gone: self.gone.iter().cloned().collect(),
             version: version.to_owned(),
             conditions: bench.capi.settings.control_plane_conditions.clone(),
+            age,
+            patience: bench.cx.settings.timing.settle,
         })
     }
 
@@ -213,10 +217,10 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     }
     let held = credential::ensure(bench, false).await?;
     let session = credential::session(bench, &held);
-    let found = lookup::look_up(bench, &session).await?;
-    if wish.brings_all() {
-        check_version(&bench.rows.cluster, &found.kube_version)?;
-    }
+    let mut found = lookup::look_up(bench, &session).await?;
+    check_version(seen, &bench.rows.cluster, &found.kube_version)?;
+    let new = wish.target.filter(|_| wish.kind == OperationKind::NodegroupCreate);
+    found.group_images = lookup::own_images(bench, &session, &wish.groups, &found, new).await?;
     // Upstream does not look at flavors that do not change.
     if !matches!(wish.kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate | OperationKind::NodegroupDelete) {
         let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
@@ -241,18 +245,58 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     let run = bench.run()?;
     let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());
     let progress = Progress { step: "helm", waiting_for: Some(format!("helm, chart {chart}")), ..Progress::default() };
-    stack::record(bench.cx, bench.work, &progress, &[(ASKED, chart.trim())]).await?;
+    asked(bench, wish, &progress, chart.trim()).await?;
     bench.upgrade(&document).await?;
     applied(bench, &found.kube_version).await?;
     Ok(Turn::NOW)
 }
 
-/// Refuses before anything moves what Kubernetes does not allow; the control plane would stop half way.
-fn check_version(cluster: &Cluster, wanted: &str) -> Result<(), Failure> {
-    match (cluster.coe_version.as_deref().and_then(Version::parse), Version::parse(wanted)) {
+/// Refuses before anything moves what Kubernetes does not allow, whatever the operation is for: the version is the image's, which may have
+/// changed under its name, and an upgrade that failed may have brought the control plane along. Nothing else would stop it from going back.
+fn check_version(seen: &Seen, cluster: &Cluster, wanted: &str) -> Result<(), Failure> {
+    let living = seen.control_plane["spec"]["version"].as_str().or(cluster.coe_version.as_deref());
+    match (living.and_then(Version::parse), Version::parse(wanted)) {
         (Some(present), Some(wanted)) => present.may_become(wanted).map_err(|rule| Failure::fail(OutcomeCode::User, rule)),
         _ => Ok(()),
     }
+}
+
+/// Records that helm is about to be run, and with an upgrade what the cluster is from here on: whatever becomes of it, the next document must
+/// not ask for what was before.
+async fn asked(bench: &Bench<'_>, wish: &Wish<'_>, progress: &Progress, chart: &str) -> Result<(), Failure> {
+    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let is_upgrade = wish.kind == OperationKind::ClusterUpgrade;
+    let change = ClusterChange {
+        cluster_template_id: wish.brings_all().then(|| cluster.cluster_template_id.clone()),
+        labels: wish.brings_all().then(|| cluster.labels.clone()),
+        ..ClusterChange::default()
+    };
+    let concerned = |group: &&Nodegroup| is_upgrade && (wish.brings_all() || wish.target.is_some_and(|t| t.uuid == group.uuid));
+    let groups: Vec<_> = bench
+        .rows
+        .groups
+        .iter()
+        .filter(concerned)
+        .map(|group| {
+            let (image_id, labels) = (Some(group.image_id.clone()), Some(group.labels.clone()));
+            (group.nodegroup_id(), NodegroupChange { image_id, labels, ..NodegroupChange::default() })
+        })
+        .collect();
+    let (id, operation_id, change, groups) = (&cluster.cluster_id(), &work.operation.operation_id(), &change, &groups);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            event::append(conn, operation_id, id, ASKED, chart).await?;
+            for (group, change) in groups {
+                nodegroup::record(conn, group, change).await?;
+            }
+            if wish.brings_all() {
+                clusters::record(conn, id, change).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    Ok(())
 }
 
 /// Records that the release is as this operation wants it.

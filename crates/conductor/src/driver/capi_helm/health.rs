@@ -1,8 +1,11 @@
 //! The health of a cluster as its management cluster sees it: upstream's four texts, `Ready` each when all is well.
 
 use indexmap::IndexMap;
-use model::capi::namespace;
+use model::capi::{derived, namespace};
 use model::cluster::Cluster;
+use model::cluster::status::Status;
+use model::nodegroup::Nodegroup;
+use model::store::{Conn, nodegroup};
 use serde_json::Value;
 
 use super::seen::{self, Seen};
@@ -42,7 +45,9 @@ pub(crate) async fn health(cx: &Context, cluster: &Cluster) -> Result<Found, Fai
         return Ok(Found::Unchanged);
     }
     let looking = capi.news.looks(&namespace, release);
-    let texts = texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?);
+    let id = &cluster.cluster_id();
+    let groups = cx.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
+    let texts = texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?, &groups);
     if is_well(&texts) {
         looking.found_well();
     }
@@ -54,16 +59,20 @@ pub(crate) fn is_well(texts: &IndexMap<String, String>) -> bool {
     texts.values().all(|text| text == READY)
 }
 
-fn texts(seen: &Seen) -> IndexMap<String, String> {
-    let infrastructure = &seen.infrastructure["status"];
-    let infrastructure = match (infrastructure["failureReason"].as_str(), infrastructure["ready"].as_bool()) {
+fn texts(seen: &Seen, groups: &[Nodegroup]) -> IndexMap<String, String> {
+    let status = &seen.infrastructure["status"];
+    let infrastructure = match status["failureReason"].as_str() {
         _ if seen.infrastructure.is_null() => "Not found".to_owned(),
-        (Some(reason), _) => format!("{reason}: {}", infrastructure["failureMessage"].as_str().unwrap_or_default()),
-        (None, Some(true)) => READY.to_owned(),
-        (None, _) => "Not ready".to_owned(),
+        Some(reason) => format!("{reason}: {}", status["failureMessage"].as_str().unwrap_or_default()),
+        None if seen::is_provisioned(&seen.infrastructure) => READY.to_owned(),
+        None => "Not ready".to_owned(),
     };
-    let mut groups: Vec<String> =
-        seen.deployments.iter().filter(|d| unmet(d) != READY).map(|d| format!("{}: {}", seen::name_of(d), unmet(d))).collect();
+    // One that is being made or removed is no surprise.
+    let is_settled = |group: &&Nodegroup| matches!(group.status(), Some(Status::CreateComplete | Status::UpdateComplete));
+    let missing =
+        groups.iter().filter(|group| !group.is_master()).filter(is_settled).filter(|group| seen.deployment(&group.name).is_none());
+    let mut groups: Vec<String> = missing.map(|group| format!("{}: Not found", derived(&seen.release, &group.name))).collect();
+    groups.extend(seen.deployments.iter().filter(|d| unmet(d) != READY).map(|d| format!("{}: {}", seen::name_of(d), unmet(d))));
     groups.sort();
     let groups = if groups.is_empty() { READY.to_owned() } else { groups.join(", ") };
     let texts = [
@@ -102,6 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::driver::capi_helm::tests::group;
 
     #[test]
     fn all_texts_are_ready_or_say_what_is_not() {
@@ -114,12 +124,17 @@ mod tests {
             deployments: vec![json!({"metadata": {"name": "b-w"}, "status": {"conditions": conditions(&[("Ready", "True")])}})],
             ..Seen::default()
         };
-        assert!(is_well(&texts(&well)), "{:?}", texts(&well));
+        let group = Nodegroup { status: Some("UPDATE_COMPLETE".into()), ..group("w", "worker", 1, true) };
+        assert!(is_well(&texts(&well, std::slice::from_ref(&group))), "{:?}", texts(&well, &[]));
+        let gone = Seen { deployments: Vec::new(), ..well.clone() };
+        assert_eq!(texts(&gone, std::slice::from_ref(&group))["nodegroup"], "b-w: Not found");
+        let going = Nodegroup { status: Some("DELETE_IN_PROGRESS".into()), ..group };
+        assert!(is_well(&texts(&gone, &[going])));
         let mut ill = well.clone();
         ill.deployments[0]["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "message": "1 of 2"}]);
         ill.infrastructure["status"]["failureReason"] = json!("CreateError");
         ill.control_plane = Value::Null;
-        let texts = texts(&ill);
+        let texts = texts(&ill, &[]);
         assert!(!is_well(&texts));
         assert_eq!(texts["nodegroup"], "b-w: Ready (1 of 2)");
         assert_eq!((texts["infrastructure"].as_str(), texts["controlplane"].as_str()), ("CreateError: ", "Not found"));

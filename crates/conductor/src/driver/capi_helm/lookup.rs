@@ -1,6 +1,8 @@
 //! What a values document needs to know of the cloud, asked with the cluster's own credential: whoever asked for the operation, it is the
 //! cluster's project whose networks and volume types count.
 
+use std::collections::HashMap;
+
 use model::nodegroup::Nodegroup;
 use model::operation::OutcomeCode;
 use provider_clients::{Flavor, Session};
@@ -59,6 +61,7 @@ pub(super) async fn look_up(bench: &Bench<'_>, session: &Session) -> Result<Foun
         kube_version: values::kube_version(&property("kube_version", found.kube_version)?),
         os_distro: property("os_distro", found.os_distro)?,
         image_id: found.id,
+        group_images: HashMap::new(),
         external_network_id: external,
         network_id: network,
         subnet_id: subnet,
@@ -66,6 +69,44 @@ pub(super) async fn look_up(bench: &Bench<'_>, session: &Session) -> Result<Foun
         auth_url: auth_url.to_string(),
         project_id: cluster.project().0,
     })
+}
+
+/// The images that groups have beside the release's, by the group's uuid. All nodes run the control plane's version: an image of another one
+/// is what is left of an earlier upgrade (upstream's driver never looks at it, and brings all groups along), and does not count.
+///
+/// # Errors
+/// Where `new`, a group that is about to be made, names an image that its nodes could not join from.
+pub(super) async fn own_images(
+    bench: &Bench<'_>,
+    session: &Session,
+    groups: &[Nodegroup],
+    of_all: &Found,
+    new: Option<&Nodegroup>,
+) -> Result<HashMap<String, String>, Failure> {
+    let common = bench.rows.template.as_ref().and_then(|template| template.image_id.as_ref());
+    let mut images = HashMap::new();
+    for group in groups.iter().filter(|group| !group.is_default() && !group.is_master()) {
+        let Some(name) = group.image_id.as_ref().filter(|name| Some(*name) != common) else { continue };
+        let is_new = new.is_some_and(|new| new.uuid == group.uuid);
+        let found = match session.glance().find_images(name).await {
+            Err(error) if !is_new && !error.repeating_may_mend() => None,
+            found => found?.into_iter().next(),
+        };
+        let version = found.as_ref().and_then(|image| image.kube_version.as_deref()).map(values::kube_version);
+        match (found, version) {
+            (Some(image), Some(version)) if version == of_all.kube_version => {
+                images.insert(group.uuid.clone(), image.id);
+            }
+            _ if !is_new => {}
+            (None, _) => return Err(user_error(format!("nodegroup {}: image {name} is not there", group.name))),
+            (Some(_), version) => {
+                let is_for = version.map_or_else(|| "lacks the property kube_version".to_owned(), |v| format!("is for Kubernetes {v}"));
+                let rule = format!("nodegroup {}: image {name} {is_for}, and the cluster runs {}", group.name, of_all.kube_version);
+                return Err(user_error(rule));
+            }
+        }
+    }
+    Ok(images)
 }
 
 fn one(mut ids: Vec<String>, what: &str, name: &str) -> Result<String, Failure> {

@@ -1,11 +1,11 @@
 //! The Helm release: what it is run with, and what is done about a run that was cut off.
 
 use model::operation::{OutcomeCode, Progress};
-use provider_clients::{CloudError, HelmRun};
+use provider_clients::{CloudError, HelmRun, LastRelease};
 use serde_json::Value;
 
-use super::Bench;
 use super::values::chart_version;
+use super::{Bench, secrets};
 use crate::outcome::Failure;
 use crate::worker::Work;
 
@@ -60,8 +60,27 @@ impl Bench<'_> {
         let waiting_for = Some(format!("a helm run of release {} that was cut off", self.release));
         self.work.guard(self.cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
         tracing::info!(release = self.release, revision = last.revision, status = last.status, "taking up a helm run that was cut off");
-        helm.resume(&self.release, &self.namespace, last.revision).await?;
+        if last.is_install() {
+            helm.resume(&self.release, &self.namespace, last.revision).await?;
+        } else {
+            self.do_again(&last).await?;
+        }
         Err(Failure::retry(format!("a helm run of release {} that was cut off has been taken up", self.release)))
+    }
+}
+
+impl Bench<'_> {
+    /// Does a change again that was cut off, whoever wanted it, as if it had not begun: its record goes, and with it helm's belief that all
+    /// of it is done. helm 3 (and 4, for releases that 3 made) finds out what to send for custom objects by comparing two records and never
+    /// looks at the object, so that what a taken-up revision had not sent yet would never be sent. What it had sent is sent again, so that
+    /// no other wish is compared with a record that is not true.
+    async fn do_again(&self, last: &LastRelease) -> Result<(), Failure> {
+        let LastRelease { revision, status } = last;
+        let values = self.capi.helm.values(&self.release, &self.namespace, *revision).await?;
+        // By its status as well: a run that has ended after all keeps its record.
+        let record = format!("owner=helm,name={},version={revision},status={status}", self.release);
+        self.management.delete_labelled("helm_record_delete", &secrets(), Some(&self.namespace), &record).await?;
+        Ok(self.capi.helm.upgrade(&self.run()?, &values).await?)
     }
 }
 

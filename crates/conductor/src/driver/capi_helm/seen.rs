@@ -9,7 +9,7 @@ use crate::outcome::Failure;
 
 mod judge;
 
-pub(super) use judge::{Judged, Wanted, WantedGroup, judge};
+pub(super) use judge::{Judged, Wanted, WantedGroup, is_provisioned, judge};
 
 /// Labels by which the chart marks all that belongs to a release.
 pub(super) const RELEASE: &str = "capi.stackhpc.com/cluster";
@@ -29,6 +29,28 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether the network is there, and nothing that would ever remove it: helm was refused the Cluster, which all else would be under,
+    /// and what it made beside stays when the release goes (the chart says keep).
+    pub fn is_orphaned(&self) -> bool {
+        let network = &self.infrastructure["metadata"];
+        let owners = network["ownerReferences"].as_array();
+        self.cluster.is_null()
+            && !self.infrastructure.is_null()
+            && network["deletionTimestamp"].is_null()
+            && !owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "Cluster"))
+    }
+
+    /// Whether nothing at all was found.
+    pub fn is_nothing(&self) -> bool {
+        let Self { release: _, cluster, infrastructure, control_plane, deployments, machines, addons } = self;
+        cluster.is_null()
+            && infrastructure.is_null()
+            && control_plane.is_null()
+            && deployments.is_empty()
+            && machines.is_empty()
+            && addons.is_empty()
+    }
+
     /// Whether nothing is there that the deletion of the cluster waits for.
     pub fn is_gone(&self) -> bool {
         self.cluster.is_null() && self.machines.is_empty() && self.infrastructure.is_null()
@@ -92,6 +114,9 @@ pub(super) fn is_called(machine: &Value, name: &str) -> bool {
 }
 
 /// Looks at everything that belongs to a release.
+///
+/// # Errors
+/// Also where the management cluster lacks one of the kinds that every cluster is made of: it would seem as if nothing were there.
 pub(super) async fn look(management: &Management, kinds: &Kinds, namespace: &str, release: &str) -> Result<Seen, Failure> {
     let labels = format!("{RELEASE}={release}");
     let (control_plane, within) = (derived(release, "control-plane"), Some(namespace));
@@ -99,8 +124,8 @@ pub(super) async fn look(management: &Management, kinds: &Kinds, namespace: &str
         management.get("cluster_get", &kinds.cluster, within, release),
         management.get("openstackcluster_get", &kinds.openstack_cluster, within, release),
         management.get("controlplane_get", &kinds.control_plane, within, &control_plane),
-        management.list("machinedeployment_list", &kinds.machine_deployment, within, &labels),
-        management.list("machine_list", &kinds.machine, within, &labels),
+        management.list_served("machinedeployment_list", &kinds.machine_deployment, within, &labels),
+        management.list_served("machine_list", &kinds.machine, within, &labels),
         management.list("helmrelease_list", &kinds.helm_release, within, &labels),
         management.list("manifests_list", &kinds.manifests, within, &labels),
     )?;
@@ -112,8 +137,8 @@ pub(super) async fn look(management: &Management, kinds: &Kinds, namespace: &str
         cluster: cluster.unwrap_or_default(),
         infrastructure: infrastructure.unwrap_or_default(),
         control_plane: control_plane.unwrap_or_default(),
-        deployments: deployments.unwrap_or_default(),
-        machines: machines.unwrap_or_default(),
+        deployments,
+        machines,
         addons,
     })
 }

@@ -19,6 +19,8 @@ use super::settings::CapiSettings;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub image_id: String,
+    /// Images of groups that have one of their own, by the group's uuid.
+    pub group_images: HashMap<String, String>,
     /// Without `v`.
     pub kube_version: String,
     pub os_distro: String,
@@ -215,9 +217,8 @@ fn node_group(input: &Input<'_>, group: &Nodegroup) -> Result<Value, String> {
         out["machineCountMin"] = least.into();
         out["machineCountMax"] = most.into();
     }
-    // A group that was made with an image of its own.
-    if !group.is_default() && group.image_id.is_some() && group.image_id != input.template.image_id {
-        out["machineImageId"] = json!(group.image_id);
+    if let Some(image) = input.found.group_images.get(&group.uuid) {
+        out["machineImageId"] = json!(image);
     }
     if let Some(nodes) = input.nodes.get(&group.uuid) {
         if !nodes.labels.0.is_empty() {

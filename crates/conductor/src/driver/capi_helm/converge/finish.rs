@@ -42,25 +42,15 @@ pub(super) async fn finish(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen) -> R
         stack_id: Some(Some(bench.release.clone())),
         api_address: seen.api_address().map(Some),
         coe_version: Some(seen.version()),
-        cluster_template_id: wish.brings_all().then(|| cluster.cluster_template_id.clone()),
-        labels: wish.brings_all().then(|| cluster.labels.clone()),
         ..ClusterChange::default()
     };
     if wish.kind != OperationKind::ClusterCreate {
         let is_target = |group: &Nodegroup| wish.target.is_some_and(|t| t.uuid == group.uuid);
-        let whole = |group: &Nodegroup| {
-            let becomes = wish.kind == OperationKind::ClusterUpgrade && (group.is_default() || is_target(group));
-            NodegroupChange {
-                image_id: becomes.then(|| group.image_id.clone()),
-                labels: becomes.then(|| group.labels.clone()),
-                ..facts(seen, group)
-            }
-        };
-        let facts = wish.target.filter(|_| wish.gone.is_none()).map(whole).unwrap_or_default();
+        let of_target = wish.target.filter(|_| wish.gone.is_none()).map(|group| facts(seen, group)).unwrap_or_default();
         // Their sizes are other operations' to say.
         let others = bench.rows.groups.iter().filter(|group| wish.brings_all() && !is_target(group));
-        let others: Vec<_> = others.map(|g| (g.nodegroup_id(), NodegroupChange { node_count: None, ..whole(g) })).collect();
-        let end = End { state: OperationState::Succeeded, group: wish.target, facts, reason: None };
+        let others: Vec<_> = others.map(|g| (g.nodegroup_id(), NodegroupChange { node_count: None, ..facts(seen, g) })).collect();
+        let end = End { state: OperationState::Succeeded, group: wish.target, facts: of_target, reason: None };
         let (end, known, others) = (&end, &known, &others);
         return succeed(cx, work, async |conn: &mut Conn| {
             for (group, change) in others {

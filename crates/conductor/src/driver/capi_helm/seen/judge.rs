@@ -1,5 +1,10 @@
 //! The judgement. A cluster is as wanted when every controller says so about the present wish: what was said about an earlier one
 //! (`observedGeneration`) counts as nothing said, so that no operation ends before its work has begun.
+//!
+//! A cluster that is as wanted is so whatever was said of it before: Cluster API never takes a `failureReason` of a Cluster back. That a
+//! controller has given up is believed once it has had time to say otherwise, for a word of before the present wish may still stand there.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -7,6 +12,8 @@ use super::{Seen, name_of};
 
 /// Reasons that are told at most.
 const TOLD: usize = 3;
+/// How much longer than others addons may be failed.
+const ADDON_PATIENCE: u32 = 4;
 /// Characters of one reason.
 const LONGEST: usize = 300;
 
@@ -21,6 +28,10 @@ pub(in crate::driver::capi_helm) struct Wanted {
     pub version: String,
     /// Conditions of the control plane that must be true.
     pub conditions: Vec<String>,
+    /// How long helm has been done.
+    pub age: Duration,
+    /// For so long a controller's word that it has given up may be an old one.
+    pub patience: Duration,
 }
 
 /// What a worker group is to be.
@@ -40,6 +51,8 @@ pub(in crate::driver::capi_helm) enum Judged {
         done: i32,
         total: i32,
         waiting_for: String,
+        /// In so long at the latest there is something to be judged anew, though nothing should move.
+        at_most: Option<Duration>,
     },
     /// A controller has given up.
     Failed {
@@ -49,14 +62,11 @@ pub(in crate::driver::capi_helm) enum Judged {
 
 /// Judges.
 pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judged {
-    if let Some(reason) = failure(seen) {
-        return Judged::Failed { reason };
-    }
     let mut waiting = Vec::new();
     if seen.cluster.is_null() {
         waiting.push("the Cluster object".to_owned());
     } else {
-        for condition in ["InfrastructureReady", "ControlPlaneReady", "Ready"] {
+        for condition in cluster_conditions(&seen.cluster) {
             if !is_true(&seen.cluster, condition) {
                 waiting.push(format!("{condition} of the cluster"));
             }
@@ -85,6 +95,11 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
     if waiting.is_empty() {
         return Judged::Ready;
     }
+    let failures = failures(seen, wanted);
+    if let Some(failure) = failures.iter().find(|failure| failure.patience <= wanted.age) {
+        return Judged::Failed { reason: failure.reason.clone() };
+    }
+    let at_most = failures.iter().map(|failure| failure.patience - wanted.age).min();
     let (done, total) = count(seen, wanted);
     let more = waiting.len().saturating_sub(TOLD);
     let mut text = waiting.into_iter().take(TOLD).collect::<Vec<_>>().join(", ");
@@ -95,7 +110,7 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
     if !reasons.is_empty() {
         text.push_str(&format!(" ({})", reasons.join("; ")));
     }
-    Judged::Waiting { done, total, waiting_for: text }
+    Judged::Waiting { done, total, waiting_for: text, at_most }
 }
 
 /// Whether a machine is being deleted: its deployment does not count it any more, and it is there still.
@@ -144,7 +159,7 @@ fn is_control_plane_ready(seen: &Seen, wanted: &Wanted) -> bool {
         && is_complete(plane, Some(wanted.masters))
         && is_version(&plane["spec"]["version"])
         && (plane["status"]["version"].is_null() || is_version(&plane["status"]["version"]))
-        && wanted.conditions.iter().all(|condition| is_true(plane, condition))
+        && wanted.conditions.iter().all(|condition| is_true(plane, plane_condition(plane, condition)))
 }
 
 fn is_group_ready(seen: &Seen, group: &WantedGroup, version: &str) -> bool {
@@ -161,37 +176,74 @@ fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
     object["status"]["conditions"].as_array().into_iter().flatten()
 }
 
-/// What a controller has said that it will not mend by itself.
-fn failure(seen: &Seen) -> Option<String> {
-    let of_infrastructure =
-        [("Cluster", &seen.cluster), ("OpenStackCluster", &seen.infrastructure), ("control plane", &seen.control_plane)];
-    for (what, object) in of_infrastructure {
-        if let Some(text) = failure_message(object) {
-            return Some(format!("{what}: {text}"));
+/// What v1beta2 says otherwise: other conditions, and what it no longer says itself is in a place of its own.
+fn is_v1beta2(object: &Value) -> bool {
+    object["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1beta2"))
+}
+
+/// The conditions of a Cluster that must be true.
+fn cluster_conditions(cluster: &Value) -> [&'static str; 3] {
+    if is_v1beta2(cluster) {
+        ["InfrastructureReady", "ControlPlaneAvailable", "Available"]
+    } else {
+        ["InfrastructureReady", "ControlPlaneReady", "Ready"]
+    }
+}
+
+/// The condition of a control plane that the operator's word means: `Ready` has another name in v1beta2.
+fn plane_condition<'a>(plane: &Value, condition: &'a str) -> &'a str {
+    if condition == "Ready" && is_v1beta2(plane) { "Available" } else { condition }
+}
+
+/// Whether the network and the load balancer are there.
+pub(in crate::driver::capi_helm) fn is_provisioned(infrastructure: &Value) -> bool {
+    let status = &infrastructure["status"];
+    status["ready"] == true || status["initialization"]["provisioned"] == true
+}
+
+/// What a controller has given up, and how long after helm that counts.
+struct GivenUp {
+    reason: String,
+    patience: Duration,
+}
+
+/// What controllers have said that they will not mend by themselves, of what this operation waits for.
+fn failures(seen: &Seen, wanted: &Wanted) -> Vec<GivenUp> {
+    let mut all = Vec::new();
+    let mut give_up = |reason: String, patience: Duration| all.push(GivenUp { reason, patience });
+    let infrastructure = Some(&seen.infrastructure).filter(|object| !is_provisioned(object));
+    let control_plane = Some(&seen.control_plane).filter(|object| is_current(object) && !is_control_plane_ready(seen, wanted));
+    for (what, object) in [("OpenStackCluster", infrastructure), ("control plane", control_plane)] {
+        if let Some(text) = object.and_then(failure_message) {
+            give_up(format!("{what}: {text}"), wanted.patience);
         }
     }
     let failed = |object: &&Value| object["status"]["phase"] == "Failed" && object["metadata"]["deletionTimestamp"].is_null();
-    if let Some(deployment) = seen.deployments.iter().find(failed) {
+    for deployment in wanted.groups.iter().filter_map(|group| seen.deployment(&group.name)) {
+        if !failed(&deployment) || !is_current(deployment) {
+            continue;
+        }
         let name = short(name_of(deployment), &seen.release);
         let why = failure_message(deployment)
             .or_else(|| unmet(deployment))
             .or_else(|| seen.machines_of(name).find_map(failure_message))
             .unwrap_or_else(|| "its machines cannot be made".to_owned());
-        return Some(format!("nodegroup {name}: {why}"));
+        give_up(format!("nodegroup {name}: {why}"), wanted.patience);
     }
-    let addon = seen.addons.iter().find(failed)?;
-    let why = addon["status"]["failureMessage"].as_str().map(cut).unwrap_or_else(|| "it failed".to_owned());
-    Some(format!("addon {}: {why}", short(name_of(addon), &seen.release)))
+    if let Some(addon) = seen.addons.iter().find(failed) {
+        let why = addon["status"]["failureMessage"].as_str().map(cut).unwrap_or_else(|| "it failed".to_owned());
+        // It does not say which wish it speaks of, and its provider tries again by itself.
+        give_up(format!("addon {}: {why}", short(name_of(addon), &seen.release)), wanted.patience * ADDON_PATIENCE);
+    }
+    all
 }
 
 fn failure_message(object: &Value) -> Option<String> {
-    let status = &object["status"];
-    let (reason, message) = (status["failureReason"].as_str(), status["failureMessage"].as_str());
-    match (reason, message) {
-        (None, None) => None,
+    let of = |status: &Value| match (status["failureReason"].as_str(), status["failureMessage"].as_str()) {
         (Some(reason), Some(message)) => Some(cut(&format!("{reason}: {message}"))),
         (one, other) => one.or(other).map(cut),
-    }
+    };
+    of(&object["status"]).or_else(|| of(&object["status"]["deprecated"]["v1beta1"]))
 }
 
 /// The message of the first condition that is not met and says why.

@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+const SETTLED: Duration = Duration::from_secs(30);
+
 fn conditions(all: &[&str]) -> Value {
     all.iter().map(|kind| json!({"type": kind, "status": "True"})).collect()
 }
@@ -49,6 +51,8 @@ fn good() -> (Seen, Wanted) {
         gone: Vec::new(),
         version: "1.33.4".into(),
         conditions: vec!["MachinesReady".into()],
+        age: SETTLED * ADDON_PATIENCE,
+        patience: SETTLED,
     };
     (seen, wanted)
 }
@@ -79,7 +83,7 @@ fn what_was_said_of_an_earlier_wish_counts_for_nothing() {
     old.control_plane["status"]["observedGeneration"] = json!(1);
     assert_eq!(waiting_for(&old, &wanted), "the control plane");
     let more = Wanted { groups: vec![WantedGroup { name: "default-worker".into(), count: Some(3) }], ..wanted.clone() };
-    assert_eq!(judge(&seen, &more), Judged::Waiting { done: 3, total: 4, waiting_for: "nodegroup default-worker".into() });
+    assert_eq!(judge(&seen, &more), Judged::Waiting { done: 3, total: 4, waiting_for: "nodegroup default-worker".into(), at_most: None });
     let newer = Wanted { version: "1.34.0".into(), ..wanted };
     assert_eq!(waiting_for(&seen, &newer), "the control plane");
 }
@@ -101,7 +105,7 @@ fn each_thing_that_is_missing_is_told_with_what_stands_in_its_way() {
     short_of.machines[1]["status"] =
         json!({"phase": "Pending", "conditions": [{"type": "InfrastructureReady", "status": "False", "message": quota}]});
     let text = format!("nodegroup default-worker (a: {quota})");
-    assert_eq!(judge(&short_of, &wanted), Judged::Waiting { done: 2, total: 3, waiting_for: text });
+    assert_eq!(judge(&short_of, &wanted), Judged::Waiting { done: 2, total: 3, waiting_for: text, at_most: None });
     let text = waiting_for(&Seen { release: "blue-x".into(), ..Seen::default() }, &wanted);
     assert_eq!(text, "the Cluster object, the control plane, nodegroup default-worker");
 }
@@ -117,8 +121,10 @@ fn what_a_controller_has_given_up_is_a_failure_with_its_reason() {
             other => panic!("{other:?}"),
         }
     };
-    let reason =
-        failed(&|s| s.infrastructure["status"] = json!({"failureReason": "CreateError", "failureMessage": "no  external\nnetwork"}));
+    let reason = failed(&|s| {
+        s.infrastructure["status"] = json!({"failureReason": "CreateError", "failureMessage": "no  external\nnetwork"});
+        s.cluster["status"]["conditions"] = json!([]);
+    });
     assert_eq!(reason, "OpenStackCluster: CreateError: no external network");
     let reason = failed(&|s| {
         s.deployments[0]["status"]["phase"] = json!("Failed");
@@ -127,6 +133,59 @@ fn what_a_controller_has_given_up_is_a_failure_with_its_reason() {
     assert_eq!(reason, "nodegroup default-worker: no valid host");
     let reason = failed(&|s| s.addons[0]["status"] = json!({"phase": "Failed", "failureMessage": "chart not found"}));
     assert_eq!(reason, "addon cni-calico: chart not found");
+}
+
+#[test]
+fn that_a_controller_has_given_up_is_believed_once_it_has_had_time_to_say_otherwise() {
+    let (seen, wanted) = good();
+    let mut failed = seen.clone();
+    failed.deployments[0]["status"]["phase"] = json!("Failed");
+    let early = Wanted { age: SETTLED / 3, ..wanted.clone() };
+    match judge(&failed, &early) {
+        Judged::Waiting { at_most, .. } => assert_eq!(at_most, Some(SETTLED - SETTLED / 3)),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(judge(&failed, &wanted), Judged::Failed { .. }));
+    // What it said of an earlier wish is never believed.
+    failed.deployments[0]["metadata"]["generation"] = json!(3);
+    assert!(matches!(judge(&failed, &wanted), Judged::Waiting { at_most: None, .. }));
+    // Addons do not say which wish they speak of.
+    let mut failed = seen;
+    failed.addons[0]["status"] = json!({"phase": "Failed"});
+    let late = Wanted { age: SETTLED * 2, ..wanted.clone() };
+    assert!(matches!(judge(&failed, &late), Judged::Waiting { at_most: Some(left), .. } if left == SETTLED * 2));
+    assert!(matches!(judge(&failed, &wanted), Judged::Failed { .. }));
+}
+
+#[test]
+fn what_is_not_waited_for_fails_nothing() {
+    let (mut seen, wanted) = good();
+    // Cluster API keeps it on the Cluster for ever.
+    seen.cluster["status"]["failureReason"] = json!("CreateError");
+    let mut other = counted("blue-x-gpu", 1, json!({"status": {"phase": "Failed"}}));
+    other["status"]["readyReplicas"] = json!(0);
+    seen.deployments.push(other);
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
+    seen.deployments[0]["status"]["readyReplicas"] = json!(1);
+    assert!(matches!(judge(&seen, &wanted), Judged::Waiting { at_most: None, .. }));
+}
+
+#[test]
+fn a_cluster_of_v1beta2_is_judged_by_its_own_words() {
+    let (mut seen, wanted) = good();
+    let wanted = Wanted { conditions: vec!["MachinesReady".into(), "Ready".into()], ..wanted };
+    seen.cluster["apiVersion"] = json!("cluster.x-k8s.io/v1beta2");
+    seen.cluster["status"]["conditions"] = conditions(&["InfrastructureReady", "ControlPlaneAvailable", "Available"]);
+    seen.control_plane["apiVersion"] = json!("controlplane.cluster.x-k8s.io/v1beta2");
+    seen.control_plane["status"]["conditions"] = conditions(&["MachinesReady", "Available"]);
+    seen.infrastructure["status"] = json!({"initialization": {"provisioned": true}});
+    for object in [&mut seen.control_plane, &mut seen.deployments[0]] {
+        object["status"]["upToDateReplicas"] = object["status"]["updatedReplicas"].take();
+    }
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
+    seen.infrastructure["status"] = json!({"deprecated": {"v1beta1": {"failureReason": "CreateError"}}});
+    seen.cluster["status"]["conditions"] = conditions(&["ControlPlaneAvailable"]);
+    assert_eq!(judge(&seen, &wanted), Judged::Failed { reason: "OpenStackCluster: CreateError".into() });
 }
 
 #[test]

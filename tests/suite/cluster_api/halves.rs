@@ -1,0 +1,230 @@
+//! What was done by half: a change that helm was cut off in, an upgrade that failed, a release without its Cluster; and a management cluster
+//! that is not the one a cluster was made on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How, Trouble};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{Client, text};
+use tests::management::{Management, template};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+use super::{STEP, create, group_is, groups, replicas, world};
+
+/// Waits until the cluster's reason has these words in it.
+async fn reason_has(demo: &Client, cluster: &str, words: &str) -> Result<()> {
+    wait::until(words, PATIENCE, async || {
+        let reason = text(&demo.cluster(cluster).await?, "status_reason");
+        Ok(Seen::when(reason.contains(words), || reason))
+    })
+    .await
+    .map(drop)
+}
+
+/// helm 3 compares the documents of two revisions and never looks at the objects: a revision that it has recorded and not sent must not pass
+/// for one that it has.
+#[rstest]
+#[tokio::test]
+async fn a_change_that_was_cut_off_reaches_every_object(#[values("3", "4")] helm: &str) -> Result<()> {
+    let management = Management::start(STEP, helm).await?;
+    let mut environment = management.environment();
+    environment.insert("OS_CAPI_HELM__HELM_DEADLINE_SECONDS".into(), "5".into());
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    // The record of the revision is the first that helm makes.
+    management.cluster.inject(Fault { at: "kubernetes.create".into(), nth: 1, how: How::ActThenHold });
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 4})).await?.expect(202)?;
+    reason_has(&demo, &cluster, "was killed").await?;
+    ensure!(management.releases()?[0].1 == "pending-upgrade", "{:?}", management.releases()?);
+    ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 2);
+    management.cluster.let_go();
+    management.cluster.clear_faults();
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 4 && replicas(&management, "MachineDeployment", "-default-worker")? == 4, "{complete}");
+    ensure!(management.releases()?.iter().all(|(_, status)| status == "deployed"), "{:?}", management.releases()?);
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_an_upgrade_has_begun_is_what_later_changes_go_on_from() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let nodegroups = format!("/v1/clusters/{cluster}/nodegroups");
+    // Its nodes could not join.
+    let group = json!({"name": "new", "node_count": 1, "flavor_id": "m1.medium", "image_id": "ubuntu-capi-next"});
+    demo.at("1.14").post(&nodegroups, &group).await?.expect(202)?;
+    let refused = group_is(&demo, &cluster, "new", "CREATE_FAILED").await?;
+    let reason = text(&refused, "status_reason");
+    ensure!(reason.contains("image ubuntu-capi-next is for Kubernetes 1.34.1, and the cluster runs 1.33.4"), "{reason}");
+    demo.at("1.14").delete(&format!("{nodegroups}/new")).await?.expect(204)?;
+    wait::until("the group to be gone", PATIENCE, async || {
+        let all = groups(&demo, &cluster).await?;
+        Ok(Seen::when(all.len() == 2, || format!("{} groups", all.len())))
+    })
+    .await?;
+    let group = json!({"name": "big", "node_count": 1, "flavor_id": "m1.medium"});
+    demo.at("1.14").post(&nodegroups, &group).await?.expect(202)?;
+    group_is(&demo, &cluster, "big", "CREATE_COMPLETE").await?;
+
+    let mut next = template("next");
+    next["image_id"] = "ubuntu-capi-next".into();
+    let next = demo.post("/v1/clustertemplates", &next).await?.expect(201)?.uuid()?;
+    management.cluster.trouble("HelmRelease", "-cni-calico", Some(Trouble::Fail("chart calico not found".into())));
+    let upgrade = format!("/v1/clusters/{cluster}/actions/upgrade");
+    demo.at("1.10").post(&upgrade, &json!({"cluster_template": next})).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(failed["cluster_template_id"] == next.as_str(), "{failed}");
+    management.cluster.trouble("HelmRelease", "-cni-calico", None);
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["coe_version"] == "v1.34.1" && complete["node_count"] == 4, "{complete}");
+    let machines = management.cluster.objects("Machine");
+    let versions: Vec<&Value> = machines.iter().map(|machine| &machine["spec"]["version"]).collect();
+    ensure!(versions.len() == 5 && versions.iter().all(|version| *version == "v1.34.1"), "{versions:?}");
+    for group in groups(&demo, &cluster).await? {
+        ensure!(group["image_id"] == "ubuntu-capi-next", "{group}");
+    }
+    world.finish().await
+}
+
+/// A failure of another group, or of before, is not one of this operation.
+#[tokio::test]
+async fn a_group_that_failed_does_not_fail_the_others() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    management.cluster.trouble("MachineDeployment", "-big", Some(Trouble::Fail("no valid host was found".into())));
+    let group = json!({"name": "big", "node_count": 1, "flavor_id": "m1.medium"});
+    demo.at("1.14").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;
+    group_is(&demo, &cluster, "big", "CREATE_FAILED").await?;
+    let resize = format!("/v1/clusters/{cluster}/actions/resize");
+    demo.at("1.10").post(&resize, &json!({"node_count": 3})).await?.expect(202)?;
+    group_is(&demo, &cluster, "default-worker", "UPDATE_COMPLETE").await?;
+    // The cause is mended, and asked for again: what was said before does not count.
+    management.cluster.trouble("MachineDeployment", "-big", None);
+    demo.at("1.10").post(&resize, &json!({"node_count": 2, "nodegroup": "big"})).await?.expect(202)?;
+    group_is(&demo, &cluster, "big", "UPDATE_COMPLETE").await?;
+    world.finish().await
+}
+
+/// Where and as whom the stand-in is reached: server and token of its kubeconfig.
+fn door(management: &Management) -> Result<(String, String)> {
+    let kubeconfig: Value = serde_saphyr::from_str(&management.cluster.kubeconfig())?;
+    Ok((text(&kubeconfig["clusters"][0]["cluster"], "server"), text(&kubeconfig["users"][0]["user"], "token")))
+}
+
+/// helm 4 asks before it takes a field from another manager; sizes are ours.
+#[rstest]
+#[tokio::test]
+async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str) -> Result<()> {
+    let management = Management::start(STEP, helm).await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let deployment = management.object("MachineDeployment", "-default-worker")?;
+    let (server, token) = door(&management)?;
+    let (namespace, name) = (text(&deployment["metadata"], "namespace"), text(&deployment["metadata"], "name"));
+    let url =
+        format!("{server}/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machinedeployments/{name}?fieldManager=scaler&force=true");
+    let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineDeployment",
+        "metadata": {"name": name, "namespace": namespace}, "spec": {"replicas": 5}});
+    let apply = reqwest::Client::new().patch(url).bearer_auth(token).header("content-type", "application/apply-patch+yaml");
+    let applied = apply.body(object.to_string()).send().await?;
+    ensure!(applied.status().is_success(), "{}", applied.text().await?);
+    ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 5);
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 3 && replicas(&management, "MachineDeployment", "-default-worker")? == 3, "{complete}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_network_without_its_cluster_is_removed_with_the_release() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_CAPI_HELM__HELM_CHART_NAME".into(), "/nonexistent/chart".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    let failed = demo.at("1.10").wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let release = text(&failed, "stack_id");
+    // What helm leaves where a webhook refuses the Cluster: nobody owns it, and it stays when the release goes.
+    let (server, token) = door(&management)?;
+    let namespace = format!("magnum-{}", world.cloud.project_id("demo"));
+    let url = format!("{server}/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/{namespace}/openstackclusters");
+    let network = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackCluster",
+        "metadata": {"name": release, "labels": {"capi.stackhpc.com/cluster": release}}, "spec": {}});
+    let made = reqwest::Client::new().post(url).bearer_auth(token).json(&network).send().await?;
+    ensure!(made.status() == 201, "{}", made.text().await?);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.cluster.leftovers().is_empty(), "{:#?}", management.cluster.leftovers());
+    world.finish().await
+}
+
+#[tokio::test]
+async fn on_another_management_cluster_no_cluster_seems_gone() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let other = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    management.write_kubeconfig(&other.cluster.kubeconfig())?;
+    wait::until("the other one to be asked", PATIENCE, async || {
+        let calls = other.cluster.calls("kubernetes.any");
+        Ok(Seen::when(calls > 0, || "no call".into()))
+    })
+    .await?;
+    demo.delete_cluster(&cluster).await?;
+    reason_has(&demo, &cluster, "has no namespace").await?;
+    ensure!(management.cluster.objects("Cluster").len() == 1);
+    let credentials = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
+    ensure!(credentials == 1, "{credentials}");
+    management.write_kubeconfig(&management.cluster.kubeconfig())?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.cluster.objects("Cluster").is_empty());
+    world.finish().await
+}
+
+/// Nobody needs to wait for the next look at its health to learn that a group was deleted by hand.
+#[tokio::test]
+async fn a_group_that_was_deleted_by_hand_is_told_by_the_health() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_KUBERNETES__HEALTH_POLLING_INTERVAL".into(), "1".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let health = async |wanted: &str| {
+        wait::until("the health", PATIENCE, async || {
+            let body = demo.cluster(&cluster).await?;
+            Ok(if body["health_status"] == wanted { Seen::Yes(body) } else { Seen::Instead(body.to_string()) })
+        })
+        .await
+    };
+    health("HEALTHY").await?;
+    let deployment = management.object("MachineDeployment", "-default-worker")?;
+    let (server, token) = door(&management)?;
+    let (namespace, name) = (text(&deployment["metadata"], "namespace"), text(&deployment["metadata"], "name"));
+    let url = format!("{server}/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machinedeployments/{name}");
+    let gone = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?.delete(url).bearer_auth(token).send().await?;
+    ensure!(gone.status().is_success(), "{}", gone.text().await?);
+    let ill = health("UNHEALTHY").await?;
+    let reason = ill["health_status_reason"]["nodegroup"].as_str().context("a reason")?;
+    ensure!(reason.ends_with("-default-worker: Not found"), "{reason}");
+    world.finish().await
+}
