@@ -121,16 +121,19 @@ impl Kubeconfig {
         let cluster = &file.clusters.iter().find(|c| c.name == *cluster).ok_or_else(|| named("cluster", cluster))?.cluster;
         let user = &context.context.user;
         let user = &file.users.iter().find(|u| u.name == *user).ok_or_else(|| named("user", user))?.user;
+        let whose = |kind: &str, name: &str| format!("of the {kind} {name:?}");
+        let (of_cluster, of_user) = (whose("cluster", &context.context.cluster), whose("user", &context.context.user));
+        let by_token = format!("{of_user}: give it a token, a tokenFile, or client-certificate and client-key");
         let refused = [
-            (cluster.insecure_skip_tls_verify == Some(true), "insecure-skip-tls-verify"),
-            (cluster.tls_server_name.is_some(), "tls-server-name"),
-            (cluster.proxy_url.is_some(), "proxy-url"),
-            (user.exec.is_some(), "exec"),
-            (user.auth_provider.is_some(), "auth-provider"),
-            (user.username.is_some(), "username"),
+            (cluster.insecure_skip_tls_verify == Some(true), "insecure-skip-tls-verify", &of_cluster),
+            (cluster.tls_server_name.is_some(), "tls-server-name", &of_cluster),
+            (cluster.proxy_url.is_some(), "proxy-url", &of_cluster),
+            (user.exec.is_some(), "exec", &by_token),
+            (user.auth_provider.is_some(), "auth-provider", &by_token),
+            (user.username.is_some(), "username", &by_token),
         ];
-        if let Some((_, key)) = refused.iter().find(|(is_there, _)| *is_there) {
-            return Err(wrong(format!("{key} is not supported")));
+        if let Some((_, key, whose)) = refused.iter().find(|(is_there, ..)| *is_there) {
+            return Err(wrong(format!("{key} is not supported ({whose})")));
         }
         if !cluster.server.starts_with("https://") && !cluster.server.starts_with("http://") {
             return Err(wrong("server must be an http or https address".into()));
@@ -202,7 +205,8 @@ mod tests {
         for (cluster, user, says) in [
             ("{server: https://h, insecure-skip-tls-verify: true}", "{token: t}", "insecure-skip-tls-verify is not supported"),
             ("{server: https://h, proxy-url: http://p}", "{token: t}", "proxy-url is not supported"),
-            (good, "{exec: {command: x}}", "exec is not supported"),
+            (good, "{exec: {command: x}}", "exec is not supported (of the user \"u\": give it a token"),
+            (good, "{auth-provider: {name: oidc}, token: hunter22}", "auth-provider is not supported (of the user"),
             (good, "{username: a, password: hunter22}", "username is not supported"),
             (good, "{}", "neither a client certificate nor a token"),
             (good, "{client-key-data: aw==}", "must be given together"),
