@@ -30,10 +30,12 @@ const ODD: [&str; 3] = [
 ];
 
 /// Tables that are ours.
-const OURS: [&str; 14] = [
+const OURS: [&str; 16] = [
     "__diesel_schema_migrations",
     "adoption",
     "ca_rotation",
+    "capi_guard",
+    "capi_placement",
     "cloud_resource",
     "cluster_health",
     "event_guard",

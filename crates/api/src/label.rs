@@ -3,8 +3,9 @@
 pub mod list;
 
 use model::driver::DriverName;
+use model::id::ProjectId;
 use model::json::Labels;
-use model::labels;
+use model::{labels, placement};
 use serde_json::Value;
 
 use crate::context::Context;
@@ -19,6 +20,20 @@ pub fn check(cx: &Context, driver: DriverName, given: &Labels) -> Result<Option<
         tracing::info!(driver = driver.as_str(), note = %note, "unknown labels kept");
     }
     Ok(note)
+}
+
+/// Refuses a management cluster that there is not, or that does not serve the project. Nothing is known, and the conductor decides, where this
+/// process is told of none.
+pub fn check_place(cx: &Context, driver: DriverName, given: &Labels, project: Option<&ProjectId>) -> Result<(), ApiError> {
+    let known = &cx.shared.settings.management_clusters;
+    match placement::wanted(given) {
+        Some(name) if driver == DriverName::K8sCapiHelmV1 && !known.is_empty() => {
+            let project = project.map(|id| id.0.as_str());
+            let refused = |rule: String| schema::invalid(&format!("labels[{}]", placement::LABEL), &Value::from(name), &rule);
+            placement::check(known, name, project).map_err(refused)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn judge(driver: DriverName, given: &Labels, is_strict: bool) -> Result<Option<String>, ApiError> {

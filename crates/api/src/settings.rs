@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use model::certificate::signing::SigningRules;
 use model::operation::Deadlines;
+use model::placement::ManagementCluster;
 
 use crate::identity::ServiceTokens;
 use crate::server::cors::Cors;
@@ -31,8 +32,8 @@ pub struct Settings {
     pub default_network_driver: String,
     /// `[drivers] disabled_drivers`.
     pub disabled_drivers: Vec<String>,
-    /// Whether clusters of the Cluster API driver can be made: its images then go to it, as with upstream.
-    pub has_management_cluster: bool,
+    /// The management clusters of the Cluster API driver. Where there is one, its images go to that driver, as with upstream.
+    pub management_clusters: Vec<ManagementCluster>,
     /// `[drivers] default_driver`: of templates for which neither request nor image names one.
     pub default_driver: Option<String>,
     /// `[drivers] strict_labels`: labels that the driver does not know are refused.
@@ -80,7 +81,7 @@ impl Default for Settings {
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),
-            has_management_cluster: false,
+            management_clusters: Vec::new(),
             default_driver: None,
             strict_labels: false,
             default_boot_volume_size: 0,

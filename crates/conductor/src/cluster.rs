@@ -16,12 +16,12 @@ use model::cluster::Cluster;
 use model::nodegroup::{DEFAULT_WORKER, Nodegroup, Nodes};
 use model::operation::{OutcomeCode, Payload};
 use model::resource::{CloudResource, ResourceKind};
-use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, nodes, resource, template};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, nodes, placement, resource, template};
 use model::template::ClusterTemplate;
 use provider_clients::Session;
 
 use crate::context::Context;
-use crate::driver::{Handle, Target};
+use crate::driver::{Handle, Target, capi_helm};
 use crate::outcome::Failure;
 use crate::stack::Known;
 use crate::worker::Work;
@@ -38,6 +38,8 @@ pub(crate) struct Rows {
     pub stacks: Vec<CloudResource>,
     /// What Kubernetes made, as far as it is recorded.
     made_inside: Vec<CloudResource>,
+    /// The name of the management cluster that a cluster of Cluster API is on, where it is recorded.
+    pub management_cluster: Option<String>,
 }
 
 /// Reads the rows of an operation that needs its cluster.
@@ -62,7 +64,11 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
             let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));
             let is_inside = |kind| matches!(kind, ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume);
             made_inside.retain(|r| r.kind().is_some_and(is_inside));
-            Ok(Some(Rows { cluster, groups, nodes, template, stacks, made_inside }))
+            let mut rows = Rows { cluster, groups, nodes, template, stacks, made_inside, management_cluster: None };
+            if capi_helm::is_ours(&rows) {
+                rows.management_cluster = placement::find(conn, &id).await?;
+            }
+            Ok(Some(rows))
         })
         .await
 }
@@ -71,7 +77,8 @@ impl Rows {
     /// The rows as they will be once the cluster has become something else.
     pub fn after(&self, cluster: Cluster, groups: Vec<Nodegroup>, template: ClusterTemplate) -> Self {
         let (nodes, stacks, made_inside) = (self.nodes.clone(), self.stacks.clone(), self.made_inside.clone());
-        Self { cluster, groups, nodes, template: Some(template), stacks, made_inside }
+        let management_cluster = self.management_cluster.clone();
+        Self { cluster, groups, nodes, template: Some(template), stacks, made_inside, management_cluster }
     }
 
     /// The cluster's own stack.

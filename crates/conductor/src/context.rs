@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::driver::capi_helm::{Capi, news};
+use crate::driver::capi_helm::{Capi, door, news};
 use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
@@ -159,7 +159,7 @@ pub(crate) struct Context {
     pub follower: Arc<Follower>,
     pub service: Option<Session>,
     pub admin: Option<Session>,
-    pub capi: Option<Capi>,
+    pub capi: Option<Arc<Capi>>,
     /// Set when the conductor is to stop.
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
@@ -174,6 +174,10 @@ impl Conductor {
         let permits = Arc::new(Semaphore::new(self.settings.max_running.max(1)));
         let timing = self.settings.timing;
         let grace = timing.grace;
+        let capi = self.capi.map(Arc::new);
+        if let Some(capi) = &capi {
+            self.metrics.watch_over(capi.clone());
+        }
         let follower = Follower::new(self.settings.heat_requests_per_second, timing.poll_min, timing.poll_max);
         let cx = Arc::new(Context {
             store: self.store,
@@ -193,7 +197,7 @@ impl Conductor {
             follower: Arc::new(follower),
             service: self.service,
             admin: self.admin,
-            capi: self.capi,
+            capi,
             stop: stop.clone(),
             tasks: TaskTracker::new(),
         });
@@ -210,7 +214,10 @@ impl Conductor {
         if let Some(notices) = self.notices {
             loops.push(tokio::spawn(hear(cx.clone(), notices)));
         }
-        loops.extend(cx.capi.clone().map(|capi| tokio::spawn(news::run(capi, stop.clone()))));
+        for (capi, door) in cx.capi.iter().flat_map(|capi| capi.doors.iter().map(move |door| (capi, door))) {
+            loops.push(tokio::spawn(news::run(door.clone(), capi.settings.kinds.clone(), stop.clone())));
+            loops.push(tokio::spawn(door::run(door.clone(), stop.clone())));
+        }
         loops.extend(cx.settings.timing.sweep.map(|interval| tokio::spawn(sweep::run(cx.clone(), interval))));
         loops.extend(cx.settings.timing.health.map(|interval| tokio::spawn(health::run(cx.clone(), interval))));
         loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));

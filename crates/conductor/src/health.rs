@@ -6,6 +6,7 @@
 
 mod verdict;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
 use model::json::python_json;
 use model::store::health::Look;
-use model::store::{Conn, StoreError, health};
+use model::store::{Conn, StoreError, health, placement};
 use model::time::{millis, now};
 use provider_clients::{Kubernetes, KubernetesError, KubernetesOptions};
 use tokio::sync::Semaphore;
@@ -23,14 +24,14 @@ use tokio::time::Instant;
 use self::verdict::{Seen, Verdict, verdict};
 use crate::certificates;
 use crate::context::Context;
-use crate::driver::capi_helm::health as managed;
+use crate::driver::capi_helm::health::{self as managed, Admitted, Heard};
 use crate::outcome::Failure;
 
 /// What a cluster's row says when all is well.
 pub(crate) const HEALTHY: &str = verdict::HEALTHY;
 
-/// Looks at the same time.
-const AT_ONCE: usize = 32;
+/// Looks at the same time; a management cluster has its share of them for the clusters that are on it.
+pub(crate) const AT_ONCE: usize = 32;
 /// The longest that a look may take; less when looks are more frequent.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Clusters taken up or forgotten at once.
@@ -73,40 +74,58 @@ async fn round(cx: &Arc<Context>, interval: Duration, places: &Arc<Semaphore>, e
     let span = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX / 2);
     let look = Look { owner: cx.owner.clone(), at_ms, due_ms: at_ms + span };
     let (claimed, limit) = (&look, i64::try_from(free).unwrap_or(1));
+    let busy = managed::busy(cx);
+    let busy = busy.as_slice();
     let due = cx.store.write(async |conn: &mut Conn| {
         if enrols {
             health::enrol(conn, claimed.due_ms, ENROL).await?;
         }
-        health::claim(conn, claimed, at_ms - span, limit).await
+        let due = health::claim(conn, claimed, at_ms - span, limit, busy).await?;
+        let managed: Vec<&str> = due.iter().filter(|c| managed::is_seen_from_there(c)).map(|c| c.uuid.as_str()).collect();
+        let recorded = placement::of_clusters(conn, &managed).await?;
+        Ok((due, recorded))
     });
-    for cluster in due.await? {
-        let Ok(place) = places.clone().try_acquire_owned() else { return Ok(()) };
+    let (due, mut recorded): (Vec<Cluster>, HashMap<String, String>) = due.await?;
+    let mut put_off = Vec::new();
+    for cluster in due {
+        let recorded = recorded.remove(&cluster.uuid);
+        let Admitted::Yes(admitted) = managed::admit(cx, &cluster, recorded.as_deref()) else {
+            put_off.push(cluster.uuid);
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else { break };
         let (cx2, look) = (cx.clone(), look.clone());
         let deadline = (interval * 2 / 3).min(LONGEST);
         cx.tasks.spawn(async move {
             tokio::select! {
                 biased;
-                () = check(&cx2, &look, &cluster, deadline) => {}
+                () = check(&cx2, &look, &cluster, recorded.as_deref(), deadline) => {}
                 () = cx2.stop.cancelled() => {}
             }
-            drop(place);
+            drop((place, admitted));
         });
     }
-    Ok(())
+    if put_off.is_empty() {
+        return Ok(());
+    }
+    // Due at once and behind all others that are due: those that are on other management clusters, or on none, come first.
+    let ids: Vec<&str> = put_off.iter().map(String::as_str).collect();
+    let (look, ids) = (&look, ids.as_slice());
+    cx.store.write(async |conn: &mut Conn| health::put_off(conn, look, ids, at_ms).await).await
 }
 
 /// One look at one cluster.
-async fn check(cx: &Context, look: &Look, cluster: &Cluster, deadline: Duration) {
+async fn check(cx: &Context, look: &Look, cluster: &Cluster, recorded: Option<&str>, deadline: Duration) {
     if speaks_for_itself(cluster) {
         return;
     }
     let found = if managed::is_seen_from_there(cluster) {
-        match tokio::time::timeout(deadline, managed::health(cx, cluster)).await {
-            Ok(Ok(managed::Found::Unchanged)) => {
+        match tokio::time::timeout(deadline, managed::health(cx, cluster, recorded)).await {
+            Ok(Ok(Heard::Unchanged)) => {
                 cx.metrics.health_looked(verdict::HEALTHY);
                 return;
             }
-            Ok(Ok(managed::Found::Texts(reason))) => {
+            Ok(Ok(Heard::Texts(reason))) => {
                 Verdict { status: if managed::is_well(&reason) { verdict::HEALTHY } else { verdict::UNHEALTHY }, reason }
             }
             // What was known stays: it says nothing of the cluster that its management cluster cannot be asked.

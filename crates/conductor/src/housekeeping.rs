@@ -1,11 +1,12 @@
-//! Throws away what is old: finished operations with their events after `[operations] retention_days`, and kept answers.
+//! Throws away what is old: finished operations with their events after `[operations] retention_days`, kept answers, and where clusters were
+//! that are gone.
 //!
 //! Every conductor does it, each at its own times: what one has removed the others do not find.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::store::{Conn, StoreError, housekeeping, idempotency};
+use model::store::{Conn, StoreError, housekeeping, idempotency, placement};
 use model::time::{millis, now};
 
 use crate::context::Context;
@@ -26,7 +27,7 @@ pub(crate) async fn run(cx: Arc<Context>) {
         }
         match clean(&cx).await {
             Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "old operations and answers were removed"),
+            Ok(removed) => tracing::info!(removed, "old rows were removed"),
             Err(error) => tracing::warn!(%error, "failed to remove old operations; trying again later"),
         }
     }
@@ -44,7 +45,8 @@ async fn clean(cx: &Context) -> Result<usize, StoreError> {
             .store
             .write(async |conn: &mut Conn| {
                 let old = housekeeping::remove_operations(conn, operations, BATCH).await?;
-                Ok(old + housekeeping::remove_keys(conn, keys, BATCH).await?)
+                let old = old + housekeeping::remove_keys(conn, keys, BATCH).await?;
+                Ok(old + placement::remove_ownerless(conn, BATCH).await?)
             })
             .await?;
         removed += batch;

@@ -29,7 +29,7 @@ mod sweep;
 mod worker;
 
 pub use context::{Conductor, Settings, Timing};
-pub use driver::capi_helm::{Capi, CapiSettings, Kinds as CapiKinds, News};
+pub use driver::capi_helm::{Capi, CapiSettings, DoorParts, Kinds as CapiKinds, News};
 pub use metrics::Metrics;
 pub use notify::Notifications;
 pub use outcome::fault;

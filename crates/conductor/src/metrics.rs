@@ -4,6 +4,7 @@
 //! [`TABLE_AGE`], with one statement. Labels are kinds, states and codes of `model`: bounded, no ids.
 
 mod expiry;
+mod management;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use self::expiry::Expiries;
+use self::management::OfManagement;
+use crate::driver::capi_helm::Capi;
 
 /// For how long what was read of the table is shown without reading again.
 pub const TABLE_AGE: Duration = Duration::from_secs(5);
@@ -94,6 +97,7 @@ pub struct Metrics {
     sweep_failures: Counter,
     soonest_expiry: Gauge,
     expiries: Arc<Mutex<Expiries>>,
+    management: OfManagement,
     read: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -122,6 +126,7 @@ impl Default for Metrics {
             sweep_failures: Counter::default(),
             soonest_expiry: Gauge::default(),
             expiries: Arc::default(),
+            management: OfManagement::default(),
             read: Arc::default(),
         }
     }
@@ -170,6 +175,7 @@ impl Metrics {
         let help = "When the first certificate of a cluster ends, seconds since the epoch, of all clusters whose health this conductor has \
                     looked at within the last hour; 0: of none";
         registry.register("certificate_expiry_timestamp_seconds", help, m.soonest_expiry.clone());
+        m.management.register(registry);
         metrics
     }
 
@@ -180,6 +186,11 @@ impl Metrics {
         let is_news = expiries.see(cluster, ends, now().timestamp(), Instant::now());
         self.soonest_expiry.set(expiries.soonest(Instant::now()).unwrap_or(0));
         is_news
+    }
+
+    /// From now on the management clusters are shown.
+    pub(crate) fn watch_over(&self, capi: Arc<Capi>) {
+        self.management.watch_over(capi);
     }
 
     /// The health of a cluster was looked at.
@@ -272,7 +283,12 @@ impl Metrics {
             return;
         }
         let rows = tokio::time::timeout(READ, store.read(async |conn: &mut Conn| operation::unfinished_by_kind(conn).await)).await;
+        let are_placed = tokio::time::timeout(READ, self.management.refresh(store)).await;
         *read = Some(Instant::now());
+        if !matches!(are_placed, Ok(Ok(()))) {
+            self.management.placed_is_unknown();
+            self.table_failures.inc();
+        }
         self.unfinished.clear();
         self.oldest.clear();
         self.lease_left.clear();

@@ -1,5 +1,6 @@
 //! What a turn came to, and the one place where errors become outcomes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::certificate::CertificateError;
@@ -9,6 +10,7 @@ use model::seal::Unsealable;
 use model::seal::vault::VaultError;
 use model::store::StoreError;
 use provider_clients::{CloudError, Service, Session};
+use tokio::sync::Semaphore;
 
 use crate::credentials::UNOPENED;
 use crate::driver::capi_helm::news::Listening;
@@ -23,6 +25,8 @@ pub(crate) enum Turn {
     Follow(Vec<Follow>),
     /// Nothing to do until the management cluster tells of a change, or for `poll` while it cannot tell, and never longer than `at_most`.
     Hear { news: Listening, poll: Duration, at_most: Option<Duration> },
+    /// Nothing can be done until one of these places is free: so many turns at most speak to one management cluster.
+    Room { places: Arc<Semaphore> },
     /// The operation has ended and everything is recorded.
     Settled,
 }

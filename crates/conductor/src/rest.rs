@@ -2,10 +2,12 @@
 //!
 //! Thousands rest at a time, so what is kept here is small: what a turn needs is read again when it begins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::operation::CloudFault;
 use model::time::now;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -73,6 +75,27 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
     let awake = async { futures::join!(woken, tokio::time::sleep(GATHER.min(left))) };
     match until(cx, work, awake).await {
         Ok(_) => Rested::Awake,
+        Err(ended) => ended,
+    }
+}
+
+/// Waits until one of these places is free and keeps it for the next turn, or until the deadline has come.
+pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> Rested {
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let admitted = async {
+        tokio::select! {
+            biased;
+            place = places.acquire_owned() => {
+                if let Ok(place) = place {
+                    work.admit(place);
+                }
+            }
+            // The turn finds that its time is over.
+            () = tokio::time::sleep(left) => {}
+        }
+    };
+    match until(cx, work, admitted).await {
+        Ok(()) => Rested::Awake,
         Err(ended) => ended,
     }
 }

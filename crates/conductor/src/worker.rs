@@ -8,97 +8,31 @@
 //! permit as well; there are few, for each may be at work in the cloud and the database. Between its turns an operation has none, and
 //! keeps no more than it needs to begin the next one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod work;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::notification::Outcome;
-use model::operation::{Claim, Claimed, Ending, Operation, OutcomeCode, Payload, Progress};
+use model::operation::{Claimed, Ending, OutcomeCode};
 use model::planted::{self, Bug};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
 use model::time::{millis, now};
-use provider_clients::Session;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::context::Context;
-use crate::lease::Held;
 use crate::metrics::FoundBy;
 use crate::operation as acts;
 use crate::outcome::{Failure, Turn};
 use crate::rest::{self, Rested};
 
+pub(crate) use work::Work;
+
 /// Longest pause after a failed turn.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-
-/// An operation that is ours.
-pub(crate) struct Work {
-    pub operation: Operation,
-    pub claim: Claim,
-    lease: Held,
-    /// The session through the cluster's trust, by the trust's id: one login for all turns in a row.
-    trusted: Mutex<Option<(String, Session)>>,
-    /// The number of workers that the stack was last seen to have.
-    workers: Mutex<Option<i32>>,
-    /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
-    /// before this claim, or under this one. Counted here and not from what is recorded before a request: that may be long before it is sent.
-    asked: Mutex<Instant>,
-}
-
-impl Work {
-    /// How long ago anything unseen may last have been asked of the cloud.
-    pub fn quiet(&self) -> Duration {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
-    }
-
-    /// Something was asked of the cloud until now, and what came of it is not recorded yet.
-    pub fn has_asked(&self) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    /// The right to work on it.
-    pub fn lease(&self) -> &Held {
-        &self.lease
-    }
-
-    /// Gives up what the next turn can get again: thousands of operations wait at a time, and a session is of no use after its password.
-    pub fn unload(&self) {
-        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// The session through a trust, made by `open` the first time since the operation last waited for a stack.
-    pub fn trusted_session(&self, trust: &str, open: impl FnOnce() -> Session) -> Session {
-        let mut held = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*held {
-            Some((known, session)) if known == trust => session.clone(),
-            _ => held.insert((trust.to_owned(), open())).1.clone(),
-        }
-    }
-
-    /// What the request asked for beyond the cluster's row.
-    pub fn payload(&self) -> Result<Payload, Failure> {
-        self.operation.payload().map_err(|_| Failure::fail(OutcomeCode::Internal, "the operation's row cannot be read"))
-    }
-
-    /// Remembers how many workers the stack says it has; a hint for the end of an operation that fails, no more.
-    pub fn saw_workers(&self, count: i32) {
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = Some(count);
-    }
-
-    /// What [`Work::saw_workers`] remembered last.
-    pub fn seen_workers(&self) -> Option<i32> {
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says what is about to be done and makes sure that it is still ours to do; called before every effect.
-    ///
-    /// # Errors
-    /// [`StoreError::Stale`] when it is not.
-    pub async fn guard(&self, cx: &Context, progress: &Progress) -> Result<(), StoreError> {
-        cx.store.write(async |conn: &mut Conn| operation::record(conn, &self.claim, progress).await).await
-    }
-}
 
 /// The place and the permit of an operation that is about to be claimed.
 pub(crate) struct Room {
@@ -169,14 +103,7 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
         Ok(Claimed::Ours(operation, claim)) => {
             cx.metrics.claimed(&operation, &claim, by);
             let lease = cx.leases.hold(claim.clone(), asked);
-            let work = Work {
-                operation: *operation,
-                claim,
-                lease,
-                trusted: Mutex::new(None),
-                workers: Mutex::new(None),
-                asked: Mutex::new(Instant::now()),
-            };
+            let work = Work::new(*operation, claim, lease);
             let span = tracing::info_span!(
                 "operation",
                 operation.id = %work.operation.uuid,
@@ -209,7 +136,7 @@ async fn drive(cx: &Arc<Context>, work: Work, room: Room) {
     let ended = tokio::select! {
         // The lease first: nothing goes on when it is over.
         biased;
-        () = work.lease.lost(&cx.settings.timing) => {
+        () = work.lease().lost(&cx.settings.timing) => {
             tracing::info!("operation lost: taken over, or the lease could not be renewed");
             Ended::Stale
         }
@@ -286,6 +213,15 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                 permit = None;
                 work.unload();
                 match rest::hear(cx, work, news, poll, at_most).await {
+                    Rested::Awake => continue,
+                    ended => return ended.into(),
+                }
+            }
+            // Not counted as a step that went well: what failed before is still to be done.
+            Ok(Turn::Room { places }) => {
+                permit = None;
+                work.unload();
+                match rest::room(cx, work, places).await {
                     Rested::Awake => continue,
                     ended => return ended.into(),
                 }

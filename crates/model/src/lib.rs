@@ -18,6 +18,7 @@ pub mod labels;
 pub mod nodegroup;
 pub mod notification;
 pub mod operation;
+pub mod placement;
 pub mod planted;
 pub mod queue;
 pub mod quota;

@@ -245,6 +245,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    capi_placement (cluster_uuid) {
+        cluster_uuid -> Text,
+        management_cluster -> Text,
+        placed_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     nodegroup_nodes (nodegroup_uuid) {
         nodegroup_uuid -> Text,
         cluster_uuid -> Text,
@@ -321,5 +329,5 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(cluster, cluster_health);
+diesel::allow_tables_to_appear_in_same_query!(capi_placement, cluster, cluster_health);
 diesel::allow_tables_to_appear_in_same_query!(cloud_resource, cluster, operation);

@@ -31,6 +31,7 @@ pub mod nodes;
 pub mod notification;
 pub mod operation;
 pub mod page;
+pub mod placement;
 mod pool;
 pub mod quota;
 pub mod resource;

@@ -136,6 +136,18 @@ impl Management {
         self.0.base.as_str()
     }
 
+    /// Asks for the version of the API, which every server tells who may speak to it.
+    ///
+    /// # Errors
+    /// As of every call: it cannot be reached, or does not take our token or certificate.
+    pub async fn probe(&self) -> Result<(), CloudError> {
+        const OPERATION: &str = "version_get";
+        let mut url = self.0.base.clone();
+        let cannot = |()| CloudError::invalid(SERVICE, OPERATION, "the server's address cannot take a path");
+        url.path_segments_mut().map_err(cannot)?.pop_if_empty().push("version");
+        self.json(OPERATION, Method::GET, url, None).await.map(drop)
+    }
+
     /// Server-side apply: makes the object, or gives it these fields; ours win over another manager's. What the object is now.
     pub async fn apply(
         &self,

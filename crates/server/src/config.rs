@@ -3,6 +3,7 @@
 //! What upstream accepts starts here too. Unknown keys never stop a start, they are reported once; a value that does not
 //! fit its type does, with section, key, place and rule. Secrets are in types that do not print.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ mod transport;
 mod value;
 mod watch;
 
-pub use capi::{CapiHelm, CapiHelmClusterLabels};
+pub use capi::{CapiHelm, CapiHelmClusterLabels, CapiManagement};
 pub use cloud::{Authtoken, Client, Credentials, Interface};
 pub use cluster::{CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes, Quotas, Trust, X509};
 pub use database::{Database, DatabaseUrl, MysqlUrl};
@@ -45,6 +46,7 @@ pub use transport::{TransportHost, TransportUrl};
 pub use value::{Positive, Repeated};
 pub use watch::{Metrics, Tracing};
 
+use model::placement::DEFAULT;
 use options::{OptionInfo, Reader, Section};
 use source::Sources;
 
@@ -87,6 +89,8 @@ macro_rules! config {
         #[derive(Debug, Clone)]
         pub struct Config {
             $($(#[doc = $help])* #[doc = concat!("`[", $section, "]`")] pub $field: $type,)*
+            /// `[capi_management:NAME]` of each management cluster, by its name.
+            pub capi_management: BTreeMap<String, CapiManagement>,
             /// The files read, weakest first.
             pub files: Vec<PathBuf>,
             /// Keys of these files that have no effect.
@@ -105,6 +109,7 @@ macro_rules! config {
                 let reader = Reader { sources };
                 let config = Self {
                     $($field: $type::read(&reader, $section)?,)*
+                    capi_management: BTreeMap::new(),
                     files: sources.files(),
                     unknown: Vec::new(),
                     directories: Vec::new(),
@@ -129,6 +134,8 @@ config! {
     cluster_template: ClusterTemplate in "cluster_template",
     drivers: Drivers in "drivers",
     capi_helm: CapiHelm in "capi_helm",
+    /// What holds for a management cluster whose section says nothing; no file can set it.
+    capi_management_unset: CapiManagement in "capi_management:NAME",
     capi_helm_cluster_labels: CapiHelmClusterLabels in "capi_helm_cluster_labels",
     kubernetes: Kubernetes in "kubernetes",
     cinder: Cinder in "cinder",
@@ -197,6 +204,11 @@ impl Config {
             }
         }
         self.keystone_auth = self.keystone_auth.or(&self.keystone_authtoken_login);
+        // The one of kubeconfig_file has no other name; whether there is one, the section does not say.
+        for name in self.capi_helm.management_clusters.iter().map(String::as_str).chain([DEFAULT]) {
+            let section = CapiManagement::read(reader, &format!("{}{name}", options::MANAGEMENT))?;
+            self.capi_management.insert(name.to_owned(), section);
+        }
         self.service.host = self.service.host.or_else(host::fully_qualified_name);
         if self.api.enabled_ssl {
             for (key, file) in [("ssl_cert_file", &self.api.ssl_cert_file), ("ssl_key_file", &self.api.ssl_key_file)] {
@@ -208,6 +220,11 @@ impl Config {
         }
         let is_read = |section: &str, key: &str| {
             let is_login = login_sections.iter().any(|login| login == section);
+            // Of a management cluster that nobody names nothing is read. NAME is the sample file's.
+            let is_named = |name: &str| name == "name" || self.capi_management.contains_key(name);
+            if section.strip_prefix(options::MANAGEMENT).is_some_and(|name| !is_named(name)) {
+                return false;
+            }
             options::is_honoured(section, key) || (is_login && options::is_honoured("keystone_auth", key))
         };
         self.unknown = sources

@@ -143,6 +143,7 @@ async fn check(
     let flag = |key: &str, inherited: bool, null: bool| body.boolean(key).unwrap_or(if body.is_null(key) { null } else { inherited });
     let labels = origin.labels().with(asked.labels, asked.merge_labels);
     let note = label::check(cx, driver, &labels)?;
+    label::check_place(cx, driver, &labels, Some(&project))?;
     let flavor = text("flavor_id", &origin.flavor_id);
     let master_flavor = text("master_flavor_id", &origin.master_flavor_id);
     let keypair = text("keypair", &origin.keypair_id);

@@ -31,6 +31,8 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     row.driver = Some(driver.as_str().to_owned());
     choose_network_driver(&cx, &mut row, driver, body.given("network_driver").is_some())?;
     label::check(&cx, driver, &row.labels())?;
+    // Its clusters may be of any project.
+    label::check_place(&cx, driver, &row.labels(), None)?;
     cx.allow_own(Act::TemplateCreate)?;
     check_found(&mut row, &found)?;
     if row.is_public() || row.is_hidden() {
@@ -81,7 +83,7 @@ fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &s
     let (server, coe) = (row.server_type.as_deref().unwrap_or("vm"), row.coe.as_deref().unwrap_or_default());
     let is_disabled = |driver: DriverName| settings.disabled_drivers.iter().any(|x| x == driver.as_str());
     let cluster_api = DriverName::of_nameless(server, distro, coe)
-        .filter(|driver| *driver == DriverName::K8sCapiHelmV1 && settings.has_management_cluster && !is_disabled(*driver));
+        .filter(|driver| *driver == DriverName::K8sCapiHelmV1 && !settings.management_clusters.is_empty() && !is_disabled(*driver));
     let found = cluster_api.or_else(|| DriverName::for_triple(server, distro, coe, &settings.disabled_drivers));
     found.ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))
 }

@@ -61,6 +61,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
             && let Some(driver) = row.driver_name()
         {
             label::check(&cx, driver, &row.labels())?;
+            label::check_place(&cx, driver, &row.labels(), None)?;
         }
         let found = cloud_checks::look_up(&cx, &wanted(&row)).await?;
         check_found(&mut row, &found)?;

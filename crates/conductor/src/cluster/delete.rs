@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::cluster::Cluster;
 use model::notification::Outcome;
 use model::operation::{Ending, Leak, Progress};
-use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, resource, rotation};
+use model::store::{Conn, StoreError, certificate, cluster as clusters, event, nodegroup, operation, placement, resource, rotation};
 
 use super::{Rows, find_rows};
 use crate::certificates;
@@ -87,7 +87,7 @@ async fn leave_groups(cx: &Context, work: &Work, rows: &Rows, others: &[Known], 
         match leave(cx, work, whose, known, reach).await? {
             Some(Turn::Again { after }) => pause = Some(pause.map_or(after, |p| p.min(after))),
             Some(Turn::Follow(more)) => follows.extend(more),
-            Some(turn @ (Turn::Settled | Turn::Hear { .. })) => return Ok(Some(turn)),
+            Some(turn @ (Turn::Settled | Turn::Hear { .. } | Turn::Room { .. })) => return Ok(Some(turn)),
             None => stack::gone(cx, work, whose, known).await?,
         }
     }
@@ -141,6 +141,7 @@ async fn remove_rows(conn: &mut Conn, cluster: &Cluster) -> Result<(), StoreErro
     pairs.extend(rotation::find(conn, id).await?.map(|rotation| rotation.references.all()).unwrap_or_default());
     certificate::delete(conn, &pairs).await?;
     rotation::end(conn, id).await?;
+    placement::forget(conn, id).await?;
     resource::forget_all(conn, id).await?;
     nodegroup::delete_all(conn, id).await?;
     clusters::delete(conn, id).await

@@ -182,7 +182,7 @@ async fn remove_stacks(
         }
         match remove_stack(cx, work, rows, known, is_own, reach).await {
             Ok(None) => {}
-            Ok(Some(turn @ (Turn::Settled | Turn::Hear { .. }))) => return Ok(Some(turn)),
+            Ok(Some(turn @ (Turn::Settled | Turn::Hear { .. } | Turn::Room { .. }))) => return Ok(Some(turn)),
             Ok(Some(Turn::Again { .. } | Turn::Follow(_))) if is_over(work) => {
                 leaks.push(leak_of_stack(known, "it was not gone in time"));
             }

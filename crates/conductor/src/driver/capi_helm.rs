@@ -6,6 +6,7 @@
 
 mod converge;
 mod credential;
+pub(crate) mod door;
 pub(crate) mod health;
 mod labels;
 mod lookup;
@@ -17,6 +18,7 @@ mod rotate;
 mod scaling;
 mod seen;
 mod settings;
+mod site;
 mod values;
 
 #[cfg(test)]
@@ -24,14 +26,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use model::capi::{namespace, new_release};
-use model::cluster::ClusterChange;
+use model::capi::namespace;
 use model::driver::DriverName;
-use model::nodegroup::NodegroupChange;
-use model::operation::{OperationKind, OutcomeCode, Progress};
-use model::resource::ResourceKind;
-use model::store::{Conn, cluster as clusters, nodegroup, operation, resource};
-use provider_clients::{KubeKind, Management};
+use model::operation::{OperationKind, OutcomeCode};
+use provider_clients::{KubeKind, Management, Service};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::certificates;
 use crate::cluster::Rows;
@@ -39,8 +38,14 @@ use crate::context::Context;
 use crate::outcome::{Failure, Turn};
 use crate::worker::Work;
 
+pub use door::{Capi, DoorParts};
 pub use news::News;
-pub use settings::{Capi, CapiSettings, Kinds};
+pub use settings::{CapiSettings, Kinds};
+
+use door::Door;
+
+/// Why nothing can be done without a management cluster.
+const NONE: &str = "no management cluster is configured: [capi_helm] kubeconfig_file, management_clusters";
 
 /// Secrets.
 fn secrets() -> KubeKind {
@@ -53,7 +58,10 @@ struct Bench<'a> {
     work: &'a Work,
     rows: &'a Rows,
     capi: &'a Capi,
+    door: &'a Door,
     management: Management,
+    /// The turn's place among those who speak to this management cluster.
+    _place: OwnedSemaphorePermit,
     namespace: String,
     release: String,
     /// Begun before anything is looked at.
@@ -76,7 +84,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
             return Ok(Turn::NOW);
         }
         if rows.cluster.stack_id.is_none() {
-            name(cx, work, rows).await?;
+            site::choose(cx, work, rows, configured(cx)?).await?;
             return Ok(Turn::NOW);
         }
     }
@@ -87,12 +95,22 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
         }
         return Err(Failure::fail(OutcomeCode::User, "the cluster was never made"));
     };
-    let bench = match bench(cx, work, rows, release) {
-        Ok(bench) => bench,
+    let bench = match bench(cx, work, rows, release).await {
+        Ok(Entry::Bench(bench)) => bench,
+        // What is to end in a bounded time does not wait in a row.
+        Ok(Entry::Full(door)) if removes && kind != Some(OperationKind::ClusterDelete) => {
+            let reason = format!("management cluster {}: too many operations wait for it", door.cluster.name);
+            return remove::without_management(cx, work, rows, Failure::retry(reason)).await;
+        }
+        Ok(Entry::Full(door)) => return Ok(Turn::Room { places: door.turns.clone() }),
         Err(failure) if removes => return remove::without_management(cx, work, rows, failure).await,
         Err(failure) => return Err(failure),
     };
-    match kind {
+    work_at(&bench).await.map_err(|failure| named(&bench, failure))
+}
+
+async fn work_at(bench: &Bench<'_>) -> Result<Turn, Failure> {
+    match bench.work.operation.kind() {
         Some(
             OperationKind::ClusterCreate
             | OperationKind::ClusterUpdate
@@ -102,10 +120,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
             | OperationKind::NodegroupCreate
             | OperationKind::NodegroupUpdate
             | OperationKind::NodegroupDelete,
-        ) => converge::turn(&bench).await,
-        Some(OperationKind::ClusterDelete) => remove::turn(&bench).await,
-        Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => remove::by_force(&bench).await,
-        Some(OperationKind::CredentialRotate) => rotate::turn(&bench).await,
+        ) => converge::turn(bench).await,
+        Some(OperationKind::ClusterDelete) => remove::turn(bench).await,
+        Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => remove::by_force(bench).await,
+        Some(OperationKind::CredentialRotate) => rotate::turn(bench).await,
         Some(kind @ OperationKind::CaRotate) => {
             Err(Failure::fail(OutcomeCode::User, format!("the cluster's driver does not support {}", kind.phrase())))
         }
@@ -113,35 +131,38 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
     }
 }
 
-fn bench<'a>(cx: &'a Context, work: &'a Work, rows: &'a Rows, release: String) -> Result<Bench<'a>, Failure> {
-    let Some(capi) = &cx.capi else {
-        let text = "no management cluster is configured: [capi_helm] kubeconfig_file";
-        return Err(Failure::fail(OutcomeCode::Internal, text));
-    };
-    let management = match &*capi.management.borrow() {
-        Ok(management) => management.clone(),
-        // Its operator may be in the middle of writing it.
-        Err(reason) => return Err(Failure::retry(format!("the management cluster: {reason}"))),
-    };
-    let namespace = namespace(&capi.settings.namespace_prefix, &rows.cluster.project().0);
-    let news = capi.news.listen(&namespace, &release);
-    Ok(Bench { cx, work, rows, capi, management, namespace, release, news })
+/// Says which management cluster it was, of what it or helm said.
+fn named(bench: &Bench<'_>, failure: Failure) -> Failure {
+    let is_its = |service: &str| [Service::ManagementCluster, Service::Helm].iter().any(|s| s.name() == service);
+    let name = |reason: String| bench.capi.named(bench.door, &reason);
+    match failure {
+        Failure::Retry { reason, error: Some(error) } if is_its(&error.service) => {
+            Failure::Retry { reason: name(reason), error: Some(error) }
+        }
+        Failure::Final { code, reason, error: Some(error) } if is_its(&error.service) => {
+            Failure::Final { code, reason: name(reason), error: Some(error) }
+        }
+        other => other,
+    }
 }
 
-/// Gives the cluster the name of its release; it keeps it whatever happens.
-async fn name(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
-    let release = new_release(rows.cluster.display_name());
-    let progress = Progress { step: "name", ..Progress::default() };
-    let change = ClusterChange { stack_id: Some(Some(release.clone())), ..ClusterChange::default() };
-    let of_groups = NodegroupChange { stack_id: Some(Some(release.clone())), ..NodegroupChange::default() };
-    let (id, progress, change, of_groups, release) = (&rows.cluster.cluster_id(), &progress, &change, &of_groups, &release);
-    cx.store
-        .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            resource::record(conn, id, ResourceKind::HelmRelease, release, None).await?;
-            nodegroup::record_all(conn, id, of_groups).await?;
-            clusters::record(conn, id, change).await
-        })
-        .await?;
-    Ok(())
+fn configured(cx: &Context) -> Result<&Capi, Failure> {
+    cx.capi.as_deref().ok_or_else(|| Failure::fail(OutcomeCode::Internal, NONE))
+}
+
+/// Whether a turn may begin.
+enum Entry<'a> {
+    Bench(Bench<'a>),
+    /// So many speak to the management cluster that this one has to wait.
+    Full(&'a Door),
+}
+
+async fn bench<'a>(cx: &'a Context, work: &'a Work, rows: &'a Rows, release: String) -> Result<Entry<'a>, Failure> {
+    let capi = configured(cx)?;
+    let namespace = namespace(&capi.settings.namespace_prefix, &rows.cluster.project().0);
+    let door = site::of(cx, work, rows, capi, &namespace, &release).await?;
+    let Some(place) = work.enter(&door.turns) else { return Ok(Entry::Full(door)) };
+    let management = door.open(capi)?;
+    let news = door.news.listen(&namespace, &release);
+    Ok(Entry::Bench(Bench { cx, work, rows, capi, door, management, _place: place, namespace, release, news }))
 }

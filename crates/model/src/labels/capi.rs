@@ -31,6 +31,7 @@ pub(super) static LABELS: &[Label] = &[
     new_nodes("boot_volume_size", Count, None, "Above 0: nodes boot from a volume of so many GiB; default [cinder] default_boot_volume_size."),
     new_nodes("boot_volume_type", Text, None, "Type of that volume; default [cinder] default_boot_volume_type."),
     at_creation("capi_helm_chart_version", Text, None, "Version of the chart, of templates only; default [capi_helm] default_helm_chart_version."),
+    at_creation("capi_management_cluster", Text, None, "Management cluster that the cluster is on, by its name in the configuration; default: the operator's choice for the project, by room."),
     at_creation("csi_cinder_allow_volume_expansion", Boolean, YES, "Volumes of the storage classes can grow."),
     at_creation("csi_cinder_availability_zone", Text, Some("nova"), "Zone of the volumes of the storage classes."),
     at_creation("csi_cinder_fstype", Text, Some("ext4"), "File system of these volumes."),

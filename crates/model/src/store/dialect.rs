@@ -134,6 +134,7 @@ pub(super) async fn touch_guard(conn: &mut Conn, guard: Guard<'_>) -> Result<(),
     let (table, column, key) = match guard {
         Guard::Project(key) => ("project_guard", "project_id", key),
         Guard::Events(key) => ("event_guard", "cluster_uuid", key),
+        Guard::Placement => ("capi_guard", "name", "placement"),
     };
     let insert = format!("INSERT INTO {table} ({column}, touched) VALUES (?, 1)");
     match conn {
@@ -156,6 +157,8 @@ pub(super) enum Guard<'a> {
     Project(&'a str),
     /// The order of a cluster's events.
     Events(&'a str),
+    /// How many clusters each management cluster has.
+    Placement,
 }
 
 /// Whether a failed migration failed because another process was making the same one (SQLite only: MariaDB's lock keeps them apart).

@@ -13,7 +13,7 @@ use super::error::StoreError;
 use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange};
 use crate::id::ClusterId;
-use crate::schema::{cluster, cluster_health};
+use crate::schema::{capi_placement, cluster, cluster_health};
 
 /// Clusters that have a control plane which should be well: upstream's list, and those whose update has failed.
 const LOOKED_AT: [Status; 5] =
@@ -59,11 +59,18 @@ pub async fn enrol(conn: &mut Conn, due_ms: i64, limit: i64) -> Result<(), Store
 }
 
 /// Claims a look at clusters that are due, at most `limit`; those that an agent has spoken for since `reported_ms` wait for their next turn.
-pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64) -> Result<Vec<Cluster>, StoreError> {
+/// Clusters on the management clusters of the names `busy` are left to others, and stay due.
+pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, busy: &[&str]) -> Result<Vec<Cluster>, StoreError> {
+    let is_on_busy = exists(
+        capi_placement::table
+            .filter(capi_placement::cluster_uuid.eq(cluster_health::cluster_uuid))
+            .filter(capi_placement::management_cluster.eq_any(busy)),
+    );
     let due: Vec<String> = on_conn!(conn, |c| {
         cluster_health::table
             .select(cluster_health::cluster_uuid)
             .filter(cluster_health::due_ms.le(look.at_ms))
+            .filter(not(is_on_busy))
             .order(cluster_health::due_ms.asc())
             .limit(limit)
             .load(&mut **c)
@@ -99,6 +106,16 @@ pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64) -
             .load(&mut **c)
             .await
     })?)
+}
+
+/// Gives up looks that were claimed and could not begin: they are due again at `due_ms`.
+pub async fn put_off(conn: &mut Conn, look: &Look, ids: &[&str], due_ms: i64) -> Result<(), StoreError> {
+    let ours = cluster_health::table
+        .filter(cluster_health::cluster_uuid.eq_any(ids))
+        .filter(cluster_health::owner.eq(&look.owner))
+        .filter(cluster_health::due_ms.eq(look.due_ms));
+    on_conn!(conn, |c| diesel::update(ours).set(cluster_health::due_ms.eq(due_ms)).execute(&mut **c).await)?;
+    Ok(())
 }
 
 /// Writes down what was seen.

@@ -158,7 +158,7 @@ pub enum Fitness {
 }
 
 /// Tables without which this program does not start.
-const NEEDED: [&str; 20] = [
+const NEEDED: [&str; 22] = [
     "cluster",
     "cluster_template",
     "nodegroup",
@@ -179,6 +179,8 @@ const NEEDED: [&str; 20] = [
     "adoption",
     "set_aside",
     "ca_rotation",
+    "capi_placement",
+    "capi_guard",
 ];
 
 /// Whether this program can start on the database.

@@ -9,6 +9,7 @@ mod list;
 mod nodegroup;
 mod operation;
 mod paging;
+mod placement;
 mod quota;
 mod schema;
 mod sealing;

@@ -20,6 +20,9 @@ section! {
     CapiHelm {
         /// Kubeconfig of the management cluster; read again when it changes. Unset: the variable KUBECONFIG, then ~/.kube/config.
         kubeconfig_file: Option<String>,
+        /// Names of further management clusters, separated by commas; each has a section [capi_management:NAME] with its kubeconfig. Where some are
+        /// named, KUBECONFIG and ~/.kube/config do not count; the one that kubeconfig_file names is called default.
+        management_clusters: Vec<String> = "",
         /// First part of the name of each project's namespace; change it where two Magnums share a management cluster.
         namespace_prefix: String = "magnum",
         /// Repository of the chart; empty when the chart's name is an oci:// reference or a path.
@@ -46,7 +49,7 @@ section! {
         k8s_control_plane_resource_conditions: Vec<String> = "MachinesReady,Ready,EtcdClusterHealthy,ControlPlaneComponentsHealthy",
         /// The helm program, 3.x or 4.x.
         helm_program: String = "helm",
-        /// Runs of helm at once in one conductor.
+        /// Runs of helm at once in one conductor, for each management cluster.
         helm_processes: Positive = "4",
         /// Seconds after which a run of helm is killed.
         helm_deadline_seconds: Positive = "330",
@@ -56,6 +59,22 @@ section! {
         resync_seconds: Positive = "600",
         /// Folder for what helm keeps: charts, indexes. Unset: helm, in state_path.
         helm_home: Option<String>,
+    }
+}
+
+section! {
+    /// A management cluster; NAME is its name in [capi_helm] management_clusters. The section [capi_management:default] is about the one of
+    /// [capi_helm] kubeconfig_file. What is said here counts for new clusters: those that are there stay where they are.
+    CapiManagement {
+        /// Its kubeconfig, needed; read again when it or a file that it names changes.
+        kubeconfig_file: Option<String>,
+        /// Ids of the projects whose clusters it has, separated by commas: these go to no other unless the label capi_management_cluster says so,
+        /// and those of other projects do not go there. Empty: of all projects that no other management cluster names.
+        projects: Vec<String>,
+        /// How many clusters it is to have for each one of a management cluster of weight 1.
+        weight: Positive = "1",
+        /// Clusters that it may have; 0: as many as there are. Where all have as many as they may, a new cluster fails and says so.
+        max_clusters: u32 = "0",
     }
 }
 

@@ -105,7 +105,11 @@ pub(super) fn is_honoured(section: &str, key: &str) -> bool {
         || (dashes && declared(section, &key.replace('-', "_")).is_some())
 }
 
+/// What the names of the sections of management clusters begin with; all of these have the same options.
+pub(super) const MANAGEMENT: &str = "capi_management:";
+
 fn declared(section: &str, key: &str) -> Option<&'static OptionInfo> {
+    let section = if section.starts_with(MANAGEMENT) { "capi_management:NAME" } else { section };
     sections().iter().filter(|(name, _, _)| *name == section).find_map(|(_, _, options)| options.iter().find(|option| option.name == key))
 }
 

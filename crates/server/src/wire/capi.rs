@@ -1,59 +1,105 @@
-//! The Cluster API driver's doors: the management cluster's kubeconfig, read again when it changes, and the helm program.
+//! The Cluster API driver's doors: what the configuration says of each management cluster, and the helm program.
+
+mod kubeconfig;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use conductor::{Capi, CapiKinds, CapiSettings, News};
-use provider_clients::{Helm, HelmOptions, Kubeconfig, Management, Watchers};
-use tokio::sync::watch;
+use conductor::{Capi, CapiKinds, CapiSettings, DoorParts, News};
+use model::placement::{DEFAULT, ManagementCluster};
+use provider_clients::{Helm, HelmOptions, Watchers};
 
 use crate::config::{Config, Positive};
 
-/// How often the kubeconfig is looked at.
-const LOOK: Duration = Duration::from_secs(2);
-/// Of one call to the management cluster.
-const CONNECT: Duration = Duration::from_secs(3);
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) use kubeconfig::{Reload, client};
+
+/// Characters of the name of a management cluster.
+const LONGEST_NAME: usize = 63;
 /// What a system keeps its certificate authorities in, where one is there.
 const SYSTEM_CA: [&str; 3] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 /// What helm finds of our own environment: where programs and proxies are, and whom to trust.
 const INHERITED: [&str; 9] =
     ["PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// Looks at the kubeconfig as long as it is run.
-pub(super) struct Reload {
-    path: PathBuf,
-    watchers: Watchers,
-    known: Option<Vec<u8>>,
-    sender: watch::Sender<Result<Management, Arc<str>>>,
+/// A management cluster of the configuration.
+pub(super) struct Source {
+    pub cluster: ManagementCluster,
+    pub kubeconfig: PathBuf,
+    /// Whether the configuration names the file; helm finds another by its own rules.
+    is_named: bool,
 }
 
-/// The doors, and what keeps the first of them up to date; none when there is no kubeconfig.
-pub(super) fn capi(config: &Config, watchers: &Watchers, openstack_ca: &str) -> anyhow::Result<Option<(Capi, Reload)>> {
-    let Some((path, is_named)) = kubeconfig(config) else { return Ok(None) };
+/// The doors, and what keeps them up to date; none when there is no management cluster.
+pub(super) fn capi(config: &Config, watchers: &Watchers, openstack_ca: &str) -> anyhow::Result<Option<(Capi, Vec<Reload>)>> {
+    let sources = sources(config)?;
+    if sources.is_empty() {
+        return Ok(None);
+    }
     let settings = settings(config, openstack_ca)?;
-    let helm = Helm::new(helm_options(config, &path, is_named)?, watchers.clone());
-    let (sender, management) = watch::channel(Err(Arc::from("its kubeconfig was not read yet")));
-    let mut reload = Reload { path, watchers: watchers.clone(), known: None, sender };
-    reload.look();
     let seconds = |given: Positive| Duration::from_secs(u64::from(given.0));
-    let news = News::new(seconds(config.capi_helm.watch_silence_seconds), seconds(config.capi_helm.resync_seconds));
-    Ok(Some((Capi { settings, management, helm, news: Arc::new(news) }, reload)))
+    let (mut doors, mut reloads) = (Vec::new(), Vec::new());
+    for source in sources {
+        let helm = Helm::new(helm_options(config, &source)?, watchers.clone());
+        let news = News::new(seconds(config.capi_helm.watch_silence_seconds), seconds(config.capi_helm.resync_seconds));
+        let (reload, management) = Reload::begin(&source.cluster.name, source.kubeconfig, watchers.clone());
+        doors.push(DoorParts { cluster: source.cluster, management, helm, news });
+        reloads.push(reload);
+    }
+    let max_running = config.operations.max_running.0 as usize;
+    Ok(Some((Capi::new(settings, doors, max_running), reloads)))
 }
 
-/// Whether clusters of this driver can be made.
-pub(super) fn is_configured(config: &Config) -> bool {
-    kubeconfig(config).is_some()
+/// What is said of the management clusters, for those who speak to none of them.
+pub(super) fn rules(config: &Config) -> anyhow::Result<Vec<ManagementCluster>> {
+    Ok(sources(config)?.into_iter().map(|source| source.cluster).collect())
 }
 
-/// The kubeconfig, and whether the configuration names it.
-fn kubeconfig(config: &Config) -> Option<(PathBuf, bool)> {
-    if let Some(path) = config.capi_helm.kubeconfig_file.as_deref().filter(|path| !path.is_empty()) {
+/// The management clusters: the one that upstream knows, then the named ones in their order.
+pub(super) fn sources(config: &Config) -> anyhow::Result<Vec<Source>> {
+    let listed = &config.capi_helm.management_clusters;
+    let mut all = Vec::new();
+    if !listed.iter().any(|name| name == DEFAULT)
+        && let Some((kubeconfig, is_named)) = kubeconfig(config, listed.is_empty())
+    {
+        all.push(Source { cluster: rule(config, DEFAULT), kubeconfig, is_named });
+    }
+    for (at, name) in listed.iter().enumerate() {
+        if name.is_empty() || name.len() > LONGEST_NAME || model::capi::cleaned(name) != *name {
+            bail!(
+                "[capi_helm] management_clusters: {name:?} must have lower case letters, digits and single dashes only, {LONGEST_NAME} at most"
+            );
+        }
+        if listed.iter().take(at).any(|other| other == name) {
+            bail!("[capi_helm] management_clusters: {name} must be named once only");
+        }
+        let own = config.capi_management.get(name).and_then(|section| section.kubeconfig_file.clone());
+        let own = own.or_else(|| config.capi_helm.kubeconfig_file.clone().filter(|_| name == DEFAULT));
+        let Some(kubeconfig) = own.filter(|path| !path.is_empty()) else {
+            bail!("[capi_management:{name}] kubeconfig_file is not set: [capi_helm] management_clusters names {name}");
+        };
+        all.push(Source { cluster: rule(config, name), kubeconfig: kubeconfig.into(), is_named: true });
+    }
+    Ok(all)
+}
+
+fn rule(config: &Config, name: &str) -> ManagementCluster {
+    let said = config.capi_management.get(name).unwrap_or(&config.capi_management_unset);
+    let projects = said.projects.iter().filter(|id| !id.is_empty()).cloned().collect();
+    ManagementCluster { name: name.to_owned(), projects, weight: said.weight.0, max_clusters: said.max_clusters }
+}
+
+/// The kubeconfig of the one that upstream knows, and whether the configuration names it. Those that helm finds by its own rules count where
+/// nothing else is configured.
+fn kubeconfig(config: &Config, is_alone: bool) -> Option<(PathBuf, bool)> {
+    let own = config.capi_management.get(DEFAULT).and_then(|section| section.kubeconfig_file.as_deref());
+    if let Some(path) = own.or(config.capi_helm.kubeconfig_file.as_deref()).filter(|path| !path.is_empty()) {
         return Some((path.into(), true));
+    }
+    if !is_alone {
+        return None;
     }
     if let Some(path) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) {
         return Some((path.into(), false));
@@ -62,44 +108,8 @@ fn kubeconfig(config: &Config) -> Option<(PathBuf, bool)> {
     usual.is_file().then_some((usual, false))
 }
 
-impl Reload {
-    /// Runs until it is dropped.
-    pub(super) async fn run(mut self) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            self.look();
-        }
-    }
-
-    /// Reads the file; who uses the management cluster from here on uses what it says now.
-    fn look(&mut self) {
-        let text = match std::fs::read(&self.path) {
-            Ok(text) if self.known.as_ref() == Some(&text) => return,
-            Ok(text) => text,
-            Err(error) => {
-                if self.known.take().is_some() || self.sender.borrow().as_ref().is_err_and(|e| !e.contains("read")) {
-                    tracing::warn!(path = %self.path.display(), %error, "The kubeconfig of the management cluster cannot be read");
-                }
-                let reason = format!("its kubeconfig {} cannot be read: {error}", self.path.display());
-                drop(self.sender.send_replace(Err(reason.into())));
-                return;
-            }
-        };
-        let folder = self.path.parent().unwrap_or(Path::new("/")).to_owned();
-        let read = |name: &str| std::fs::read(folder.join(name));
-        let made = Kubeconfig::parse(&String::from_utf8_lossy(&text), &read)
-            .map_err(|error| error.to_string())
-            .and_then(|config| Management::new(&config, CONNECT, TIMEOUT, self.watchers.clone()).map_err(|error| error.to_string()));
-        match &made {
-            Ok(management) => tracing::info!(server = management.server(), "The management cluster's kubeconfig was read"),
-            Err(reason) => tracing::error!(path = %self.path.display(), reason, "The kubeconfig of the management cluster cannot be used"),
-        }
-        self.known = Some(text);
-        drop(self.sender.send_replace(made.map_err(Arc::from)));
-    }
-}
-
-fn helm_options(config: &Config, kubeconfig: &Path, is_named: bool) -> anyhow::Result<HelmOptions> {
+fn helm_options(config: &Config, source: &Source) -> anyhow::Result<HelmOptions> {
+    let Source { kubeconfig, is_named, .. } = source;
     let wanted = &config.capi_helm;
     let home = wanted.helm_home.clone().map_or_else(|| config.service.state_path.join("helm"), PathBuf::from);
     std::fs::create_dir_all(&home).with_context(|| format!("[capi_helm] helm_home: make {}", home.display()))?;
@@ -157,4 +167,52 @@ fn system_ca() -> String {
         tracing::warn!("No certificate authorities for clusters of the Cluster API driver: set [drivers] openstack_ca_file");
         String::new()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Result<Vec<(String, String)>, String> {
+        let config = Config::parse_for_test(text).expect("every option fits its type");
+        assert_eq!(config.unknown, []);
+        let all = sources(&config).map_err(|error| error.to_string())?;
+        Ok(all.into_iter().map(|source| (source.cluster.name, source.kubeconfig.display().to_string())).collect())
+    }
+
+    #[test]
+    fn upstreams_management_cluster_comes_first_and_each_named_one_has_a_section() {
+        let text = "[capi_helm]\nkubeconfig_file = /d\nmanagement_clusters = blue, green\n[capi_management:blue]\nkubeconfig_file = /b\n\
+                    projects = p1, p2,\nweight = 3\n[capi_management:GREEN]\nkubeconfig_file = /g\nmax_clusters = 5\n\
+                    [capi_management:default]\nmax_clusters = 7\n";
+        let names = |all: &[(&str, &str)]| all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        assert_eq!(told(text), Ok(names(&[("default", "/d"), ("blue", "/b"), ("green", "/g")])));
+        let rules = rules(&Config::parse_for_test(text).expect("good")).expect("good");
+        assert_eq!((rules[0].max_clusters, rules[0].weight, rules[1].weight, rules[2].max_clusters), (7, 1, 3, 5));
+        assert_eq!(rules[1].projects, ["p1", "p2"]);
+        // Where some are named nothing else is found by helm's rules, and upstream's can be one of those that are named.
+        assert_eq!(
+            told("[capi_helm]\nmanagement_clusters = blue\n[capi_management:blue]\nkubeconfig_file = /b"),
+            Ok(names(&[("blue", "/b")]))
+        );
+        let text = "[capi_helm]\nkubeconfig_file = /d\nmanagement_clusters = blue,default\n[capi_management:blue]\nkubeconfig_file = /b";
+        assert_eq!(told(text), Ok(names(&[("blue", "/b"), ("default", "/d")])));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (listed, says) in [
+            ("blue", "[capi_management:blue] kubeconfig_file is not set"),
+            ("Blue", "\"Blue\" must have lower case letters"),
+            ("a,,b", "\"\" must have lower case letters"),
+        ] {
+            let error = told(&format!("[capi_helm]\nmanagement_clusters = {listed}")).expect_err(listed);
+            assert!(error.contains(says), "{error}");
+        }
+        let twice = "[capi_helm]\nmanagement_clusters = a,a\n[capi_management:a]\nkubeconfig_file = /a";
+        assert!(told(twice).is_err_and(|error| error.ends_with("a must be named once only")));
+        // A section of one that nobody names is a misspelling.
+        let config = Config::parse_for_test("[capi_management:bleu]\nkubeconfig_file = /b").expect("good");
+        assert_eq!(config.unknown.len(), 1);
+    }
 }

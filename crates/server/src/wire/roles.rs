@@ -63,7 +63,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
         }
     };
     let stopping = shutdown.clone();
-    let settings = api::Settings { leaving: Arc::new(move || stopping.has_begun()), ..api_settings(config) };
+    let settings = api::Settings { leaving: Arc::new(move || stopping.has_begun()), ..api_settings(config)? };
     let finding = AbortOnDropHandle::new(tokio::spawn(find_trustee_domain(
         cloud::trustee_admin(config, &cloud).ok(),
         settings.trustee_domain_id.clone(),
@@ -155,8 +155,9 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     let service = operations.heat_global_listing.then(|| cloud::service(config, &cloud)).transpose()?;
     let admin = cloud::service(config, &cloud)?;
     let settings = conductor_settings(config)?;
-    let (capi, reload) = capi::capi(config, &watchers(config, &role.metrics), &settings.openstack_ca)?.unzip();
-    let _reloading = reload.map(|reload| AbortOnDropHandle::new(tokio::spawn(reload.run())));
+    let (capi, reloads) = capi::capi(config, &watchers(config, &role.metrics), &settings.openstack_ca)?.unzip();
+    let reloads = reloads.unwrap_or_default().into_iter();
+    let _reloading: Vec<_> = reloads.map(|reload| AbortOnDropHandle::new(tokio::spawn(reload.run()))).collect();
     let notices = if operations.heat_notifications { Some(notices(config)?) } else { None };
     let conductor = Conductor {
         store: role.store.clone(),
@@ -203,11 +204,11 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn api_settings(config: &Config) -> api::Settings {
+fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
     let auth = &config.keystone_authtoken;
     let public = auth.www_authenticate_uri.clone().or_else(|| config.keystone_auth.auth_url.clone());
     let marker = PathBuf::from(HEALTHCHECK_DISABLE);
-    api::Settings {
+    Ok(api::Settings {
         max_limit: i64::from(config.api.max_limit.0),
         default_clusters_per_project: i64::from(config.quotas.max_clusters_per_project),
         default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
@@ -216,7 +217,7 @@ fn api_settings(config: &Config) -> api::Settings {
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
-        has_management_cluster: capi::is_configured(config),
+        management_clusters: capi::rules(config)?,
         strict_labels: config.drivers.strict_labels,
         default_driver: config.drivers.default_driver.clone().filter(|name| !name.is_empty()),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
@@ -241,7 +242,7 @@ fn api_settings(config: &Config) -> api::Settings {
         rate: requests::rate(config),
         cors: requests::cors(config),
         ..api::Settings::default()
-    }
+    })
 }
 
 /// What the API gives operations, and a conductor those that it takes up by itself.

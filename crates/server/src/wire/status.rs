@@ -29,7 +29,8 @@ pub async fn status(config: &Config) -> Vec<Check> {
     let clock = within("Clock", clock(config));
     let broker = within("Message broker", broker(config));
     let cloud = within_all(cloud_checks(config));
-    let (database, clock, broker, cloud) = futures::join!(database, clock, broker, cloud);
+    let management = within("Management clusters", management(config));
+    let (database, clock, broker, cloud, management) = futures::join!(database, clock, broker, cloud, management);
     let mut checks = vec![
         Check::of("Policy File JSON to YAML Migration", policy_format(config)),
         Check::of("Policy", policy_rules(config)),
@@ -39,6 +40,9 @@ pub async fn status(config: &Config) -> Vec<Check> {
     ];
     checks.extend(cloud);
     checks.push(Check::of("Drivers", drivers(config)));
+    if capi::sources(config).is_ok_and(|sources| !sources.is_empty()) {
+        checks.push(management);
+    }
     checks.push(Check::of("Certificates", certificates(config)));
     checks.push(clock);
     checks
@@ -282,9 +286,34 @@ fn drivers(config: &Config) -> Vec<Trouble> {
     found
 }
 
+/// Asks each management cluster for its version.
+async fn management(config: &Config) -> Vec<Trouble> {
+    // What is wrong with the options is told with the drivers.
+    let sources = capi::sources(config).unwrap_or_default();
+    let asked = futures::future::join_all(sources.iter().map(async |source| {
+        let name = &source.cluster.name;
+        let client = capi::client(&source.kubeconfig, Watchers::default()).map_err(|reason| (name, reason))?;
+        let server = client.server().to_owned();
+        client.probe().await.map_err(|error| (name, format!("its API at {server}: {error}")))
+    }));
+    let away: Vec<_> = asked.await.into_iter().filter_map(Result::err).collect();
+    // The clusters on the others do not notice.
+    let is_any_left = away.len() < sources.len();
+    let troubles = away.into_iter().map(|(name, reason)| {
+        let problem = format!("management cluster {name} cannot be asked: {reason}");
+        let cure = "see the kubeconfig that its kubeconfig_file names (address, authority, token or client certificate), and the management cluster";
+        if is_any_left { Trouble::warning(problem, cure) } else { Trouble::failure(problem, cure) }
+    });
+    troubles.collect()
+}
+
 fn capi_driver(config: &Config) -> Option<Trouble> {
-    if !capi::is_configured(config) {
-        return None;
+    match capi::sources(config) {
+        Ok(sources) if sources.is_empty() => return None,
+        Ok(_) => {}
+        Err(error) => {
+            return Some(Trouble::failure(format!("{error:#}"), "correct the option that is named: neither service starts with it"));
+        }
     }
     if let Some(path) = config.capi_helm.kubeconfig_file.as_deref().filter(|path| !path.is_empty() && std::fs::read(path).is_err()) {
         return Some(Trouble::failure(

@@ -1,14 +1,20 @@
 //! The health of a cluster as its management cluster sees it: upstream's four texts, `Ready` each when all is well.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use model::capi::{derived, namespace};
 use model::cluster::Cluster;
 use model::cluster::status::Status;
 use model::nodegroup::Nodegroup;
-use model::store::{Conn, nodegroup};
+use model::store::{Conn, nodegroup, placement};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::NONE;
+use super::door::{Capi, Door};
 use super::seen::{self, Seen};
+use super::site::{self, Found};
 use crate::context::Context;
 use crate::health::HEALTHY;
 use crate::outcome::Failure;
@@ -25,33 +31,72 @@ pub(crate) fn is_seen_from_there(cluster: &Cluster) -> bool {
 
 /// What came of asking.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum Heard {
     /// As the row says, which is well: nothing has been heard of the cluster since the last look.
     Unchanged,
     /// The texts, by what they are about.
     Texts(IndexMap<String, String>),
 }
 
-/// Asks the management cluster, unless it would have told.
+/// Asks the management cluster, unless it would have told; `recorded` is its name as far as the row says it.
 ///
 /// # Errors
 /// When the management cluster cannot be asked: nothing is known then.
-pub(crate) async fn health(cx: &Context, cluster: &Cluster) -> Result<Found, Failure> {
-    let Some(capi) = &cx.capi else { return Err(Failure::retry("no management cluster is configured")) };
-    let management = capi.management.borrow().clone().map_err(|reason| Failure::retry(reason.to_string()))?;
+pub(crate) async fn health(cx: &Context, cluster: &Cluster, recorded: Option<&str>) -> Result<Heard, Failure> {
+    let Some(capi) = cx.capi.as_deref() else { return Err(Failure::retry(NONE)) };
     let namespace = namespace(&capi.settings.namespace_prefix, &cluster.project().0);
     let release = cluster.stack_id.as_deref().unwrap_or_default();
-    if cluster.health_status.as_deref() == Some(HEALTHY) && capi.news.is_still_well(&namespace, release) {
-        return Ok(Found::Unchanged);
+    let door = match capi.known(recorded) {
+        Some(door) => door,
+        None => find(cx, capi, cluster, &namespace, release).await?,
+    };
+    let management = door.open(capi)?;
+    if cluster.health_status.as_deref() == Some(HEALTHY) && door.news.is_still_well(&namespace, release) {
+        return Ok(Heard::Unchanged);
     }
-    let looking = capi.news.looks(&namespace, release);
+    let looking = door.news.looks(&namespace, release);
     let id = &cluster.cluster_id();
     let groups = cx.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
     let texts = texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?, &groups);
     if is_well(&texts) {
         looking.found_well();
     }
-    Ok(Found::Texts(texts))
+    Ok(Heard::Texts(texts))
+}
+
+/// Looks for a cluster that nobody has recorded, and records where it is for the looks to come.
+async fn find<'a>(cx: &Context, capi: &'a Capi, cluster: &Cluster, namespace: &str, release: &str) -> Result<&'a Arc<Door>, Failure> {
+    let Found::At(door) = site::look_for(capi, cluster, namespace, release).await? else {
+        return Err(Failure::retry(format!("release {release} is on no management cluster")));
+    };
+    let (id, name) = (&cluster.cluster_id(), door.cluster.name.as_str());
+    // One that goes at this moment leaves a row, which counts for nothing and is removed with others of its kind.
+    cx.store.write(async |conn: &mut Conn| placement::record(conn, id, name).await).await?;
+    Ok(door)
+}
+
+/// The names of the management clusters at which no look can begin now.
+pub(crate) fn busy(cx: &Context) -> Vec<&str> {
+    let doors = cx.capi.iter().flat_map(|capi| &capi.doors);
+    doors.filter(|door| door.is_looked_at_enough()).map(|door| door.cluster.name.as_str()).collect()
+}
+
+/// Whether a look may begin.
+pub(crate) enum Admitted {
+    /// With the place that it has, where it needs one.
+    Yes(Option<OwnedSemaphorePermit>),
+    /// So many looks are under way at the cluster's management cluster.
+    No,
+}
+
+/// Takes a place for a look at a cluster.
+pub(crate) fn admit(cx: &Context, cluster: &Cluster, recorded: Option<&str>) -> Admitted {
+    let door = cx.capi.as_deref().filter(|_| is_seen_from_there(cluster)).and_then(|capi| capi.known(recorded));
+    match door.map(|door| door.look()) {
+        None => Admitted::Yes(None),
+        Some(Some(place)) => Admitted::Yes(Some(place)),
+        Some(None) => Admitted::No,
+    }
 }
 
 /// Whether these texts say that all is well.

@@ -23,7 +23,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Capi;
+use super::Kinds;
+use super::door::Door;
 use super::seen::RELEASE;
 
 /// For so long the server is asked to keep a watch open: between the half of it and all of it, so that watches do not end together.
@@ -151,6 +152,11 @@ impl News {
         }
     }
 
+    /// Watches that are to be and are not up.
+    pub(crate) fn missing(&self) -> usize {
+        self.missing.load(Ordering::SeqCst)
+    }
+
     /// So many watches are to be; none of them is up.
     fn expect(&self, watches: usize) {
         self.missing.store(watches, Ordering::SeqCst);
@@ -231,16 +237,16 @@ impl Drop for Listening {
     }
 }
 
-/// Watches until `stop`; anew whenever the kubeconfig has changed.
-pub(crate) async fn run(capi: Capi, stop: CancellationToken) {
-    let mut source = capi.management.clone();
+/// Watches one management cluster until `stop`; anew whenever its kubeconfig has changed.
+pub(crate) async fn run(door: Arc<Door>, kinds: Kinds, stop: CancellationToken) {
+    let mut source = door.management.clone();
     loop {
         let management = source.borrow_and_update().clone();
-        let kinds = capi.settings.kinds.all();
-        capi.news.expect(kinds.len());
+        let kinds = kinds.all();
+        door.news.expect(kinds.len());
         let mut watches = JoinSet::new();
         if let Ok(management) = management {
-            let news = capi.news.clone();
+            let news = door.news.clone();
             watches.spawn(async move {
                 loop {
                     news.missed.notified().await;
@@ -248,7 +254,7 @@ pub(crate) async fn run(capi: Capi, stop: CancellationToken) {
                 }
             });
             for kind in kinds {
-                watches.spawn(keep_watching(capi.news.clone(), management.clone(), kind.clone()));
+                watches.spawn(keep_watching(door.clone(), management.clone(), kind.clone()));
             }
         }
         let is_over = tokio::select! {
@@ -287,11 +293,12 @@ struct State {
     failures: u32,
 }
 
-async fn keep_watching(news: Arc<News>, management: Management, kind: KubeKind) {
+async fn keep_watching(door: Arc<Door>, management: Management, kind: KubeKind) {
     let mut state = State::default();
+    let cluster = &door.cluster.name;
     loop {
         let begun = Instant::now();
-        let Err(error) = watch_on(&news, &management, &kind, &mut state).await;
+        let Err(error) = watch_on(&door.news, &management, &kind, &mut state).await;
         if begun.elapsed() >= LONG {
             state.failures = 0;
         }
@@ -306,9 +313,11 @@ async fn keep_watching(news: Arc<News>, management: Management, kind: KubeKind) 
         }
         // The first one is the ordinary end of a connection; more of them in a row are worth knowing.
         if state.failures == 2 {
-            tracing::warn!(kind = kind.plural, %error, "A kind of the management cluster cannot be watched; clusters are looked at in intervals");
+            let text = "A kind of the management cluster cannot be watched; clusters are looked at in intervals";
+            tracing::warn!(management_cluster = cluster, kind = kind.plural, %error, "{text}");
         } else {
-            tracing::debug!(kind = kind.plural, %error, failures = state.failures, "a watch of the management cluster broke");
+            let failures = state.failures;
+            tracing::debug!(management_cluster = cluster, kind = kind.plural, %error, failures, "a watch of the management cluster broke");
         }
         tokio::time::sleep(pause(state.failures)).await;
     }

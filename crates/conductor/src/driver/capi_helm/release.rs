@@ -28,12 +28,12 @@ impl Bench<'_> {
     /// Makes or changes the release. Guarded by the caller.
     pub(super) async fn upgrade(&self, values: &Value) -> Result<(), Failure> {
         let run = self.run()?;
-        self.end(self.capi.helm.upgrade(&run, values).await).await
+        self.end(self.door.helm.upgrade(&run, values).await).await
     }
 
     /// Removes the release. Guarded by the caller.
     pub(super) async fn uninstall(&self) -> Result<(), Failure> {
-        self.end(self.capi.helm.uninstall(&self.release, &self.namespace).await.map(drop)).await
+        self.end(self.door.helm.uninstall(&self.release, &self.namespace).await.map(drop)).await
     }
 
     async fn end(&self, outcome: Result<(), CloudError>) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ impl Bench<'_> {
 
     /// Another run is under way, or was cut off with its conductor. As long as it may still be the first, it is waited for.
     async fn take_up(&self, error: CloudError) -> Result<(), Failure> {
-        let helm = &self.capi.helm;
+        let helm = &self.door.helm;
         let last = helm.last(&self.release, &self.namespace).await?;
         let Some(last) = last.filter(|last| last.is_pending()) else {
             return Err(error.into());
@@ -76,11 +76,11 @@ impl Bench<'_> {
     /// no other wish is compared with a record that is not true.
     async fn do_again(&self, last: &LastRelease) -> Result<(), Failure> {
         let LastRelease { revision, status } = last;
-        let values = self.capi.helm.values(&self.release, &self.namespace, *revision).await?;
+        let values = self.door.helm.values(&self.release, &self.namespace, *revision).await?;
         // By its status as well: a run that has ended after all keeps its record.
         let record = format!("owner=helm,name={},version={revision},status={status}", self.release);
         self.management.delete_labelled("helm_record_delete", &secrets(), Some(&self.namespace), &record).await?;
-        Ok(self.capi.helm.upgrade(&self.run()?, &values).await?)
+        Ok(self.door.helm.upgrade(&self.run()?, &values).await?)
     }
 }
 

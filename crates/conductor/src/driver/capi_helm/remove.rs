@@ -187,7 +187,7 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let (cx, work) = (bench.cx, bench.work);
     let mut leaks = Vec::new();
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
-        leaks.push(leak_of(bench.rows, &bench.namespace, LEFT_ALONE));
+        leaks.push(leak_of(bench.rows, &bench.place(), LEFT_ALONE));
     } else {
         // A management cluster that does not answer must not use up the time that the rest needs.
         let left = time_to_try(work).saturating_sub(stack::age(work.operation.created())).max(LAST_LOOK);
@@ -195,13 +195,11 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
         match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
             Ok(None) => {}
             Ok(Some(Turn::Settled)) => return Ok(Turn::Settled),
-            Ok(Some(_)) if is_over(work) => leaks.push(leak_of(bench.rows, &bench.namespace, "it was not gone in time")),
+            Ok(Some(_)) if is_over(work) => leaks.push(leak_of(bench.rows, &bench.place(), "it was not gone in time")),
             Ok(Some(_)) => return Ok(Turn::Again { after: cx.settings.timing.poll_min }),
             Err(Failure::Stale) => return Err(Failure::Stale),
             Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
-            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => {
-                leaks.push(leak_of(bench.rows, &bench.namespace, &reason))
-            }
+            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => leaks.push(leak_of(bench.rows, &bench.place(), &reason)),
         }
     }
     the_rest(cx, work, bench.rows, leaks).await
@@ -237,7 +235,20 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
     };
     let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
     let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
-    the_rest(cx, work, rows, vec![leak_of(rows, &namespace, &reason)]).await
+    let known = rows.management_cluster.as_deref();
+    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
+    the_rest(cx, work, rows, vec![leak_of(rows, &place(&namespace, &called), &reason)]).await
+}
+
+impl Bench<'_> {
+    /// Where the release is.
+    fn place(&self) -> String {
+        place(&self.namespace, &self.capi.called(Some(&self.door.cluster.name)))
+    }
+}
+
+fn place(namespace: &str, called: &str) -> String {
+    format!("namespace {namespace} of {called}")
 }
 
 async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> {
@@ -256,7 +267,7 @@ fn is_over(work: &Work) -> bool {
 }
 
 /// The release stands for all that is under it on the management cluster.
-fn leak_of(rows: &Rows, namespace: &str, reason: &str) -> Leak {
-    let reason = format!("{reason}; in namespace {namespace} of the management cluster its objects and the cluster's secrets may be left");
+fn leak_of(rows: &Rows, place: &str, reason: &str) -> Leak {
+    let reason = format!("{reason}; in {place} its objects and the cluster's secrets may be left");
     leak(ResourceKind::HelmRelease, rows.cluster.stack_id.as_deref().unwrap_or_default(), None, &reason)
 }

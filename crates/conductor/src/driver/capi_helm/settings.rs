@@ -1,24 +1,9 @@
-//! What the Cluster API driver is told by the configuration, and the doors to its management cluster.
+//! What the Cluster API driver is told by the configuration.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use provider_clients::{Helm, KubeKind, Management};
+use provider_clients::KubeKind;
 use serde_json::Value;
-use tokio::sync::watch;
-
-use super::news::News;
-
-/// The driver's doors and settings; a conductor without them serves no cluster of this driver.
-#[derive(Clone, Debug)]
-pub struct Capi {
-    pub settings: CapiSettings,
-    /// The management cluster as its kubeconfig says now, or why that cannot be used.
-    pub management: watch::Receiver<Result<Management, Arc<str>>>,
-    pub helm: Helm,
-    /// What is heard of clusters.
-    pub news: Arc<News>,
-}
 
 /// `[capi_helm]` and what belongs to it.
 #[derive(Clone, Debug)]

@@ -1,0 +1,107 @@
+//! An operation as its worker holds it, and what its turns hand on to each other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::operation::{Claim, Operation, OutcomeCode, Payload, Progress};
+use model::store::{Conn, StoreError, operation};
+use provider_clients::Session;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::lease::Held;
+use crate::outcome::Failure;
+
+/// An operation that is ours.
+pub(crate) struct Work {
+    pub operation: Operation,
+    pub claim: Claim,
+    lease: Held,
+    /// The session through the cluster's trust, by the trust's id: one login for all turns in a row.
+    trusted: Mutex<Option<(String, Session)>>,
+    /// The number of workers that the stack was last seen to have.
+    workers: Mutex<Option<i32>>,
+    /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
+    /// before this claim, or under this one. Counted here and not from what is recorded before a request: that may be long before it is sent.
+    asked: Mutex<Instant>,
+    /// A place among those who speak to a management cluster, waited for between two turns and used by the next.
+    admitted: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Work {
+    pub(super) fn new(operation: Operation, claim: Claim, lease: Held) -> Self {
+        Self {
+            operation,
+            claim,
+            lease,
+            trusted: Mutex::new(None),
+            workers: Mutex::new(None),
+            asked: Mutex::new(Instant::now()),
+            admitted: Mutex::new(None),
+        }
+    }
+
+    /// How long ago anything unseen may last have been asked of the cloud.
+    pub fn quiet(&self) -> Duration {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Something was asked of the cloud until now, and what came of it is not recorded yet.
+    pub fn has_asked(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Keeps a place for the next turn.
+    pub fn admit(&self, place: OwnedSemaphorePermit) {
+        *self.admitted.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+    }
+
+    /// One of these places, for a turn: the one that was waited for, or one that is free.
+    pub fn enter(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        // One of another management cluster's is given up.
+        let kept = self.admitted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|place| Arc::ptr_eq(place.semaphore(), places)).or_else(|| places.clone().try_acquire_owned().ok())
+    }
+
+    /// The right to work on it.
+    pub fn lease(&self) -> &Held {
+        &self.lease
+    }
+
+    /// Gives up what the next turn can get again: thousands of operations wait at a time, and a session is of no use after its password.
+    pub fn unload(&self) {
+        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The session through a trust, made by `open` the first time since the operation last waited for a stack.
+    pub fn trusted_session(&self, trust: &str, open: impl FnOnce() -> Session) -> Session {
+        let mut held = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*held {
+            Some((known, session)) if known == trust => session.clone(),
+            _ => held.insert((trust.to_owned(), open())).1.clone(),
+        }
+    }
+
+    /// What the request asked for beyond the cluster's row.
+    pub fn payload(&self) -> Result<Payload, Failure> {
+        self.operation.payload().map_err(|_| Failure::fail(OutcomeCode::Internal, "the operation's row cannot be read"))
+    }
+
+    /// Remembers how many workers the stack says it has; a hint for the end of an operation that fails, no more.
+    pub fn saw_workers(&self, count: i32) {
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = Some(count);
+    }
+
+    /// What [`Work::saw_workers`] remembered last.
+    pub fn seen_workers(&self) -> Option<i32> {
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what is about to be done and makes sure that it is still ours to do; called before every effect.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`] when it is not.
+    pub async fn guard(&self, cx: &Context, progress: &Progress) -> Result<(), StoreError> {
+        cx.store.write(async |conn: &mut Conn| operation::record(conn, &self.claim, progress).await).await
+    }
+}

@@ -1,0 +1,102 @@
+//! Queries on `capi_placement`: which management cluster a cluster of the Cluster API driver is on.
+
+use std::collections::HashMap;
+
+use diesel::dsl::{count_star, exists, not};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::connection::{Conn, on_conn};
+use super::dialect::{self, Guard};
+use super::error::StoreError;
+use crate::id::ClusterId;
+use crate::schema::{capi_placement, cluster};
+use crate::time::{millis, now};
+
+/// The name of the management cluster that a cluster is on; none: nobody has recorded it.
+pub async fn find(conn: &mut Conn, id: &ClusterId) -> Result<Option<String>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        capi_placement::table
+            .select(capi_placement::management_cluster)
+            .filter(capi_placement::cluster_uuid.eq(id.as_str()))
+            .first(&mut **c)
+            .await
+            .optional()
+    })?)
+}
+
+/// The same for several clusters at once, by their uuids; those that are not recorded are left out.
+pub async fn of_clusters(conn: &mut Conn, ids: &[&str]) -> Result<HashMap<String, String>, StoreError> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<(String, String)> = on_conn!(conn, |c| {
+        capi_placement::table
+            .select((capi_placement::cluster_uuid, capi_placement::management_cluster))
+            .filter(capi_placement::cluster_uuid.eq_any(ids))
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(rows.into_iter().collect())
+}
+
+/// Begins a choice: whoever chooses at the same time waits until this transaction has ended.
+///
+/// To be the first statement of the transaction, before anything is read: one that has read before would go on seeing the rows as they were.
+pub async fn begin(conn: &mut Conn) -> Result<(), StoreError> {
+    dialect::touch_guard(conn, Guard::Placement).await
+}
+
+/// How many clusters are recorded on each management cluster, by its name; rows that a cluster left behind do not count.
+pub async fn counts(conn: &mut Conn) -> Result<HashMap<String, i64>, StoreError> {
+    let rows: Vec<(String, i64)> = on_conn!(conn, |c| {
+        capi_placement::table
+            .filter(exists(cluster::table.filter(cluster::uuid.eq(capi_placement::cluster_uuid))))
+            .group_by(capi_placement::management_cluster)
+            .select((capi_placement::management_cluster, count_star()))
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(rows.into_iter().collect())
+}
+
+/// Records where a cluster is, in the place of what was recorded before.
+pub async fn record(conn: &mut Conn, id: &ClusterId, name: &str) -> Result<(), StoreError> {
+    let row = capi_placement::table.filter(capi_placement::cluster_uuid.eq(id.as_str()));
+    let change = (capi_placement::management_cluster.eq(name), capi_placement::placed_ms.eq(millis(now())));
+    if on_conn!(conn, |c| diesel::update(row).set(change).execute(&mut **c).await)? > 0 {
+        return Ok(());
+    }
+    let row = (capi_placement::cluster_uuid.eq(id.as_str()), change);
+    match on_conn!(conn, |c| diesel::insert_into(capi_placement::table).values(row).execute(&mut **c).await).map_err(StoreError::from) {
+        // Somebody else has found it at the same moment, and found the same.
+        Ok(_) | Err(StoreError::Duplicate { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Forgets a cluster; one that is not recorded is no error.
+pub async fn forget(conn: &mut Conn, id: &ClusterId) -> Result<(), StoreError> {
+    on_conn!(conn, |c| {
+        diesel::delete(capi_placement::table.filter(capi_placement::cluster_uuid.eq(id.as_str()))).execute(&mut **c).await
+    })?;
+    Ok(())
+}
+
+/// Removes up to `limit` rows of clusters that are gone (upstream, while it has the database, knows nothing of them); how many it was.
+pub async fn remove_ownerless(conn: &mut Conn, limit: i64) -> Result<usize, StoreError> {
+    let gone: Vec<String> = on_conn!(conn, |c| {
+        capi_placement::table
+            .select(capi_placement::cluster_uuid)
+            .filter(not(exists(cluster::table.filter(cluster::uuid.eq(capi_placement::cluster_uuid)))))
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    if gone.is_empty() {
+        return Ok(0);
+    }
+    Ok(on_conn!(conn, |c| {
+        diesel::delete(capi_placement::table.filter(capi_placement::cluster_uuid.eq_any(&gone))).execute(&mut **c).await
+    })?)
+}

@@ -1,0 +1,2 @@
+DROP TABLE IF EXISTS capi_guard;
+DROP TABLE IF EXISTS capi_placement;
