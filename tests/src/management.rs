@@ -49,9 +49,34 @@ impl Management {
         .collect()
     }
 
+    /// What the product finds in its environment when there are several, by their names, and none is upstream's.
+    ///
+    /// # Panics
+    /// Without any.
+    pub fn several(named: &[(&str, &Self)]) -> BTreeMap<String, String> {
+        let (_, first) = named.first().expect("there is one");
+        let mut environment = first.environment();
+        environment.remove("OS_CAPI_HELM__KUBECONFIG_FILE");
+        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        environment.insert("OS_CAPI_HELM__MANAGEMENT_CLUSTERS".into(), names.join(","));
+        for (name, management) in named {
+            let variable = format!("OS_CAPI_MANAGEMENT:{}__KUBECONFIG_FILE", name.to_uppercase());
+            environment.insert(variable, management.kubeconfig().display().to_string());
+        }
+        environment
+    }
+
     /// Where the kubeconfig is.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
+    }
+
+    /// Writes a file beside the kubeconfig, which may name it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        std::fs::write(self.folder.path().join(name), text).with_context(|| format!("write {name}"))
     }
 
     /// Gives the product another kubeconfig.

@@ -4,6 +4,7 @@
 mod crash;
 mod exits;
 mod halves;
+mod places;
 mod trouble;
 mod watches;
 

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use cloud_simulator::{Options as CloudOptions, Simulator};
+use cloud_simulator::{ManagementCluster, ManagementOptions, Options as CloudOptions, Simulator};
 use serde_json::Value;
 use tests::binaries::program;
 use tests::config::{self, Settings};
@@ -205,6 +205,47 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
     let (_, said) = details(&answer, "Database").context("the database")?;
     ensure!(code == 2 && said.contains("given back to upstream") && said.contains("magnum-db-manage adopt"), "{answer:#}");
     empty.drop().await?;
+    place.database.drop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_management_cluster_is_asked_by_its_name() -> Result<()> {
+    let place = Place::new().await?;
+    let management = ManagementCluster::start(ManagementOptions::default()).await?;
+    let file = |name: &str, text: &str| -> Result<String> {
+        let path = place.folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    };
+    let good = management.kubeconfig();
+    let server = good.split('"').nth(1).context("the address")?.to_owned();
+    let (blue, away) = (file("blue", &good)?, file("away", &good.replace(&server, "http://127.0.0.1:1"))?);
+    let exec = file("exec", &good.replace("token:", "exec:"))?;
+    let conf = |green: &str| {
+        let conf = &place.conf;
+        format!(
+            "{conf}[capi_helm]\nhelm_program = /bin/sh\nmanagement_clusters = blue, green\n[capi_management:blue]\nkubeconfig_file = {blue}\n\
+             [capi_management:green]\nkubeconfig_file = {green}\n"
+        )
+    };
+    let (code, answer) = place.check(&conf(&blue))?;
+    ensure!(code == 0 && details(&answer, "Management clusters").is_some_and(|(result, _)| *result == 0), "{answer:#}");
+    for (green, words) in [(&away, "http://127.0.0.1:1/"), (&exec, "exec is not supported")] {
+        // The other one works: somebody should look, and clusters on it do not notice.
+        let (code, answer) = place.check(&conf(green))?;
+        let (result, said) = details(&answer, "Management clusters").context("the check")?;
+        ensure!(
+            code == 1 && *result == 1 && said.contains("management cluster green cannot be asked") && said.contains(words),
+            "{answer:#}"
+        );
+    }
+    management.change_token();
+    let (code, answer) = place.check(&conf(&away))?;
+    let (_, said) = details(&answer, "Management clusters").context("the check")?;
+    ensure!(code == 2 && said.contains("management cluster blue cannot be asked") && said.contains("401"), "{answer:#}");
+    let (code, answer) = place.check(&conf(""))?;
+    let (_, said) = details(&answer, "Drivers").context("the drivers")?;
+    ensure!(code == 2 && said.contains("[capi_management:green] kubeconfig_file is not set"), "{answer:#}");
     place.database.drop().await
 }
 
