@@ -47,6 +47,7 @@ struct Case {
     #[serde(default, with = "there_or_not")]
     body: Option<Value>,
     text: Option<String>,
+    bytes: Option<Vec<u8>>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     status: u16,
@@ -104,6 +105,9 @@ async fn set_up(world: &World) -> Result<()> {
     let mut insecure = client::template("insecure");
     insecure["tls_disabled"] = json!(true);
     demo.post("/v1/clustertemplates", &insecure).await?.expect(201)?;
+    let mut metal = client::template("metal");
+    metal["server_type"] = json!("bm");
+    demo.post("/v1/clustertemplates", &metal).await?.expect(201)?;
     world.user("demo2", "demo2").create_template("theirs").await?;
     for name in ["blue", "busy", "leaving", "double", "double"] {
         make_cluster(&demo, name, "used").await?;
@@ -169,7 +173,7 @@ async fn ask(
         who => drop(headers.insert("X-Auth-Token".to_owned(), tokens.get(who).context("an unknown person")?.clone())),
     }
     let path = path.replace(OTHER, other);
-    let body = body(group, case).map(|body| body.replace(OTHER, other));
+    let body = case.bytes.clone().or_else(|| body(group, case).map(|body| body.replace(OTHER, other).into_bytes()));
     if body.is_some() {
         headers.insert("Content-Type".to_owned(), "application/json".to_owned());
     }

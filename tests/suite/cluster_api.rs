@@ -190,7 +190,21 @@ async fn clusters_of_both_drivers_live_side_by_side() -> Result<()> {
     ensure!(made["driver"] == "k8s_capi_helm_v1" && made["network_driver"] == "calico", "{made}");
     let mut wrong = template("wrong");
     wrong["network_driver"] = "flannel".into();
-    demo.post("/v1/clustertemplates", &wrong).await?.expect_error(400, "network_driver")?;
+    // As upstream, a template may say what the driver cannot do: it is a cluster that cannot be made of it.
+    let made = demo.post("/v1/clustertemplates", &wrong).await?.expect(201)?.body;
+    ensure!(made["network_driver"] == "flannel", "{made}");
+    let refused = demo.post("/v1/clusters", &json!({"name": "red", "cluster_template_id": made["uuid"], "keypair": "key"})).await?;
+    refused.expect_error(400, "network_driver")?;
+    let path = format!("/v1/clustertemplates/{}", text(&made, "uuid"));
+    for name in ["calico", "flannel"] {
+        let patch = json!([{"op": "replace", "path": "/network_driver", "value": name}]);
+        ensure!(demo.patch(&path, &patch).await?.expect(200)?.body["network_driver"] == name);
+    }
+    // What no driver serves goes to the first of them by name.
+    let mut metal = unnamed.clone();
+    (metal["name"], metal["server_type"]) = (json!("metal"), json!("bm"));
+    let made = demo.at("1.14").post("/v1/clustertemplates", &metal).await?.expect(201)?.body;
+    ensure!(made["driver"] == "k8s_capi_helm_v1", "{made}");
     for cluster in [&heat, &capi] {
         demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
     }

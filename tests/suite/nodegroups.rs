@@ -103,10 +103,18 @@ async fn a_group_is_made_resized_changed_and_removed(#[values(Mix::Embedded, Mix
     ensure!(scene.group("default-worker").await?["status"] == "CREATE_COMPLETE");
     demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
 
-    let patch = json!([{"op": "add", "path": "/max_node_count", "value": 4}]);
+    let add = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
+    let labels = add("/node_labels", json!("{'tier': 'gold'}"));
+    let patch = json!([
+        add("/max_node_count", json!(4)),
+        labels,
+        add("/node_taints", json!("[{'key': 'gpu', 'value': 'yes', 'effect': 'NoSchedule'}]")),
+    ]);
     demo.patch(&scene.path("gpu"), &patch).await?.expect(202)?;
     let changed = scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
-    ensure!(changed["max_node_count"] == 4, "{changed}");
+    ensure!(changed["max_node_count"] == 4 && changed["node_labels"] == json!({"tier": "gold"}), "{changed}");
+    ensure!(changed["node_taints"] == json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]), "{changed}");
+    demo.patch(&scene.path("gpu"), &json!([labels])).await?.expect_error(400, "/node_labels has existed")?;
     demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
 
     demo.delete(&scene.path("gpu")).await?.expect(204)?;

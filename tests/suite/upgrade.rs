@@ -124,6 +124,25 @@ async fn a_group_is_upgraded_to_the_template_of_its_cluster(#[values(Mix::Embedd
     world.finish().await
 }
 
+#[rstest]
+#[tokio::test]
+async fn an_admin_upgrades_another_projects_cluster_to_a_template_of_that_project(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let wanted = newer(&demo).await?;
+    let path = format!("/v1/clusters/{cluster}/actions/upgrade");
+    let body = json!({"cluster_template": "newer"});
+    world.user("demo2", "demo2").at("1.10").post(&path, &body).await?.expect_error(404, &cluster)?;
+    upgrade(&world.user("admin", "admin"), &cluster, body).await?;
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["project_id"] == world.cloud.project_id("demo"), "{after}");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn what_cannot_be_upgraded_to_is_refused_at_once_with_its_rule() -> Result<()> {
     let world = World::usual(Mix::Embedded).await?;

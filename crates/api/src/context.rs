@@ -193,7 +193,8 @@ impl Context {
         if self.body.bytes.is_empty() || !is_json {
             return Ok(());
         }
-        match serde_json::from_slice::<serde_json::Value>(&self.body.bytes) {
+        let text = std::str::from_utf8(&self.body.bytes).map_err(|_| ApiError::NotText)?;
+        match serde_json::from_str::<serde_json::Value>(text) {
             Ok(serde_json::Value::Object(map)) => match map.keys().next() {
                 Some(key) => Err(ApiError::Invalid(format!("Unknown argument: \"{key}\""))),
                 None => Ok(()),

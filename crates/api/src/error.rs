@@ -50,6 +50,9 @@ pub enum ApiError {
     /// A body that is not JSON.
     #[error("Unsupported media type {0}: the body must be application/json.")]
     MediaType(String),
+    /// A body whose bytes are no text.
+    #[error("The body is not UTF-8.")]
+    NotText,
     /// A body larger than any that makes sense.
     #[error("The body is larger than {0} bytes.")]
     TooLarge(usize),
@@ -143,6 +146,7 @@ impl ApiError {
             Self::TargetTooLong(_) => (414, Form::Normal),
             Self::HeadTooLarge(_) => (431, Form::Normal),
             Self::TooOften { .. } => (429, Form::Normal),
+            Self::NotText => (400, Form::Framework),
             Self::NoRoute => (404, Form::Framework),
             Self::Method { .. } => (405, Form::Framework),
             Self::NotAcceptable(_) | Self::Version(Refused::Malformed(_)) => (406, Form::Framework),
@@ -256,6 +260,7 @@ fn title(what: &'static str) -> &'static str {
 /// The reason phrase that framework errors carry as title.
 pub fn reason(status: u16) -> &'static str {
     match status {
+        400 => "Bad Request",
         404 => "Not Found",
         405 => "Method Not Allowed",
         406 => "Not Acceptable",

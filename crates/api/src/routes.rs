@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::context::{Args, Context};
 use crate::error::ApiError;
 use crate::idempotency::{self, Once};
-use crate::microversion::Microversion;
+use crate::microversion::{Microversion, NODEGROUPS};
 use crate::policy::Act;
 use crate::view::schema::{Schema, is_storable};
 use crate::view::shape::Shape;
@@ -89,14 +89,16 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
     let decoded = segments(path)?;
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     let on_path = || ROUTES.iter().filter(|route| fits(route.path, &segments));
-    // All routes of a path came with one microversion: below it the path is not acceptable, whatever the method (rest-api.md 1.5).
-    if let Some(first) = on_path().map(|route| route.since).min()
+    // A literal segment goes before an open one: `clusters/detail` is no cluster. The table is in that order.
+    let found = on_path().find(|route| route.method == method);
+    // Nodegroups came as a whole: below their microversion no method is acceptable. Elsewhere only the methods came (rest-api.md 1.5).
+    let came_as_a_whole = || on_path().map(|route| route.since).find(|since| *since == NODEGROUPS);
+    if let Some(first) = found.map(|route| route.since).or_else(came_as_a_whole)
         && cx.version < first
     {
         return Err(ApiError::NotAcceptable(format!("This resource needs microversion {first} or higher.")));
     }
-    // A literal segment goes before an open one: `clusters/detail` is no cluster. The table is in that order.
-    let Some(route) = on_path().find(|route| route.method == method) else { return Err(no_route(method, &segments)) };
+    let Some(route) = found else { return Err(no_route(method, &segments)) };
     // A token without any role can do nothing at all; it learns nothing either.
     if let Some(act) = route.acts.first()
         && cx.caller.roles.is_empty()
@@ -207,7 +209,8 @@ fn no_route(method: &str, segments: &[&str]) -> ApiError {
         (_, ["certificates"] | ["certificates", _]) => "GET, PATCH, POST",
         (_, ["credentials"] | ["credentials", _]) => "PATCH",
         (_, ["mservices" | "stats" | "labels" | "operations"] | ["operations", _] | ["clusters", _, "operations" | "events"]) => "GET",
-        ("GET", _) => return ApiError::NoRoute,
+        // What is there for POST alone is there.
+        ("GET", _) if !ROUTES.iter().any(|route| fits(route.path, segments)) => return ApiError::NoRoute,
         _ => "",
     };
     ApiError::Method { allow }

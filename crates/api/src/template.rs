@@ -6,6 +6,7 @@ pub mod list;
 pub mod show;
 pub mod update;
 
+use model::driver::DriverName;
 use model::id::TemplateId;
 use model::json::Labels;
 use model::store::template::Visible;
@@ -72,10 +73,10 @@ pub fn wanted(row: &ClusterTemplate) -> Wanted<'_> {
     }
 }
 
-/// Whether all of it is there (T-13 to T-15); the image's distribution becomes the template's.
-pub fn check_found(row: &mut ClusterTemplate, found: &Found) -> Result<(), ApiError> {
+/// Whether all of it is there (T-13 to T-15).
+pub fn check_found(row: &ClusterTemplate, found: &Found) -> Result<(), ApiError> {
     if let Some(image) = &row.image_id {
-        row.cluster_distro = found.image(image)?.os_distro.clone();
+        found.image(image)?;
     }
     for flavor in [&row.flavor_id, &row.master_flavor_id].into_iter().flatten() {
         found.flavor(flavor)?;
@@ -83,25 +84,43 @@ pub fn check_found(row: &mut ClusterTemplate, found: &Found) -> Result<(), ApiEr
     found.networks(&wanted(row))
 }
 
-/// Rules on the fields alone that the schema does not say (T-05, T-07, T-18).
-pub fn check_fields(cx: &Context, row: &ClusterTemplate) -> Result<(), ApiError> {
-    let bad = |key: &str, value: &str, rule: &str| schema::invalid(key, &Value::String(value.into()), rule);
-    let settings = &cx.shared.settings;
-    if let Some(driver) = row.network_driver.as_deref() {
-        let allowed = &settings.allowed_network_drivers;
-        if !allowed.iter().any(|a| a == driver || a == "all") {
-            return Err(bad("network_driver", driver, &format!("This cloud allows {}", allowed.join(", "))));
+/// A driver that serves the server type, distribution and kind of a template's clusters, whichever the template names (C-06).
+pub fn serving(row: &ClusterTemplate, disabled: &[String]) -> Result<DriverName, ApiError> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (server, distro, coe) = (text(&row.server_type), text(&row.cluster_distro), text(&row.coe));
+    DriverName::for_triple(&server, &distro, &coe, disabled)
+        .ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))
+}
+
+/// Whether this cloud allows the network driver (T-05).
+pub fn check_network_driver(cx: &Context, row: &ClusterTemplate) -> Result<(), ApiError> {
+    let allowed = &cx.shared.settings.allowed_network_drivers;
+    match row.network_driver.as_deref() {
+        Some(driver) if !allowed.iter().any(|a| a == driver || a == "all") => {
+            let rule = format!("This cloud allows {}", allowed.join(", "));
+            Err(schema::invalid("network_driver", &Value::from(driver), &rule))
         }
+        _ => Ok(()),
     }
+}
+
+/// Whether the storage driver has the volume that it needs (T-07).
+pub fn check_storage(row: &ClusterTemplate) -> Result<(), ApiError> {
     if row.docker_storage_driver.as_deref() == Some("devicemapper") && row.docker_volume_size.unwrap_or(0) < 3 {
         return Err(ApiError::Invalid("docker_volume_size must be at least 3 GB with the storage driver devicemapper.".into()));
     }
-    if let Some(servers) = row.dns_nameserver.as_deref()
-        && !servers.split(',').all(|s| s.trim().parse::<std::net::Ipv4Addr>().is_ok())
-    {
-        return Err(bad("dns_nameserver", servers, "It must be an IPv4 address, or several separated by commas"));
-    }
     Ok(())
+}
+
+/// Whether the name servers are addresses (T-18).
+pub fn check_name_servers(row: &ClusterTemplate) -> Result<(), ApiError> {
+    match row.dns_nameserver.as_deref() {
+        Some(servers) if !servers.split(',').all(|s| s.trim().parse::<std::net::Ipv4Addr>().is_ok()) => {
+            let rule = "It must be an IPv4 address, or several separated by commas";
+            Err(schema::invalid("dns_nameserver", &Value::from(servers), rule))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Root disk rules for both flavors (T-17, T-25).

@@ -172,13 +172,14 @@ pub fn upgraded(current: &Labels, from: &Labels, to: &Labels) -> Labels {
 /// The label that says whether the volumes that Kubernetes made go with their cluster.
 pub const DELETE_VOLUMES: &str = "delete_volumes";
 
-/// The first label with a value that it may not have.
+/// The first label with a value that it may not have. What nothing reads may hold anything, as upstream's templates do.
 ///
 /// # Errors
 /// Which one, and why.
 pub fn check(driver: DriverName, labels: &Labels) -> Result<(), Wrong> {
     for (name, value) in &labels.0 {
         if let Some(label) = driver.label(name)
+            && label.effect != Effect::Unused
             && let Err(rule) = label.kind.check(value)
         {
             return Err(Wrong { name: label.name, value: value.clone(), rule });
@@ -278,6 +279,9 @@ mod tests {
             ("containerd_tarball_url", "https://mirror.example/c.tgz"),
             ("kube_tag", "v1.28.9-rancher1"),
             ("nonsense", "anything"),
+            ("ingress_controller", "Octavia"),
+            ("auto_healing_enabled", "perhaps"),
+            ("monitoring_retention_days", ""),
         ] {
             assert_eq!(check(driver, &labels(&[(name, value)])), Ok(()), "{name}={value}");
         }

@@ -51,6 +51,16 @@ fn framework_errors_speak_only_to_clients_that_ask_for_json() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_told_as_the_framework_tells_it() {
+    let response = failed(&ApiError::NotText, &at(Accept::NamesJson));
+    assert_eq!(response.status(), 400);
+    assert!(response.headers().get("openstack-api-version").is_none());
+    let told = &body(response)["errors"][0];
+    assert_eq!((&told["code"], &told["title"], &told["status"]), (&json!(""), &json!("Bad Request"), &json!(400)));
+    assert_eq!(body(failed(&ApiError::NotText, &at(Accept::Any)))["errors"][0]["detail"], "");
+}
+
+#[test]
 fn a_method_that_is_not_there_names_those_that_are() {
     let error = ApiError::Method { allow: "DELETE, GET, PATCH, POST" };
     let response = failed(&error, &at(Accept::NamesJson));

@@ -93,12 +93,10 @@ async fn origin(cx: &Context, asked: &Asked) -> Result<ClusterTemplate, ApiError
 
 /// Rules that need the template only (C-06 to C-09).
 fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Result<DriverName, ApiError> {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let (server, distro, coe) = (text(&origin.server_type), text(&origin.cluster_distro), text(&origin.coe));
-    let serving = DriverName::for_triple(&server, &distro, &coe, &cx.shared.settings.disabled_drivers)
-        .ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))?;
+    let disabled = &cx.shared.settings.disabled_drivers;
+    let serving = crate::template::serving(origin, disabled)?;
     // The triple must be served, but it is the driver that the template names which makes the cluster.
-    let named = origin.driver_name().filter(|d| !cx.shared.settings.disabled_drivers.iter().any(|x| x == d.as_str()));
+    let named = origin.driver_name().filter(|d| !disabled.iter().any(|x| x == d.as_str()));
     let driver = named.unwrap_or(serving);
     if origin.docker_storage_driver.as_deref() == Some("devicemapper") {
         let size = asked.docker_volume_size.or(origin.docker_volume_size).unwrap_or(0);
@@ -113,6 +111,19 @@ fn check_template(cx: &Context, asked: &Asked, origin: &ClusterTemplate) -> Resu
         return Err(ApiError::Invalid(format!("Zero nodes (node_count 0) need a higher microversion: {ZERO_NODES} at least.")));
     }
     Ok(driver)
+}
+
+/// Whether the driver can make the pod network that the template names. A template may name one that it cannot: so may upstream's.
+fn check_network_driver(driver: DriverName, origin: &ClusterTemplate) -> Result<(), ApiError> {
+    match (driver.network_drivers(), origin.network_driver.as_deref()) {
+        (Some(possible), Some(named)) if !possible.contains(&named) => Err(ApiError::Invalid(format!(
+            "The network_driver of ClusterTemplate {} is {named}: with the driver {} it must be one of {}.",
+            origin.uuid,
+            driver.as_str(),
+            possible.join(", ")
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the quotas allow it as things are (C-11), before the cloud is asked; what counts is the reservation in the end.
@@ -180,6 +191,8 @@ async fn check(
     if asked.master_count > 1 && !master_lb_enabled {
         return Err(ApiError::Invalid("master_count must be 1 when master_lb_enabled is False.".into()));
     }
+    // Behind all of upstream's rules, for it is none of them.
+    check_network_driver(driver, origin)?;
     let docker_volume_size = asked.docker_volume_size.or(origin.docker_volume_size);
     let group = |role, node_count, flavor: &Option<String>, min_node_count| DefaultNodegroup {
         role,

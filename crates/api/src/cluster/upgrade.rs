@@ -28,7 +28,8 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
     }
     let body = cx.read(&SCHEMA)?;
     let scope = cx.wide_scope(Act::ClusterUpgradeEverywhere)?;
-    let visible = crate::template::visible(&cx, cx.own_scope());
+    // An admin sees every project's templates here, as he sees its clusters (rest-api.md 4.5).
+    let visible = crate::template::visible(&cx, scope.clone());
     let subject = Subject::find(&cx, &scope).await?;
     let row = &subject.cluster;
     let allowed = cx.allow_object(Act::ClusterUpgrade, row)?;
@@ -75,6 +76,8 @@ fn steps(subject: &Subject, group: &Nodegroup, batch: i32) -> u32 {
 /// Refuses at once what the driver would refuse (U-09): the conductor asks the cloud too.
 async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &ClusterTemplate) -> Result<(), ApiError> {
     let (cluster, present) = (&subject.cluster, subject.template.as_ref());
+    // A driver that was disabled makes no new clusters, and goes on with those that it made.
+    crate::template::serving(wanted, &[])?;
     if subject.driver() != wanted.driver_name() {
         let text = format!("Template {} is of another driver than the cluster.", wanted.uuid);
         return Err(ApiError::field("cluster_template", text));

@@ -62,10 +62,12 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
         return Err(ApiError::Invalid("Creating master nodegroups is currently not supported.".into()));
     }
     // An empty object means none at all, unlike for clusters.
-    let labels = cluster.labels().with(body.labels("labels"), body.boolean("merge_labels").unwrap_or(false));
-    if let Some(driver) = subject.driver() {
-        label::check(cx, driver, &labels)?;
+    let given = body.labels("labels");
+    // The cluster lives with its own labels, whatever they are.
+    if let (Some(driver), Some(given)) = (subject.driver(), &given) {
+        label::check(cx, driver, given)?;
     }
+    let labels = cluster.labels().with(given, body.boolean("merge_labels").unwrap_or(false));
     if subject.driver() == Some(DriverName::K8sCapiHelmV1) {
         let others = subject.groups.iter().map(|group| group.name.as_str());
         model::capi::check_group(&name, cluster.stack_id.as_deref(), others)

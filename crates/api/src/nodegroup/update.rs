@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::lifecycle::{self, Change, Reply, Request, accept};
 use crate::policy::Act;
 use crate::view::nodegroup::{NodegroupView, PATCH};
-use crate::view::patch;
+use crate::view::patch::{self, Op};
 
 /// Attributes that no patch of a group may touch, besides those of every resource (N-19).
 const INTERNAL: &[&str] = &[
@@ -47,7 +47,8 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let allowed = cx.allow_own(Act::NodegroupUpdate)?;
     let found = super::find_in(&cx, cluster).await?;
     let view = NodegroupView { row: &found.group, nodes: &found.nodes, cluster_labels: found.cluster.labels.as_deref(), base: &cx.base };
-    let after = patch::applied_within("nodegroup", &patch::document(&view)?, &changes, &PATCH)?;
+    let before = as_stored(patch::document(&view)?, &changes);
+    let after = patch::applied_within("nodegroup", &before, &changes, &PATCH)?;
     let change = check(&found, &after)?;
     check_flavor(&cx, found.group.flavor_id.as_deref(), &found.cluster).await?;
     let request = Request {
@@ -59,6 +60,22 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     accept(Arc::new(cx), request, allowed).await
 }
 
+/// A group without labels or taints of nodes shows an empty map or list where upstream has null, so that a patch may add them as a whole.
+fn as_stored(mut shown: Map<String, Value>, changes: &[patch::Change]) -> Map<String, Value> {
+    for field in ["node_labels", "node_taints"] {
+        let is_added = changes.iter().any(|c| c.op == Op::Add && c.field == field && c.key.is_none());
+        let is_empty = match shown.get(field) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(items)) => items.is_empty(),
+            _ => false,
+        };
+        if is_added && is_empty {
+            shown.insert(field.to_owned(), Value::Null);
+        }
+    }
+    shown
+}
+
 fn check(found: &Found, after: &Map<String, Value>) -> Result<Change, ApiError> {
     let number = |field: &str| after.get(field).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let (min, max) = (number("min_node_count").unwrap_or(0), number("max_node_count"));
@@ -66,4 +83,33 @@ fn check(found: &Found, after: &Map<String, Value>) -> Result<Change, ApiError> 
     let nodes = rules::nodes(found.group.role.as_deref().unwrap_or_default(), after.get("node_labels"), after.get("node_taints"))?;
     let change = NodegroupChange { min_node_count: Some(min), max_node_count: Some(max), ..NodegroupChange::default() };
     Ok(Change::Bounds { change, nodes })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_and_taints_of_nodes_can_be_added_where_there_are_none() {
+        let patched = |labels: Value, taints: Value, op: Op, field: &str, key: Option<&str>, value: &str| {
+            let shown = Map::from_iter([("node_labels".to_owned(), labels), ("node_taints".to_owned(), taints)]);
+            let change = patch::Change { op, field: field.into(), key: key.map(str::to_owned), value: value.into() };
+            let before = as_stored(shown, std::slice::from_ref(&change));
+            patch::applied_within("nodegroup", &before, &[change], &PATCH).map(Value::Object)
+        };
+        let (label, taint) = ("{'a': 'b'}", "[{'key': 'gpu', 'effect': 'NoSchedule'}]");
+        for op in [Op::Add, Op::Replace] {
+            let after = patched(json!({}), json!([]), op, "node_labels", None, label).expect("applies");
+            assert_eq!(after, json!({"node_labels": {"a": "b"}, "node_taints": []}));
+            let after = patched(json!({}), json!([]), op, "node_taints", None, taint).expect("applies");
+            assert_eq!(after, json!({"node_labels": {}, "node_taints": [{"key": "gpu", "effect": "NoSchedule"}]}));
+        }
+        let after = patched(json!({}), json!([]), Op::Add, "node_labels", Some("a"), "b").expect("applies");
+        assert_eq!(after["node_labels"], json!({"a": "b"}));
+        assert!(patched(json!({"c": "d"}), json!([]), Op::Add, "node_labels", None, label).is_err());
+        assert!(patched(json!({}), json!([{"key": "x", "effect": "NoExecute"}]), Op::Add, "node_taints", None, taint).is_err());
+        assert!(patched(json!({}), json!([]), Op::Add, "node_taints", None, label).is_err());
+    }
 }

@@ -81,7 +81,7 @@ impl Components {
 
     /// A JSON patch, as far as it is taken (rest-api.md 3.5).
     pub fn patch(&mut self) -> Value {
-        let path = json!({"type": "string", "pattern": "^(/[A-Za-z0-9_-]+){1,2}$", "description": "An attribute, or a key of one."});
+        let path = json!({"type": "string", "pattern": r"^(/[\w-]+){1,2}$", "description": "An attribute, or a key of one."});
         let value = json!({
             "type": ["string", "integer", "boolean"],
             "minimum": i64::MIN,

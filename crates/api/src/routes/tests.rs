@@ -56,6 +56,8 @@ fn what_is_missing_in_a_path_is_named() {
     assert!(matches!(no_route("PATCH", &["clusters"]), ApiError::Invalid(text) if text.contains("cluster_ident")));
     assert!(matches!(no_route("GET", &["quotas", "p"]), ApiError::Invalid(text) if text.contains("resource")));
     assert!(matches!(no_route("PUT", &["clusters", "a"]), ApiError::Method { allow: EVERYTHING }));
+    assert!(matches!(no_route("GET", &["clusters", "a", "actions", "resize"]), ApiError::Method { allow: "" }));
+    assert!(matches!(no_route("GET", &["clusters", "a", "actions", "dance"]), ApiError::NoRoute));
     assert!(matches!(no_route("GET", &["bays"]), ApiError::NoRoute));
     assert!(matches!(no_route("POST", &["bays"]), ApiError::Method { allow: "" }));
 }

@@ -7,7 +7,7 @@ use model::store::{Conn, Scope, StoreError};
 use model::template::ClusterTemplate;
 use serde_json::Value;
 
-use super::{boot_volume_size, check_fields, check_found, check_root_disks, greek_name, wanted};
+use super::{boot_volume_size, check_found, check_name_servers, check_network_driver, check_root_disks, check_storage, greek_name, wanted};
 use crate::answer::{self, Answer};
 use crate::cloud_checks;
 use crate::context::Context;
@@ -21,20 +21,24 @@ use crate::view::template::{SCHEMA, TemplateView, assign, attributes, empty};
 pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let body = cx.read(&SCHEMA)?;
     let mut row = read(&cx, &body)?;
-    check_fields(&cx, &row)?;
+    check_network_driver(&cx, &row)?;
+    check_storage(&row)?;
+    check_name_servers(&row)?;
     let wanted = wanted(&row);
     let found = cloud_checks::look_up(&cx, &wanted).await?;
     let image = found.image(row.image_id.as_deref().unwrap_or_default())?;
     let named = row.driver.clone().or_else(|| image.magnum_driver.clone());
-    let distro = image.os_distro.clone().unwrap_or_default();
-    let driver = driver(&cx, named, &row, &distro)?;
+    row.cluster_distro = image.os_distro.clone();
+    let driver = driver(&cx, named, &row)?;
     row.driver = Some(driver.as_str().to_owned());
-    choose_network_driver(&cx, &mut row, driver, body.given("network_driver").is_some())?;
+    if body.given("network_driver").is_none() {
+        choose_network_driver(&mut row, driver);
+    }
     label::check(&cx, driver, &row.labels())?;
     // Its clusters may be of any project.
     label::check_place(&cx, driver, &row.labels(), None)?;
     cx.allow_own(Act::TemplateCreate)?;
-    check_found(&mut row, &found)?;
+    check_found(&row, &found)?;
     if row.is_public() || row.is_hidden() {
         super::allow_publish(&cx)?;
     }
@@ -73,33 +77,28 @@ fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
 }
 
 /// The driver: the one that the request names, else the image, else the configuration (T-08), if it is there (T-10); without any of
-/// them the one that serves the triple (T-11).
-fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate, distro: &str) -> Result<DriverName, ApiError> {
+/// them the one that serves the triple. Where none does, it is the first that is there, and only making a cluster is refused (C-06).
+fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate) -> Result<DriverName, ApiError> {
     let settings = &cx.shared.settings;
+    let is_disabled = |driver: DriverName| settings.disabled_drivers.iter().any(|x| x == driver.as_str());
     if let Some(name) = named.or_else(|| settings.default_driver.clone()) {
-        let found = DriverName::parse(&name).filter(|d| !settings.disabled_drivers.iter().any(|x| x == d.as_str()));
+        let found = DriverName::parse(&name).filter(|d| !is_disabled(*d));
         return found.ok_or_else(|| ApiError::Invalid(format!("Driver {name} is not installed.")));
     }
-    let (server, coe) = (row.server_type.as_deref().unwrap_or("vm"), row.coe.as_deref().unwrap_or_default());
-    let is_disabled = |driver: DriverName| settings.disabled_drivers.iter().any(|x| x == driver.as_str());
-    let cluster_api = DriverName::of_nameless(server, distro, coe)
-        .filter(|driver| *driver == DriverName::K8sCapiHelmV1 && !settings.management_clusters.is_empty() && !is_disabled(*driver));
-    let found = cluster_api.or_else(|| DriverName::for_triple(server, distro, coe, &settings.disabled_drivers));
-    found.ok_or_else(|| ApiError::Invalid(format!("Cluster type ({server}, {distro}, {coe}) not supported.")))
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (server, distro, coe) = (text(&row.server_type), text(&row.cluster_distro), text(&row.coe));
+    let can_work = |d: &DriverName| !is_disabled(*d) && (*d != DriverName::K8sCapiHelmV1 || !settings.management_clusters.is_empty());
+    let cluster_api = DriverName::of_nameless(&server, &distro, &coe).filter(|d| *d == DriverName::K8sCapiHelmV1 && can_work(d));
+    let found = cluster_api.map_or_else(|| super::serving(row, &settings.disabled_drivers), Ok);
+    found.or_else(|unserved| DriverName::ALL.iter().copied().filter(can_work).min_by_key(|d| d.as_str()).ok_or(unserved))
 }
 
-/// The network driver of a driver that has few of them: one that it cannot have is refused, one that nobody asked for is not forced on it.
-fn choose_network_driver(cx: &Context, row: &mut ClusterTemplate, driver: DriverName, is_asked: bool) -> Result<(), ApiError> {
-    let Some(allowed) = driver.network_drivers() else { return Ok(()) };
-    if !is_asked && !allowed.contains(&cx.shared.settings.default_network_driver.as_str()) {
-        row.network_driver = allowed.first().map(|name| (*name).to_owned());
-    }
-    match row.network_driver.as_deref() {
-        Some(name) if !allowed.contains(&name) => {
-            let rule = format!("With the driver {} it must be one of {}", driver.as_str(), allowed.join(", "));
-            Err(schema::invalid("network_driver", &Value::from(name), &rule))
-        }
-        _ => Ok(()),
+/// The network driver where nobody asked for one: the default, unless the driver cannot make it.
+fn choose_network_driver(row: &mut ClusterTemplate, driver: DriverName) {
+    if let Some(possible) = driver.network_drivers()
+        && !possible.iter().any(|name| row.network_driver.as_deref() == Some(name))
+    {
+        row.network_driver = possible.first().map(|name| (*name).to_owned());
     }
 }
 

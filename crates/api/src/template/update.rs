@@ -3,7 +3,7 @@
 use model::store::{Conn, StoreError, template};
 use model::template::ClusterTemplate;
 
-use super::{check_fields, check_found, check_root_disks, wanted};
+use super::{check_found, check_name_servers, check_network_driver, check_root_disks, check_storage, wanted};
 use crate::answer::Answer;
 use crate::cloud_checks;
 use crate::context::Context;
@@ -45,18 +45,25 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_object(Act::TemplateUpdate, &seen)?;
     let mut row = patched(&seen, &changes)?;
     let changed = changed_columns(&seen, &row);
+    if changed.iter().any(|c| matches!(*c, "public" | "hidden")) {
+        super::allow_publish(&cx)?;
+    }
     if in_use && !allowed_in_use(&changed, &row) {
         return Err(ApiError::Invalid(format!("ClusterTemplate {} is referenced by one or multiple clusters.", seen.uuid)));
     }
     if changed.is_empty() {
         return Answer::ok(&TemplateView { row: &seen, base: &cx.base });
     }
-    if changed.iter().any(|c| matches!(*c, "public" | "hidden")) {
-        super::allow_publish(&cx)?;
-    }
     // A change of words needs no question to the cloud, nor can it be refused for what the cloud has lost meanwhile.
     if !changed.iter().all(|c| matches!(*c, "name" | "public" | "hidden" | "tags")) {
-        check_fields(&cx, &row)?;
+        check_network_driver(&cx, &row)?;
+        // What came here under other rules, and is not touched, stands in the way of nothing else.
+        if row.docker_storage_driver != seen.docker_storage_driver || row.docker_volume_size != seen.docker_volume_size {
+            check_storage(&row)?;
+        }
+        if row.dns_nameserver != seen.dns_nameserver {
+            check_name_servers(&row)?;
+        }
         if row.labels() != seen.labels()
             && let Some(driver) = row.driver_name()
         {
@@ -64,7 +71,13 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
             label::check_place(&cx, driver, &row.labels(), None)?;
         }
         let found = cloud_checks::look_up(&cx, &wanted(&row)).await?;
-        check_found(&mut row, &found)?;
+        check_found(&row, &found)?;
+        // A new image brings its distribution with it, unless the patch says which it is.
+        if let Some(image) = row.image_id.as_deref().filter(|_| row.image_id != seen.image_id)
+            && !changes.iter().any(|change| change.field == "cluster_distro")
+        {
+            row.cluster_distro = found.image(image)?.os_distro.clone();
+        }
         check_root_disks(&cx, &row, &found)?;
     }
     row.updated_at = Some(model::time::whole_seconds(model::time::now()));

@@ -72,7 +72,7 @@ fn change(item: &Value, Limits { mandatory, internal, .. }: Limits<'_>) -> Resul
         other => return Err(bad(format!("op must be add, replace or remove, not {}", other.unwrap_or("absent")))),
     };
     let path = map.get("path").and_then(Value::as_str).ok_or_else(|| bad("path is missing".into()))?;
-    let is_segment = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let is_segment = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     let segments: Vec<&str> = path.strip_prefix('/').unwrap_or_default().split('/').collect();
     if !segments.iter().all(|s| is_segment(s)) || segments.len() > 2 {
         return Err(bad(format!("path '{path}' must be /attribute or /attribute/key of letters, digits, _ and -")));
@@ -191,8 +191,10 @@ mod tests {
         assert_eq!(read("[]").expect("valid"), []);
         assert_eq!(read(r#"[{"op": "add", "path": "/id", "value": "blue"}]"#).expect("changes nothing"), []);
         assert!(read(r#"[{"op": "add", "path": "/id", "value": "green"}]"#).is_err());
-        let one = read(r#"[{"op": "replace", "path": "/labels/a", "value": "b"}]"#).expect("valid");
-        assert_eq!((one[0].field.as_str(), one[0].key.as_deref()), ("labels", Some("a")));
+        for key in ["a", "größe", "サイズ-1_x"] {
+            let one = read(&format!(r#"[{{"op": "replace", "path": "/labels/{key}", "value": "b"}}]"#)).expect("valid");
+            assert_eq!((one[0].field.as_str(), one[0].key.as_deref()), ("labels", Some(key)));
+        }
         for bad in [
             "{}",
             "null",
@@ -201,6 +203,8 @@ mod tests {
             r#"[{"op": "add", "path": "/a", "from": "/b"}]"#,
             r#"[{"op": "add", "path": "/a"}]"#,
             r#"[{"op": "add", "path": "/a b", "value": 1}]"#,
+            r#"[{"op": "add", "path": "/labels/a.b", "value": 1}]"#,
+            r#"[{"op": "add", "path": "/labels/a\u2013b", "value": 1}]"#,
             r#"[{"op": "add", "path": "a", "value": 1}]"#,
             r#"[{"op": "replace", "path": "/labels", "value": {}}]"#,
             r#"[{"op": "replace", "path": "/uuid", "value": "x"}]"#,
@@ -242,7 +246,7 @@ mod tests {
                 && !path.ends_with('/')
                 && !path.contains("//")
                 && path.matches('/').count() <= 2
-                && path.chars().all(|c| c == '/' || c == '_' || c == '-' || c.is_ascii_alphanumeric());
+                && path.chars().all(|c| c == '/' || c == '_' || c == '-' || c.is_alphanumeric());
             let forbidden = ["/created_at", "/id", "/links", "/updated_at", "/uuid", "/project_id", "/user_id"].contains(&path.as_str());
             let valued = matches!(&self.value, Some(Value::String(_) | Value::Bool(_)))
                 || matches!(&self.value, Some(Value::Number(n)) if !n.is_f64());

@@ -286,7 +286,8 @@ pub fn json(argument: &'static str, content_type: Option<&str>, bytes: &[u8]) ->
         }
         other => return Err(ApiError::MediaType(other.to_owned())),
     }
-    serde_json::from_slice(bytes).map_err(|e| ApiError::Invalid(format!("Request is not in valid JSON format: {e}")))
+    let text = std::str::from_utf8(bytes).map_err(|_| ApiError::NotText)?;
+    serde_json::from_str(text).map_err(|e| ApiError::Invalid(format!("Request is not in valid JSON format: {e}")))
 }
 
 /// An error about a field.
@@ -464,5 +465,6 @@ mod tests {
         }
         assert!(matches!(read(Some("text/plain"), "{}"), Err(ApiError::MediaType(_))));
         assert!(matches!(read(None, "{}"), Err(ApiError::Invalid(_))));
+        assert!(matches!(SCHEMA.read(json, b"{\"count\": \"\xff\"}"), Err(ApiError::NotText)));
     }
 }
