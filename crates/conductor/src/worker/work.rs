@@ -1,6 +1,7 @@
 //! An operation as its worker holds it, and what its turns hand on to each other.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use model::operation::{Claim, Operation, OutcomeCode, Payload, Progress};
 use model::store::{Conn, StoreError, operation};
