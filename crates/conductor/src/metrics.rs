@@ -175,7 +175,7 @@ impl Metrics {
         let help = "When the first certificate of a cluster ends, seconds since the epoch, of all clusters whose health this conductor has \
                     looked at within the last hour; 0: of none";
         registry.register("certificate_expiry_timestamp_seconds", help, m.soonest_expiry.clone());
-        m.management.register(registry);
+        m.management.register_all(registry);
         metrics
     }
 

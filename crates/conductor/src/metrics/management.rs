@@ -26,7 +26,7 @@ pub(super) struct OfManagement {
 }
 
 impl OfManagement {
-    pub(super) fn register(&self, registry: &mut Registry) {
+    pub(super) fn register_all(&self, registry: &mut Registry) {
         let help = "Whether a management cluster has told its version when it was last asked for it: 1 or 0";
         registry.register("management_cluster_up", help, self.up.clone());
         let help = "Clusters that are recorded on a management cluster; all conductors show the same";
