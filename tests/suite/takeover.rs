@@ -151,6 +151,29 @@ async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result
     world.finish().await
 }
 
+/// Nobody has come to end it before its time was over: neither way out is in the other's way.
+#[tokio::test]
+async fn what_is_to_be_cancelled_ends_as_cancelled_also_after_its_deadline() -> Result<()> {
+    let Scene { mut world, demo, template } = scene().await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let sql = format!(
+        "UPDATE operation SET created_ms = created_ms - 60000, deadline_ms = created_ms + 60000, cancel_ms = created_ms \
+         WHERE cluster_uuid = '{cluster}'"
+    );
+    world.database()?.rows::<i64>(&sql).await?;
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let reason = tests::client::text(&failed, "status_reason");
+    ensure!(reason.contains("cancelled"), "{reason}");
+    world.cloud.hold_stacks(false);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
 #[tokio::test]
 async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
     let Scene { mut world, demo, template } = scene().await?;

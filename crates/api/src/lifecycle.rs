@@ -16,7 +16,7 @@ use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
 use model::store::lifecycle::Accepted;
 use model::store::{
-    Conn, Scope, StoreError, cluster as clusters, health, lifecycle, nodegroup, nodes, operation, quota, resource, template,
+    Conn, Scope, StoreError, cluster as clusters, event, health, lifecycle, nodegroup, nodes, operation, quota, resource, template,
 };
 use model::template::ClusterTemplate;
 use model::time::{millis, now};
@@ -196,6 +196,8 @@ async fn attempt(
     new: &NewOperation,
     more: Demand,
 ) -> Result<(Answer, OperationId), StoreError> {
+    // Both guards before anything is read: whoever has read goes on seeing what was there then.
+    event::queue_up(conn, &request.cluster).await?;
     quota::reserve(conn, &request.project, &[more]).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
     if accepted.is_new {

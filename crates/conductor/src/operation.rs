@@ -8,7 +8,7 @@ use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
 use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode};
-use model::store::{Conn, StoreError, cluster as clusters, exit, nodegroup, operation};
+use model::store::{Conn, StoreError, cluster as clusters, event, exit, nodegroup, operation};
 
 use crate::cluster::{create, delete, force, resize, rotate, rotate_ca, upgrade};
 use crate::context::Context;
@@ -66,6 +66,8 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
     let (ending, cluster) = (&ending, &cluster);
     cx.store
         .write(async |conn: &mut Conn| {
+            // First of all: a request that is being accepted is seen then, with what it has changed.
+            event::queue_up(conn, cluster).await?;
             // Before the last event; nothing of it is stored when the claim turns out not to hold.
             if let Some(error) = error {
                 operation::note_cloud_error(conn, &work.claim, error).await?;

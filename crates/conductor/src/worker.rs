@@ -284,15 +284,18 @@ async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Fa
         cx.stop.cancelled().await;
         tokio::time::sleep(cx.settings.timing.grace).await;
     };
-    if left.is_zero() {
+    // One whose end was asked for ends as cancelled, however late: it can end in no other way.
+    if left.is_zero() && work.operation.cancel_ms.is_none() {
         return Err(timed_out(cx, work).await);
     }
-    tokio::select! {
+    let ended = tokio::select! {
         biased;
         turn = acts::turn(cx, work) => turn,
         () = tokio::time::sleep(left) => Err(timed_out(cx, work).await),
         () = stopping => Err(Failure::Stale),
-    }
+    };
+    work.leave();
+    ended
 }
 
 async fn timed_out(cx: &Context, work: &Work) -> Failure {

@@ -189,7 +189,7 @@ async fn on_another_management_cluster_no_cluster_seems_gone() -> Result<()> {
     })
     .await?;
     demo.delete_cluster(&cluster).await?;
-    reason_has(&demo, &cluster, "has no namespace").await?;
+    reason_has(&demo, &cluster, "its kubeconfig may name another one").await?;
     ensure!(management.cluster.objects("Cluster").len() == 1);
     let credentials = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
     ensure!(credentials == 1, "{credentials}");

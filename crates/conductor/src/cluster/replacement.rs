@@ -4,6 +4,8 @@
 //! `driver/heat/scripts/succession.sh`) before they report ready, then those are taken away. The stack's own parameters tell how far it is
 //! (`plan/roll.rs`).
 
+use std::collections::HashMap;
+
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use model::store::{Conn, event};
@@ -19,6 +21,10 @@ use crate::{certificates, driver};
 
 /// The event of a step, in words.
 const STEP: &str = "node_replacement";
+
+/// The event of how many nodes a group has while its nodes are replaced; its text is the group's uuid and the number. The row says it only
+/// until a request for another size is accepted, which then waits behind this operation and is not its to fulfil.
+const SIZE: &str = "nodes_kept";
 
 /// Events looked through for what was asked last: a large group has more steps than could be read each turn.
 const EVENTS: i64 = 200;
@@ -86,8 +92,17 @@ pub(crate) async fn next<'a>(
     let id = &work.operation.operation_id();
     let events = cx.store.read(async |conn: &mut Conn| event::latest(conn, id, EVENTS).await).await?;
     let is_broken = matches!(observed, Observed::Broken { .. });
+    let sizes = sizes(&stack::events(cx, work).await?);
     let todo = match observed.at_rest() {
-        Some(seen) => first_undone(work, replacing, session, seen, is_broken).await?,
+        Some(seen) => {
+            let unknown: Vec<String> = replacing.unknown(&sizes, seen);
+            if !unknown.is_empty() {
+                let told: Vec<(&'static str, &str)> = unknown.iter().map(|text| (SIZE, text.as_str())).collect();
+                stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
+                return Ok(Next::Turn(Turn::NOW));
+            }
+            first_undone(work, replacing, &sizes, session, seen, is_broken).await?
+        }
         None => None,
     };
     let sent = observed.seen().and_then(|seen| sent(cx, &events, &seen.stack_name, todo.as_ref()));
@@ -136,10 +151,21 @@ pub(crate) async fn send(cx: &Context, work: &Work, session: &Session, seen: &Se
 }
 
 impl Replacing<'_> {
-    fn wanted(&self, kind: PoolKind, group: &Nodegroup) -> Replacement {
+    fn wanted(&self, kind: PoolKind, group: &Nodegroup, sizes: &HashMap<String, i32>) -> Replacement {
         // Etcd changes by one member at a time.
         let batch = if kind == PoolKind::Masters { 1 } else { self.batch };
-        Replacement { generation: self.generation.to_owned(), count: group.node_count(), batch }
+        let count = sizes.get(&group.uuid).copied().unwrap_or_else(|| group.node_count());
+        Replacement { generation: self.generation.to_owned(), count, batch }
+    }
+
+    /// What is to be recorded of groups whose size is not: what the stack says as long as nothing of them was replaced.
+    fn unknown(&self, sizes: &HashMap<String, i32>, seen: &Seen) -> Vec<String> {
+        let unknown = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid));
+        let size = |kind: PoolKind| match kind {
+            PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
+            _ => None,
+        };
+        unknown.map(|(kind, group)| format!("{} {}", group.uuid, size(*kind).unwrap_or_else(|| group.node_count()))).collect()
     }
 
     /// What is told while the stack is at work.
@@ -157,9 +183,19 @@ impl Replacing<'_> {
     }
 }
 
+/// The sizes that were recorded, by the group's uuid.
+fn sizes(events: &[OperationEvent]) -> HashMap<String, i32> {
+    let read = |event: &OperationEvent| {
+        let (group, count) = event.message.split_once(' ')?;
+        Some((group.to_owned(), count.parse().ok()?))
+    };
+    events.iter().filter(|event| event.kind == SIZE).filter_map(read).collect()
+}
+
 async fn first_undone<'a>(
     work: &Work,
     replacing: &Replacing<'a>,
+    sizes: &HashMap<String, i32>,
     session: &Session,
     seen: &Seen,
     is_broken: bool,
@@ -167,7 +203,7 @@ async fn first_undone<'a>(
     for (kind, group) in replacing.pools.iter().copied() {
         let Some(pool) = kind.of(seen) else { continue };
         let members: Vec<String> = driver::members(session, seen, kind).await?.into_iter().map(|m| m.number).collect();
-        let wanted = replacing.wanted(kind, group);
+        let wanted = replacing.wanted(kind, group, sizes);
         let begins = pool.generation != wanted.generation;
         let step = match plan::next_replacement(pool, &members, &wanted) {
             RollStep::Done if !is_broken => continue,

@@ -44,11 +44,17 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
     let events = stack::events(cx, work).await?;
     let found = match &payload.retry_of {
-        // What the operation before this one has found may be gone by now.
-        Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => chosen(&payload, &stack::events_of(cx, failed).await?),
+        // What the operation before this one has found may be gone by now. It is this one's from here on, and that of whoever tries it again.
+        Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => {
+            stack::events_of(cx, failed).await?.into_iter().find(|e| e.kind == CHOSEN)
+        }
         _ => None,
     };
-    let remove = match (chosen(&payload, &events).or(found), observed.at_rest()) {
+    if let Some(found) = found {
+        stack::record(cx, work, &Progress { step: "nodes", ..Progress::default() }, &[(CHOSEN, &found.message)]).await?;
+        return Ok(Turn::NOW);
+    }
+    let remove = match (chosen(&payload, &events), observed.at_rest()) {
         (Some(remove), _) => remove,
         (None, Some(seen)) => {
             choose(cx, work, group, &payload, &session, seen).await?;
@@ -62,6 +68,11 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let sent = observed.seen().and_then(|seen| sent(cx, &events, seen));
     match plan::update(observed, &wanted, sent.as_ref()) {
         UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
+        // It was there, and is gone: what is made now has another id.
+        UpdateStep::Make if known.handle.id.is_some() => {
+            stack::gone(cx, work, whose, &known).await?;
+            Ok(Turn::NOW)
+        }
         UpdateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         UpdateStep::Make => {
             let group = Nodegroup { node_count: Some(wanted.count), ..group.clone() };

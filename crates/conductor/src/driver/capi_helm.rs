@@ -29,6 +29,8 @@ use std::sync::Arc;
 use model::capi::namespace;
 use model::driver::DriverName;
 use model::operation::{OperationKind, OutcomeCode};
+use model::resource::ResourceKind;
+use model::store::{Conn, resource};
 use provider_clients::{KubeKind, Management, Service};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -148,6 +150,29 @@ fn named(bench: &Bench<'_>, failure: Failure) -> Failure {
 
 fn configured(cx: &Context) -> Result<&Capi, Failure> {
     cx.capi.as_deref().ok_or_else(|| Failure::fail(OutcomeCode::Internal, NONE))
+}
+
+impl Bench<'_> {
+    /// To be asked where nothing is found of a release that was made: whether this can be the management cluster that it was made on. The
+    /// cluster's secrets are the last of all that goes; a kubeconfig that names another cluster must not make clusters seem gone, nor have
+    /// them made a second time.
+    async fn is_the_right_one(&self) -> Result<(), Failure> {
+        let id = &self.rows.cluster.cluster_id();
+        let recorded = self.cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+        if !recorded.iter().any(|row| row.kind() == Some(ResourceKind::HelmRelease) && row.resource_id.is_some()) {
+            return Ok(());
+        }
+        let labels = objects::secrets_of(&self.rows.cluster);
+        let secrets = self.management.list("secret_list", &secrets(), Some(&self.namespace), &labels).await?;
+        if secrets.is_some_and(|all| !all.is_empty()) {
+            return Ok(());
+        }
+        Err(Failure::retry(format!(
+            "{} has nothing of release {}, which was made: its kubeconfig may name another one",
+            self.capi.called(Some(&self.door.cluster.name)),
+            self.release
+        )))
+    }
 }
 
 /// Whether a turn may begin.

@@ -64,6 +64,11 @@ impl Work {
         kept.filter(|place| Arc::ptr_eq(place.semaphore(), places)).or_else(|| places.clone().try_acquire_owned().ok())
     }
 
+    /// Gives up a place that the turn has not used.
+    pub fn leave(&self) {
+        *self.admitted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The right to work on it.
     pub fn lease(&self) -> &Held {
         &self.lease

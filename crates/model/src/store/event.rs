@@ -96,6 +96,18 @@ pub async fn last_operation(conn: &mut Conn, cluster: &ClusterId) -> Result<Opti
     Ok(last.map(OperationId::new))
 }
 
+/// The number of the last event of a cluster; 0 when none is kept.
+pub async fn last_of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<i64, StoreError> {
+    let last: Option<i64> = on_conn!(conn, |c| {
+        operation_event::table
+            .filter(operation_event::cluster_uuid.eq(cluster.as_str()))
+            .select(diesel::dsl::max(operation_event::id))
+            .first(&mut **c)
+            .await
+    })?;
+    Ok(last.unwrap_or(0))
+}
+
 /// The first `limit` events of a cluster after the one of this id (0: from the first one kept).
 pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId, after: i64, limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
     Ok(on_conn!(conn, |c| {

@@ -4,7 +4,7 @@ mod unheld;
 
 use std::collections::HashSet;
 
-use diesel::dsl;
+use diesel::dsl::{self, exists, not};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
@@ -75,8 +75,10 @@ pub async fn unfinished(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Oper
     })?)
 }
 
-/// Operations that are due and that nobody holds, oldest due time first.
+/// Operations that are due, that nobody holds and that stand behind no other of their cluster, oldest due time first. (Those that wait
+/// behind others may be many, and are taken when their turn comes.)
 pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<OperationId>, StoreError> {
+    let earlier = diesel::alias!(operation as earlier);
     let ids: Vec<String> = on_conn!(conn, |c| {
         operation::table
             .select(operation::uuid)
@@ -84,6 +86,12 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
             .filter(operation::kind.eq_any(OperationKind::ALL.iter().map(|k| k.as_str())))
             .filter(operation::due_ms.le(at_ms))
             .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms)))
+            .filter(not(exists(
+                earlier
+                    .filter(earlier.field(operation::cluster_uuid).eq(operation::cluster_uuid))
+                    .filter(earlier.field(operation::id).lt(operation::id))
+                    .filter(earlier.field(operation::state).eq_any(OperationState::UNFINISHED)),
+            )))
             .order((operation::due_ms.asc(), operation::id.asc()))
             .limit(limit)
             .load(&mut **c)
@@ -144,6 +152,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     if ahead > 0 {
         return Ok(Claimed::NotNow);
     }
+    let deadline_ms = if found.started_ms.is_none() { first_deadline(conn, &found).await? } else { found.deadline_ms };
     let rows = on_conn!(conn, |c| {
         diesel::update(
             operation::table
@@ -159,6 +168,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
             operation::attempt.eq(found.attempt + 1),
             operation::state.eq(OperationState::Running.as_str()),
             operation::started_ms.eq(found.started_ms.or(Some(at_ms))),
+            operation::deadline_ms.eq(deadline_ms),
             operation::updated_ms.eq(at_ms),
         ))
         .execute(&mut **c)
@@ -173,6 +183,20 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     event::append(conn, id, &found.cluster_id(), kind, owner).await?;
     let row = find(conn, id).await?.ok_or(STALE)?;
     Ok(Claimed::Ours(Box::new(row), claim))
+}
+
+/// The deadline of an operation that begins: the time that it has counts from when those before it had ended.
+async fn first_deadline(conn: &mut Conn, found: &Operation) -> Result<i64, StoreError> {
+    let freed: Option<i64> = on_conn!(conn, |c| {
+        operation::table
+            .filter(operation::cluster_uuid.eq(&found.cluster_uuid))
+            .filter(operation::id.lt(found.id))
+            .select(dsl::max(operation::finished_ms))
+            .first(&mut **c)
+            .await
+    })?;
+    let waited = freed.map_or(0, |freed| freed.saturating_sub(found.created_ms).max(0));
+    Ok(found.deadline_ms.saturating_add(waited))
 }
 
 /// Whether this version of the program knows what the operation asks. What a newer version accepted is left to that version's conductors,

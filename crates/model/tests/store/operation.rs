@@ -105,6 +105,40 @@ async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind
     assert_eq!(claim(&world.store, &id, "third", at + 9 * LEASE).await, None);
 }
 
+/// Those that wait may be many: they must not hide what can be taken from whoever looks for work.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_ends(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let (s, other) = (spec("blue"), spec("green"));
+    let create = accept(&world.store, &s).await;
+    let rotate = request(&s, OperationKind::CredentialRotate);
+    let (rotate, behind) = (&rotate, &rotate.id);
+    world.store.write(async |conn: &mut Conn| operation::insert(conn, rotate).await).await.unwrap();
+    let elsewhere = accept(&world.store, &other).await;
+    let due = async || world.store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), 10).await).await.unwrap();
+    let row = async || world.store.read(async |conn: &mut Conn| operation::find(conn, behind).await).await.unwrap().unwrap();
+    assert_eq!(due().await, [create.clone(), elsewhere.clone()]);
+    let at = millis(now());
+    let creating = claim(&world.store, &create, "c", at).await.expect("claimed");
+    assert_eq!(due().await, [elsewhere.clone()]);
+    let accepted = row().await;
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, &creating, &s.id, &Ending::Succeeded).await).await.unwrap();
+    let ended = world.store.read(async |conn: &mut Conn| operation::find(conn, &create).await).await.unwrap().unwrap();
+    let waited = ended.finished_ms.expect("ended") - accepted.created_ms;
+    assert!(waited >= 20, "{waited}");
+    assert_eq!(due().await, [behind.clone(), elsewhere]);
+    let first = claim(&world.store, behind, "c", millis(now())).await.expect("claimed");
+    assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+    // Once it has begun its deadline stays.
+    world.store.write(async |conn: &mut Conn| operation::release(conn, &first, at).await).await.unwrap();
+    claim(&world.store, behind, "d", millis(now())).await.expect("claimed again");
+    assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+}
+
 #[rstest]
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]

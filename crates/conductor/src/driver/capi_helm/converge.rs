@@ -41,6 +41,9 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let events = stack::events(bench.cx, bench.work).await?;
     let has = |kind: &str| events.iter().any(|e| e.kind == kind);
     if !has(PREPARED) {
+        if bench.work.operation.kind() != Some(OperationKind::ClusterCreate) {
+            bench.is_the_right_one().await?;
+        }
         prepare(bench).await?;
         return Ok(Turn::NOW);
     }
@@ -142,6 +145,7 @@ impl<'a> Wish<'a> {
             gone: self.gone.iter().cloned().collect(),
             version: version.to_owned(),
             conditions: bench.capi.settings.control_plane_conditions.clone(),
+            now: model::time::now(),
             age,
             patience: bench.cx.settings.timing.settle,
         })

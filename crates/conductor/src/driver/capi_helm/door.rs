@@ -79,13 +79,9 @@ impl Capi {
         self.doors.iter().find(|door| door.cluster.name == name)
     }
 
-    /// Where a cluster is, if that is known without asking: where it is recorded, else the only one, else upstream's.
+    /// Where a cluster is, if that is known without asking: where it is recorded, else upstream's.
     pub(super) fn known(&self, recorded: Option<&str>) -> Option<&Arc<Door>> {
-        match (recorded, self.doors.as_slice()) {
-            (Some(name), _) => self.door(name),
-            (None, [only]) => Some(only),
-            (None, _) => self.door(DEFAULT),
-        }
+        self.door(recorded.unwrap_or(DEFAULT))
     }
 
     /// What a management cluster is called where its name may be needed.
@@ -201,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_of_which_nothing_is_recorded_is_on_upstreams_or_on_the_only_one() {
+    fn a_cluster_of_which_nothing_is_recorded_is_on_upstreams_or_to_be_looked_for() {
         let name = |capi: &Capi, recorded| capi.known(recorded).map(|door| door.cluster.name.clone());
         for (doors, recorded, wanted) in [
             (&["default", "blue"][..], None, Some("default")),
             (&["default", "blue"], Some("blue"), Some("blue")),
-            (&["blue"], None, Some("blue")),
-            // To be looked for.
+            // To be looked for, also where there is one only: it may have been on upstream's, which is not configured any more.
+            (&["blue"], None, None),
             (&["blue", "green"], None, None),
             (&["blue"], Some("gone"), None),
         ] {

@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 
+use model::capi::cleaned;
 use model::nodegroup::Nodegroup;
 use model::operation::OutcomeCode;
 use provider_clients::{Flavor, Session};
+use serde_json::Value;
 
 use super::Bench;
 use super::values::{self, Found};
@@ -72,7 +74,8 @@ pub(super) async fn look_up(bench: &Bench<'_>, session: &Session) -> Result<Foun
 }
 
 /// The images that groups have beside the release's, by the group's uuid. All nodes run the control plane's version: an image of another one
-/// is what is left of an earlier upgrade (upstream's driver never looks at it, and brings all groups along), and does not count.
+/// is what is left of an earlier upgrade (upstream's driver never looks at it, and brings all groups along), and does not count. Where Glance
+/// does not have it any more, the group keeps what it has: nodes are not replaced because an image was tidied away.
 ///
 /// # Errors
 /// Where `new`, a group that is about to be made, names an image that its nodes could not join from.
@@ -85,6 +88,7 @@ pub(super) async fn own_images(
 ) -> Result<HashMap<String, String>, Failure> {
     let common = bench.rows.template.as_ref().and_then(|template| template.image_id.as_ref());
     let mut images = HashMap::new();
+    let mut released = None;
     for group in groups.iter().filter(|group| !group.is_default() && !group.is_master()) {
         let Some(name) = group.image_id.as_ref().filter(|name| Some(*name) != common) else { continue };
         let is_new = new.is_some_and(|new| new.uuid == group.uuid);
@@ -97,7 +101,15 @@ pub(super) async fn own_images(
             (Some(image), Some(version)) if version == of_all.kube_version => {
                 images.insert(group.uuid.clone(), image.id);
             }
-            _ if !is_new => {}
+            (Some(_), Some(_)) if !is_new => {}
+            _ if !is_new => {
+                if released.is_none() {
+                    released = Some(bench.released().await?);
+                }
+                if let Some(image) = released.as_ref().and_then(|document| image_of(document, group)) {
+                    images.insert(group.uuid.clone(), image);
+                }
+            }
             (None, _) => return Err(user_error(format!("nodegroup {}: image {name} is not there", group.name))),
             (Some(_), version) => {
                 let is_for = version.map_or_else(|| "lacks the property kube_version".to_owned(), |v| format!("is for Kubernetes {v}"));
@@ -107,6 +119,13 @@ pub(super) async fn own_images(
         }
     }
     Ok(images)
+}
+
+/// The image of its own that a document gives a group.
+fn image_of(document: &Value, group: &Nodegroup) -> Option<String> {
+    let name = cleaned(&group.name);
+    let found = document["nodeGroups"].as_array()?.iter().find(|one| one["name"] == name.as_str())?;
+    found["machineImageId"].as_str().map(str::to_owned)
 }
 
 fn one(mut ids: Vec<String>, what: &str, name: &str) -> Result<String, Failure> {

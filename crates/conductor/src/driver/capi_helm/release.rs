@@ -25,6 +25,15 @@ impl Bench<'_> {
         })
     }
 
+    /// The document that the release was last given; null when there is no release.
+    pub(super) async fn released(&self) -> Result<Value, Failure> {
+        let helm = &self.door.helm;
+        match helm.last(&self.release, &self.namespace).await? {
+            Some(last) => Ok(helm.values(&self.release, &self.namespace, last.revision).await?),
+            None => Ok(Value::Null),
+        }
+    }
+
     /// Makes or changes the release. Guarded by the caller.
     pub(super) async fn upgrade(&self, values: &Value) -> Result<(), Failure> {
         let run = self.run()?;
@@ -60,11 +69,14 @@ impl Bench<'_> {
         let waiting_for = Some(format!("a helm run of release {} that was cut off", self.release));
         self.work.guard(self.cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
         tracing::info!(release = self.release, revision = last.revision, status = last.status, "taking up a helm run that was cut off");
-        if last.is_install() {
-            helm.resume(&self.release, &self.namespace, last.revision).await?;
-        } else {
-            self.do_again(&last).await?;
+        let taken_up = match last.is_install() {
+            true => helm.resume(&self.release, &self.namespace, last.revision).await.map_err(Failure::from),
+            false => self.do_again(&last).await,
+        };
+        if taken_up.is_err() {
+            self.work.has_asked();
         }
+        taken_up?;
         Err(Failure::retry(format!("a helm run of release {} that was cut off has been taken up", self.release)))
     }
 }

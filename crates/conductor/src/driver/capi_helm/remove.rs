@@ -7,9 +7,8 @@ use model::cluster::{Cluster, ClusterChange};
 use model::json::truth;
 use model::labels::DELETE_VOLUMES;
 use model::operation::{Leak, OperationKind, Progress, Thing};
-use model::resource::{CloudResource, ResourceKind};
+use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, operation, resource};
-use provider_clients::KubeKind;
 use serde_json::json;
 
 use super::seen::{self, Seen};
@@ -54,7 +53,7 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
     let kinds = &bench.capi.settings.kinds;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
     if seen.is_nothing() {
-        is_the_right_one(bench).await?;
+        bench.is_the_right_one().await?;
     }
     let thing = Thing { kind: ResourceKind::HelmRelease.as_str().into(), name: bench.release.clone(), id: None };
     let events = stack::events(cx, work).await?;
@@ -92,25 +91,6 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
     let labels = objects::secrets_of(cluster);
     bench.management.delete_labelled("secret_delete", &secrets(), Some(&bench.namespace), &labels).await?;
     Ok(None)
-}
-
-/// Where nothing is found of a release that was made: whether this can be the management cluster that it was made on. The namespace of a
-/// project is never deleted; a kubeconfig that names another cluster must not make all clusters seem gone.
-async fn is_the_right_one(bench: &Bench<'_>) -> Result<(), Failure> {
-    let id = &bench.rows.cluster.cluster_id();
-    let recorded = bench.cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
-    let is_made = |row: &CloudResource| row.kind() == Some(ResourceKind::HelmRelease) && row.resource_id.is_some();
-    if !recorded.iter().any(is_made) {
-        return Ok(());
-    }
-    let kind = KubeKind::new("v1", "Namespace", "namespaces");
-    match bench.management.get("namespace_get", &kind, None, &bench.namespace).await? {
-        Some(_) => Ok(()),
-        None => Err(Failure::retry(format!(
-            "the management cluster has no namespace {}, where release {} was made: its kubeconfig may name another cluster",
-            bench.namespace, bench.release
-        ))),
-    }
 }
 
 /// Whether a release was removed and the Cluster is there all the same, unmarked: the run was cut off before it came to it.

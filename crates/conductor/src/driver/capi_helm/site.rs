@@ -142,9 +142,15 @@ pub(super) async fn of<'a>(
     if let Some(door) = capi.known(recorded) {
         return Ok(door);
     }
-    let door = match look_for(capi, &rows.cluster, namespace, release).await? {
-        Found::At(door) => door,
-        Found::Nowhere => return nowhere(cx, work, rows, capi, release).await,
+    let door = match (look_for(capi, &rows.cluster, namespace, release).await?, recorded) {
+        (Found::At(door), _) => door,
+        // This conductor cannot ask the one that has it: it was taken out of the configuration, or is not in this one yet.
+        (Found::Nowhere, Some(name)) => {
+            return Err(Failure::retry(format!(
+                "management cluster {name}, where release {release} was made, is not in the configuration"
+            )));
+        }
+        (Found::Nowhere, None) => return nowhere(cx, work, rows, capi, release).await,
     };
     let (id, name) = (&rows.cluster.cluster_id(), door.cluster.name.as_str());
     let progress = &Progress { step: "found", ..Progress::default() };
@@ -169,8 +175,7 @@ async fn nowhere<'a>(cx: &Context, work: &Work, rows: &Rows, capi: &'a Capi, rel
         Some(OperationKind::ClusterDelete | OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => any(),
         _ => {
             let names: Vec<&str> = capi.doors.iter().map(|door| door.cluster.name.as_str()).collect();
-            let was = rows.management_cluster.as_deref().map(|name| format!(" (it was on {name})")).unwrap_or_default();
-            let text = format!("release {release} is on none of the management clusters {}{was}", names.join(", "));
+            let text = format!("release {release} is on none of the management clusters {}", names.join(", "));
             Err(Failure::fail(OutcomeCode::Cloud, text))
         }
     }

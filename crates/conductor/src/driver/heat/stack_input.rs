@@ -47,6 +47,10 @@ pub(crate) struct StackInput<'a> {
     pub volume_driver: Option<&'a str>,
     pub labels: &'a Labels,
     pub nodes_affinity_policy: &'a str,
+    /// PEM certificates of who signed those of OpenStack's services, beside what an image trusts; may be empty.
+    pub openstack_ca: &'a str,
+    /// Whether nodes check the certificates of OpenStack's services.
+    pub verify_ca: bool,
     pub timeout_minutes: u32,
     pub kubernetes: Pki<'a>,
 }

@@ -42,14 +42,23 @@ pub(super) async fn finish(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen) -> R
         stack_id: Some(Some(bench.release.clone())),
         api_address: seen.api_address().map(Some),
         coe_version: Some(seen.version()),
+        // Recorded when helm was asked; an earlier release did so at the end, and may have begun what this one ends.
+        cluster_template_id: wish.brings_all().then(|| cluster.cluster_template_id.clone()),
+        labels: wish.brings_all().then(|| cluster.labels.clone()),
         ..ClusterChange::default()
     };
     if wish.kind != OperationKind::ClusterCreate {
         let is_target = |group: &Nodegroup| wish.target.is_some_and(|t| t.uuid == group.uuid);
-        let of_target = wish.target.filter(|_| wish.gone.is_none()).map(|group| facts(seen, group)).unwrap_or_default();
+        let facts = |group: &Nodegroup| match wish.kind {
+            OperationKind::ClusterUpgrade => {
+                NodegroupChange { image_id: Some(group.image_id.clone()), labels: Some(group.labels.clone()), ..facts(seen, group) }
+            }
+            _ => facts(seen, group),
+        };
+        let of_target = wish.target.filter(|_| wish.gone.is_none()).map(facts).unwrap_or_default();
         // Their sizes are other operations' to say.
         let others = bench.rows.groups.iter().filter(|group| wish.brings_all() && !is_target(group));
-        let others: Vec<_> = others.map(|g| (g.nodegroup_id(), NodegroupChange { node_count: None, ..facts(seen, g) })).collect();
+        let others: Vec<_> = others.map(|g| (g.nodegroup_id(), NodegroupChange { node_count: None, ..facts(g) })).collect();
         let end = End { state: OperationState::Succeeded, group: wish.target, facts: of_target, reason: None };
         let (end, known, others) = (&end, &known, &others);
         return succeed(cx, work, async |conn: &mut Conn| {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::{Seen, name_of};
@@ -28,6 +29,7 @@ pub(in crate::driver::capi_helm) struct Wanted {
     pub version: String,
     /// Conditions of the control plane that must be true.
     pub conditions: Vec<String>,
+    pub now: DateTime<Utc>,
     /// How long helm has been done.
     pub age: Duration,
     /// For so long a controller's word that it has given up may be an old one.
@@ -96,10 +98,10 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
         return Judged::Ready;
     }
     let failures = failures(seen, wanted);
-    if let Some(failure) = failures.iter().find(|failure| failure.patience <= wanted.age) {
+    if let Some(failure) = failures.iter().find(|failure| failure.patience <= failure.age) {
         return Judged::Failed { reason: failure.reason.clone() };
     }
-    let at_most = failures.iter().map(|failure| failure.patience - wanted.age).min();
+    let at_most = failures.iter().map(|failure| failure.patience - failure.age).min();
     let (done, total) = count(seen, wanted);
     let more = waiting.len().saturating_sub(TOLD);
     let mut text = waiting.into_iter().take(TOLD).collect::<Vec<_>>().join(", ");
@@ -201,21 +203,32 @@ pub(in crate::driver::capi_helm) fn is_provisioned(infrastructure: &Value) -> bo
     status["ready"] == true || status["initialization"]["provisioned"] == true
 }
 
-/// What a controller has given up, and how long after helm that counts.
+/// What a controller has given up.
 struct GivenUp {
     reason: String,
+    /// How long it has had for what it was to do, and how long it must have had before its word counts.
+    age: Duration,
     patience: Duration,
+}
+
+/// How long addons have had: they begin once the cluster is ready.
+fn age_of_addons(seen: &Seen, wanted: &Wanted) -> Duration {
+    let [.., ready] = cluster_conditions(&seen.cluster);
+    let since =
+        conditions(&seen.cluster).find(|c| c["type"] == ready && c["status"] == "True").and_then(|c| c["lastTransitionTime"].as_str());
+    let since = since.and_then(|text| DateTime::parse_from_rfc3339(text).ok());
+    since.map_or(wanted.age, |since| (wanted.now - since.to_utc()).to_std().unwrap_or_default().min(wanted.age))
 }
 
 /// What controllers have said that they will not mend by themselves, of what this operation waits for.
 fn failures(seen: &Seen, wanted: &Wanted) -> Vec<GivenUp> {
     let mut all = Vec::new();
-    let mut give_up = |reason: String, patience: Duration| all.push(GivenUp { reason, patience });
+    let mut give_up = |reason: String, age: Duration, patience: Duration| all.push(GivenUp { reason, age, patience });
     let infrastructure = Some(&seen.infrastructure).filter(|object| !is_provisioned(object));
     let control_plane = Some(&seen.control_plane).filter(|object| is_current(object) && !is_control_plane_ready(seen, wanted));
     for (what, object) in [("OpenStackCluster", infrastructure), ("control plane", control_plane)] {
         if let Some(text) = object.and_then(failure_message) {
-            give_up(format!("{what}: {text}"), wanted.patience);
+            give_up(format!("{what}: {text}"), wanted.age, wanted.patience);
         }
     }
     let failed = |object: &&Value| object["status"]["phase"] == "Failed" && object["metadata"]["deletionTimestamp"].is_null();
@@ -228,12 +241,13 @@ fn failures(seen: &Seen, wanted: &Wanted) -> Vec<GivenUp> {
             .or_else(|| unmet(deployment))
             .or_else(|| seen.machines_of(name).find_map(failure_message))
             .unwrap_or_else(|| "its machines cannot be made".to_owned());
-        give_up(format!("nodegroup {name}: {why}"), wanted.patience);
+        give_up(format!("nodegroup {name}: {why}"), wanted.age, wanted.patience);
     }
     if let Some(addon) = seen.addons.iter().find(failed) {
         let why = addon["status"]["failureMessage"].as_str().map(cut).unwrap_or_else(|| "it failed".to_owned());
         // It does not say which wish it speaks of, and its provider tries again by itself.
-        give_up(format!("addon {}: {why}", short(name_of(addon), &seen.release)), wanted.patience * ADDON_PATIENCE);
+        let reason = format!("addon {}: {why}", short(name_of(addon), &seen.release));
+        give_up(reason, age_of_addons(seen, wanted), wanted.patience * ADDON_PATIENCE);
     }
     all
 }

@@ -13,16 +13,22 @@ const CILIUM_CLI_VERSION: &str = "v0.18.5";
 const CNI_VERSION: &str = "1.7.1";
 /// How long the pods of a node that is replaced have to leave; then it goes all the same.
 const DRAIN_SECONDS: &str = "600";
+/// Seconds after the script's own time in which it tells why it did not end, before it is stopped.
+const TO_TELL: u32 = 120;
 const PAUSE: &str = "pause:3.10";
 
+/// It waits for the volumes, which the system does not: a folder in their place would be a new, empty etcd. Pods do not reach the metadata
+/// service, which tells whoever asks what a node is made with.
 const KUBELET: &str = "\
 [Unit]
 Description=kubelet
 Wants=network-online.target
 After=network-online.target containerd.service
+RequiresMountsFor=/var/lib/etcd-volume /var/lib/containerd
 StartLimitIntervalSec=0
 
 [Service]
+ExecStartPre=-/bin/sh -c 'ip rule show | grep -q \"to 169.254.169.254 prohibit\" || ip rule add pref 50 from POD_CIDR to 169.254.169.254 prohibit'
 Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"
 Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
@@ -38,6 +44,7 @@ const CONTAINERD: &str = "\
 [Unit]
 Description=containerd
 After=network-online.target local-fs.target
+RequiresMountsFor=/var/lib/containerd
 
 [Service]
 EnvironmentFile=-/etc/kubernetes-bootstrap/proxy.env
@@ -65,6 +72,9 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
     config.file(format!("{BASE}/node.sh"), 0o600, script);
     config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
     config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
+    if !input.openstack_ca.is_empty() {
+        config.file(format!("{BASE}/cloud-ca.crt"), 0o644, pem(input.openstack_ca));
+    }
     config.file("/etc/modules-load.d/kubernetes.conf", 0o644, "overlay\nbr_netfilter\n");
     let sysctl = "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\nnet.bridge.bridge-nf-call-ip6tables = 1\n";
     config.file("/etc/sysctl.d/99-kubernetes.conf", 0o644, sysctl);
@@ -84,8 +94,8 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
         config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
     }
     config.unit("containerd.service", false, CONTAINERD);
-    config.unit("kubelet.service", false, KUBELET);
-    config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(wait_seconds(input), values));
+    config.unit("kubelet.service", false, KUBELET.replace("POD_CIDR", &choices.pods_cidr.to_string()));
+    config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), values));
 }
 
 /// systemd skips sections named `X-` and expands nothing in them, so any text may stand there; the script reads it.
@@ -94,15 +104,21 @@ fn bootstrap_unit(seconds: u32, values: &[&str]) -> String {
     format!(
         "[Unit]\nDescription=Makes this machine a node of a Kubernetes cluster\nWants=network-online.target\nAfter=network-online.target\n\
          ConditionPathExists=!/var/lib/kubernetes-bootstrap/done\n\n\
-         [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/bash {BASE}/node.sh\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nEnvironment=HOME=/root\nExecStart=/bin/bash {BASE}/node.sh\n\
          StandardOutput=append:/var/log/kubernetes-bootstrap.log\nStandardError=append:/var/log/kubernetes-bootstrap.log\n\
-         TimeoutStartSec={seconds}\n\n\
-         [Install]\nWantedBy=multi-user.target\n\n[X-Node]\n{filled}"
+         TimeoutStartSec={}\n\n\
+         [Install]\nWantedBy=multi-user.target\n\n[X-Node]\n{filled}",
+        seconds + TO_TELL
     )
 }
 
+/// Seconds that the script has: it is to end before Heat's own time does, or its reason reaches nobody.
+fn script_seconds(input: &StackInput<'_>) -> u32 {
+    wait_seconds(input) / 4 * 3
+}
+
 fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
-    let wait = wait_seconds(input).to_string();
+    let wait = script_seconds(input).to_string();
     let pods = choices.pods_cidr.to_string();
     lines(&[
         ("KUBE_VERSION", &choices.kube_version),
@@ -120,6 +136,7 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("IMAGE_PREFIX", &choices.image_prefix),
         ("CLUSTER_UUID", input.cluster_uuid),
         ("CLOUD_PROVIDER", if input.cloud.is_there() { "external" } else { "" }),
+        ("CLOUD_VERIFY", if input.verify_ca { "true" } else { "false" }),
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
     ])

@@ -15,6 +15,9 @@ const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volumeplugins";
 /// `scripts/master.sh`.
 const SIGNING_CERTIFICATE: &str = "/etc/kubernetes/pki/signing-ca.crt";
 
+/// As long as a cluster's authorities are valid by default, five years: kubeadm's own year would end a control plane that nobody has upgraded.
+const VALIDITY: &str = "43800h0m0s";
+
 /// Where etcd keeps its data on a volume (mounted by `scripts/master.sh`).
 const ETCD_DATA: &str = "/var/lib/etcd-volume/data";
 
@@ -42,6 +45,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         "kind": "ClusterConfiguration",
         "clusterName": input.cluster_name,
         "kubernetesVersion": choices.kube_version,
+        "certificateValidityPeriod": VALIDITY,
         "controlPlaneEndpoint": "@API_ADDRESS@:6443",
         "networking": {
             "podSubnet": choices.pods_cidr.to_string(),

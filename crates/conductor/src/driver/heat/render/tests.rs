@@ -53,6 +53,8 @@ fn input(labels: &Labels) -> StackInput<'_> {
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",
+        openstack_ca: "",
+        verify_ca: true,
         timeout_minutes: 60,
         kubernetes: Pki {
             ca_cert: "ca-cert",

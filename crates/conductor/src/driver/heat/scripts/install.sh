@@ -7,7 +7,9 @@ CNI_SITE=https://github.com/containernetworking/plugins/releases/download
 
 prepare_kernel() {
   step "kernel settings"
+  # Also after a reboot: kubelet does not run with swap.
   swapoff -a
+  [ ! -e /etc/fstab ] || sed -i -E '/^[^#[:space:]]+[[:space:]]+[^[:space:]]+[[:space:]]+swap[[:space:]]/d' /etc/fstab
   modprobe -a overlay br_netfilter
   sysctl --system > /dev/null
 }
@@ -18,7 +20,8 @@ mount_volume() {
   [ -n "$volume" ] || return 0
   step "volume of $path"
   while [ -z "$device" ]; do
-    device=$(find /dev/disk/by-id -name "*${volume:0:20}*" ! -name '*-part*' -print -quit)
+    # The folder comes with the first volume.
+    device=$(find /dev/disk/by-id -name "*${volume:0:20}*" ! -name '*-part*' -print -quit 2> /dev/null || true)
     [ -n "$device" ] && break
     if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
       echo "volume $volume did not appear" >&2
@@ -30,6 +33,7 @@ mount_volume() {
   mkdir -p "$path"
   if ! grep -q " $path " /etc/fstab; then
     echo "UUID=$(blkid -s UUID -o value "$device") $path ext4 defaults,nofail 0 2" >> /etc/fstab
+    systemctl daemon-reload
   fi
   mountpoint -q "$path" || mount "$path"
 }

@@ -38,7 +38,7 @@ begin_cluster() {
   fi
   step "kubeadm init"
   fill "$BASE/init.yaml" "$STATE/init.yaml"
-  kubeadm init --config "$STATE/init.yaml"
+  kubeadm init --config "$STATE/init.yaml" --skip-token-print
   hold_address
 }
 
@@ -52,6 +52,10 @@ join_cluster() {
   fill "$BASE/join.yaml" "$STATE/join.yaml"
   join join_master install_pki
   trust_in /etc/kubernetes/*.conf
+  if [ -n "$GENERATION" ]; then
+    # Not before: it marks this machine's node as well.
+    kubeadm init phase upload-config kubelet --config "$STATE/init.yaml"
+  fi
 }
 
 # While there are two authorities: kubeadm has its kubeconfig trust the one that signs, and then asks masters of the other one.
@@ -72,7 +76,7 @@ announce() {
   fill "$BASE/init.yaml" "$STATE/init.yaml"
   kubeadm init phase kubeconfig super-admin --config "$STATE/init.yaml"
   trust_in "$admin"
-  for phase in "upload-config kubeadm" "upload-config kubelet" bootstrap-token; do
+  for phase in "upload-config kubeadm" "bootstrap-token --skip-token-print"; do
     # shellcheck disable=SC2086 # two words
     kubeadm init phase $phase --config "$STATE/init.yaml" --kubeconfig "$admin"
   done
@@ -116,6 +120,22 @@ until_holding() {
   done
 }
 
+# From here on this master's own API server is asked: behind the load balancer is one whose etcd is about to be taken away, which goes on
+# taking connections until its machine is gone.
+ask_own_api() {
+  step "API of this master"
+  install -m 0600 /dev/null "$STATE/own.conf"
+  sed "s#^\( *server: \).*#\1https://$NODE_ADDRESS:6443#" /etc/kubernetes/admin.conf > "$STATE/own.conf"
+  export KUBECONFIG=$STATE/own.conf
+  until kubectl --request-timeout 5s get --raw /readyz > /dev/null 2>&1; do
+    if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
+      echo "the API at $NODE_ADDRESS is not ready" >&2
+      return 1
+    fi
+    sleep 2
+  done
+}
+
 # The parts of the cluster that kubeadm makes beside the masters, and the pod network, as this generation has them.
 renew_addons() {
   step "add-ons"
@@ -134,9 +154,9 @@ see_off() {
   fi
   for try in 1 2 3 4 5; do
     if member=$(etcdctl member list) && member=$(printf '%s\n' "$member" | awk -F ', ' -v name="$1" '$3 == name { print $1 }') \
-      && { [ -z "$member" ] || etcdctl member remove "$member"; }; then
-      kubectl --request-timeout 20s delete node "$1" --ignore-not-found
-      return
+      && { [ -z "$member" ] || etcdctl member remove "$member"; } \
+      && kubectl --request-timeout 20s delete node "$1" --ignore-not-found; then
+      return 0
     fi
     sleep $((try * 5))
   done
@@ -275,6 +295,7 @@ else
   join_cluster
   if [ -n "$REPLACES" ]; then
     hold_address
+    ask_own_api
     renew_addons
     for name in $(replaced_nodes); do
       see_off "$name"

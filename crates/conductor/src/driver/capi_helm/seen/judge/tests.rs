@@ -51,6 +51,7 @@ fn good() -> (Seen, Wanted) {
         gone: Vec::new(),
         version: "1.33.4".into(),
         conditions: vec!["MachinesReady".into()],
+        now: "2026-01-01T01:00:00Z".parse().expect("a time"),
         age: SETTLED * ADDON_PATIENCE,
         patience: SETTLED,
     };
@@ -155,6 +156,11 @@ fn that_a_controller_has_given_up_is_believed_once_it_has_had_time_to_say_otherw
     let late = Wanted { age: SETTLED * 2, ..wanted.clone() };
     assert!(matches!(judge(&failed, &late), Judged::Waiting { at_most: Some(left), .. } if left == SETTLED * 2));
     assert!(matches!(judge(&failed, &wanted), Judged::Failed { .. }));
+    // They begin when the cluster is ready, which may be long after helm.
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:59:30Z"});
+    failed.cluster["status"]["conditions"].as_array_mut().expect("conditions").retain(|c| c["type"] != "Ready");
+    failed.cluster["status"]["conditions"].as_array_mut().expect("conditions").push(ready);
+    assert!(matches!(judge(&failed, &wanted), Judged::Waiting { at_most: Some(left), .. } if left == SETTLED * (ADDON_PATIENCE - 1)));
 }
 
 #[test]

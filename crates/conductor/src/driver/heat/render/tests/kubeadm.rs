@@ -43,6 +43,7 @@ types! {
         "etcd": Is::One(&ETCD), "networking": Is::One(&NETWORKING), "kubernetesVersion": Is::Text, "controlPlaneEndpoint": Is::Text,
         "apiServer": Is::One(&API_SERVER), "controllerManager": Is::One(&COMPONENT), "scheduler": Is::One(&COMPONENT),
         "certificatesDir": Is::Text, "imageRepository": Is::Text, "clusterName": Is::Text,
+        "certificateValidityPeriod": Is::Duration, "caCertificateValidityPeriod": Is::Duration,
     }
     JOIN "JoinConfiguration" ["discovery"] {
         "dryRun": Is::Flag, "nodeRegistration": Is::One(&NODE_REGISTRATION), "caCertPath": Is::Text, "discovery": Is::One(&DISCOVERY),
