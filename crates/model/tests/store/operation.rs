@@ -123,7 +123,7 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_
     assert_eq!(due().await, [create.clone(), elsewhere.clone()]);
     let at = millis(now());
     let creating = claim(&world.store, &create, "c", at).await.expect("claimed");
-    assert_eq!(due().await, [elsewhere.clone()]);
+    assert_eq!(due().await, std::slice::from_ref(&elsewhere));
     let accepted = row().await;
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     world.store.write(async |conn: &mut Conn| operation::finish(conn, &creating, &s.id, &Ending::Succeeded).await).await.unwrap();
