@@ -1,5 +1,6 @@
 //! Queries on `operation`: the record of work, and who may work on it.
 
+mod backlog;
 mod unheld;
 
 use std::collections::HashSet;
@@ -12,6 +13,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
+pub use backlog::{Unfinished, unfinished_by_kind};
 pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
 
 use crate::id::{ClusterId, OperationId};
@@ -98,32 +100,6 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
             .await
     })?;
     Ok(ids.into_iter().map(OperationId::new).collect())
-}
-
-/// What is known of the unfinished operations of one state and kind.
-#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
-pub struct Unfinished {
-    /// The stored words.
-    pub state: String,
-    pub kind: String,
-    pub count: i64,
-    /// When the oldest was accepted.
-    pub oldest_created_ms: Option<i64>,
-    /// When the lease that ends first ends, among those that are held.
-    pub first_lease_ms: Option<i64>,
-}
-
-/// How many operations have not ended, by state and kind; one statement on an index, for metrics.
-pub async fn unfinished_by_kind(conn: &mut Conn) -> Result<Vec<Unfinished>, StoreError> {
-    use diesel::dsl::{count_star, min};
-    Ok(on_conn!(conn, |c| {
-        operation::table
-            .group_by((operation::state, operation::kind))
-            .select((operation::state, operation::kind, count_star(), min(operation::created_ms), min(operation::lease_ms)))
-            .filter(operation::state.eq_any(OperationState::UNFINISHED))
-            .load(&mut **c)
-            .await
-    })?)
 }
 
 /// Takes an operation for `owner` until `lease_ms`, if it is due, free (or its lease has run out) and nothing earlier on its cluster is
