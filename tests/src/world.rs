@@ -189,7 +189,12 @@ impl World {
 
     /// What all services of the distributed mix are told.
     pub fn configuration(&self) -> Result<String> {
-        std::fs::read_to_string(self.folder.path().join("magnum.conf")).context("read the configuration")
+        std::fs::read_to_string(self.configuration_file()).context("read the configuration")
+    }
+
+    /// Where that is.
+    pub fn configuration_file(&self) -> PathBuf {
+        self.folder.path().join("magnum.conf")
     }
 
     /// An API at this address, which somebody else has started, is one of this world's, too.

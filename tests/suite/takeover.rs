@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use tests::client::Client;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 /// Longer than the test: whoever waits for this answer is killed waiting.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -193,5 +193,34 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
     world.cloud.hold_stacks(false);
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// A request that a newer version accepted, when the programs were put back to this one: its conductors leave it alone while those of the
+/// newer version may still come, and end it when its time is over.
+#[tokio::test]
+async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_over() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let strange = demo.create_cluster("strange", &template).await?;
+    let update = |set: &str| format!("UPDATE operation SET {set} WHERE cluster_uuid = '{strange}'");
+    world.database()?.rows::<i64>(&update("kind = 'cluster_dance'")).await?;
+    world.start_conductor()?;
+    let usual = demo.create_cluster("usual", &template).await?;
+    demo.wait_for(&usual, "CREATE_COMPLETE", PATIENCE).await?;
+    let body = demo.cluster(&strange).await?;
+    ensure!(body["status"] == "CREATE_IN_PROGRESS", "{body}");
+    world.database()?.rows::<i64>(&update("created_ms = created_ms - 60000, deadline_ms = created_ms")).await?;
+    let failed = demo.wait_for(&strange, "CREATE_FAILED", PATIENCE).await?;
+    let reason = tests::client::text(&failed, "status_reason");
+    ensure!(reason.contains("newer version"), "{reason}");
+    let groups = demo.get(&format!("/v1/clusters/{strange}/nodegroups")).await?.expect(200)?;
+    let groups = groups.body["nodegroups"].as_array().context("a list")?.clone();
+    ensure!(groups.len() == 2 && groups.iter().all(|group| group["status"] == "CREATE_FAILED"), "{groups:?}");
+    for cluster in [&strange, &usual] {
+        demo.delete_cluster(cluster).await?;
+        demo.wait_gone(cluster, PATIENCE).await?;
+    }
     world.finish().await
 }

@@ -133,10 +133,9 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
     run_and_keep_summary(&mut command, nextest)
 }
 
-/// Tests at once: half as many more as there are cores, for most tests of the suite wait for leases and intervals longer than they compute.
+/// Tests at once: twice as many as there are cores, for most tests of the suite wait for leases and intervals longer than they compute.
 fn at_once() -> usize {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores + cores / 2
+    2 * thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Passes the runner's output on and keeps its last words, to be said again at the very end.

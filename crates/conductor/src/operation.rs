@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use model::cluster::ClusterChange;
-use model::cluster::status::{Concerns, Rest, settle};
+use model::cluster::status::{Concerns, Rest, Status, settle};
 use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
 use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode};
-use model::store::{Conn, StoreError, cluster as clusters, event, exit, nodegroup, operation};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, nodegroup, operation};
 
 use crate::cluster::{create, delete, force, resize, rotate, rotate_ca, upgrade};
 use crate::context::Context;
@@ -33,7 +33,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Some(OperationKind::CredentialRotate) => rotate::turn(cx, work).await,
         Some(OperationKind::ClusterUpgrade) => upgrade::turn(cx, work).await,
         Some(OperationKind::CaRotate) => rotate_ca::turn(cx, work).await,
-        // Never claimed (see `model::store::operation::claim`).
+        // Claimed when its time is over, never to be worked on (see `model::store::operation::claim`).
         None => Err(Failure::Stale),
     }
 }
@@ -76,7 +76,7 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
             match work.operation.kind().map(OperationKind::concerns) {
                 Some(Concerns::AllGroups) => fail_all(conn, work, reason).await?,
                 Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await?,
-                None => {}
+                None => give_up(conn, work, reason).await?,
             }
             cx.outbox.ended(conn, &work.operation, Outcome::Failure, None).await
         })
@@ -93,6 +93,26 @@ async fn fail_all(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
         // Somebody removed the row behind our back: the operation must end all the same.
         Err(StoreError::Stale { .. }) => Ok(()),
         other => other,
+    }
+}
+
+/// The end of an operation whose kind this version does not know: whatever of the cluster is in progress has failed, unless others wait,
+/// who see to that themselves.
+async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
+    let id = work.operation.cluster_id();
+    if !operation::unfinished(conn, &id).await?.is_empty() {
+        return Ok(());
+    }
+    let text = || Some(reason.to_owned());
+    for group in nodegroup::of_cluster(conn, &id).await? {
+        if let Some(status) = group.status().and_then(Status::given_up) {
+            nodegroup::record(conn, &group.nodegroup_id(), &NodegroupChange::status(status, text())).await?;
+        }
+    }
+    let cluster = clusters::find(conn, &Scope::All, &id).await?;
+    match cluster.and_then(|cluster| cluster.status()).and_then(Status::given_up) {
+        Some(status) => clusters::record(conn, &id, &ClusterChange::status(status, text())).await,
+        None => Ok(()),
     }
 }
 

@@ -299,6 +299,9 @@ async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Fa
 }
 
 async fn timed_out(cx: &Context, work: &Work) -> Failure {
+    if !work.operation.is_understood() {
+        return Failure::fail(OutcomeCode::Timeout, "asked of a newer version of this service, of which no conductor took it in time");
+    }
     let id = work.operation.operation_id();
     let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.ok().flatten();
     let waited = row.and_then(|r| r.waiting_for).unwrap_or_else(|| "the first step".into());

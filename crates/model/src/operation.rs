@@ -206,6 +206,16 @@ impl Operation {
     pub fn payload(&self) -> Result<Payload, serde_json::Error> {
         serde_json::from_str(&self.payload)
     }
+
+    /// How long it may take from its acceptance to its latest end.
+    pub fn allowance(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.deadline_ms.saturating_sub(self.created_ms)).unwrap_or_default())
+    }
+
+    /// Whether this version of the program knows what the operation asks.
+    pub fn is_understood(&self) -> bool {
+        self.kind().is_some() && self.payload().is_ok_and(|payload| payload.version <= Payload::VERSION)
+    }
 }
 
 /// What the API stores together with the rows a request changes.

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use anyhow::Context;
+use model::placement::DEFAULT;
 use model::store::adoption::{self, Audit, Kept, Look, Released, State};
 use model::store::migrate::Upgraded;
-use model::store::{Conn, Store, service};
+use model::store::{Conn, Store, placement, service};
 use model::time;
 
 use crate::config::{CertManager, Config};
@@ -77,12 +78,28 @@ async fn rows(text: &mut String, store: &Store, config: &Config, look: &Look) ->
     if let Some(problem) = certificates(&audit, config) {
         line(text, problem);
     }
+    if look.has_placements {
+        out_of_reach(text, store).await?;
+    }
     line(text, format!("Findings: {}", audit.findings.len() + audit.more));
     for finding in &audit.findings {
         line(text, format!("  {} {} {}: {}", finding.table, finding.row, finding.column, finding.problem));
     }
     if audit.more > 0 {
         line(text, format!("  and {} more", audit.more));
+    }
+    Ok(())
+}
+
+/// Upstream knows one management cluster. That one is `default` here.
+async fn out_of_reach(text: &mut String, store: &Store) -> anyhow::Result<()> {
+    let limit = i64::try_from(NAMED).unwrap_or(i64::MAX);
+    let elsewhere = store.read(async |conn: &mut Conn| placement::elsewhere(conn, DEFAULT, limit).await);
+    let (count, first) = elsewhere.await.context("read where clusters of the Cluster API driver are")?;
+    if count > 0 {
+        let named: Vec<String> = first.iter().map(|(cluster, place)| format!("{cluster} ({place})")).collect();
+        let more = if count > limit { format!(" and {} more", count - limit) } else { String::new() };
+        line(text, format!("Clusters on management clusters that upstream cannot reach: {count}: {}{more}", named.join(", ")));
     }
     Ok(())
 }

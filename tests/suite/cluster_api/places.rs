@@ -1,12 +1,14 @@
 //! Several management clusters: which one a cluster goes to, and that one which is away holds up nobody but its own.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use cloud_simulator::{Fault, How, Trouble};
 use rstest::rstest;
 use serde_json::{Value, json};
+use tests::binaries::program;
 use tests::client::{Client, http, text};
 use tests::management::{Management, template};
 use tests::openmetrics::scrape;
@@ -254,6 +256,11 @@ async fn a_cluster_that_nobody_has_recorded_is_found_where_it_is() -> Result<()>
     // As upstream leaves them, which knows nothing of places.
     let places = async || world.database()?.rows::<(String, String)>("SELECT cluster_uuid, management_cluster FROM capi_placement").await;
     ensure!(places().await?.len() == 2, "{:?}", places().await?);
+    let check = Command::new(program("magnum-db-manage")?).arg("--config-file").arg(world.configuration_file()).arg("check").output()?;
+    let told = String::from_utf8_lossy(&check.stdout).into_owned();
+    let line = told.lines().find(|line| line.starts_with("Clusters on management clusters that upstream cannot reach: 2: "));
+    let named = [format!("{on_blue} (blue)"), format!("{on_green} (green)")];
+    ensure!(line.is_some_and(|line| named.iter().all(|name| line.contains(name))), "{told}");
     world.database()?.execute("DELETE FROM capi_placement", Vec::new()).await?;
     both.blue.cluster.inject(every(How::Refuse));
     // It is there, whatever another one may have.

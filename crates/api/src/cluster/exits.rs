@@ -33,7 +33,10 @@ pub async fn retry(cx: Context) -> Result<Answer, ApiError> {
         (OperationKind::ClusterUpdate | OperationKind::ClusterResize, Some(node_count)) => Change::Size { node_count, health: None },
         _ => Change::Nothing,
     };
-    let request = Request { change, payload, reply: Reply::Acted, ..Request::new(&cx, kind, &row, scope) };
+    let request = Request::new(&cx, kind, &row, scope);
+    // At least the time that it had: it may be one of many steps.
+    let deadline = request.deadline.max(failed.allowance());
+    let request = Request { change, payload, deadline, reply: Reply::Acted, ..request };
     accept(Arc::new(cx), request, allowed).await
 }
 

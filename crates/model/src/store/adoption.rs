@@ -79,6 +79,8 @@ pub struct Look {
     pub refusal: Option<String>,
     /// Whether upstream's tables name the driver of a template.
     pub has_driver: bool,
+    /// Whether there is a record of which management cluster clusters are on.
+    pub has_placements: bool,
 }
 
 /// A database that was given back.
@@ -102,6 +104,7 @@ pub async fn look(store: &Store) -> Result<Look, StoreError> {
             Ok(Look {
                 revision: (!revision.is_empty()).then(|| revision.join(", ")),
                 has_driver: found.columns.get(DRIVER.0).is_some_and(|columns| columns.contains(DRIVER.1)),
+                has_placements: found.columns.contains_key("capi_placement"),
                 adoption: found.adoption,
                 refusal,
             })

@@ -5,7 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::page::{Page, SortDir};
+use super::page::Page;
 use super::scope::Scope;
 use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange, CreateSpec, ListedCluster};
@@ -55,48 +55,6 @@ pub async fn fetch_by_name(conn: &mut Conn, scope: &Scope, name: &str) -> Result
     }
 }
 
-/// Orders by a column and then by id, and cuts at the marker row: strictly behind it in that order. NULLs sort first on both databases.
-macro_rules! paged {
-    ($query:ident, $page:expr, $marker:expr, $table:ident, $($column:ident),+) => {{
-        let ascending = $page.sort_dir == SortDir::Asc;
-        match $page.sort_key.as_str() {
-            "id" => {
-                if let Some(m) = $marker {
-                    $query = if ascending { $query.filter($table::id.gt(m.id)) } else { $query.filter($table::id.lt(m.id)) };
-                }
-                Some(if ascending { $query.order($table::id.asc()) } else { $query.order($table::id.desc()) })
-            }
-            $(stringify!($column) => {
-                if let Some(m) = $marker {
-                    let value = m.$column.clone();
-                    // "Behind the marker" in SQL that knows NULLs sort first.
-                    $query = match (ascending, value) {
-                        (true, Some(v)) => $query.filter(
-                            $table::$column.gt(v.clone()).or($table::$column.eq(v).and($table::id.gt(m.id))).assume_not_null(),
-                        ),
-                        (true, None) => $query.filter(
-                            $table::$column.is_not_null().or($table::$column.is_null().and($table::id.gt(m.id))),
-                        ),
-                        (false, Some(v)) => $query.filter(
-                            $table::$column.lt(v.clone()).assume_not_null()
-                                .or($table::$column.eq(v).assume_not_null().and($table::id.lt(m.id)))
-                                .or($table::$column.is_null()),
-                        ),
-                        (false, None) => $query.filter($table::$column.is_null().and($table::id.lt(m.id))),
-                    };
-                }
-                Some(if ascending {
-                    $query.order(($table::$column.asc(), $table::id.asc()))
-                } else {
-                    $query.order(($table::$column.desc(), $table::id.desc()))
-                })
-            })+
-            _ => None,
-        }
-    }};
-}
-pub(super) use paged;
-
 /// The columns that a list can be sorted by.
 pub const SORT_KEYS: &[&str] = &[
     "id",
@@ -136,59 +94,19 @@ macro_rules! listed {
             Some(uuid) => Some(fetch(conn, scope, &ClusterId::new(uuid.clone())).await?),
             None => None,
         };
-        let bad = || StoreError::BadSortKey { what: "cluster", key: page.sort_key.clone() };
-        let rows = on_conn!(conn, |c| {
-            let mut query = cluster::table.select(<$row>::as_select()).limit(page.limit).into_boxed();
-            query = scoped!(query, scope);
-            let sorted = paged!(
-                query,
-                page,
-                &marker,
-                cluster,
-                name,
-                cluster_template_id,
-                api_address,
-                stack_id,
-                project_id,
-                user_id,
-                status,
-                discovery_url,
-                status_reason,
-                create_timeout,
-                coe_version,
-                container_version,
-                keypair,
-                docker_volume_size,
-                labels,
-                master_flavor_id,
-                flavor_id,
-                health_status,
-                health_status_reason,
-                fixed_network,
-                fixed_subnet,
-                floating_ip_enabled,
-                master_lb_enabled,
-                created_at,
-                updated_at
-            );
-            // One place that loads: each is a state machine of its own in the program, for either database.
-            let sorted = match sorted {
-                None if page.sort_key == "uuid" => {
-                    let query = scoped!(cluster::table.select(<$row>::as_select()).limit(page.limit).into_boxed(), scope);
-                    Some(match (page.sort_dir, page.marker.clone()) {
-                        (SortDir::Asc, Some(m)) => query.filter(cluster::uuid.gt(m)).order(cluster::uuid.asc()),
-                        (SortDir::Asc, None) => query.order(cluster::uuid.asc()),
-                        (SortDir::Desc, Some(m)) => query.filter(cluster::uuid.lt(m)).order(cluster::uuid.desc()),
-                        (SortDir::Desc, None) => query.order(cluster::uuid.desc()),
-                    })
-                }
-                sorted => sorted,
-            };
-            match sorted {
-                Some(query) => query.load(&mut **c).await?,
-                None => return Err(bad()),
+        let order = page.order("cluster", "cluster", SORT_KEYS)?;
+        let rows: Vec<$row> = on_conn!(conn, |c| {
+            let query = cluster::table.select(<$row>::as_select()).limit(page.limit).order(order).into_boxed();
+            let mut query = scoped!(query, scope);
+            if let Some(marker) = &marker {
+                query = query.filter(order.behind(marker.id));
             }
+            query.load(&mut **c).await?
         });
+        if let (true, Some(marker)) = (rows.is_empty(), &marker) {
+            // Nothing is behind a row that went meanwhile.
+            fetch(conn, scope, &marker.cluster_id()).await?;
+        }
         Ok(rows)
     }};
 }

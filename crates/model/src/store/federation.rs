@@ -3,10 +3,9 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::cluster::paged;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::page::{Page, SortDir};
+use super::page::Page;
 use super::scope::Scope;
 use crate::federation::Federation;
 use crate::schema::federation;
@@ -77,46 +76,21 @@ pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Fed
         Some(uuid) => Some(fetch(conn, scope, uuid).await?),
         None => None,
     };
+    let order = page.order(WHAT, "federation", SORT_KEYS)?;
     let Some(project) = project(scope) else { return Ok(Vec::new()) };
-    on_conn!(conn, |c| {
-        let mut query = federation::table.select(Federation::as_select()).limit(page.limit).into_boxed();
+    let rows: Vec<Federation> = on_conn!(conn, |c| {
+        let mut query = federation::table.select(Federation::as_select()).limit(page.limit).order(order).into_boxed();
         if let Some(project) = project {
             query = query.filter(federation::project_id.eq(project));
         }
-        let sorted = match page.sort_key.as_str() {
-            // No two are equal, and none is NULL.
-            "uuid" => {
-                let up = page.sort_dir == SortDir::Asc;
-                if let Some(m) = &marker {
-                    query = match up {
-                        true => query.filter(federation::uuid.gt(m.uuid.clone())),
-                        false => query.filter(federation::uuid.lt(m.uuid.clone())),
-                    };
-                }
-                Some(match up {
-                    true => query.order(federation::uuid.asc()),
-                    false => query.order(federation::uuid.desc()),
-                })
-            }
-            _ => paged!(
-                query,
-                page,
-                &marker,
-                federation,
-                name,
-                hostcluster_id,
-                member_ids,
-                project_id,
-                status,
-                status_reason,
-                properties,
-                created_at,
-                updated_at
-            ),
-        };
-        match sorted {
-            Some(query) => Ok(query.load(&mut **c).await?),
-            None => Err(StoreError::BadSortKey { what: WHAT, key: page.sort_key.clone() }),
+        if let Some(marker) = &marker {
+            query = query.filter(order.behind(marker.id));
         }
-    })
+        query.load(&mut **c).await?
+    });
+    if let (true, Some(uuid)) = (rows.is_empty(), &page.marker) {
+        // Nothing is behind a row that went meanwhile.
+        fetch(conn, scope, uuid).await?;
+    }
+    Ok(rows)
 }

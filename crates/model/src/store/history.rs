@@ -5,7 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::page::{Page, SortDir};
+use super::page::Page;
 use super::scope::Scope;
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{Operation, OperationState};
@@ -52,8 +52,9 @@ pub async fn page(conn: &mut Conn, scope: &Scope, shown: &Shown, page: &Page) ->
         Some(uuid) => Some(fetch(conn, scope, &OperationId::new(uuid.clone())).await?),
         None => None,
     };
-    Ok(on_conn!(conn, |c| {
-        let mut query = seen_by!(scope).limit(page.limit);
+    let order = page.order("operation", "operation", SORT_KEYS)?;
+    let rows: Vec<Operation> = on_conn!(conn, |c| {
+        let mut query = seen_by!(scope).limit(page.limit).order(order);
         if let Some(cluster) = &shown.cluster {
             query = query.filter(operation::cluster_uuid.eq(cluster.as_str()));
         }
@@ -63,40 +64,16 @@ pub async fn page(conn: &mut Conn, scope: &Scope, shown: &Shown, page: &Page) ->
         if let Some(kind) = &shown.kind {
             query = query.filter(operation::kind.eq(kind));
         }
-        // No column of these is ever null.
-        macro_rules! by {
-            ($column:ident) => {{
-                match (page.sort_dir, &marker) {
-                    (SortDir::Asc, Some(m)) => {
-                        let same = operation::$column.eq(m.$column.clone()).and(operation::id.gt(m.id));
-                        query = query.filter(operation::$column.gt(m.$column.clone()).or(same));
-                    }
-                    (SortDir::Desc, Some(m)) => {
-                        let same = operation::$column.eq(m.$column.clone()).and(operation::id.lt(m.id));
-                        query = query.filter(operation::$column.lt(m.$column.clone()).or(same));
-                    }
-                    (_, None) => {}
-                }
-                match page.sort_dir {
-                    SortDir::Asc => query.order((operation::$column.asc(), operation::id.asc())),
-                    SortDir::Desc => query.order((operation::$column.desc(), operation::id.desc())),
-                }
-            }};
+        if let Some(marker) = &marker {
+            query = query.filter(order.behind(marker.id));
         }
-        let sorted = match page.sort_key.as_str() {
-            "id" => by!(id),
-            "uuid" => by!(uuid),
-            "kind" => by!(kind),
-            "cluster_id" => by!(cluster_uuid),
-            "project_id" => by!(project_id),
-            "user_id" => by!(user_id),
-            "state" => by!(state),
-            "created_at" => by!(created_ms),
-            "updated_at" => by!(updated_ms),
-            _ => return Err(StoreError::BadSortKey { what: "operation", key: page.sort_key.clone() }),
-        };
-        sorted.load(&mut **c).await
-    })?)
+        query.load(&mut **c).await?
+    });
+    if let (true, Some(marker)) = (rows.is_empty(), &marker) {
+        // Nothing is behind a row that went meanwhile.
+        fetch(conn, scope, &marker.operation_id()).await?;
+    }
+    Ok(rows)
 }
 
 /// Whether the scope sees any operation on a cluster, which may be gone.

@@ -3,10 +3,9 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::cluster::paged;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::page::{Page, SortDir};
+use super::page::Page;
 use super::{many, nodes};
 use crate::cluster::CreateSpec;
 use crate::cluster::status::Status;
@@ -147,68 +146,27 @@ pub async fn page(conn: &mut Conn, cluster: &ClusterId, shown: &Shown, page: &Pa
             query
         }};
     }
-    let marker: Option<Nodegroup> = match &page.marker {
-        Some(uuid) => {
-            let row = on_conn!(conn, |c| visible!().filter(nodegroup::uuid.eq(uuid)).first(&mut **c).await.optional())?;
-            Some(row.ok_or_else(|| StoreError::NotFound { what: "nodegroup", key: uuid.clone() })?)
-        }
+    let marked = async |conn: &mut Conn, uuid: &str| -> Result<Nodegroup, StoreError> {
+        let row = on_conn!(conn, |c| visible!().filter(nodegroup::uuid.eq(uuid)).first(&mut **c).await.optional())?;
+        row.ok_or_else(|| StoreError::NotFound { what: "nodegroup", key: uuid.to_owned() })
+    };
+    let marker = match &page.marker {
+        Some(uuid) => Some(marked(conn, uuid).await?),
         None => None,
     };
-    Ok(on_conn!(conn, |c| {
-        let mut query = visible!().limit(page.limit);
-        // Columns that are never null: no need of the rules for NULLs below.
-        macro_rules! plain {
-            ($column:ident) => {{
-                match (page.sort_dir, &marker) {
-                    (SortDir::Asc, Some(m)) => {
-                        let same = nodegroup::$column.eq(m.$column.clone()).and(nodegroup::id.gt(m.id));
-                        query = query.filter(nodegroup::$column.gt(m.$column.clone()).or(same));
-                    }
-                    (SortDir::Desc, Some(m)) => {
-                        let same = nodegroup::$column.eq(m.$column.clone()).and(nodegroup::id.lt(m.id));
-                        query = query.filter(nodegroup::$column.lt(m.$column.clone()).or(same));
-                    }
-                    (_, None) => {}
-                }
-                Some(match page.sort_dir {
-                    SortDir::Asc => query.order((nodegroup::$column.asc(), nodegroup::id.asc())),
-                    SortDir::Desc => query.order((nodegroup::$column.desc(), nodegroup::id.desc())),
-                })
-            }};
+    let order = page.order("nodegroup", "nodegroup", SORT_KEYS)?;
+    let rows: Vec<Nodegroup> = on_conn!(conn, |c| {
+        let mut query = visible!().limit(page.limit).order(order);
+        if let Some(marker) = &marker {
+            query = query.filter(order.behind(marker.id));
         }
-        let sorted = match page.sort_key.as_str() {
-            "uuid" => plain!(uuid),
-            "name" => plain!(name),
-            "cluster_id" => plain!(cluster_id),
-            "project_id" => plain!(project_id),
-            _ => paged!(
-                query,
-                page,
-                &marker,
-                nodegroup,
-                docker_volume_size,
-                labels,
-                flavor_id,
-                image_id,
-                node_addresses,
-                node_count,
-                max_node_count,
-                min_node_count,
-                role,
-                is_default,
-                stack_id,
-                status,
-                status_reason,
-                version,
-                created_at,
-                updated_at
-            ),
-        };
-        match sorted {
-            Some(query) => query.load(&mut **c).await?,
-            None => return Err(StoreError::BadSortKey { what: "nodegroup", key: page.sort_key.clone() }),
-        }
-    }))
+        query.load(&mut **c).await?
+    });
+    if let (true, Some(marker)) = (rows.is_empty(), &marker) {
+        // Nothing is behind a row that went meanwhile.
+        marked(conn, &marker.uuid).await?;
+    }
+    Ok(rows)
 }
 
 /// Inserts a group that the user asked for, in CREATE_IN_PROGRESS, with how its nodes register.

@@ -19,7 +19,7 @@ pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{
     Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationKind, OperationState, OutcomeCode,
-    Payload, Progress,
+    Progress,
 };
 use crate::planted::{self, Bug};
 use crate::schema::operation;
@@ -85,7 +85,12 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
         operation::table
             .select(operation::uuid)
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
-            .filter(operation::kind.eq_any(OperationKind::ALL.iter().map(|k| k.as_str())))
+            .filter(
+                operation::kind
+                    .eq_any(OperationKind::ALL.iter().map(|k| k.as_str()))
+                    .or(operation::deadline_ms.lt(at_ms))
+                    .or(operation::cancel_ms.is_not_null()),
+            )
             .filter(operation::due_ms.le(at_ms))
             .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms)))
             .filter(not(exists(
@@ -109,7 +114,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
 /// operation that took over must not look at the cloud before that call has ended, or its lease has.
 pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, lease_ms: i64) -> Result<Claimed, StoreError> {
     let Some(found) = find(conn, id).await? else { return Ok(Claimed::NotNow) };
-    if found.finished_ms.is_some() || found.due_ms > at_ms || !is_understood(&found) {
+    if found.finished_ms.is_some() || found.due_ms > at_ms {
         return Ok(Claimed::NotNow);
     }
     let ahead: i64 = on_conn!(conn, |c| {
@@ -129,6 +134,11 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
         return Ok(Claimed::NotNow);
     }
     let deadline_ms = if found.started_ms.is_none() { first_deadline(conn, &found).await? } else { found.deadline_ms };
+    // What a newer version accepted is left to that version's conductors, which run beside this one during a rolling upgrade. When its time
+    // is over none of them runs any more, and ending it takes no understanding.
+    if !found.is_understood() && deadline_ms >= at_ms && found.cancel_ms.is_none() {
+        return Ok(Claimed::NotNow);
+    }
     let rows = on_conn!(conn, |c| {
         diesel::update(
             operation::table
@@ -173,12 +183,6 @@ async fn first_deadline(conn: &mut Conn, found: &Operation) -> Result<i64, Store
     })?;
     let waited = freed.map_or(0, |freed| freed.saturating_sub(found.created_ms).max(0));
     Ok(found.deadline_ms.saturating_add(waited))
-}
-
-/// Whether this version of the program knows what the operation asks. What a newer version accepted is left to that version's conductors,
-/// which run beside this one during a rolling upgrade.
-fn is_understood(operation: &Operation) -> bool {
-    operation.kind().is_some() && operation.payload().is_ok_and(|p| p.version <= Payload::VERSION)
 }
 
 /// The rows a claim still holds, also one whose end was asked for: it can be ended, and nothing else.

@@ -60,6 +60,23 @@ pub async fn counts(conn: &mut Conn) -> Result<HashMap<String, i64>, StoreError>
     Ok(rows.into_iter().collect())
 }
 
+/// How many clusters are on other management clusters than `name`, and up to `limit` of them, each with where it is.
+pub async fn elsewhere(conn: &mut Conn, name: &str, limit: i64) -> Result<(i64, Vec<(String, String)>), StoreError> {
+    Ok(on_conn!(conn, |c| {
+        let others = || {
+            capi_placement::table
+                .filter(capi_placement::management_cluster.ne(name))
+                .filter(exists(cluster::table.filter(cluster::uuid.eq(capi_placement::cluster_uuid))))
+        };
+        let count = others().count().get_result(&mut **c).await?;
+        let columns = (capi_placement::cluster_uuid, capi_placement::management_cluster);
+        Ok::<_, diesel::result::Error>((
+            count,
+            others().select(columns).order(capi_placement::cluster_uuid.asc()).limit(limit).load(&mut **c).await?,
+        ))
+    })?)
+}
+
 /// Records where a cluster is, in the place of what was recorded before.
 pub async fn record(conn: &mut Conn, id: &ClusterId, name: &str) -> Result<(), StoreError> {
     let row = capi_placement::table.filter(capi_placement::cluster_uuid.eq(id.as_str()));

@@ -3,10 +3,9 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::cluster::paged;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use super::page::{Page, SortDir};
+use super::page::Page;
 use super::scope::Scope;
 use super::{cluster, dialect, nodegroup};
 use crate::id::ProjectId;
@@ -96,34 +95,22 @@ pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Quo
         Some(id) => Some(by_id(conn, project.as_deref(), id).await?),
         None => None,
     };
-    on_conn!(conn, |c| {
-        let mut query = quotas::table.select(Quota::as_select()).limit(page.limit).into_boxed();
-        if let Some(project) = project {
+    let order = page.order(WHAT, "quotas", SORT_KEYS)?;
+    let rows: Vec<Quota> = on_conn!(conn, |c| {
+        let mut query = quotas::table.select(Quota::as_select()).limit(page.limit).order(order).into_boxed();
+        if let Some(project) = &project {
             query = query.filter(quotas::project_id.eq(project));
         }
-        let sorted = match page.sort_key.as_str() {
-            // The one column that is never NULL.
-            "hard_limit" => {
-                let up = page.sort_dir == SortDir::Asc;
-                if let Some(m) = &marker {
-                    let tie = quotas::hard_limit.eq(m.hard_limit);
-                    query = match up {
-                        true => query.filter(quotas::hard_limit.gt(m.hard_limit).or(tie.and(quotas::id.gt(m.id)))),
-                        false => query.filter(quotas::hard_limit.lt(m.hard_limit).or(tie.and(quotas::id.lt(m.id)))),
-                    };
-                }
-                Some(match up {
-                    true => query.order((quotas::hard_limit.asc(), quotas::id.asc())),
-                    false => query.order((quotas::hard_limit.desc(), quotas::id.desc())),
-                })
-            }
-            _ => paged!(query, page, &marker, quotas, created_at, updated_at, project_id, resource),
-        };
-        match sorted {
-            Some(query) => Ok(query.load(&mut **c).await?),
-            None => Err(StoreError::BadSortKey { what: WHAT, key: page.sort_key.clone() }),
+        if let Some(marker) = &marker {
+            query = query.filter(order.behind(marker.id));
         }
-    })
+        query.load(&mut **c).await?
+    });
+    if let (true, Some(id)) = (rows.is_empty(), &page.marker) {
+        // Nothing is behind a row that went meanwhile.
+        by_id(conn, project.as_deref(), id).await?;
+    }
+    Ok(rows)
 }
 
 async fn by_id(conn: &mut Conn, project: Option<&str>, id: &str) -> Result<Quota, StoreError> {

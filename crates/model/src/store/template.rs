@@ -3,12 +3,12 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::many::{Many, among};
-use super::page::{Page, SortDir};
+use super::page::Page;
 use super::scope::Scope;
-use super::{cluster as clusters, cluster::paged};
 use crate::id::TemplateId;
 use crate::schema::cluster_template;
 use crate::template::ClusterTemplate;
@@ -145,64 +145,20 @@ pub async fn list(conn: &mut Conn, visible: &Visible, page: &Page) -> Result<Vec
         Some(uuid) => Some(fetch(conn, visible, &TemplateId::new(uuid.clone())).await?),
         None => None,
     };
-    Ok(on_conn!(conn, |c| {
-        let mut query = cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed();
-        query = visible!(query, visible);
-        let sorted = paged!(
-            query,
-            page,
-            &marker,
-            cluster_template,
-            name,
-            flavor_id,
-            keypair_id,
-            image_id,
-            external_network_id,
-            dns_nameserver,
-            apiserver_port,
-            project_id,
-            user_id,
-            docker_volume_size,
-            fixed_network,
-            master_flavor_id,
-            cluster_distro,
-            coe,
-            http_proxy,
-            https_proxy,
-            no_proxy,
-            registry_enabled,
-            network_driver,
-            labels,
-            tls_disabled,
-            public,
-            server_type,
-            volume_driver,
-            insecure_registry,
-            docker_storage_driver,
-            master_lb_enabled,
-            fixed_subnet,
-            floating_ip_enabled,
-            hidden,
-            tags,
-            driver,
-            created_at,
-            updated_at
-        );
-        match sorted {
-            Some(query) => query.load(&mut **c).await?,
-            None if page.sort_key == "uuid" => {
-                let query = visible!(cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).into_boxed(), visible);
-                let uuid = cluster_template::uuid;
-                match (page.sort_dir, page.marker.clone()) {
-                    (SortDir::Asc, Some(m)) => query.filter(uuid.gt(m)).order(uuid.asc()).load(&mut **c).await?,
-                    (SortDir::Asc, None) => query.order(uuid.asc()).load(&mut **c).await?,
-                    (SortDir::Desc, Some(m)) => query.filter(uuid.lt(m)).order(uuid.desc()).load(&mut **c).await?,
-                    (SortDir::Desc, None) => query.order(uuid.desc()).load(&mut **c).await?,
-                }
-            }
-            None => return Err(StoreError::BadSortKey { what: "cluster template", key: page.sort_key.clone() }),
+    let order = page.order("cluster template", "cluster_template", SORT_KEYS)?;
+    let rows: Vec<ClusterTemplate> = on_conn!(conn, |c| {
+        let query = cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).order(order).into_boxed();
+        let mut query = visible!(query, visible);
+        if let Some(marker) = &marker {
+            query = query.filter(order.behind(marker.id));
         }
-    }))
+        query.load(&mut **c).await?
+    });
+    if let (true, Some(marker)) = (rows.is_empty(), &marker) {
+        // Nothing is behind a row that went meanwhile.
+        fetch(conn, visible, &marker.template_id()).await?;
+    }
+    Ok(rows)
 }
 
 /// Inserts a template (its `id` is assigned by the database).
