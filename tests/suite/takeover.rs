@@ -201,7 +201,7 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
 #[tokio::test]
 async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_over() -> Result<()> {
     let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
-    let demo = world.demo();
+    let demo = world.demo().at("1.12");
     let template = demo.create_template("small").await?;
     let strange = demo.create_cluster("strange", &template).await?;
     let update = |set: &str| format!("UPDATE operation SET {set} WHERE cluster_uuid = '{strange}'");

@@ -67,17 +67,6 @@ impl Status {
         matches!(self, Self::CreateInProgress | Self::UpdateInProgress | Self::DeleteInProgress | Self::RollbackInProgress)
     }
 
-    /// What it becomes when nobody can go on with what is being done; none when nothing is.
-    pub fn given_up(self) -> Option<Self> {
-        match self {
-            Self::CreateInProgress => Some(Self::CreateFailed),
-            Self::UpdateInProgress => Some(Self::UpdateFailed),
-            Self::DeleteInProgress => Some(Self::DeleteFailed),
-            Self::RollbackInProgress => Some(Self::RollbackFailed),
-            _ => None,
-        }
-    }
-
     /// Whether the API shows `faults` for it.
     pub fn is_failed(self) -> bool {
         matches!(self, Self::CreateFailed | Self::UpdateFailed | Self::DeleteFailed | Self::RollbackFailed | Self::ResumeFailed)

@@ -40,6 +40,19 @@ pub fn taken_up(status: Status, own_stack: Option<&str>, groups: &[Nodegroup]) -
     std::iter::once(Found { kind: whole, group: None }).chain(beside).collect()
 }
 
+impl Status {
+    /// What it becomes when nobody can go on with what is being done; none when nothing is.
+    pub fn given_up(self) -> Option<Self> {
+        match self {
+            Self::CreateInProgress => Some(Self::CreateFailed),
+            Self::UpdateInProgress => Some(Self::UpdateFailed),
+            Self::DeleteInProgress => Some(Self::DeleteFailed),
+            Self::RollbackInProgress => Some(Self::RollbackFailed),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Begin, Refused, begin};
