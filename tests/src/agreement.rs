@@ -93,8 +93,11 @@ fn status(row: &Cluster, operations: &[&Operation]) -> Vec<String> {
     if is_right { Vec::new() } else { vec![format!("cluster {} is {status}; failed: {failed:?}", row.uuid)] }
 }
 
-/// Groups that are complete have as many nodes as their stack.
+/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none.
 fn sizes(cloud: &Cloud, id: &ClusterId, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
+    if inventory.iter().any(|r| r.kind() == Some(ResourceKind::HelmRelease)) {
+        return Vec::new();
+    }
     let stacks = cloud.stacks();
     let mut found = Vec::new();
     for group in groups.iter().filter(|g| !g.is_master() && g.status.as_deref().is_some_and(|s| s.ends_with("_COMPLETE"))) {

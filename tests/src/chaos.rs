@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::client;
 use crate::config::PRODUCTION_TIMES;
+use crate::management::{self, Management};
 use crate::servers::PrivateServer;
 use crate::wait::{self, Seen};
 use crate::world::{Mix, Options, World};
@@ -34,6 +35,8 @@ use user::{Door, User};
 /// Once nothing goes wrong any more, everything ends within this time. What a lost answer makes wait (30 s), a backoff (30 s) and what
 /// queues behind them on one cluster is in it.
 const DRAIN: Duration = Duration::from_secs(300);
+/// How long the controllers of the management cluster take for a step.
+const CONTROLLERS: Duration = Duration::from_millis(200);
 /// How often progress is told.
 const TELLING: Duration = Duration::from_secs(5);
 /// Many clusters of one project; keys that are quick to make, for thousands are made.
@@ -62,6 +65,8 @@ pub struct Plan {
     pub apis: usize,
     /// Users at the same time.
     pub in_flight: usize,
+    /// How many of them have clusters of the Cluster API driver.
+    pub on_cluster_api: usize,
     /// Whether anything goes wrong.
     pub with_trouble: bool,
     /// Folder of MariaDB and RabbitMQ that `xtask servers up` has started; none starts some.
@@ -82,6 +87,7 @@ impl Default for Plan {
             conductors: 3,
             apis: 2,
             in_flight: 48,
+            on_cluster_api: 8,
             with_trouble: true,
             servers: None,
             stack: Duration::from_secs(2),
@@ -95,6 +101,8 @@ impl Default for Plan {
 pub struct Run {
     plan: Plan,
     pub world: World,
+    /// Where clusters of the Cluster API driver are.
+    management: Option<Management>,
     door: Door,
     ledger: Arc<Ledger>,
     trouble: Troublemaker,
@@ -123,7 +131,12 @@ impl Run {
             Some(folder) => (PrivateServer::found("mariadb", folder)?, PrivateServer::found("rabbitmq", folder)?),
             None => (PrivateServer::start("mariadb").await?, PrivateServer::start("rabbitmq").await?),
         };
+        let management = match plan.on_cluster_api {
+            0 => None,
+            _ => Some(Management::start(CONTROLLERS, "3").await?),
+        };
         let options = Options {
+            environment: management.as_ref().map(Management::environment).unwrap_or_default(),
             stack: plan.stack,
             apis: plan.apis,
             conductors: plan.conductors,
@@ -140,6 +153,7 @@ impl Run {
         Ok(Self {
             plan,
             world,
+            management,
             door,
             ledger: Arc::default(),
             trouble,
@@ -153,16 +167,22 @@ impl Run {
     /// Users ask and things go wrong, until enough was accepted and every user has his last answer.
     pub async fn trouble(&mut self) -> Result<()> {
         let begun = Instant::now();
-        let template = self.door.client().create_template("chaos").await?;
+        let client = self.door.client();
+        let on_heat = client.create_template("chaos").await?;
+        let on_cluster_api = match &self.management {
+            Some(_) => client.post("/v1/clustertemplates", &management::template("chaos-api")).await?.expect(201)?.uuid()?,
+            None => String::new(),
+        };
         let mut users = JoinSet::new();
         for number in 0..self.plan.in_flight {
+            let template = if number < self.plan.on_cluster_api { &on_cluster_api } else { &on_heat };
             let number = u64::try_from(number)?;
-            users.spawn(User::new(&self.door, &self.ledger, &template, self.plan.seed, number, self.plan.operations).run());
+            users.spawn(User::new(&self.door, &self.ledger, template, self.plan.seed, number, self.plan.operations).run());
         }
         let mut told = Instant::now();
         while self.ledger.accepted() < self.plan.operations {
             if self.plan.with_trouble {
-                self.trouble.step(&mut self.world).await?;
+                self.trouble.step(&mut self.world, self.management.as_ref()).await?;
             }
             if told.elapsed() > TELLING {
                 told = Instant::now();
@@ -171,7 +191,7 @@ impl Run {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.trouble.calm(&mut self.world).await?;
+        self.trouble.calm(&mut self.world, self.management.as_ref()).await?;
         self.trouble_took = begun.elapsed();
         while let Some(user) = users.join_next().await {
             user.context("a user")?;
@@ -206,7 +226,7 @@ impl Run {
 
     /// Looks at everything; what is found is kept for the report, and returned.
     pub async fn check(&mut self, is_end: bool) -> Result<Vec<Finding>> {
-        let found = check::all(&self.world, &self.ledger.entries(), is_end).await?;
+        let found = check::all(&self.world, self.management.as_ref(), &self.ledger.entries(), is_end).await?;
         for finding in &found {
             // What was found at the first look is not found again at the last.
             if !self.findings.iter().any(|known| known.what == finding.what) {

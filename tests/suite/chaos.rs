@@ -9,18 +9,18 @@ use tests::chaos::{self, Plan, Run};
 #[tokio::test]
 async fn a_short_chaos_run_loses_doubles_and_leaves_nothing() -> Result<()> {
     let answer = Duration::from_secs(5);
-    let plan = Plan { operations: 60, seed: 7, in_flight: 12, stack: Duration::from_secs(1), answer, ..Plan::default() };
+    let plan = Plan { operations: 70, seed: 7, in_flight: 14, on_cluster_api: 3, stack: Duration::from_secs(1), answer, ..Plan::default() };
     let report = chaos::run(plan).await?;
     // How fast takeovers are is for the long run to say: a handful of them on a busy machine says nothing.
     ensure!(report.findings.is_empty(), "{}", report.text());
-    ensure!(report.operations.len() >= 60 && !report.troubles.is_empty(), "{}", report.text());
+    ensure!(report.operations.len() >= 70 && !report.troubles.is_empty(), "{}", report.text());
     Ok(())
 }
 
 #[tokio::test]
 async fn the_check_of_the_chaos_run_finds_what_is_lost_doubled_stuck_and_left_behind() -> Result<()> {
     let stack = Duration::from_millis(300);
-    let plan = Plan { operations: 12, in_flight: 4, stack, with_trouble: false, shows_findings: false, ..Plan::default() };
+    let plan = Plan { operations: 12, in_flight: 4, on_cluster_api: 1, stack, with_trouble: false, shows_findings: false, ..Plan::default() };
     let mut run = Run::begin(plan).await?;
     run.trouble().await?;
     run.calm().await?;

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
+use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
 use model::operation::Operation;
 
 use super::ledger::{Answered, Entry};
 use crate::agreement::{self, Agreement};
+use crate::management::Management;
 use crate::world::World;
 
 /// An operation is ended at its deadline by whoever holds it; when nobody does, by the next who takes it.
@@ -68,7 +70,7 @@ pub async fn rows(world: &World) -> Result<Vec<Operation>> {
 }
 
 /// Everything that is wrong. At the end every cluster was deleted.
-pub async fn all(world: &World, entries: &[Entry], is_end: bool) -> Result<Vec<Finding>> {
+pub async fn all(world: &World, management: Option<&Management>, entries: &[Entry], is_end: bool) -> Result<Vec<Finding>> {
     let rows = rows(world).await?;
     let mut found = accounts(entries, &rows);
     found.extend(rows.iter().filter_map(ending));
@@ -79,6 +81,15 @@ pub async fn all(world: &World, entries: &[Entry], is_end: bool) -> Result<Vec<F
     let Agreement { findings, living } = agreement::look(world.store()?, &world.cloud, &clusters, &operations).await?;
     found.extend(findings.into_iter().map(|what| Finding::new(kind_of(&what), what)));
     found.extend(stacks_made(world, &rows));
+    if let Some(management) = management {
+        found.extend(releases(world, management, &living).await?);
+        if is_end {
+            let mut left = management.cluster.leftovers();
+            // Helm keeps templates, as the chart says.
+            left.retain(|line| !line.contains("Template "));
+            found.extend(left.iter().map(|line| Finding::new(Wrong::Orphan, format!("left on the management cluster: {line}"))));
+        }
+    }
     let known: Vec<String> = world.database()?.rows("SELECT uuid FROM cluster").await?;
     let unasked = known.iter().filter(|id| !living.contains_key(*id));
     found.extend(unasked.map(|id| Finding::new(Wrong::Doubled, format!("cluster {id} is there and nobody asked for it"))));
@@ -178,6 +189,50 @@ fn ending(row: &Operation) -> Option<Finding> {
         );
         Finding::about(Wrong::Other, &row.uuid, what)
     })
+}
+
+/// Each release on the management cluster is of a cluster that is there, once; a cluster that is sound has one that is deployed, as many
+/// machines as its groups say, and one application credential.
+async fn releases(world: &World, management: &Management, living: &BTreeMap<String, Cluster>) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    let recorded = "SELECT name, cluster_uuid FROM cloud_resource WHERE kind = 'helm_release'";
+    let recorded: Vec<(String, String)> = world.database()?.rows(recorded).await?;
+    let releases: BTreeMap<String, String> = management.releases()?.into_iter().collect();
+    for (release, status) in &releases {
+        match recorded.iter().filter(|(name, cluster)| name == release && living.contains_key(cluster)).count() {
+            1 => {}
+            0 => found.push(Finding::new(Wrong::Orphan, format!("release {release} ({status}) is of no cluster"))),
+            many => found.push(Finding::new(Wrong::Doubled, format!("release {release} ({status}) is of {many} clusters"))),
+        }
+    }
+    let machines = management.cluster.objects("Machine");
+    let credentials = world.cloud.leftovers(None);
+    let credentials: Vec<&String> = credentials.iter().filter(|line| line.starts_with("application credential ")).collect();
+    let groups: Vec<(String, String, i64)> =
+        world.database()?.rows("SELECT cluster_id, COALESCE(status, ''), COALESCE(node_count, 0) FROM nodegroup").await?;
+    for (release, cluster) in &recorded {
+        let of_cluster = credentials.iter().filter(|line| line.contains(cluster.as_str())).count();
+        if of_cluster > 1 {
+            found.push(Finding::new(Wrong::Doubled, format!("{of_cluster} application credentials of cluster {cluster}")));
+        }
+        let row = living.get(cluster);
+        let is_sound = row.is_some_and(|row| row.status.as_deref().is_some_and(|status| status.ends_with("_COMPLETE")));
+        let groups: Vec<_> = groups.iter().filter(|(id, ..)| id == cluster).collect();
+        if !is_sound || groups.iter().any(|(_, status, _)| !status.ends_with("_COMPLETE")) {
+            continue;
+        }
+        let wanted: i64 = groups.iter().map(|(_, _, count)| count).sum();
+        let there = machines.iter().filter(|m| m["spec"]["clusterName"] == release.as_str()).count();
+        let status = releases.get(release).map_or("not there", String::as_str);
+        if status != "deployed" || i64::try_from(there)? != wanted || of_cluster != 1 {
+            let what = format!(
+                "cluster {cluster} is complete; its release {release} is {status}, {there} of {wanted} machines are there, and \
+                 {of_cluster} application credentials"
+            );
+            found.push(Finding::new(Wrong::Other, what));
+        }
+    }
+    Ok(found)
 }
 
 /// For each stack name no more stacks were ever made than operations were to make one.

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use chrono::Utc;
-use cloud_simulator::{Fault, How};
+use cloud_simulator::{Fault, How, ManagementCluster};
 use rand::Rng;
 use rand::rngs::StdRng;
 use tokio::task::JoinHandle;
 
 use super::takeover::Death;
+use crate::management::Management;
 use crate::servers::PrivateServer;
 use crate::world::World;
 
@@ -38,10 +39,13 @@ pub enum What {
     CloudFault,
     CloudOutage,
     StackFails,
+    ManagementFault,
+    ManagementOutage,
+    WatchesDrop,
 }
 
 /// How often each happens, relative to the others.
-const OFTEN: [(What, u32); 13] = [
+const OFTEN: [(What, u32); 16] = [
     (What::KillConductor, 5),
     (What::StopConductor, 2),
     (What::FreezeConductor, 3),
@@ -55,6 +59,9 @@ const OFTEN: [(What, u32); 13] = [
     (What::CloudFault, 10),
     (What::CloudOutage, 2),
     (What::StackFails, 2),
+    (What::ManagementFault, 6),
+    (What::ManagementOutage, 1),
+    (What::WatchesDrop, 1),
 ];
 
 impl What {
@@ -74,12 +81,15 @@ impl What {
             Self::CloudFault => "cloud: one call goes wrong",
             Self::CloudOutage => "cloud: a service is away or slow for seconds",
             Self::StackFails => "cloud: a stack fails",
+            Self::ManagementFault => "management cluster: one call goes wrong",
+            Self::ManagementOutage => "management cluster: away or slow for seconds",
+            Self::WatchesDrop => "management cluster: all watches are cut off",
         }
     }
 }
 
 /// Calls that go wrong one at a time.
-const CALLS: [&str; 17] = [
+const CALLS: [&str; 19] = [
     "heat.stack_create",
     "heat.stack_create",
     "heat.stack_update",
@@ -96,7 +106,20 @@ const CALLS: [&str; 17] = [
     "keystone.trust_create",
     "keystone.trust_delete",
     "keystone.token_issue",
+    "keystone.application_credential_create",
+    "keystone.application_credential_delete",
     "glance.image_list",
+];
+
+/// Calls to the management cluster that go wrong one at a time, helm's among them.
+const MANAGEMENT_CALLS: [&str; 7] = [
+    "kubernetes.get",
+    "kubernetes.list",
+    "kubernetes.create",
+    "kubernetes.update",
+    "kubernetes.patch",
+    "kubernetes.delete",
+    "kubernetes.watch",
 ];
 
 /// Services that are away for a while.
@@ -130,6 +153,7 @@ pub struct Troublemaker {
     broker: Server,
     database: Server,
     outage_ends: Option<Instant>,
+    management_outage_ends: Option<Instant>,
     next: Instant,
     pub counts: BTreeMap<What, u32>,
     pub deaths: Vec<Death>,
@@ -149,6 +173,7 @@ impl Troublemaker {
             broker: server(broker),
             database: server(database),
             outage_ends: None,
+            management_outage_ends: None,
             next: Instant::now(),
             counts: BTreeMap::new(),
             deaths: Vec::new(),
@@ -157,8 +182,8 @@ impl Troublemaker {
     }
 
     /// Mends what is due, and makes the next trouble when its time has come.
-    pub async fn step(&mut self, world: &mut World) -> Result<()> {
-        self.mend(world).await?;
+    pub async fn step(&mut self, world: &mut World, management: Option<&Management>) -> Result<()> {
+        self.mend(world, management).await?;
         if Instant::now() < self.next {
             return Ok(());
         }
@@ -171,7 +196,7 @@ impl Troublemaker {
             is_it
         });
         let (what, _) = what.context("a trouble is drawn")?;
-        if self.strike(world, *what)? {
+        if self.strike(world, management, *what)? {
             *self.counts.entry(*what).or_default() += 1;
         }
         Ok(())
@@ -192,9 +217,12 @@ impl Troublemaker {
     }
 
     /// Ends all trouble: everything is up when it returns.
-    pub async fn calm(&mut self, world: &mut World) -> Result<()> {
-        self.outage_ends = None;
+    pub async fn calm(&mut self, world: &mut World, management: Option<&Management>) -> Result<()> {
+        (self.outage_ends, self.management_outage_ends) = (None, None);
         world.cloud.clear_faults();
+        if let Some(management) = management {
+            management.cluster.clear_faults();
+        }
         for server in [&mut self.database, &mut self.broker] {
             if let Some(trouble) = server.trouble.take() {
                 trouble.await.context("a server's trouble")??;
@@ -208,7 +236,7 @@ impl Troublemaker {
             }
         }
         while self.conductors.iter().chain(&self.apis).any(|host| host.state != State::Up) {
-            self.mend(world).await?;
+            self.mend(world, management).await?;
             ensure!(now.elapsed() < STOPPING * 2, "not everything could be started again");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -219,11 +247,15 @@ impl Troublemaker {
         Duration::from_millis(self.random.random_range(range))
     }
 
-    async fn mend(&mut self, world: &mut World) -> Result<()> {
+    async fn mend(&mut self, world: &mut World, management: Option<&Management>) -> Result<()> {
         let now = Instant::now();
         if self.outage_ends.is_some_and(|end| end <= now) {
             self.outage_ends = None;
             world.cloud.clear_faults();
+        }
+        if let (Some(management), true) = (management, self.management_outage_ends.is_some_and(|end| end <= now)) {
+            self.management_outage_ends = None;
+            management.cluster.clear_faults();
         }
         for server in [&mut self.database, &mut self.broker] {
             if server.trouble.as_ref().is_some_and(JoinHandle::is_finished)
@@ -269,7 +301,7 @@ impl Troublemaker {
     }
 
     /// Makes this trouble; false when it cannot be made now.
-    fn strike(&mut self, world: &mut World, what: What) -> Result<bool> {
+    fn strike(&mut self, world: &mut World, management: Option<&Management>, what: What) -> Result<bool> {
         match what {
             What::KillConductor | What::KillApi => {
                 let until = Instant::now() + self.millis(200..12_000);
@@ -325,8 +357,36 @@ impl Troublemaker {
                 }
                 world.cloud.fail_stack(&at_work[drawn % at_work.len()], "No valid host was found.");
             }
+            What::ManagementFault | What::ManagementOutage | What::WatchesDrop => {
+                let Some(management) = management else { return Ok(false) };
+                return Ok(self.management_goes(&management.cluster, what));
+            }
         }
         Ok(true)
+    }
+
+    fn management_goes(&mut self, cluster: &ManagementCluster, what: What) -> bool {
+        match what {
+            What::WatchesDrop => cluster.drop_watches(),
+            What::ManagementOutage if self.management_outage_ends.is_some() => return false,
+            What::ManagementOutage => {
+                let how = match self.random.random_range(0..3) {
+                    0 => How::Refuse,
+                    1 => How::Status(503, "the apiserver is being restarted".to_owned()),
+                    _ => How::Slow(self.millis(500..3_000)),
+                };
+                self.management_outage_ends = Some(Instant::now() + self.millis(1_000..8_000));
+                cluster.inject(Fault { at: "kubernetes.any".to_owned(), nth: 0, how });
+            }
+            _ => {
+                let at = MANAGEMENT_CALLS[self.random.random_range(0..MANAGEMENT_CALLS.len())];
+                let how = self.how(at);
+                // helm makes dozens of calls.
+                let nth = self.random.random_range(1..=20);
+                cluster.inject(Fault { at: at.to_owned(), nth, how });
+            }
+        }
+        true
     }
 
     fn how(&mut self, at: &str) -> How {
@@ -334,9 +394,11 @@ impl Troublemaker {
             0 => How::Status(500, "the cloud has a bad day".to_owned()),
             1 => How::Status(503, "the cloud has a bad day".to_owned()),
             2 | 3 => How::AcceptThenLose,
-            // A login that is told 401 has been told that the password is wrong; a trust is made with the user's own token, which nobody but he
-            // can get anew.
-            4 if !matches!(at, "keystone.token_issue" | "keystone.trust_create") => How::Unauthorized,
+            // A login that is told 401 has been told that the password is wrong; a trust or an application credential is made with the user's
+            // own token, which nobody but he can get anew.
+            4 if !matches!(at, "keystone.token_issue" | "keystone.trust_create" | "keystone.application_credential_create") => {
+                How::Unauthorized
+            }
             4 => How::Refuse,
             _ => How::Slow(self.millis(500..9_000)),
         }

@@ -26,11 +26,24 @@ const PATIENCE: Duration = Duration::from_secs(90);
 enum Act {
     Create,
     Grow,
+    CreateGroup,
+    GrowGroup,
+    DeleteGroup,
+    Upgrade,
     RotateCredentials,
     Delete,
 }
 
-const ACTS: [Act; 4] = [Act::Create, Act::Grow, Act::RotateCredentials, Act::Delete];
+const ACTS: [Act; 8] = [
+    Act::Create,
+    Act::Grow,
+    Act::CreateGroup,
+    Act::GrowGroup,
+    Act::DeleteGroup,
+    Act::Upgrade,
+    Act::RotateCredentials,
+    Act::Delete,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
@@ -69,6 +82,8 @@ struct Scene {
     management: Management,
     demo: Client,
     template: String,
+    /// With the next Kubernetes.
+    next: String,
     made: u32,
 }
 
@@ -84,7 +99,10 @@ async fn operations_survive_at_their_effects(
     let world = World::start(Mix::Distributed, Options { apis: 1, environment, ..Options::default() }).await?;
     let demo = world.demo().at("1.12");
     let template = demo.post("/v1/clustertemplates", &template("small")).await?.expect(201)?.uuid()?;
-    let mut scene = Scene { world, management, demo, template, made: 0 };
+    let mut next = tests::management::template("next");
+    next["image_id"] = "ubuntu-capi-next".into();
+    let next = demo.post("/v1/clustertemplates", &next).await?.expect(201)?.uuid()?;
+    let mut scene = Scene { world, management, demo, template, next, made: 0 };
     let (mut seen, mut cells) = (moment as usize, 0);
     for act in ACTS {
         for effect in scene.effects(act).await? {
@@ -177,13 +195,26 @@ impl Scene {
         }
         let cluster = self.create().await?;
         self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        if matches!(act, Act::GrowGroup | Act::DeleteGroup) {
+            self.ask(Act::CreateGroup, cluster.clone()).await?;
+            self.settled(Act::CreateGroup, &cluster).await?;
+        }
         Ok(cluster)
     }
 
     async fn ask(&mut self, act: Act, cluster: String) -> Result<String> {
+        let groups = format!("/v1/clusters/{cluster}/nodegroups");
+        let resize = format!("/v1/clusters/{cluster}/actions/resize");
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
-            Act::Grow => (Method::POST, format!("/v1/clusters/{cluster}/actions/resize"), Some(json!({"node_count": 3}))),
+            Act::Grow => (Method::POST, resize, Some(json!({"node_count": 3}))),
+            Act::CreateGroup => (Method::POST, groups, Some(json!({"name": "more", "node_count": 1}))),
+            Act::GrowGroup => (Method::POST, resize, Some(json!({"node_count": 2, "nodegroup": "more"}))),
+            Act::DeleteGroup => (Method::DELETE, format!("{groups}/more"), None),
+            Act::Upgrade => {
+                let body = json!({"cluster_template": self.next});
+                (Method::POST, format!("/v1/clusters/{cluster}/actions/upgrade"), Some(body))
+            }
             Act::RotateCredentials => (Method::PATCH, format!("/v1/credentials/{cluster}"), None),
             Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
         };
@@ -199,8 +230,14 @@ impl Scene {
         }
         let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
         let body = self.demo.wait_for(cluster, wanted, PATIENCE).await?;
-        let nodes = if act == Act::Grow { 3 } else { 2 };
+        let nodes = match act {
+            Act::Grow | Act::CreateGroup => 3,
+            Act::GrowGroup => 4,
+            Act::Create | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials | Act::Delete => 2,
+        };
         ensure!(body["node_count"] == nodes, "{body}");
+        let version = if act == Act::Upgrade { "v1.34.1" } else { "v1.33.4" };
+        ensure!(body["coe_version"] == version, "{body}");
         ensure!(self.management.cluster.objects("Machine").len() == nodes + 1, "{body}");
         ensure!(self.management.cluster.objects("Cluster").len() == 1);
         let credentials = self.credentials();

@@ -24,6 +24,9 @@ struct Arguments {
     /// Users who ask at the same time, each for one cluster after the other
     #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
     in_flight: u16,
+    /// How many of the users have clusters of the Cluster API driver, made by the real helm on a simulated management cluster
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    on_cluster_api: u16,
     /// Folder of MariaDB and RabbitMQ that `xtask servers up` has started
     #[arg(long)]
     servers: Option<PathBuf>,
@@ -31,13 +34,14 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { operations, seed, conductors, apis, in_flight, servers } = Arguments::parse();
+    let Arguments { operations, seed, conductors, apis, in_flight, on_cluster_api, servers } = Arguments::parse();
     let plan = Plan {
         operations,
         seed,
         conductors: conductors.into(),
         apis: apis.into(),
         in_flight: in_flight.into(),
+        on_cluster_api: on_cluster_api.into(),
         servers,
         ..Plan::default()
     };
