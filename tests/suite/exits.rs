@@ -237,3 +237,24 @@ async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Emb
     ensure!(world.cloud.remove_stack(&stack));
     world.finish().await
 }
+
+/// The size that is shown is that of the stack, not the one that was wished for and never asked of it.
+#[tokio::test]
+async fn a_resize_that_is_cancelled_before_the_stack_was_asked_leaves_the_size_as_it_was() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo().at("1.12");
+    let cluster = world.complete_cluster(&demo).await?;
+    let size = demo.cluster(&cluster).await?["node_count"].clone();
+    world.cloud.inject(Fault { at: "heat.stack_show".into(), nth: 1, how: How::Hold });
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 7})).await?.expect(202)?;
+    wait::until("the look at the stack", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    ensure!(demo.cluster(&cluster).await?["node_count"] == 7, "the wish is shown while it is worked on");
+    act(&demo, &cluster, "cancel").await?;
+    world.cloud.let_go();
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(failed["node_count"] == size && text(&failed, "status_reason").contains("cancelled"), "{failed}");
+    ensure!(world.cloud.calls("heat.stack_update") == 0);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}

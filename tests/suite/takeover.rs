@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
+use rstest::rstest;
 use tests::client::Client;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -198,14 +199,17 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
 
 /// A request that a newer version accepted, when the programs were put back to this one: its conductors leave it alone while those of the
 /// newer version may still come, and end it when its time is over.
+#[rstest]
+#[case::of_an_unknown_kind("kind = 'cluster_dance'")]
+#[case::with_a_payload_of_the_next_version("payload = '{\"version\":2,\"pools\":[]}'")]
 #[tokio::test]
-async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_over() -> Result<()> {
+async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_over(#[case] accepted: &str) -> Result<()> {
     let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
     let demo = world.demo().at("1.12");
     let template = demo.create_template("small").await?;
     let strange = demo.create_cluster("strange", &template).await?;
     let update = |set: &str| format!("UPDATE operation SET {set} WHERE cluster_uuid = '{strange}'");
-    world.database()?.rows::<i64>(&update("kind = 'cluster_dance'")).await?;
+    world.database()?.rows::<i64>(&update(accepted)).await?;
     world.start_conductor()?;
     let usual = demo.create_cluster("usual", &template).await?;
     demo.wait_for(&usual, "CREATE_COMPLETE", PATIENCE).await?;
@@ -218,9 +222,27 @@ async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_o
     let groups = demo.get(&format!("/v1/clusters/{strange}/nodegroups")).await?.expect(200)?;
     let groups = groups.body["nodegroups"].as_array().context("a list")?.clone();
     ensure!(groups.len() == 2 && groups.iter().all(|group| group["status"] == "CREATE_FAILED"), "{groups:?}");
+    // Nobody could do it again.
+    demo.post(&format!("/v1/clusters/{strange}/actions/retry"), &serde_json::json!({})).await?.expect_error(409, "")?;
     for cluster in [&strange, &usual] {
         demo.delete_cluster(cluster).await?;
         demo.wait_gone(cluster, PATIENCE).await?;
     }
+    world.finish().await
+}
+
+/// Nobody may be there who understands it: the cluster can be deleted all the same.
+#[tokio::test]
+async fn a_deletion_does_not_wait_for_what_a_newer_version_accepted() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("strange", &template).await?;
+    let sql = format!("UPDATE operation SET kind = 'cluster_dance' WHERE cluster_uuid = '{cluster}'");
+    world.database()?.rows::<i64>(&sql).await?;
+    world.start_conductor()?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.operation_states(&cluster).await? == ["SUPERSEDED", "SUCCEEDED"]);
     world.finish().await
 }

@@ -8,7 +8,7 @@ use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
 use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode};
-use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, nodegroup, operation};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, lifecycle, nodegroup, operation};
 
 use crate::cluster::{create, delete, force, resize, rotate, rotate_ca, upgrade};
 use crate::context::Context;
@@ -16,11 +16,18 @@ use crate::outcome::{Failure, Turn};
 use crate::settle::End;
 use crate::worker::Work;
 
+/// Events that are looked through; the steps of the beginning are among the first.
+const MOST_EVENTS: i64 = 200;
+
 /// One turn of the operation's reconciler.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     // Whoever held it has let go; nothing of it may begin any more.
     if work.operation.cancel_ms.is_some() {
         return Err(Failure::fail(OutcomeCode::Cancelled, exit::REASON));
+    }
+    // Claimed when its time is over, never to be worked on (see `model::store::operation::claim`).
+    if !work.operation.is_understood() {
+        return Err(Failure::Stale);
     }
     match work.operation.kind() {
         Some(OperationKind::ClusterCreate) => create::turn(cx, work).await,
@@ -33,7 +40,6 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         Some(OperationKind::CredentialRotate) => rotate::turn(cx, work).await,
         Some(OperationKind::ClusterUpgrade) => upgrade::turn(cx, work).await,
         Some(OperationKind::CaRotate) => rotate_ca::turn(cx, work).await,
-        // Claimed when its time is over, never to be worked on (see `model::store::operation::claim`).
         None => Err(Failure::Stale),
     }
 }
@@ -73,7 +79,8 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
                 operation::note_cloud_error(conn, &work.claim, error).await?;
             }
             operation::finish(conn, &work.claim, cluster, ending).await?;
-            match work.operation.kind().map(OperationKind::concerns) {
+            let kind = work.operation.kind().filter(|_| work.operation.is_understood());
+            match kind.map(OperationKind::concerns) {
                 Some(Concerns::AllGroups) => fail_all(conn, work, reason).await?,
                 Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await?,
                 None => give_up(conn, work, reason).await?,
@@ -96,24 +103,31 @@ async fn fail_all(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
     }
 }
 
-/// The end of an operation whose kind this version does not know: whatever of the cluster is in progress has failed, unless others wait,
-/// who see to that themselves.
+/// The end of an operation of which this version does not know what it asks: what is in progress has failed, but for what others are about
+/// that wait.
 async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
-    let id = work.operation.cluster_id();
-    if !operation::unfinished(conn, &id).await?.is_empty() {
-        return Ok(());
-    }
+    let (cluster, ended) = (work.operation.cluster_id(), work.operation.operation_id());
     let text = || Some(reason.to_owned());
-    for group in nodegroup::of_cluster(conn, &id).await? {
-        if let Some(status) = group.status().and_then(Status::given_up) {
+    for group in nodegroup::of_cluster(conn, &cluster).await? {
+        let Some(status) = group.status().and_then(Status::given_up) else { continue };
+        if !lifecycle::waiting(conn, &cluster, &ended, Some(&group)).await?.on_group {
             nodegroup::record(conn, &group.nodegroup_id(), &NodegroupChange::status(status, text())).await?;
         }
     }
-    let cluster = clusters::find(conn, &Scope::All, &id).await?;
-    match cluster.and_then(|cluster| cluster.status()).and_then(Status::given_up) {
-        Some(status) => clusters::record(conn, &id, &ClusterChange::status(status, text())).await,
+    if lifecycle::waiting(conn, &cluster, &ended, None).await?.on_cluster {
+        return Ok(());
+    }
+    let row = clusters::find(conn, &Scope::All, &cluster).await?;
+    match row.and_then(|row| row.status()).and_then(Status::given_up) {
+        Some(status) => clusters::record(conn, &cluster, &ClusterChange::status(status, text())).await,
         None => Ok(()),
     }
+}
+
+/// Whether anything that changes the size of a group may have been asked of the cloud, by whoever worked on the operation.
+async fn has_asked(conn: &mut Conn, work: &Work) -> Result<bool, StoreError> {
+    let events = event::of_operation(conn, &work.operation.operation_id(), MOST_EVENTS).await?;
+    Ok(events.iter().any(|e| e.kind == operation::STEP && !matches!(e.message.as_str(), "nodes" | "name" | "found")))
 }
 
 async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
@@ -125,7 +139,11 @@ async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
         false => None,
     };
     // The size that the cloud has, not the one that was wished for.
-    let facts = NodegroupChange { node_count: work.seen_workers(), ..NodegroupChange::default() };
+    let node_count = match work.seen_workers() {
+        None if !has_asked(conn, work).await? => work.operation.payload().ok().and_then(|p| p.before).and_then(|before| before.node_count),
+        seen => seen,
+    };
+    let facts = NodegroupChange { node_count, ..NodegroupChange::default() };
     let end = End { state: OperationState::Failed, group: group.as_ref(), facts, reason: Some(reason) };
     crate::settle::record(conn, &work.operation, &end).await
 }

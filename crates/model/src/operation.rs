@@ -207,9 +207,10 @@ impl Operation {
         serde_json::from_str(&self.payload)
     }
 
-    /// How long it may take from its acceptance to its latest end.
+    /// How long it might take at most once it had begun.
     pub fn allowance(&self) -> Duration {
-        Duration::from_millis(u64::try_from(self.deadline_ms.saturating_sub(self.created_ms)).unwrap_or_default())
+        let begun = self.started_ms.unwrap_or(self.created_ms);
+        Duration::from_millis(u64::try_from(self.deadline_ms.saturating_sub(begun)).unwrap_or_default())
     }
 
     /// Whether this version of the program knows what the operation asks.

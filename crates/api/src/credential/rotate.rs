@@ -20,8 +20,11 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     let row = &subject.cluster;
     subject.check_possible(OperationKind::CredentialRotate, DriverName::supports_credential_rotation)?;
     let request = Request::new(&cx, OperationKind::CredentialRotate, row, scope);
-    // Masters are replaced one by one, and each may take as long as the making of the cluster.
-    let masters = subject.groups.iter().filter(|group| group.is_master()).map(|group| group.node_count().unsigned_abs()).sum::<u32>();
+    // Where masters are replaced for it they are so one by one, and each may take as long as the making of the cluster.
+    let masters = match subject.driver() {
+        Some(DriverName::K8sFedoraCoreosV1) => subject.groups.iter().filter(|g| g.is_master()).map(|g| g.node_count().unsigned_abs()).sum(),
+        Some(DriverName::K8sCapiHelmV1) | None => 1_u32,
+    };
     let request = Request { deadline: request.deadline * masters.max(1), ..request };
     accept(Arc::new(cx), request, allowed).await
 }

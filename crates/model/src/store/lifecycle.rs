@@ -41,6 +41,11 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         Some(_) => status::retry(cluster.status(), &kinds, new.kind)?,
         None => begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?,
     };
+    let decided = match decided {
+        // What a newer version has stored nobody may be there to work off: no removal waits for that.
+        Begin::Start(next) if new.kind.removal().is_some() && !unfinished.iter().all(Operation::is_understood) => Begin::Supersede(next),
+        decided => decided,
+    };
     let stored = |operation: &Operation| operation.operation_id();
     let next = match (decided, unfinished.last()) {
         (Begin::Coalesce, Some(last)) => {
