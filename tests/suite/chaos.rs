@@ -20,7 +20,8 @@ async fn a_short_chaos_run_loses_doubles_and_leaves_nothing() -> Result<()> {
 #[tokio::test]
 async fn the_check_of_the_chaos_run_finds_what_is_lost_doubled_stuck_and_left_behind() -> Result<()> {
     let stack = Duration::from_millis(300);
-    let plan = Plan { operations: 12, in_flight: 4, on_cluster_api: 1, stack, with_trouble: false, shows_findings: false, ..Plan::default() };
+    let plan =
+        Plan { operations: 12, in_flight: 4, on_cluster_api: 1, stack, with_trouble: false, shows_findings: false, ..Plan::default() };
     let mut run = Run::begin(plan).await?;
     run.trouble().await?;
     run.calm().await?;

@@ -3,7 +3,7 @@
 use std::process::Command as Process;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Subcommand;
 
 use crate::{cargo, keep, paths, prerequisites, process, servers};
@@ -16,7 +16,7 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Requests to Heat, SQL, CPU, memory and delays with thousands of clusters in flight
+    /// Requests to Heat (or the management cluster), SQL, CPU, memory and delays with thousands of clusters in flight
     Conductor {
         /// Handed to the benchmark
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -39,7 +39,12 @@ pub fn run(command: &Command) -> Result<u8> {
     let keeper = keep::Keeper::start(&dir, false)?;
     let servers = servers::up(&dir, &servers::Kind::ALL)?;
     let bin = paths::bin_dir("release");
-    let status = process::run(Process::new(bin.join("bench")).arg(what).args(args).envs(servers).env("MAGNUM_BIN_DIR", &bin), LONGEST);
+    // A copy: it is asked for helm during the run.
+    let xtask = dir.join("xtask");
+    std::fs::copy(paths::this_program(), &xtask).context("copy this program")?;
+    let mut command = Process::new(bin.join("bench"));
+    command.arg(what).args(args).envs(servers).env("XTASK", &xtask).env("MAGNUM_BIN_DIR", &bin);
+    let status = process::run(&mut command, LONGEST);
     keeper.finish()?;
     status.map(process::exit_code)
 }

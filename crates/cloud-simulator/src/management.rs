@@ -25,6 +25,7 @@ use actix_web::{
     dev::ServerHandle,
     web::{self, Data},
 };
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::{
@@ -212,6 +213,21 @@ impl ManagementCluster {
             Some(trouble) => world.player.troubles.insert(key, trouble),
             None => world.player.troubles.remove(&key),
         };
+    }
+
+    /// Has clusters stand still: nothing of them is made; or all of them go on.
+    pub fn hold_clusters(&self, is_held: bool) {
+        self.world().player.is_held = is_held;
+    }
+
+    /// Has one cluster go on, by its name.
+    pub fn let_cluster_go(&self, name: &str) {
+        self.world().player.let_go.insert(name.to_owned());
+    }
+
+    /// When the status of anything of each cluster last changed, by the cluster's name.
+    pub fn moved(&self) -> HashMap<String, DateTime<Utc>> {
+        self.world().store.moved().clone()
     }
 
     /// All objects of a kind, as they are now.

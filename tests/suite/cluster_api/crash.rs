@@ -34,16 +34,8 @@ enum Act {
     Delete,
 }
 
-const ACTS: [Act; 8] = [
-    Act::Create,
-    Act::Grow,
-    Act::CreateGroup,
-    Act::GrowGroup,
-    Act::DeleteGroup,
-    Act::Upgrade,
-    Act::RotateCredentials,
-    Act::Delete,
-];
+const ACTS: [Act; 8] =
+    [Act::Create, Act::Grow, Act::CreateGroup, Act::GrowGroup, Act::DeleteGroup, Act::Upgrade, Act::RotateCredentials, Act::Delete];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {

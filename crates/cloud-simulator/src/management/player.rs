@@ -3,7 +3,7 @@
 
 mod objects;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
@@ -15,13 +15,12 @@ use crate::{
         Trouble, Troubles,
         apply::merge,
         discovery,
-        store::{Key, Store},
+        store::{CLUSTER_NAME, Key, Store},
     },
     state::seeded,
 };
 
 const CLUSTER: &str = "cluster.x-k8s.io";
-const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const DELETE_FIRST: &str = "cluster.x-k8s.io/delete-machine";
 /// Which template a machine was made from.
 const TEMPLATE: &str = "player/template";
@@ -32,6 +31,9 @@ pub(crate) struct Player {
     /// Since when an object has been as it is, by its key and what is waited for.
     since: HashMap<(Key, String), Moment>,
     pub(crate) troubles: Troubles,
+    /// Whether clusters stand still but for those that were let go.
+    pub(crate) is_held: bool,
+    pub(crate) let_go: HashSet<String>,
     machines: u64,
 }
 
@@ -58,13 +60,19 @@ struct Counts {
 
 impl Player {
     pub(crate) fn new(step: TimeDelta) -> Self {
-        Self { step, since: HashMap::new(), troubles: HashMap::new(), machines: 0 }
+        Self { step, since: HashMap::new(), troubles: HashMap::new(), is_held: false, let_go: HashSet::new(), machines: 0 }
     }
 
     /// One pass over everything.
     pub(crate) fn pass(&mut self, store: &mut Store, now: Moment) {
+        let mut deployments: HashMap<(String, String), Vec<Key>> = HashMap::new();
+        for (key, object) in store.of_kind("MachineDeployment") {
+            let cluster = object["spec"]["clusterName"].as_str().unwrap_or_default().to_owned();
+            deployments.entry((key.namespace.clone(), cluster)).or_default().push(key.clone());
+        }
         for key in keys(store, "Cluster") {
-            self.cluster(store, &key, now);
+            let own = deployments.remove(&(key.namespace.clone(), key.name.clone())).unwrap_or_default();
+            self.cluster(store, &key, &own, now);
         }
         // Deployments that are deleted by themselves, as a group is that goes.
         for key in keys(store, "MachineDeployment") {
@@ -94,7 +102,7 @@ impl Player {
         now - since >= self.step
     }
 
-    fn cluster(&mut self, store: &mut Store, key: &Key, now: Moment) {
+    fn cluster(&mut self, store: &mut Store, key: &Key, deployments: &[Key], now: Moment) {
         let Some(cluster) = store.get(key).cloned() else { return };
         let named = |field: &str, kind: &str| {
             let name = cluster["spec"][field]["name"].as_str().unwrap_or(&key.name).to_owned();
@@ -102,15 +110,14 @@ impl Player {
         };
         let infrastructure = named("infrastructureRef", "OpenStackCluster");
         let plane = named("controlPlaneRef", "KubeadmControlPlane");
-        let deployments: Vec<Key> = keys(store, "MachineDeployment")
-            .into_iter()
-            .filter(|d| d.namespace == key.namespace && store.get(d).is_some_and(|d| d["spec"]["clusterName"] == key.name.as_str()))
-            .collect();
         if is_leaving(store, key) {
-            return self.cluster_leaves(store, key, infrastructure, plane, &deployments, now);
+            return self.cluster_leaves(store, key, infrastructure, plane, deployments, now);
+        }
+        if self.is_held && !self.let_go.contains(&key.name) {
+            return;
         }
         own(store, key, None, "cluster.cluster.x-k8s.io", &key.name);
-        for part in infrastructure.iter().chain(&plane).chain(&deployments) {
+        for part in infrastructure.iter().chain(&plane).chain(deployments) {
             let finalizer = format!("{}.player", part.kind().plural);
             own(store, part, Some(&cluster), &finalizer, &key.name);
         }
@@ -124,7 +131,7 @@ impl Player {
         }
         let has_network = infrastructure.as_ref().is_some_and(|i| self.network(store, i, now));
         let has_plane = has_network && plane.as_ref().is_some_and(|p| self.control_plane(store, p, &key.name, now));
-        for deployment in &deployments {
+        for deployment in deployments {
             self.deployment(store, deployment, &key.name, has_plane, now);
         }
         if has_network && cluster["spec"]["controlPlaneEndpoint"]["host"].as_str().unwrap_or_default().is_empty() {

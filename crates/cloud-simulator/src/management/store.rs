@@ -40,10 +40,15 @@ pub(crate) struct Store {
     log: VecDeque<Happened>,
     /// The last version of what was forgotten.
     forgotten: u64,
+    /// When the status of anything of a cluster last changed, by the cluster's name.
+    moved: HashMap<String, Moment>,
 }
 
 /// Version, word of a watch, which object, and the object from then on (or as it was last).
 type Happened = (u64, &'static str, Key, Value);
+
+/// The label that says which cluster an object is of.
+pub(crate) const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 
 /// Changes that are remembered.
 const REMEMBERED: usize = 10_000;
@@ -60,12 +65,29 @@ impl Store {
 
     /// The objects of a kind in a namespace, or in all.
     pub(crate) fn list(&self, kind: usize, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Value)> {
-        self.objects.iter().filter(move |(key, _)| key.kind == kind && namespace.is_none_or(|wanted| wanted == key.namespace))
+        let from = Key { kind, namespace: namespace.unwrap_or_default().to_owned(), name: String::new() };
+        let namespace = namespace.map(str::to_owned);
+        self.objects.range(from..).take_while(move |(key, _)| key.kind == kind && namespace.as_ref().is_none_or(|n| *n == key.namespace))
     }
 
     /// As [`Self::list`], by the kind's name.
     pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&Key, &Value)> {
-        self.objects.iter().filter(move |(key, _)| key.kind().kind == kind)
+        let indexes: Vec<usize> = (0..KINDS.len()).filter(|at| KINDS[*at].kind == kind).collect();
+        indexes.into_iter().flat_map(move |at| self.list(at, None))
+    }
+
+    /// The objects of a kind whose name begins like this, in a namespace.
+    pub(crate) fn named_like(&self, kind: usize, namespace: &str, start: &str) -> impl Iterator<Item = (&Key, &Value)> {
+        let from = Key { kind, namespace: namespace.to_owned(), name: start.to_owned() };
+        let (namespace, start) = (namespace.to_owned(), start.to_owned());
+        self.objects
+            .range(from..)
+            .take_while(move |(key, _)| key.kind == kind && key.namespace == namespace && key.name.starts_with(&start))
+    }
+
+    /// When the status of anything of each cluster last changed.
+    pub(crate) fn moved(&self) -> &HashMap<String, Moment> {
+        &self.moved
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &Value)> {
@@ -169,6 +191,10 @@ impl Store {
         if is_free(&new) && !new["metadata"]["deletionTimestamp"].is_null() {
             self.remove(key);
             return None;
+        }
+        if is_status {
+            let cluster = new["spec"]["clusterName"].as_str().or(new["metadata"]["labels"][CLUSTER_NAME].as_str()).unwrap_or(&key.name);
+            self.moved.insert(cluster.to_owned(), clock::now());
         }
         self.remember("MODIFIED", key, &new);
         self.objects.insert(key.clone(), new.clone());

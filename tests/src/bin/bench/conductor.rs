@@ -3,6 +3,7 @@
 //! One run for each number of clusters and conductors: all clusters are asked for at a steady rate, all are in flight for a while (the
 //! simulated stacks move and do not end), then the stacks are ended at a steady rate. The figures of Heat are the simulator's counts.
 
+mod management;
 mod run;
 
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub struct Plan {
     /// Heat announces the end of its stacks on RabbitMQ
     #[arg(long)]
     notifications: bool,
+    /// Clusters of the Cluster API driver: the real helm on a simulated management cluster
+    #[arg(long, conflicts_with = "notifications")]
+    cluster_api: bool,
 }
 
 impl Plan {
@@ -50,6 +54,9 @@ impl Plan {
 pub async fn measure(plan: &Plan) -> Result<bool> {
     ensure!(plan.clusters.iter().all(|count| (1..=50_000).contains(count)), "--clusters: from 1 to 50000");
     ensure!(plan.conductors.iter().all(|count| (1..=32).contains(count)), "--conductors: from 1 to 32");
+    if plan.cluster_api {
+        return measure_cluster_api(plan).await;
+    }
     let mut all = Vec::new();
     for clusters in &plan.clusters {
         for conductors in &plan.conductors {
@@ -62,6 +69,44 @@ pub async fn measure(plan: &Plan) -> Result<bool> {
     println!();
     print(&all.iter().collect::<Vec<_>>());
     Ok(all.iter().all(|figures| figures.failed == 0))
+}
+
+async fn measure_cluster_api(plan: &Plan) -> Result<bool> {
+    let mut all = Vec::new();
+    for clusters in &plan.clusters {
+        for conductors in &plan.conductors {
+            eprintln!("{clusters} clusters of the Cluster API driver, {conductors} conductors");
+            let figures = management::run(plan, *clusters, *conductors).await?;
+            print_cluster_api(&[&figures]);
+            all.push(figures);
+        }
+    }
+    println!();
+    print_cluster_api(&all.iter().collect::<Vec<_>>());
+    Ok(all.iter().all(|figures| figures.failed == 0))
+}
+
+fn print_cluster_api(all: &[&management::Figures]) {
+    let head = ["clusters", "cond.", "helm/min", "calls/s", "SQL/s", "CPU %", "MiB max", "KiB each", "end p50", "end p99"];
+    println!("{}", head.map(|text| format!("{text:>9}")).join(" "));
+    for f in all {
+        let cells = [
+            format!("{}", f.clusters),
+            format!("{}", f.conductors),
+            format!("{:.0}", f.helm_per_minute),
+            format!("{:.2}", f.requests_per_second),
+            format!("{:.0}", f.sql_per_second),
+            format!("{:.1}", f.cpu_percent),
+            format!("{:.1}", f.memory_mib),
+            format!("{:.1}", f.kib_per_cluster),
+            format!("{:.2} s", f.end.0),
+            format!("{:.2} s", f.end.1),
+        ];
+        println!("{}", cells.map(|text| format!("{text:>9}")).join(" "));
+        if f.failed > 0 {
+            println!("    {} clusters are not complete", f.failed);
+        }
+    }
 }
 
 fn print(all: &[&Figures]) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::CLUSTER_NAME;
 use crate::management::{
     apply::merge,
-    store::{Key, Store},
+    discovery::{self, KINDS},
+    store::{CLUSTER_NAME, Key, Store},
 };
 
 pub(super) fn keys(store: &Store, kind: &str) -> Vec<Key> {
@@ -13,18 +13,21 @@ pub(super) fn keys(store: &Store, kind: &str) -> Vec<Key> {
 }
 
 pub(super) fn find(store: &Store, kind: &str, namespace: &str, name: &str) -> Option<Key> {
-    store.of_kind(kind).find(|(key, _)| key.namespace == namespace && key.name == name).map(|(key, _)| key.clone())
+    let key = |at: usize| Key { kind: at, namespace: namespace.to_owned(), name: name.to_owned() };
+    (0..KINDS.len()).filter(|at| KINDS[*at].kind == kind).map(key).find(|key| store.get(key).is_some())
 }
 
 pub(super) fn is_leaving(store: &Store, key: &Key) -> bool {
     store.get(key).is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null())
 }
 
-/// The machines of an owner, oldest first.
+/// The machines of an owner, oldest first; each bears its owner's name and a number.
 pub(super) fn machines_of(store: &Store, owner: &Key) -> Vec<Key> {
     let Some(uid) = store.get(owner).map(|object| object["metadata"]["uid"].clone()) else { return Vec::new() };
     let is_owned = |machine: &Value| machine["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|o| o["uid"] == uid);
-    store.of_kind("Machine").filter(|(_, machine)| is_owned(machine)).map(|(key, _)| key.clone()).collect()
+    let Some(kind) = discovery::find(super::CLUSTER, "v1beta1", "machines") else { return Vec::new() };
+    let named = store.named_like(kind, &owner.namespace, &format!("{}-", owner.name));
+    named.filter(|(_, machine)| is_owned(machine)).map(|(key, _)| key.clone()).collect()
 }
 
 /// Owner, finalizer and label, once.

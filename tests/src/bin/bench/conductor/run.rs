@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use super::Plan;
 
 /// Many clusters of one project; keys that are quick to make.
-const KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
-const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
+pub(super) const KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
+pub(super) const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 /// Requests for a cluster under way at once.
 const POSTING: usize = 32;
 
@@ -70,7 +70,8 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
     let begin = statements(&world).await?;
     let pids = world.pids("conductor");
     let empty = accounts(&pids)?;
-    let posted = post(&world, plan, clusters).await?;
+    let template = world.demo().create_template("bench").await?;
+    let posted = post(&world, plan, &template, clusters).await?;
     let in_flight = wait::until("all stacks", Duration::from_secs(1800), async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let made = world.cloud.calls("heat.stack_create");
@@ -125,16 +126,15 @@ fn owner(parameters: &serde_json::Map<String, serde_json::Value>) -> String {
 }
 
 /// Asks for clusters at a steady rate; when each was asked for.
-async fn post(world: &World, plan: &Plan, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
+pub(super) async fn post(world: &World, plan: &Plan, template: &str, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
     let user = Arc::new(world.demo());
-    let template = user.create_template("bench").await?;
     let places = Arc::new(Semaphore::new(POSTING));
     let mut ticks = tokio::time::interval(Plan::pace(plan.posts));
     let mut tasks = Vec::new();
     for number in 0..clusters {
         ticks.tick().await;
         let place = places.clone().acquire_owned().await?;
-        let (user, template): (Arc<Client>, String) = (user.clone(), template.clone());
+        let (user, template): (Arc<Client>, String) = (user.clone(), template.to_owned());
         tasks.push(tokio::spawn(async move {
             let _place = place;
             let body = json!({"name": format!("fleet-{number}"), "cluster_template_id": template, "keypair": "key", "node_count": 2});
@@ -153,7 +153,7 @@ async fn post(world: &World, plan: &Plan, clusters: usize) -> Result<HashMap<Str
 }
 
 /// When the operations of complete clusters ended, by cluster.
-async fn finished(world: &World, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
+pub(super) async fn finished(world: &World, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
     let database = world.database()?;
     let unfinished = "SELECT COUNT(*) FROM operation WHERE finished_ms IS NULL";
     wait::until("all clusters to be complete", Duration::from_secs(600), async || {
@@ -168,13 +168,13 @@ async fn finished(world: &World, clusters: usize) -> Result<HashMap<String, Date
 }
 
 /// Statements that the server has answered so far.
-async fn statements(world: &World) -> Result<u64> {
+pub(super) async fn statements(world: &World) -> Result<u64> {
     let rows: Vec<(String, String)> = world.database()?.rows("SHOW GLOBAL STATUS LIKE 'Questions'").await?;
     let (_, count) = rows.into_iter().next().context("no count of statements")?;
     count.parse().context("the count of statements")
 }
 
-fn accounts(pids: &[u32]) -> Result<Vec<Account>> {
+pub(super) fn accounts(pids: &[u32]) -> Result<Vec<Account>> {
     pids.iter().map(|pid| Account::of(*pid)).collect()
 }
 
@@ -224,7 +224,7 @@ impl Window {
     }
 }
 
-fn quantiles(mut seconds: Vec<f64>) -> (f64, f64) {
+pub(super) fn quantiles(mut seconds: Vec<f64>) -> (f64, f64) {
     seconds.sort_by(f64::total_cmp);
     let at = |share: f64| seconds.get((share * seconds.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or(f64::NAN);
     (at(0.5), at(0.99))

@@ -1,0 +1,104 @@
+//! One run with clusters of the Cluster API driver: the real helm, a simulated management cluster.
+//!
+//! The controllers stand still until every release is there; then all are watched for a while; then clusters are let go at a steady rate. A
+//! delay counts from the last change of anything of the cluster to the end of its operation.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use chrono::{DateTime, Utc};
+use tests::config::PRODUCTION_TIMES;
+use tests::management::{self, Management};
+use tests::wait::{self, Seen};
+use tests::world::{Mix, Options, World};
+
+use super::Plan;
+use super::run::{KEYS, QUOTA, accounts, finished, post, quantiles, statements};
+
+/// What a run came to. Times are seconds: median and p99.
+pub struct Figures {
+    pub clusters: usize,
+    pub conductors: usize,
+    /// From the first request until every release is there.
+    pub helm_per_minute: f64,
+    /// While all are watched: requests to the management cluster, statements, share of one CPU of all conductors.
+    pub requests_per_second: f64,
+    pub sql_per_second: f64,
+    pub cpu_percent: f64,
+    /// Of the largest conductor.
+    pub memory_mib: f64,
+    /// What all conductors have grown by, for each cluster.
+    pub kib_per_cluster: f64,
+    pub end: (f64, f64),
+    pub failed: usize,
+}
+
+/// The longest that all runs of helm may take; on two cores one takes about a second.
+fn patience(clusters: usize) -> Duration {
+    Duration::from_secs(600 + 4 * clusters as u64)
+}
+
+pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures> {
+    let management = Management::start(Duration::ZERO, "3").await?;
+    management.cluster.hold_clusters(true);
+    let options = Options {
+        apis: 1,
+        conductors,
+        api: QUOTA.to_owned(),
+        // As for Heat: nothing here runs out of its time while it is held.
+        conductor: format!("{PRODUCTION_TIMES}{KEYS}"),
+        environment: management.environment(),
+        ..Options::default()
+    };
+    let world = World::start(Mix::Distributed, options).await?;
+    let pids = world.pids("conductor");
+    let empty = accounts(&pids)?;
+    let template = world.demo().post("/v1/clustertemplates", &management::template("bench")).await?.expect(201)?.uuid()?;
+    let begun = Instant::now();
+    post(&world, plan, &template, clusters).await?;
+    let database = world.database()?;
+    wait::until("all releases", patience(clusters), async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let there: Vec<i64> = database.rows("SELECT COUNT(*) FROM operation WHERE step = 'machines'").await?;
+        Ok(Seen::when(there == [clusters as i64], || format!("{there:?} of {clusters} wait for machines")))
+    })
+    .await?;
+    let helm_per_minute = clusters as f64 * 60.0 / begun.elapsed().as_secs_f64();
+
+    let (at, calls, sql) = (Instant::now(), management.cluster.calls("kubernetes.any"), statements(&world).await?);
+    let cpu = |accounts: &[tests::load::Account]| accounts.iter().map(|account| account.cpu).sum::<Duration>();
+    let before = cpu(&accounts(&pids)?);
+    tokio::time::sleep(plan.window()).await;
+    let took = at.elapsed().as_secs_f64();
+    let (calls, sql) = (management.cluster.calls("kubernetes.any") - calls, statements(&world).await? - sql);
+    let now = accounts(&pids)?;
+    let busy = cpu(&now).saturating_sub(before);
+
+    let releases: HashMap<String, String> =
+        database.rows::<(String, String)>("SELECT uuid, stack_id FROM cluster").await?.into_iter().collect();
+    let mut ticks = tokio::time::interval(Plan::pace(plan.ends));
+    for release in releases.values() {
+        ticks.tick().await;
+        management.cluster.let_cluster_go(release);
+    }
+    let finished = finished(&world, clusters).await?;
+    let moved: HashMap<String, DateTime<Utc>> = management.cluster.moved();
+    let delay = |(id, at): (&String, &DateTime<Utc>)| Some((*at - *moved.get(releases.get(id)?)?).as_seconds_f64());
+    let end = finished.iter().filter_map(delay).collect();
+    let grown: u64 = now.iter().zip(&empty).map(|(now, then)| now.resident.saturating_sub(then.resident)).sum();
+    let largest = now.iter().map(|account| account.resident).max().unwrap_or_default();
+    world.close().await?;
+    Ok(Figures {
+        clusters,
+        conductors,
+        helm_per_minute,
+        requests_per_second: calls as f64 / took,
+        sql_per_second: sql as f64 / took,
+        cpu_percent: 100.0 * busy.as_secs_f64() / took,
+        memory_mib: largest as f64 / 1024.0,
+        kib_per_cluster: grown as f64 / clusters as f64,
+        end: quantiles(end),
+        failed: clusters - finished.len(),
+    })
+}
