@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 use tokio::task::JoinSet;
 
 use crate::client;
-use crate::config::PRODUCTION_TIMES;
+use crate::config::{PRODUCTION_TIMES, SMALL_KEYS};
 use crate::management::{self, Management};
 use crate::servers::PrivateServer;
 use crate::wait::{self, Seen};
@@ -39,9 +39,8 @@ const DRAIN: Duration = Duration::from_secs(300);
 const CONTROLLERS: Duration = Duration::from_millis(200);
 /// How often progress is told.
 const TELLING: Duration = Duration::from_secs(5);
-/// Many clusters of one project; keys that are quick to make, for thousands are made.
+/// Many clusters of one project.
 const API: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
-const CONDUCTOR: &str = "[x509]\nrsa_key_size = 1024\n";
 
 /// What is kept of which tables when something was found; no secrets.
 const SHOWN: [(&str, &str); 5] = [
@@ -143,7 +142,7 @@ impl Run {
             mysql: Some(database.url()?),
             amqp: Some(broker.url()?),
             api: format!("{PRODUCTION_TIMES}{API}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
-            conductor: format!("{PRODUCTION_TIMES}{CONDUCTOR}"),
+            conductor: format!("{PRODUCTION_TIMES}{SMALL_KEYS}"),
             ..Options::default()
         };
         let world = World::start(Mix::Distributed, options).await?;

@@ -13,6 +13,7 @@ use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, cluster};
+use tests::config::SMALL_KEYS;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -92,7 +93,8 @@ async fn every_operation_survives_at_every_effect(
     #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
     moment: Moment,
 ) -> Result<()> {
-    let options = Options { apis: 1, stack: Duration::from_millis(200), ..Options::default() };
+    let conductor = SMALL_KEYS.to_owned();
+    let options = Options { apis: 1, stack: Duration::from_millis(200), conductor, ..Options::default() };
     let world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo().at("1.12");
     let template = demo.create_template("small").await?;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use tests::client::{Client, text};
+use tests::config::SMALL_KEYS;
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::wait::{self, PATIENCE, Seen};
@@ -18,7 +19,7 @@ const LONG: Duration = Duration::from_secs(240);
 
 /// Keys are small: a test of many clusters is no test of how long it takes to make keys.
 fn world_of_many() -> Options {
-    Options { conductor: "[x509]\nrsa_key_size = 1024\n".to_owned(), ..Options::default() }
+    Options { conductor: SMALL_KEYS.to_owned(), ..Options::default() }
 }
 
 async fn many(world: &World, client: &Client, count: usize) -> Result<Vec<String>> {

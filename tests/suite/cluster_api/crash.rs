@@ -13,6 +13,7 @@ use reqwest::Method;
 use rstest::rstest;
 use serde_json::json;
 use tests::client::Client;
+use tests::config::SMALL_KEYS;
 use tests::management::{Management, template};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
@@ -88,7 +89,8 @@ async fn operations_survive_at_their_effects(
     let mut environment = management.environment();
     // A run that was cut off is taken up soon, for the world ends soon.
     environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
-    let world = World::start(Mix::Distributed, Options { apis: 1, environment, ..Options::default() }).await?;
+    let world =
+        World::start(Mix::Distributed, Options { apis: 1, environment, conductor: SMALL_KEYS.to_owned(), ..Options::default() }).await?;
     let demo = world.demo().at("1.12");
     let template = demo.post("/v1/clustertemplates", &template("small")).await?.expect(201)?.uuid()?;
     let mut next = tests::management::template("next");

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use chrono::{DateTime, Utc};
-use tests::config::PRODUCTION_TIMES;
+use tests::config::{PRODUCTION_TIMES, SMALL_KEYS};
 use tests::management::{self, Management};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
 use super::Plan;
-use super::run::{KEYS, QUOTA, accounts, finished, post, quantiles, statements};
+use super::run::{QUOTA, accounts, finished, post, quantiles, statements};
 
 /// What a run came to. Times are seconds: median and p99.
 pub struct Figures {
@@ -46,8 +46,7 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
         apis: 1,
         conductors,
         api: QUOTA.to_owned(),
-        // As for Heat: nothing here runs out of its time while it is held.
-        conductor: format!("{PRODUCTION_TIMES}{KEYS}"),
+        conductor: format!("{PRODUCTION_TIMES}{SMALL_KEYS}"),
         environment: management.environment(),
         ..Options::default()
     };

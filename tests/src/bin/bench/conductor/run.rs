@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use serde_json::json;
 use tests::client::Client;
-use tests::config::PRODUCTION_TIMES;
+use tests::config::{PRODUCTION_TIMES, SMALL_KEYS};
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::load::Account;
@@ -19,8 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::Plan;
 
-/// Many clusters of one project; keys that are quick to make.
-pub(super) const KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
+/// Many clusters of one project.
 pub(super) const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 /// Requests for a cluster under way at once.
 const POSTING: usize = 32;
@@ -62,7 +61,7 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
         apis: 1,
         conductors,
         api: QUOTA.to_owned(),
-        conductor: format!("{PRODUCTION_TIMES}{hear}{KEYS}"),
+        conductor: format!("{PRODUCTION_TIMES}{hear}{SMALL_KEYS}"),
         ..Options::default()
     };
     let world = World::start(Mix::Distributed, options).await?;
