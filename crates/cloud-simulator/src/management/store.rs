@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// The objects of a kind in a namespace, or in all.
-    pub(crate) fn list(&self, kind: usize, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Value)> {
+    pub(crate) fn list<'a>(&'a self, kind: usize, namespace: Option<&str>) -> impl Iterator<Item = (&'a Key, &'a Value)> + use<'a> {
         let from = Key { kind, namespace: namespace.unwrap_or_default().to_owned(), name: String::new() };
         let namespace = namespace.map(str::to_owned);
         self.objects.range(from..).take_while(move |(key, _)| key.kind == kind && namespace.as_ref().is_none_or(|n| *n == key.namespace))
@@ -77,7 +77,12 @@ impl Store {
     }
 
     /// The objects of a kind whose name begins like this, in a namespace.
-    pub(crate) fn named_like(&self, kind: usize, namespace: &str, start: &str) -> impl Iterator<Item = (&Key, &Value)> {
+    pub(crate) fn named_like<'a>(
+        &'a self,
+        kind: usize,
+        namespace: &str,
+        start: &str,
+    ) -> impl Iterator<Item = (&'a Key, &'a Value)> + use<'a> {
         let from = Key { kind, namespace: namespace.to_owned(), name: start.to_owned() };
         let (namespace, start) = (namespace.to_owned(), start.to_owned());
         self.objects

@@ -11,8 +11,6 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-pub use run::Figures;
-
 /// What is to be measured.
 #[derive(Args)]
 pub struct Plan {
@@ -50,90 +48,49 @@ impl Plan {
     }
 }
 
+/// What a run came to, as a line of a table.
+trait Line {
+    const HEAD: &'static [&'static str];
+
+    fn cells(&self) -> Vec<String>;
+
+    /// Clusters that did not become what they should.
+    fn failed(&self) -> usize;
+}
+
 /// Measures and prints; false when a cluster did not become what it should.
 pub async fn measure(plan: &Plan) -> Result<bool> {
     ensure!(plan.clusters.iter().all(|count| (1..=50_000).contains(count)), "--clusters: from 1 to 50000");
     ensure!(plan.conductors.iter().all(|count| (1..=32).contains(count)), "--conductors: from 1 to 32");
-    if plan.cluster_api {
-        return measure_cluster_api(plan).await;
+    match plan.cluster_api {
+        true => each(plan, management::run).await,
+        false => each(plan, run::run).await,
     }
+}
+
+async fn each<F: Line>(plan: &Plan, run: impl AsyncFn(&Plan, usize, usize) -> Result<F>) -> Result<bool> {
     let mut all = Vec::new();
     for clusters in &plan.clusters {
         for conductors in &plan.conductors {
             eprintln!("{clusters} clusters, {conductors} conductors");
-            let figures = run::run(plan, *clusters, *conductors).await?;
+            let figures = run(plan, *clusters, *conductors).await?;
             print(&[&figures]);
             all.push(figures);
         }
     }
     println!();
     print(&all.iter().collect::<Vec<_>>());
-    Ok(all.iter().all(|figures| figures.failed == 0))
+    Ok(all.iter().all(|figures| figures.failed() == 0))
 }
 
-async fn measure_cluster_api(plan: &Plan) -> Result<bool> {
-    let mut all = Vec::new();
-    for clusters in &plan.clusters {
-        for conductors in &plan.conductors {
-            eprintln!("{clusters} clusters of the Cluster API driver, {conductors} conductors");
-            let figures = management::run(plan, *clusters, *conductors).await?;
-            print_cluster_api(&[&figures]);
-            all.push(figures);
-        }
-    }
-    println!();
-    print_cluster_api(&all.iter().collect::<Vec<_>>());
-    Ok(all.iter().all(|figures| figures.failed == 0))
-}
-
-fn print_cluster_api(all: &[&management::Figures]) {
-    let head = ["clusters", "cond.", "helm/min", "calls/s", "SQL/s", "CPU %", "MiB max", "KiB each", "end p50", "end p99"];
-    println!("{}", head.map(|text| format!("{text:>9}")).join(" "));
+fn print<F: Line>(all: &[&F]) {
+    let line =
+        |cells: &mut dyn Iterator<Item = String>| println!("{}", cells.map(|text| format!("{text:>9}")).collect::<Vec<_>>().join(" "));
+    line(&mut F::HEAD.iter().map(|text| (*text).to_owned()));
     for f in all {
-        let cells = [
-            format!("{}", f.clusters),
-            format!("{}", f.conductors),
-            format!("{:.0}", f.helm_per_minute),
-            format!("{:.2}", f.requests_per_second),
-            format!("{:.0}", f.sql_per_second),
-            format!("{:.1}", f.cpu_percent),
-            format!("{:.1}", f.memory_mib),
-            format!("{:.1}", f.kib_per_cluster),
-            format!("{:.2} s", f.end.0),
-            format!("{:.2} s", f.end.1),
-        ];
-        println!("{}", cells.map(|text| format!("{text:>9}")).join(" "));
-        if f.failed > 0 {
-            println!("    {} clusters are not complete", f.failed);
-        }
-    }
-}
-
-fn print(all: &[&Figures]) {
-    let head = [
-        "clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "end p50", "end p99", "POST p50",
-        "POST p99",
-    ];
-    println!("{}", head.map(|text| format!("{text:>9}")).join(" "));
-    for f in all {
-        let cells = [
-            format!("{}", f.clusters),
-            format!("{}", f.conductors),
-            format!("{:.1}", f.heat_per_second),
-            format!("{:.1}", f.lists_per_second),
-            format!("{:.0}", f.sql_per_second),
-            format!("{:.1}", f.sql_per_cluster),
-            format!("{:.1}", f.cpu_percent),
-            format!("{:.1}", f.memory_mib),
-            format!("{:.1}", f.kib_per_cluster),
-            format!("{:.2} s", f.end.0),
-            format!("{:.2} s", f.end.1),
-            format!("{:.2} s", f.post.0),
-            format!("{:.2} s", f.post.1),
-        ];
-        println!("{}", cells.map(|text| format!("{text:>9}")).join(" "));
-        if f.failed > 0 {
-            println!("    {} clusters are not complete", f.failed);
+        line(&mut f.cells().into_iter());
+        if f.failed() > 0 {
+            println!("    {} clusters are not complete", f.failed());
         }
     }
 }

@@ -13,8 +13,8 @@ use tests::management::{self, Management};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
-use super::Plan;
 use super::run::{QUOTA, accounts, finished, post, quantiles, statements};
+use super::{Line, Plan};
 
 /// What a run came to. Times are seconds: median and p99.
 pub struct Figures {
@@ -32,6 +32,30 @@ pub struct Figures {
     pub kib_per_cluster: f64,
     pub end: (f64, f64),
     pub failed: usize,
+}
+
+impl Line for Figures {
+    const HEAD: &'static [&'static str] =
+        &["clusters", "cond.", "helm/min", "calls/s", "SQL/s", "CPU %", "MiB max", "KiB each", "end p50", "end p99"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            format!("{}", self.clusters),
+            format!("{}", self.conductors),
+            format!("{:.0}", self.helm_per_minute),
+            format!("{:.2}", self.requests_per_second),
+            format!("{:.0}", self.sql_per_second),
+            format!("{:.1}", self.cpu_percent),
+            format!("{:.1}", self.memory_mib),
+            format!("{:.1}", self.kib_per_cluster),
+            format!("{:.2} s", self.end.0),
+            format!("{:.2} s", self.end.1),
+        ]
+    }
+
+    fn failed(&self) -> usize {
+        self.failed
+    }
 }
 
 /// The longest that all runs of helm may take; on two cores one takes about a second.

@@ -17,7 +17,7 @@ use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 use tokio::sync::Semaphore;
 
-use super::Plan;
+use super::{Line, Plan};
 
 /// Many clusters of one project.
 pub(super) const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
@@ -45,6 +45,35 @@ pub struct Figures {
     /// From the request to the stack.
     pub post: (f64, f64),
     pub failed: usize,
+}
+
+impl Line for Figures {
+    const HEAD: &'static [&'static str] = &[
+        "clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "end p50", "end p99", "POST p50",
+        "POST p99",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            format!("{}", self.clusters),
+            format!("{}", self.conductors),
+            format!("{:.1}", self.heat_per_second),
+            format!("{:.1}", self.lists_per_second),
+            format!("{:.0}", self.sql_per_second),
+            format!("{:.1}", self.sql_per_cluster),
+            format!("{:.1}", self.cpu_percent),
+            format!("{:.1}", self.memory_mib),
+            format!("{:.1}", self.kib_per_cluster),
+            format!("{:.2} s", self.end.0),
+            format!("{:.2} s", self.end.1),
+            format!("{:.2} s", self.post.0),
+            format!("{:.2} s", self.post.1),
+        ]
+    }
+
+    fn failed(&self) -> usize {
+        self.failed
+    }
 }
 
 pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures> {
