@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 use tokio::task::JoinSet;
 
 use crate::client;
-use crate::config::{PRODUCTION_TIMES, SMALL_KEYS};
+use crate::config::{MANY_CLUSTERS, PRODUCTION_TIMES, SMALL_KEYS};
 use crate::management::{self, Management};
 use crate::servers::PrivateServer;
 use crate::wait::{self, Seen};
@@ -39,8 +39,6 @@ const DRAIN: Duration = Duration::from_secs(300);
 const CONTROLLERS: Duration = Duration::from_millis(200);
 /// How often progress is told.
 const TELLING: Duration = Duration::from_secs(5);
-/// Many clusters of one project.
-const API: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 
 /// What is kept of which tables when something was found; no secrets.
 const SHOWN: [(&str, &str); 5] = [
@@ -141,7 +139,7 @@ impl Run {
             conductors: plan.conductors,
             mysql: Some(database.url()?),
             amqp: Some(broker.url()?),
-            api: format!("{PRODUCTION_TIMES}{API}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
+            api: format!("{PRODUCTION_TIMES}{MANY_CLUSTERS}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
             conductor: format!("{PRODUCTION_TIMES}{SMALL_KEYS}"),
             ..Options::default()
         };

@@ -38,6 +38,9 @@ pub const PRODUCTION_TIMES: &str = "[operations]\nlease_seconds = 10\nheartbeat_
 /// Keys that are quick to make, for conductors that make thousands. No TLS library of ours believes a certificate of such a key.
 pub const SMALL_KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
 
+/// Room for many clusters of one project.
+pub const MANY_CLUSTERS: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
+
 /// What an API process has for itself.
 pub fn api(name: &str, port: u16, workers: usize) -> String {
     format!("[DEFAULT]\nhost = {name}\n[api]\nhost = 127.0.0.1\nport = {port}\nworkers = {workers}\n")

@@ -112,6 +112,13 @@ impl Management {
         Ok(all.iter().map(|release| (text(release, "name"), text(release, "status"))).collect())
     }
 
+    /// What there is of each kind, but for templates: helm keeps those, as the chart says.
+    pub fn left(&self) -> Vec<String> {
+        let mut left = self.cluster.leftovers();
+        left.retain(|line| !line.contains("Template "));
+        left
+    }
+
     /// The only object of a kind whose name ends so.
     ///
     /// # Errors
@@ -128,6 +135,13 @@ impl Management {
 pub fn template(name: &str) -> Value {
     json!({"name": name, "coe": "kubernetes", "image_id": "ubuntu-capi", "external_network_id": "public", "keypair_id": "key",
         "flavor_id": "m1.medium", "master_flavor_id": "m1.medium", "master_lb_enabled": true, "driver": "k8s_capi_helm_v1"})
+}
+
+/// One with an image of the next Kubernetes.
+pub fn next_template(name: &str) -> Value {
+    let mut next = template(name);
+    next["image_id"] = "ubuntu-capi-next".into();
+    next
 }
 
 /// The real helm: `MAGNUM_TEST_HELM` (`MAGNUM_TEST_HELM4`), else what `xtask helm` fetches.

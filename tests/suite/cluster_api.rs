@@ -16,7 +16,7 @@ use base64::prelude::BASE64_STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
-use tests::management::{Management, template};
+use tests::management::{Management, next_template, template};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -141,9 +141,7 @@ async fn a_cluster_is_made_changed_and_deleted(#[case] mix: Mix, #[case] helm: &
 
     // To an image with the next Kubernetes: every machine is another one then.
     let before: Vec<String> = management.cluster.objects("Machine").iter().map(|m| text(&m["metadata"], "name")).collect();
-    let mut next = template("next");
-    next["image_id"] = "ubuntu-capi-next".into();
-    let next = demo.post("/v1/clustertemplates", &next).await?.expect(201)?.uuid()?;
+    let next = demo.post("/v1/clustertemplates", &next_template("next")).await?.expect(201)?.uuid()?;
     let upgrade = format!("/v1/clusters/{cluster}/actions/upgrade");
     demo.at("1.10").post(&upgrade, &json!({"cluster_template": next})).await?.expect(202)?;
     let upgraded = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
@@ -168,7 +166,7 @@ async fn a_cluster_is_made_changed_and_deleted(#[case] mix: Mix, #[case] helm: &
 
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
-    ensure!(management.cluster.leftovers().iter().all(|line| line.contains("Template ")), "{:#?}", management.cluster.leftovers());
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
     ensure!(management.releases()?.is_empty());
     world.finish().await
 }

@@ -26,21 +26,18 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return Err(Failure::fail(OutcomeCode::Cancelled, exit::REASON));
     }
     // Claimed when its time is over, never to be worked on (see `model::store::operation::claim`).
-    if !work.operation.is_understood() {
-        return Err(Failure::Stale);
-    }
-    match work.operation.kind() {
-        Some(OperationKind::ClusterCreate) => create::turn(cx, work).await,
-        Some(OperationKind::ClusterDelete) => delete::turn(cx, work).await,
-        Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => force::turn(cx, work).await,
-        Some(OperationKind::ClusterUpdate | OperationKind::ClusterResize) => resize::turn(cx, work).await,
-        Some(OperationKind::NodegroupCreate) => crate::nodegroup::create::turn(cx, work).await,
-        Some(OperationKind::NodegroupUpdate) => crate::nodegroup::update::turn(cx, work).await,
-        Some(OperationKind::NodegroupDelete) => crate::nodegroup::delete::turn(cx, work).await,
-        Some(OperationKind::CredentialRotate) => rotate::turn(cx, work).await,
-        Some(OperationKind::ClusterUpgrade) => upgrade::turn(cx, work).await,
-        Some(OperationKind::CaRotate) => rotate_ca::turn(cx, work).await,
-        None => Err(Failure::Stale),
+    let Some(kind) = work.operation.understood() else { return Err(Failure::Stale) };
+    match kind {
+        OperationKind::ClusterCreate => create::turn(cx, work).await,
+        OperationKind::ClusterDelete => delete::turn(cx, work).await,
+        OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon => force::turn(cx, work).await,
+        OperationKind::ClusterUpdate | OperationKind::ClusterResize => resize::turn(cx, work).await,
+        OperationKind::NodegroupCreate => crate::nodegroup::create::turn(cx, work).await,
+        OperationKind::NodegroupUpdate => crate::nodegroup::update::turn(cx, work).await,
+        OperationKind::NodegroupDelete => crate::nodegroup::delete::turn(cx, work).await,
+        OperationKind::CredentialRotate => rotate::turn(cx, work).await,
+        OperationKind::ClusterUpgrade => upgrade::turn(cx, work).await,
+        OperationKind::CaRotate => rotate_ca::turn(cx, work).await,
     }
 }
 
@@ -79,8 +76,7 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
                 operation::note_cloud_error(conn, &work.claim, error).await?;
             }
             operation::finish(conn, &work.claim, cluster, ending).await?;
-            let kind = work.operation.kind().filter(|_| work.operation.is_understood());
-            match kind.map(OperationKind::concerns) {
+            match work.operation.understood().map(OperationKind::concerns) {
                 Some(Concerns::AllGroups) => fail_all(conn, work, reason).await?,
                 Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await?,
                 None => give_up(conn, work, reason).await?,

@@ -299,7 +299,7 @@ async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Fa
 }
 
 async fn timed_out(cx: &Context, work: &Work) -> Failure {
-    if !work.operation.is_understood() {
+    if work.operation.understood().is_none() {
         return Failure::fail(OutcomeCode::Timeout, "asked of a newer version of this service, of which no conductor took it in time");
     }
     let id = work.operation.operation_id();

@@ -213,9 +213,9 @@ impl Operation {
         Duration::from_millis(u64::try_from(self.deadline_ms.saturating_sub(begun)).unwrap_or_default())
     }
 
-    /// Whether this version of the program knows what the operation asks.
-    pub fn is_understood(&self) -> bool {
-        self.kind().is_some() && self.payload().is_ok_and(|payload| payload.version <= Payload::VERSION)
+    /// The kind, if this version of the program knows what the operation asks.
+    pub fn understood(&self) -> Option<OperationKind> {
+        self.kind().filter(|_| self.payload().is_ok_and(|payload| payload.version <= Payload::VERSION))
     }
 }
 

@@ -98,8 +98,8 @@ async fn out_of_reach(text: &mut String, store: &Store) -> anyhow::Result<()> {
     let (count, first) = elsewhere.await.context("read where clusters of the Cluster API driver are")?;
     if count > 0 {
         let named: Vec<String> = first.iter().map(|(cluster, place)| format!("{cluster} ({place})")).collect();
-        let more = if count > limit { format!(" and {} more", count - limit) } else { String::new() };
-        line(text, format!("Clusters on management clusters that upstream cannot reach: {count}: {}{more}", named.join(", ")));
+        let named = some(&named, usize::try_from(count).unwrap_or(usize::MAX));
+        line(text, format!("Clusters on management clusters that upstream cannot reach: {count}: {named}"));
     }
     Ok(())
 }
@@ -142,10 +142,14 @@ fn kept(text: &mut String, what: &str, kept: &[Kept]) {
 }
 
 fn names(all: &[String]) -> String {
-    match all {
-        [] => "none".to_owned(),
-        all if all.len() > NAMED => format!("{} and {} more", all[..NAMED].join(", "), all.len() - NAMED),
-        all => all.join(", "),
+    if all.is_empty() { "none".to_owned() } else { some(&all[..all.len().min(NAMED)], all.len()) }
+}
+
+/// The first of so many.
+fn some(first: &[String], count: usize) -> String {
+    match count.saturating_sub(first.len()) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

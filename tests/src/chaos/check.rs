@@ -84,10 +84,9 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
     if let Some(management) = management {
         found.extend(releases(world, management, &living).await?);
         if is_end {
-            let mut left = management.cluster.leftovers();
-            // Helm keeps templates, as the chart says.
-            left.retain(|line| !line.contains("Template "));
-            found.extend(left.iter().map(|line| Finding::new(Wrong::Orphan, format!("left on the management cluster: {line}"))));
+            found.extend(
+                management.left().iter().map(|line| Finding::new(Wrong::Orphan, format!("left on the management cluster: {line}"))),
+            );
         }
     }
     let known: Vec<String> = world.database()?.rows("SELECT uuid FROM cluster").await?;

@@ -340,11 +340,7 @@ impl Troublemaker {
                     return Ok(false);
                 }
                 let at = SERVICES[self.random.random_range(0..SERVICES.len())];
-                let how = match self.random.random_range(0..3) {
-                    0 => How::Refuse,
-                    1 => How::Status(503, "the service is being restarted".to_owned()),
-                    _ => How::Slow(self.millis(500..3_000)),
-                };
+                let how = self.outage("the service is being restarted");
                 self.outage_ends = Some(Instant::now() + self.millis(1_000..8_000));
                 world.cloud.inject(Fault { at: at.to_owned(), nth: 0, how });
             }
@@ -370,11 +366,7 @@ impl Troublemaker {
             What::WatchesDrop => cluster.drop_watches(),
             What::ManagementOutage if self.management_outage_ends.is_some() => return false,
             What::ManagementOutage => {
-                let how = match self.random.random_range(0..3) {
-                    0 => How::Refuse,
-                    1 => How::Status(503, "the apiserver is being restarted".to_owned()),
-                    _ => How::Slow(self.millis(500..3_000)),
-                };
+                let how = self.outage("the apiserver is being restarted");
                 self.management_outage_ends = Some(Instant::now() + self.millis(1_000..8_000));
                 cluster.inject(Fault { at: "kubernetes.any".to_owned(), nth: 0, how });
             }
@@ -387,6 +379,15 @@ impl Troublemaker {
             }
         }
         true
+    }
+
+    /// How a service is away; the words are its load balancer's.
+    fn outage(&mut self, words: &str) -> How {
+        match self.random.random_range(0..3) {
+            0 => How::Refuse,
+            1 => How::Status(503, words.to_owned()),
+            _ => How::Slow(self.millis(500..3_000)),
+        }
     }
 
     fn how(&mut self, at: &str) -> How {

@@ -15,6 +15,8 @@ pub struct Account {
     pub cpu: Duration,
     /// Memory now, in KiB.
     pub resident: u64,
+    /// What of that is the program's and its libraries' own pages, in KiB: shared by all processes of the same program.
+    pub program: u64,
     /// Memory at most, in KiB.
     pub peak: u64,
 }
@@ -30,6 +32,7 @@ impl Account {
         Ok(Self {
             cpu: cpu(&stat).context("utime and stime in stat")?,
             resident: kibibytes(&status, "VmRSS:").context("VmRSS in status")?,
+            program: kibibytes(&status, "RssFile:").context("RssFile in status")?,
             peak: kibibytes(&status, "VmHWM:").context("VmHWM in status")?,
         })
     }

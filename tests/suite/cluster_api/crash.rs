@@ -14,7 +14,7 @@ use rstest::rstest;
 use serde_json::json;
 use tests::client::Client;
 use tests::config::SMALL_KEYS;
-use tests::management::{Management, template};
+use tests::management::{Management, next_template, template};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -93,9 +93,7 @@ async fn operations_survive_at_their_effects(
         World::start(Mix::Distributed, Options { apis: 1, environment, conductor: SMALL_KEYS.to_owned(), ..Options::default() }).await?;
     let demo = world.demo().at("1.12");
     let template = demo.post("/v1/clustertemplates", &template("small")).await?.expect(201)?.uuid()?;
-    let mut next = tests::management::template("next");
-    next["image_id"] = "ubuntu-capi-next".into();
-    let next = demo.post("/v1/clustertemplates", &next).await?.expect(201)?.uuid()?;
+    let next = demo.post("/v1/clustertemplates", &next_template("next")).await?.expect(201)?.uuid()?;
     let mut scene = Scene { world, management, demo, template, next, made: 0 };
     let (mut seen, mut cells) = (moment as usize, 0);
     for act in ACTS {
@@ -254,9 +252,7 @@ impl Scene {
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         wait::until("the management cluster to be empty", PATIENCE, async || {
-            let mut left = self.management.cluster.leftovers();
-            // Helm keeps templates, as the chart says.
-            left.retain(|line| !line.contains("Template "));
+            let left = self.management.left();
             Ok(Seen::when(left.is_empty(), || format!("{left:#?}")))
         })
         .await?;

@@ -8,7 +8,7 @@ use cloud_simulator::{Fault, How, Trouble};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
-use tests::management::{Management, template};
+use tests::management::{Management, next_template};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -75,9 +75,7 @@ async fn what_an_upgrade_has_begun_is_what_later_changes_go_on_from() -> Result<
     demo.at("1.14").post(&nodegroups, &group).await?.expect(202)?;
     group_is(&demo, &cluster, "big", "CREATE_COMPLETE").await?;
 
-    let mut next = template("next");
-    next["image_id"] = "ubuntu-capi-next".into();
-    let next = demo.post("/v1/clustertemplates", &next).await?.expect(201)?.uuid()?;
+    let next = demo.post("/v1/clustertemplates", &next_template("next")).await?.expect(201)?.uuid()?;
     management.cluster.trouble("HelmRelease", "-cni-calico", Some(Trouble::Fail("chart calico not found".into())));
     let upgrade = format!("/v1/clusters/{cluster}/actions/upgrade");
     demo.at("1.10").post(&upgrade, &json!({"cluster_template": next})).await?.expect(202)?;

@@ -89,7 +89,7 @@ async fn the_end_of_each_operation_is_heard(#[values(Mix::Embedded, Mix::Distrib
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     // Helm keeps templates, as the chart says.
-    ensure!(management.cluster.leftovers().iter().all(|line| line.contains("Template ")), "{:#?}", management.cluster.leftovers());
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
     world.finish().await
 }
 

@@ -45,6 +45,12 @@ pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<usize> {
     KINDS.iter().position(|kind| kind.group == group && kind.version == version && kind.plural == plural)
 }
 
+/// The kinds of this name, of whatever group and version.
+pub(crate) fn named(kind: &str) -> impl Iterator<Item = usize> + use<> {
+    let kind = kind.to_owned();
+    (0..KINDS.len()).filter(move |at| KINDS[*at].kind == kind)
+}
+
 impl Kind {
     /// As in `apiVersion`.
     pub(crate) fn api_version(&self) -> String {

@@ -10,7 +10,7 @@ use crate::{
     clock::{self, Moment},
     management::{
         apply::Owners,
-        discovery::{KINDS, Kind},
+        discovery::{self, KINDS, Kind},
     },
     state::dashed_id,
 };
@@ -72,8 +72,7 @@ impl Store {
 
     /// As [`Self::list`], by the kind's name.
     pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&Key, &Value)> {
-        let indexes: Vec<usize> = (0..KINDS.len()).filter(|at| KINDS[*at].kind == kind).collect();
-        indexes.into_iter().flat_map(move |at| self.list(at, None))
+        discovery::named(kind).flat_map(move |at| self.list(at, None))
     }
 
     /// The objects of a kind whose name begins like this, in a namespace.

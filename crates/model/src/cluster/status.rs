@@ -367,13 +367,7 @@ pub fn settle(kind: OperationKind, end: OperationState, rest: Rest) -> Option<St
 /// The status of something whose request was cancelled before it had begun: as it was before. What was at work then was superseded by the
 /// request, and so has failed.
 fn undisturbed(before: Option<Status>) -> Option<Status> {
-    match before? {
-        Status::CreateInProgress => Some(Status::CreateFailed),
-        Status::UpdateInProgress => Some(Status::UpdateFailed),
-        Status::DeleteInProgress => Some(Status::DeleteFailed),
-        Status::RollbackInProgress => Some(Status::RollbackFailed),
-        resting => Some(resting),
-    }
+    before.map(|status| status.given_up().unwrap_or(status))
 }
 
 /// The status in which an ended operation leaves the group or groups it concerns; none when the row goes or stays as it is. `before` is the

@@ -147,7 +147,7 @@ pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) ->
     // What was mended since, by the group that it was about (none: the cluster as a whole).
     let mut mended: Vec<(Concerns, Option<NodegroupId>)> = Vec::new();
     for found in history::finished(conn, cluster, LOOKED_THROUGH).await? {
-        let (Some(kind), Some(state), true) = (found.kind(), found.state(), found.is_understood()) else { continue };
+        let (Some(kind), Some(state)) = (found.understood(), found.state()) else { continue };
         let subject = (kind.concerns(), found.payload().ok().and_then(|p| p.nodegroup));
         if state == OperationState::Succeeded {
             mended.push(subject);

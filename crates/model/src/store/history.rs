@@ -25,6 +25,9 @@ pub struct Shown {
 /// What a list can be sorted by.
 pub const SORT_KEYS: &[&str] = &["id", "uuid", "kind", "cluster_id", "project_id", "user_id", "state", "created_at", "updated_at"];
 
+/// What the table calls those that have another name there.
+const COLUMNS: &[(&str, &str)] = &[("cluster_id", "cluster_uuid"), ("created_at", "created_ms"), ("updated_at", "updated_ms")];
+
 /// A boxed query of the operations that a scope sees.
 macro_rules! seen_by {
     ($scope:expr) => {{
@@ -52,7 +55,7 @@ pub async fn page(conn: &mut Conn, scope: &Scope, shown: &Shown, page: &Page) ->
         Some(uuid) => Some(fetch(conn, scope, &OperationId::new(uuid.clone())).await?),
         None => None,
     };
-    let order = page.order("operation", "operation", SORT_KEYS)?;
+    let order = page.order("operation", "operation", SORT_KEYS)?.called(COLUMNS);
     let rows: Vec<Operation> = on_conn!(conn, |c| {
         let mut query = seen_by!(scope).limit(page.limit).order(order);
         if let Some(cluster) = &shown.cluster {

@@ -43,7 +43,7 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     };
     let decided = match decided {
         // What a newer version has stored nobody may be there to work off: no removal waits for that.
-        Begin::Start(next) if new.kind.removal().is_some() && !unfinished.iter().all(Operation::is_understood) => Begin::Supersede(next),
+        Begin::Start(next) if new.kind.removal().is_some() && unfinished.iter().any(|o| o.understood().is_none()) => Begin::Supersede(next),
         decided => decided,
     };
     let stored = |operation: &Operation| operation.operation_id();

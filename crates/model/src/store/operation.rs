@@ -136,7 +136,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     let deadline_ms = if found.started_ms.is_none() { first_deadline(conn, &found).await? } else { found.deadline_ms };
     // What a newer version accepted is left to that version's conductors, which run beside this one during a rolling upgrade. When its time
     // is over none of them runs any more, and ending it takes no understanding.
-    if !found.is_understood() && deadline_ms >= at_ms && found.cancel_ms.is_none() {
+    if found.understood().is_none() && deadline_ms >= at_ms && found.cancel_ms.is_none() {
         return Ok(Claimed::NotNow);
     }
     let rows = on_conn!(conn, |c| {

@@ -44,19 +44,13 @@ impl SortDir {
 impl Page {
     /// The order of the rows of `table`: by a column, ties by `id`. NULLs are first in an ascending list, on both databases.
     ///
-    /// `keys` are the columns that may be asked for; `column` says what the table calls one that has another name there.
+    /// `keys` are the columns that may be asked for.
     ///
     /// # Errors
     /// [`StoreError::BadSortKey`] for any other, of a list of `what`.
     pub(super) fn order(&self, what: &'static str, table: &'static str, keys: &[&'static str]) -> Result<Order, StoreError> {
         let known = keys.iter().find(|key| **key == self.sort_key);
-        let key = *known.ok_or_else(|| StoreError::BadSortKey { what, key: self.sort_key.clone() })?;
-        let column = match (table, key) {
-            ("operation", "cluster_id") => "cluster_uuid",
-            ("operation", "created_at") => "created_ms",
-            ("operation", "updated_at") => "updated_ms",
-            (_, key) => key,
-        };
+        let column = *known.ok_or_else(|| StoreError::BadSortKey { what, key: self.sort_key.clone() })?;
         Ok(Order { table, column, direction: self.sort_dir })
     }
 }
@@ -70,6 +64,12 @@ pub(super) struct Order {
 }
 
 impl Order {
+    /// With the table's own names of columns that lists call otherwise: what they call it, and what the table does.
+    pub(super) fn called(self, names: &[(&str, &'static str)]) -> Self {
+        let own = names.iter().find(|(key, _)| *key == self.column);
+        Self { column: own.map_or(self.column, |(_, column)| column), ..self }
+    }
+
     /// The condition that a row is behind the one with this id.
     pub(super) fn behind(self, id: impl Into<i64>) -> Behind {
         Behind { order: self, id: id.into() }

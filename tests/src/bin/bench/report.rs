@@ -26,8 +26,10 @@ pub fn report(cells: &[Cell], first_answer: Duration, account: Account, enduranc
         }
     }
     let most = CONNECTIONS[CONNECTIONS.len() - 1];
-    let (memory, peak) = (mebibytes(account.resident), mebibytes(account.peak));
-    println!("\nAt {most} connections; API memory at the end {memory:.1} MiB, at most {peak:.1} MiB\n");
+    let (memory, program, peak) = (mebibytes(account.resident), mebibytes(account.program), mebibytes(account.peak));
+    println!(
+        "\nAt {most} connections; API memory at the end {memory:.1} MiB ({program:.1} of it pages of the program), at most {peak:.1} MiB\n"
+    );
     println!("{:<52} {:>10} {:>12}", "", "measured", "target");
     let find = |what: &str, connections: usize| cells.iter().find(|cell| cell.what == what && cell.connections == connections);
     if let (Some(list), Some(bare)) = (find(LIST, most), find(BARE, most)) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::management::{
     apply::merge,
-    discovery::{self, KINDS},
+    discovery,
     store::{CLUSTER_NAME, Key, Store},
 };
 
@@ -14,7 +14,7 @@ pub(super) fn keys(store: &Store, kind: &str) -> Vec<Key> {
 
 pub(super) fn find(store: &Store, kind: &str, namespace: &str, name: &str) -> Option<Key> {
     let key = |at: usize| Key { kind: at, namespace: namespace.to_owned(), name: name.to_owned() };
-    (0..KINDS.len()).filter(|at| KINDS[*at].kind == kind).map(key).find(|key| store.get(key).is_some())
+    discovery::named(kind).map(key).find(|key| store.get(key).is_some())
 }
 
 pub(super) fn is_leaving(store: &Store, key: &Key) -> bool {
@@ -25,8 +25,8 @@ pub(super) fn is_leaving(store: &Store, key: &Key) -> bool {
 pub(super) fn machines_of(store: &Store, owner: &Key) -> Vec<Key> {
     let Some(uid) = store.get(owner).map(|object| object["metadata"]["uid"].clone()) else { return Vec::new() };
     let is_owned = |machine: &Value| machine["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|o| o["uid"] == uid);
-    let Some(kind) = discovery::find(super::CLUSTER, "v1beta1", "machines") else { return Vec::new() };
-    let named = store.named_like(kind, &owner.namespace, &format!("{}-", owner.name));
+    let start = format!("{}-", owner.name);
+    let named = discovery::named("Machine").flat_map(|kind| store.named_like(kind, &owner.namespace, &start));
     named.filter(|(_, machine)| is_owned(machine)).map(|(key, _)| key.clone()).collect()
 }
 

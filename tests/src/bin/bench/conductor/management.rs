@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use chrono::{DateTime, Utc};
-use tests::config::{PRODUCTION_TIMES, SMALL_KEYS};
+use tests::config::{MANY_CLUSTERS, PRODUCTION_TIMES, SMALL_KEYS};
 use tests::management::{self, Management};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
-use super::run::{QUOTA, accounts, finished, post, quantiles, statements};
+use super::run::{Watched, accounts, finished, post, quantiles};
 use super::{Line, Plan};
 
 /// What a run came to. Times are seconds: median and p99.
@@ -69,7 +69,7 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
     let options = Options {
         apis: 1,
         conductors,
-        api: QUOTA.to_owned(),
+        api: MANY_CLUSTERS.to_owned(),
         conductor: format!("{PRODUCTION_TIMES}{SMALL_KEYS}"),
         environment: management.environment(),
         ..Options::default()
@@ -89,14 +89,9 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
     .await?;
     let helm_per_minute = clusters as f64 * 60.0 / begun.elapsed().as_secs_f64();
 
-    let (at, calls, sql) = (Instant::now(), management.cluster.calls("kubernetes.any"), statements(&world).await?);
-    let cpu = |accounts: &[tests::load::Account]| accounts.iter().map(|account| account.cpu).sum::<Duration>();
-    let before = cpu(&accounts(&pids)?);
+    let watched = Watched::begin(&world, &pids, || vec![management.cluster.calls("kubernetes.any")]).await?;
     tokio::time::sleep(plan.window()).await;
-    let took = at.elapsed().as_secs_f64();
-    let (calls, sql) = (management.cluster.calls("kubernetes.any") - calls, statements(&world).await? - sql);
-    let now = accounts(&pids)?;
-    let busy = cpu(&now).saturating_sub(before);
+    let window = watched.end(&world, &pids).await?;
 
     let releases: HashMap<String, String> =
         database.rows::<(String, String)>("SELECT uuid, stack_id FROM cluster").await?.into_iter().collect();
@@ -109,18 +104,16 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
     let moved: HashMap<String, DateTime<Utc>> = management.cluster.moved();
     let delay = |(id, at): (&String, &DateTime<Utc>)| Some((*at - *moved.get(releases.get(id)?)?).as_seconds_f64());
     let end = finished.iter().filter_map(delay).collect();
-    let grown: u64 = now.iter().zip(&empty).map(|(now, then)| now.resident.saturating_sub(then.resident)).sum();
-    let largest = now.iter().map(|account| account.resident).max().unwrap_or_default();
     world.close().await?;
     Ok(Figures {
         clusters,
         conductors,
         helm_per_minute,
-        requests_per_second: calls as f64 / took,
-        sql_per_second: sql as f64 / took,
-        cpu_percent: 100.0 * busy.as_secs_f64() / took,
-        memory_mib: largest as f64 / 1024.0,
-        kib_per_cluster: grown as f64 / clusters as f64,
+        requests_per_second: window.counted[0],
+        sql_per_second: window.statements,
+        cpu_percent: window.cpu_percent,
+        memory_mib: window.memory_mib(),
+        kib_per_cluster: window.kib_per_cluster(&empty, clusters),
         end: quantiles(end),
         failed: clusters - finished.len(),
     })

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use serde_json::json;
 use tests::client::Client;
-use tests::config::{PRODUCTION_TIMES, SMALL_KEYS};
+use tests::config::{MANY_CLUSTERS, PRODUCTION_TIMES, SMALL_KEYS};
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::load::Account;
@@ -19,8 +19,6 @@ use tokio::sync::Semaphore;
 
 use super::{Line, Plan};
 
-/// Many clusters of one project.
-pub(super) const QUOTA: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 /// Requests for a cluster under way at once.
 const POSTING: usize = 32;
 
@@ -89,7 +87,7 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
         stack: Duration::from_secs(3600),
         apis: 1,
         conductors,
-        api: QUOTA.to_owned(),
+        api: MANY_CLUSTERS.to_owned(),
         conductor: format!("{PRODUCTION_TIMES}{hear}{SMALL_KEYS}"),
         ..Options::default()
     };
@@ -108,7 +106,8 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
     in_flight.await?;
     let stacks = world.cloud.stacks();
 
-    let watched = Watched::begin(&world, &pids).await?;
+    let count = || vec![world.cloud.calls("heat.any"), world.cloud.calls("heat.stack_list")];
+    let watched = Watched::begin(&world, &pids, count).await?;
     tokio::time::sleep(plan.window()).await;
     let window = watched.end(&world, &pids).await?;
 
@@ -129,19 +128,17 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
     let end = finished.iter().filter_map(|(id, at)| Some((*at - *ends.get(id)?).as_seconds_f64())).collect();
     let begun: HashMap<String, DateTime<Utc>> = stacks.iter().map(|stack| (owner(&stack.parameters), stack.began)).collect();
     let post = posted.iter().filter_map(|(id, at)| Some((*begun.get(id)? - *at).as_seconds_f64())).collect();
-    let grown: u64 = window.accounts.iter().zip(&empty).map(|(now, then)| now.resident.saturating_sub(then.resident)).sum();
-    let largest = window.accounts.iter().map(|account| account.resident).max().unwrap_or_default();
     world.close().await?;
     Ok(Figures {
         clusters,
         conductors,
-        heat_per_second: window.per_second(window.heat),
-        lists_per_second: window.per_second(window.lists),
-        sql_per_second: window.per_second(window.statements),
+        heat_per_second: window.counted[0],
+        lists_per_second: window.counted[1],
+        sql_per_second: window.statements,
         sql_per_cluster: statements as f64 / clusters as f64,
-        cpu_percent: 100.0 * window.cpu.as_secs_f64() / window.took.as_secs_f64(),
-        memory_mib: largest as f64 / 1024.0,
-        kib_per_cluster: grown as f64 / clusters as f64,
+        cpu_percent: window.cpu_percent,
+        memory_mib: window.memory_mib(),
+        kib_per_cluster: window.kib_per_cluster(&empty, clusters),
         end: quantiles(end),
         post: quantiles(post),
         failed,
@@ -196,7 +193,7 @@ pub(super) async fn finished(world: &World, clusters: usize) -> Result<HashMap<S
 }
 
 /// Statements that the server has answered so far.
-pub(super) async fn statements(world: &World) -> Result<u64> {
+async fn statements(world: &World) -> Result<u64> {
     let rows: Vec<(String, String)> = world.database()?.rows("SHOW GLOBAL STATUS LIKE 'Questions'").await?;
     let (_, count) = rows.into_iter().next().context("no count of statements")?;
     count.parse().context("the count of statements")
@@ -206,49 +203,58 @@ pub(super) fn accounts(pids: &[u32]) -> Result<Vec<Account>> {
     pids.iter().map(|pid| Account::of(*pid)).collect()
 }
 
-/// The counters at the beginning of a while.
-struct Watched {
+/// The counters at the beginning of a while: statements, CPU time, and whatever else is counted.
+pub(super) struct Watched<F> {
     at: Instant,
-    heat: usize,
-    lists: usize,
+    count: F,
+    counted: Vec<usize>,
     statements: u64,
     cpu: Duration,
 }
 
 /// What a while came to.
-struct Window {
-    took: Duration,
-    heat: u64,
-    lists: u64,
-    statements: u64,
-    cpu: Duration,
+pub(super) struct Window {
+    /// A second: what was counted.
+    pub counted: Vec<f64>,
+    /// A second.
+    pub statements: f64,
+    /// Of one CPU, all together.
+    pub cpu_percent: f64,
+    /// Of each process, at the end.
     accounts: Vec<Account>,
 }
 
-impl Watched {
-    async fn begin(world: &World, pids: &[u32]) -> Result<Self> {
+impl<F: Fn() -> Vec<usize>> Watched<F> {
+    pub async fn begin(world: &World, pids: &[u32], count: F) -> Result<Self> {
         Ok(Self {
             statements: statements(world).await?,
             cpu: accounts(pids)?.iter().map(|account| account.cpu).sum(),
-            heat: world.cloud.calls("heat.any"),
-            lists: world.cloud.calls("heat.stack_list"),
+            counted: count(),
+            count,
             at: Instant::now(),
         })
     }
 
-    async fn end(self, world: &World, pids: &[u32]) -> Result<Window> {
-        let took = self.at.elapsed();
-        let (heat, lists) = (world.cloud.calls("heat.any") - self.heat, world.cloud.calls("heat.stack_list") - self.lists);
+    pub async fn end(self, world: &World, pids: &[u32]) -> Result<Window> {
+        let took = self.at.elapsed().as_secs_f64();
+        let counted = (self.count)().into_iter().zip(self.counted).map(|(now, then)| (now - then) as f64 / took).collect();
         let accounts = accounts(pids)?;
         let cpu: Duration = accounts.iter().map(|account| account.cpu).sum();
-        let statements = statements(world).await? - self.statements;
-        Ok(Window { took, heat: heat as u64, lists: lists as u64, statements, cpu: cpu.saturating_sub(self.cpu), accounts })
+        let statements = (statements(world).await? - self.statements) as f64 / took;
+        Ok(Window { counted, statements, cpu_percent: 100.0 * cpu.saturating_sub(self.cpu).as_secs_f64() / took, accounts })
     }
 }
 
 impl Window {
-    fn per_second(&self, count: u64) -> f64 {
-        count as f64 / self.took.as_secs_f64()
+    /// Of the largest process.
+    pub fn memory_mib(&self) -> f64 {
+        self.accounts.iter().map(|account| account.resident).max().unwrap_or_default() as f64 / 1024.0
+    }
+
+    /// What all processes have grown by since they were `empty`, for each cluster.
+    pub fn kib_per_cluster(&self, empty: &[Account], clusters: usize) -> f64 {
+        let grown: u64 = self.accounts.iter().zip(empty).map(|(now, then)| now.resident.saturating_sub(then.resident)).sum();
+        grown as f64 / clusters as f64
     }
 }
 
