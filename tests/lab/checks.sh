@@ -25,7 +25,7 @@ give_up() {
 finish() {
   trap - EXIT INT TERM
   [ -z "$signals$players" ] || kill $signals $players 2>/dev/null
-  stop_all $OURS $UPSTREAM >/dev/null
+  stop_all $OURS $UPSTREAM management >/dev/null
   echo "$passed passed, $failed failed"
   [ $failed = 0 ]; exit
 }
@@ -44,8 +44,8 @@ within() { local end=$((SECONDS + $1)); shift; until "$@" >/dev/null 2>&1; do [ 
 clean_run() {
   RUN=$OSLAB/$1 DATABASE=$2; rm -rf $RUN; mkdir -p $RUN
   ./status >/dev/null || { echo "the lab is not up (cargo xtask lab up)"; ./status; failed=1; finish; }
-  local b; for b in magnum-api magnum-conductor magnum-db-manage; do [ -x $BIN/$b ] || { echo "no $BIN/$b"; failed=1; finish; }; done
-  stop_all $OURS $UPSTREAM >/dev/null
+  local b; for b in magnum-api magnum-conductor magnum-db-manage management; do [ -x $BIN/$b ] || { echo "no $BIN/$b"; failed=1; finish; }; done
+  stop_all $OURS $UPSTREAM management >/dev/null
   as demo # what a run that failed left behind would be counted; newest first, for the stack of a nodegroup uses the cluster's
   local id; for id in $(os stack list --sort creation_time:desc -f value -c ID); do say "  deleting the stack of an earlier run"; timeout 240 openstack stack delete -y --wait $id >/dev/null 2>&1; done
   magnum_conf >$RUN/magnum.conf
@@ -150,6 +150,7 @@ watch_delete() {
   must "the cluster is gone" test -n "$gone"
 }
 
-# no_row: nothing of a cluster is left in the database
-no_row() { equals "0 0 0" sql -N $DATABASE -e "select concat_ws(' ', (select count(*) from cluster), (select count(*) from nodegroup), (select count(*) from x509keypair))"; }
+# rows "CLUSTERS NODEGROUPS PAIRS": so many rows are in the database; no_row: nothing of a cluster is left there
+no_row() { rows "0 0 0"; }
+rows() { equals "$1" sql -N $DATABASE -e "select concat_ws(' ', (select count(*) from cluster), (select count(*) from nodegroup), (select count(*) from x509keypair))"; }
 field() { $CLIENT/bin/python -c 'import base64,sys,yaml; c=yaml.safe_load(open(sys.argv[1])); print(eval(sys.argv[2],{"c":c,"d":lambda x:base64.b64decode(x).decode()}))' $RUN/config/config "$1"; }

@@ -141,6 +141,9 @@ async fn work(world: &mut World, place: &Place) -> Result<String> {
     }
     let damage: Vec<String> = before.damage(&after, &[]);
     ensure!(damage.is_empty(), "a refused release has changed something: {damage:#?}");
+    // Waiting for nobody ends in time, and as without.
+    let refused = place.ours(&["release", "--wait", "1"])?.err().context("the database was given back under an operation")?;
+    ensure!(refused.contains("1 operations are in flight"), "{refused}");
     world.start_conductor()?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     wait::until("all operations to end", PATIENCE, async || {

@@ -230,6 +230,20 @@ async fn release_locked(conn: &mut Conn, keep_revision: bool) -> Result<Released
 }
 
 async fn refuse_in_flight(conn: &mut Conn) -> Result<(), StoreError> {
+    match told_in_flight(conn).await? {
+        None => Ok(()),
+        Some(told) => {
+            Err(StoreError::Schema(format!("{told}. Let a conductor finish them, or cancel them, before the database is given back")))
+        }
+    }
+}
+
+/// The operations that have not ended, in words; none when there is none.
+pub async fn in_flight(store: &Store) -> Result<Option<String>, StoreError> {
+    store.read(async |conn: &mut Conn| told_in_flight(conn).await).await
+}
+
+async fn told_in_flight(conn: &mut Conn) -> Result<Option<String>, StoreError> {
     let (count, first): (i64, Vec<(String, String, String)>) = on_conn!(conn, |c| {
         let unfinished = || operation::table.filter(operation::state.eq_any(OperationState::UNFINISHED));
         let count = unfinished().count().get_result(&mut **c).await?;
@@ -237,14 +251,11 @@ async fn refuse_in_flight(conn: &mut Conn) -> Result<(), StoreError> {
         (count, unfinished().select(columns).order(operation::id.asc()).limit(NAMED).load(&mut **c).await?)
     });
     if count == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let named: Vec<String> = first.iter().map(|(kind, cluster, id)| format!("{kind} of cluster {cluster} (operation {id})")).collect();
     let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
-    Err(StoreError::Schema(format!(
-        "{count} operations are in flight: {}{more}. Let a conductor finish them, or cancel them, before the database is given back",
-        named.join(", ")
-    )))
+    Ok(Some(format!("{count} operations are in flight: {}{more}", named.join(", "))))
 }
 
 /// Upstream reads what is in the columns: sealed passwords and keys would be lost to it.

@@ -1,6 +1,7 @@
 //! Makes, adopts, gives back and shows the database schema, with upstream's arguments and exit codes: 0 done, 1 failed, 2 wrong usage.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
@@ -12,6 +13,9 @@ use server::sealing::{self, Wanted};
 use server::{adoption as report, program, telemetry, wire};
 
 const NAME: &str = "magnum-db-manage";
+
+/// Between two looks at what is in flight.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Database schema of the OpenStack container-infra service.
 #[derive(Parser)]
@@ -36,8 +40,11 @@ enum Command {
     Check,
     /// Adopt a database of upstream 2023.1 to 2026.1 in place, and put back what a release has set aside.
     Adopt,
-    /// Make the database fit for upstream again. Stop the services first; refused while operations are in flight.
+    /// Make the database fit for upstream again. Refused while operations are in flight. Stop the API first, the conductors when none is.
     Release {
+        /// Wait so many seconds for the conductors to end what is in flight.
+        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        wait: u64,
         /// End at the revision of upstream 18.x to 22.x, also when an older one was adopted.
         #[arg(long)]
         keep_revision: bool,
@@ -111,7 +118,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 log(&done);
                 print!("{}", report::adopted(&store, &config, &done).await?);
             }
-            Command::Release { keep_revision } => {
+            Command::Release { wait, keep_revision } => {
+                rest(&store, Duration::from_secs(*wait)).await?;
                 let released = adoption::release(&store, *keep_revision).await.context("give the database back")?;
                 print!("{}", report::released(&store, &config, &released).await?);
             }
@@ -121,6 +129,22 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+/// Waits until no operation is in flight, as long as there is time, and shows what is waited for. What is in flight then has the release
+/// refused.
+async fn rest(store: &Store, patience: Duration) -> anyhow::Result<()> {
+    let end = Instant::now() + patience;
+    let mut shown = None;
+    while Instant::now() < end {
+        let Some(told) = adoption::in_flight(store).await.context("look for operations in flight")? else { break };
+        if shown.as_ref() != Some(&told) {
+            println!("Waiting: {told}");
+            shown = Some(told);
+        }
+        tokio::time::sleep(LOOK.min(end.saturating_duration_since(Instant::now()))).await;
+    }
+    Ok(())
 }
 
 async fn convert(store: &Store, wanted: Wanted) -> anyhow::Result<()> {

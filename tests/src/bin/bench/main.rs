@@ -146,7 +146,7 @@ async fn measure(plan: Plan) -> Result<bool> {
     };
     let (template, cluster) = bench.fill().await?;
     let cells = bench.cells(&template, &cluster).await?;
-    let account = Account::of(api.pid())?;
+    let account = at_rest(api.pid()).await?;
     let endurance = match bench.plan.only {
         None if bench.plan.endurance > 0 => Some(bench.endure(&template, &cluster).await?),
         _ => None,
@@ -155,6 +155,21 @@ async fn measure(plan: Plan) -> Result<bool> {
     bench.database.drop().await?;
     report::report(&cells, first_answers[first_answers.len() / 2], account, endurance.as_ref());
     Ok(cells.iter().all(|cell| cell.outcome.errors == 0) && endurance.is_none_or(|run| run.errors == 0))
+}
+
+/// Looks at a process once its memory changes no more, for what was freed last goes back to the system after a while.
+async fn at_rest(pid: u32) -> Result<Account> {
+    const SAME: u64 = 64;
+    let end = Instant::now() + Duration::from_secs(15);
+    let mut account = Account::of(pid)?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let next = Account::of(pid)?;
+        if next.resident.abs_diff(account.resident) <= SAME || Instant::now() > end {
+            return Ok(next);
+        }
+        account = next;
+    }
 }
 
 /// Starts the API and notes how long its first answer took.

@@ -28,7 +28,7 @@ pub fn report(cells: &[Cell], first_answer: Duration, account: Account, enduranc
     let most = CONNECTIONS[CONNECTIONS.len() - 1];
     let (memory, program, peak) = (mebibytes(account.resident), mebibytes(account.program), mebibytes(account.peak));
     println!(
-        "\nAt {most} connections; API memory at the end {memory:.1} MiB ({program:.1} of it pages of the program), at most {peak:.1} MiB\n"
+        "\nAt {most} connections; API memory at rest {memory:.1} MiB ({program:.1} of it pages of the program), at most {peak:.1} MiB\n"
     );
     println!("{:<52} {:>10} {:>12}", "", "measured", "target");
     let find = |what: &str, connections: usize| cells.iter().find(|cell| cell.what == what && cell.connections == connections);
