@@ -30,7 +30,7 @@ pub enum Command {
 }
 
 /// The longest that one script may take to drive the cloud.
-const ROAD: Duration = Duration::from_secs(1800);
+const ROAD: Duration = Duration::from_secs(2400);
 
 /// Held while a run uses the lab.
 pub struct Lock {
