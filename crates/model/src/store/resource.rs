@@ -147,9 +147,8 @@ pub async fn forget_all(conn: &mut Conn, cluster: &ClusterId) -> Result<(), Stor
 pub async fn ownerless(conn: &mut Conn, after: i64, before_ms: i64, limit: i64) -> Result<Vec<CloudResource>, StoreError> {
     let of_cluster = cluster::table.filter(cluster::uuid.eq(cloud_resource::cluster_uuid));
     let held = operation::owner.is_not_null().and(operation::lease_ms.ge(millis(now()))).assume_not_null();
-    let unfinished = operation::table
-        .filter(operation::cluster_uuid.eq(cloud_resource::cluster_uuid))
-        .filter(operation::finished_ms.is_null().or(held));
+    let unfinished =
+        operation::table.filter(operation::cluster_uuid.eq(cloud_resource::cluster_uuid)).filter(operation::finished_ms.is_null().or(held));
     Ok(on_conn!(conn, |c| {
         cloud_resource::table
             .select(CloudResource::as_select())
