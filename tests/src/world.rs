@@ -35,6 +35,9 @@ pub enum Mix {
     Distributed,
 }
 
+/// How long the API remembers what it has found in the cloud. Tests change the cloud and look at once: zero, unless one says otherwise.
+pub const CLOUD_CHECK_CACHE: &str = "OS_REQUESTS__CLOUD_CHECK_CACHE_SECONDS";
+
 /// What a test wants otherwise than usual.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -122,7 +125,7 @@ impl World {
             processes: Vec::new(),
             conductors_started: 0,
             conductor_settings: options.conductor.clone(),
-            environment: options.environment.clone(),
+            environment: [(CLOUD_CHECK_CACHE.to_owned(), "0".to_owned())].into_iter().chain(options.environment.clone()).collect(),
             database: None,
             store: None,
             secrets: Mutex::default(),

@@ -22,6 +22,7 @@ mod identity;
 mod isolation;
 mod keepers;
 mod labels;
+mod lately;
 mod lifecycle;
 mod lists;
 mod manage;

@@ -1,5 +1,7 @@
 //! What a request names in other OpenStack services, looked up with the caller's token: all at once, each once, under one deadline.
 
+mod lately;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use provider_clients::{CloudError, ErrorKind, Flavor, Image, Network, Session, S
 
 use crate::context::Context;
 use crate::error::ApiError;
+pub use lately::Lately;
+use lately::{Key, Shelf};
 
 /// What to look up; absent names are not looked for.
 #[derive(Default)]
@@ -22,7 +26,7 @@ pub struct Wanted<'a> {
 /// What was found.
 #[derive(Default)]
 pub struct Found {
-    /// All flavors, when one was wanted.
+    /// The wanted flavors, or all that there are.
     flavors: Vec<Flavor>,
     image: Vec<Image>,
     external: Vec<Network>,
@@ -34,7 +38,7 @@ pub struct Found {
 /// Asks Nova, Glance and Neutron.
 pub async fn look_up(cx: &Context, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
     let session = cx.shared.cloud.session_known(cx.caller.token.clone(), cx.caller.info.clone()).with_request_id(cx.request_id.clone());
-    within(cx.shared.settings.cloud_check_deadline, ask(&session, wanted)).await
+    within(cx.shared.settings.cloud_check_deadline, ask(cx, &session, wanted)).await
 }
 
 /// Whether Keystone has a project of this id. Asked as the service: an admin by this service's policy may have no right there.
@@ -54,42 +58,87 @@ pub async fn project_exists(cx: &Context, id: &str) -> Result<bool, ApiError> {
     within(cx.shared.settings.cloud_check_deadline, asked).await
 }
 
-async fn ask(session: &Session, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
-    let flavors = async { if wanted.flavors.is_empty() { Ok(Vec::new()) } else { session.nova().flavors().await.map_err(failed) } };
+async fn ask(cx: &Context, session: &Session, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
+    let lately = &cx.shared.lately;
+    let key = |name: &str| Key::new(&cx.caller, name);
     let image = async {
-        match wanted.image {
-            Some(name) => session.glance().find_images(name).await.map_err(|e| match e.status() {
+        let Some(name) = wanted.image else { return Ok(Vec::new()) };
+        let ask = async {
+            session.glance().find_images(name).await.map_err(|e| match e.status() {
                 Some(403) => ApiError::Forbidden(format!("Image {name} is not readable for you.")),
                 _ => failed(e),
-            }),
-            None => Ok(Vec::new()),
-        }
+            })
+        };
+        known(&lately.images, key(name), ask, |image| image.os_distro.is_some()).await
     };
-    let network = async |name: Option<&str>, external: Option<bool>| match name {
-        Some(name) => session.neutron().find_networks(name, external).await.map_err(failed),
-        None => Ok(Vec::new()),
+    let network = async |name: Option<&str>, external: Option<bool>| {
+        let Some(name) = name else { return Ok(Vec::new()) };
+        let shelf = if external.is_some() { &lately.external_networks } else { &lately.networks };
+        let ask = async { session.neutron().find_networks(name, external).await.map_err(failed) };
+        known(shelf, key(name), ask, |_| true).await
     };
     let subnets = async {
-        match wanted.fixed_subnet {
-            Some(name) => session.neutron().find_subnets(name).await.map_err(failed),
-            None => Ok(Vec::new()),
-        }
+        let Some(name) = wanted.fixed_subnet else { return Ok(Vec::new()) };
+        let ask = async { session.neutron().find_subnets(name).await.map_err(failed) };
+        known(&lately.subnets, key(name), ask, |_| true).await
     };
     let keypair = async {
-        match wanted.keypair {
-            Some(name) => Ok(session.nova().keypair(name).await.map_err(failed)?.is_some()),
-            None => Ok(false),
-        }
+        let Some(name) = wanted.keypair else { return Ok(Vec::new()) };
+        let ask = async { Ok(session.nova().keypair(name).await.map_err(failed)?.map(|_| ()).into_iter().collect()) };
+        known(&lately.keypairs, key(name), ask, |()| true).await
     };
     let (flavors, image, external, fixed, subnets, keypair) = futures::try_join!(
-        flavors,
+        flavors(cx, session, &wanted.flavors),
         image,
         network(wanted.external_network, Some(true)),
         network(wanted.fixed_network, None),
         subnets,
         keypair
     )?;
-    Ok(Found { flavors, image, external, fixed, subnets, keypair })
+    Ok(Found { flavors, image, external, fixed, subnets, keypair: !keypair.is_empty() })
+}
+
+/// Nova tells of all flavors in one answer.
+async fn flavors(cx: &Context, session: &Session, wanted: &[&str]) -> Result<Vec<Flavor>, ApiError> {
+    let shelf = &cx.shared.lately.flavors;
+    let mut found = Vec::with_capacity(wanted.len());
+    for name in wanted {
+        found.extend(shelf.find(&Key::new(&cx.caller, name)).await);
+    }
+    if found.len() == wanted.len() {
+        return Ok(found);
+    }
+    let all = session.nova().flavors().await.map_err(failed)?;
+    for name in wanted {
+        if let Some(flavor) = flavor(&all, name) {
+            shelf.keep(Key::new(&cx.caller, name), flavor.clone()).await;
+        }
+    }
+    Ok(all)
+}
+
+/// A flavor of this id, else of this name.
+fn flavor<'a>(all: &'a [Flavor], name: &str) -> Option<&'a Flavor> {
+    all.iter().find(|f| f.id == name).or_else(|| all.iter().find(|f| f.name == name))
+}
+
+/// What is on the shelf, else what the cloud answers, which is kept when it is one thing alone and `is_sound`.
+async fn known<T: Clone + Send + Sync + 'static>(
+    shelf: &Shelf<T>,
+    key: Key,
+    ask: impl Future<Output = Result<Vec<T>, ApiError>>,
+    is_sound: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, ApiError> {
+    if let Some(thing) = shelf.find(&key).await {
+        return Ok(vec![thing]);
+    }
+    let found = ask.await?;
+    if let [alone] = &found[..]
+        && is_sound(alone)
+    {
+        shelf.keep(key, alone.clone()).await;
+    }
+    Ok(found)
 }
 
 async fn within<T>(deadline: Duration, work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
@@ -133,8 +182,7 @@ impl Found {
 
     /// A flavor of this id or name (C-14, C-21).
     pub fn flavor(&self, name: &str) -> Result<&Flavor, ApiError> {
-        let found = self.flavors.iter().find(|f| f.id == name).or_else(|| self.flavors.iter().find(|f| f.name == name));
-        found.ok_or_else(|| ApiError::Invalid(format!("Unable to find flavor {name}.")))
+        flavor(&self.flavors, name).ok_or_else(|| ApiError::Invalid(format!("Unable to find flavor {name}.")))
     }
 
     /// Root disk rules (C-14, C-15): a flavor without disk needs a boot volume.

@@ -12,6 +12,7 @@ use tracing::Instrument;
 
 use crate::accept::Accept;
 use crate::answer::Answer;
+use crate::cloud_checks::Lately;
 use crate::error::ApiError;
 use crate::event::Feed;
 use crate::idempotency::Key;
@@ -37,6 +38,8 @@ pub struct Shared {
     pub settings: Settings,
     pub policy: Policy,
     pub identity: Identity,
+    /// What the cloud said of names in requests.
+    pub lately: Lately,
     /// New events, for streams.
     pub feed: Feed,
     /// Counts the requests of projects, when they are limited.

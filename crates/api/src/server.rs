@@ -31,6 +31,7 @@ use tracing::Instrument;
 
 use crate::accept::{self, Accept};
 use crate::answer::{self, Answer, Failed, REQUEST_ID};
+use crate::cloud_checks::Lately;
 use crate::context::{Context, Head, RawBody, Shared};
 use crate::error::ApiError;
 use crate::event::Feed;
@@ -67,6 +68,7 @@ pub struct Api {
 /// Serves on a bound socket. Must be called within a tokio runtime; the caller awaits and stops what is returned.
 pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev::Server> {
     let believed = Duration::from_secs(api.settings.token_cache_seconds);
+    let lately = Lately::new(api.settings.cloud_check_cache);
     let limiter = api.settings.rate.and_then(Limiter::new);
     let shared = Arc::new(Shared {
         store: api.store,
@@ -79,6 +81,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         settings: api.settings,
         policy: api.policy,
         identity: Identity::new(believed, api.metrics.clone()),
+        lately,
         metrics: api.metrics,
         tracing: api.tracing,
         limiter,

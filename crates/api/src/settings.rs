@@ -55,6 +55,8 @@ pub struct Settings {
     pub service_tokens: ServiceTokens,
     /// How long the other OpenStack services may take, all together, to answer for one request.
     pub cloud_check_deadline: Duration,
+    /// How long what they have found is believed without asking again; zero asks each time.
+    pub cloud_check_cache: Duration,
     /// Whether the operator has taken this process out of service (`[healthcheck] disable_by_file_path`).
     pub healthcheck_disabled: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Whether this process is about to stop: health checks fail and connections end with their next answer, while requests are served as
@@ -92,6 +94,7 @@ impl Default for Settings {
             token_cache_seconds: 300,
             service_tokens: ServiceTokens::default(),
             cloud_check_deadline: Duration::from_secs(15),
+            cloud_check_cache: Duration::from_secs(10),
             healthcheck_disabled: Arc::new(|| false),
             leaving: Arc::new(|| false),
             workers: 2,

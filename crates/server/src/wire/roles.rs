@@ -231,6 +231,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         www_authenticate_uri: public.unwrap_or_default(),
         trustee_domain_id: config.trust.trustee_domain_id.clone().map_or_else(Arc::default, |id| Arc::new(OnceLock::from(id))),
         enable_proxy_headers: config.oslo_middleware.enable_proxy_headers_parsing,
+        cloud_check_cache: Duration::from_secs(config.requests.cloud_check_cache_seconds.min(300)),
         token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
         service_tokens: api::ServiceTokens {
             roles: auth.service_token_roles.clone(),
