@@ -192,10 +192,16 @@ async fn failures_have_upstreams_exit_codes() -> Result<()> {
         (&["revision", "-m", "mine", "--autogenerate"], 1),
         (&["adopt"], 1),
         (&["release"], 1),
+        (&["release", "--wait", "1"], 1),
+        (&["release", "--wait", "18446744073709551615"], 2),
     ] {
         let (code, _) = run(&place.conf, arguments)?;
         ensure!(code == wanted, "{arguments:?} ended with {code}");
     }
+    // A database that was never ours is no place to wait.
+    let output = command(&place.conf, &["release", "--wait", "1"])?.output()?;
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(words.contains("never adopted"), "{words}");
     let nowhere = place.conf.with_file_name("nowhere.conf");
     std::fs::write(&nowhere, "[database]\nconnection = mysql+pymysql://magnum:hunter2@127.0.0.1:1/magnum\nmax_retries = 0\n")?;
     for verb in ["upgrade", "version"] {

@@ -69,7 +69,7 @@ async fn ask(cx: &Context, session: &Session, wanted: &Wanted<'_>) -> Result<Fou
                 _ => failed(e),
             })
         };
-        known(&lately.images, key(name), ask, |image| image.os_distro.is_some()).await
+        known(&lately.images, key(name), ask, has_distro).await
     };
     let network = async |name: Option<&str>, external: Option<bool>| {
         let Some(name) = name else { return Ok(Vec::new()) };
@@ -115,6 +115,11 @@ async fn flavors(cx: &Context, session: &Session, wanted: &[&str]) -> Result<Vec
         }
     }
     Ok(all)
+}
+
+/// Whether an image says what it is made of (C-18).
+fn has_distro(image: &Image) -> bool {
+    image.os_distro.as_deref().is_some_and(|distro| !distro.is_empty())
 }
 
 /// A flavor of this id, else of this name.
@@ -174,7 +179,7 @@ impl Found {
     pub fn image(&self, name: &str) -> Result<&Image, ApiError> {
         match &self.image[..] {
             [] => Err(ApiError::Invalid(format!("Unable to find image {name}."))),
-            [one] if one.os_distro.as_deref().is_some_and(|d| !d.is_empty()) => Ok(one),
+            [one] if has_distro(one) => Ok(one),
             [_] => Err(ApiError::Invalid(format!("Image {name} doesn't contain os_distro field."))),
             _ => Err(ApiError::Conflict(format!("Multiple images exist with same name {name}. Please use the image id instead."))),
         }

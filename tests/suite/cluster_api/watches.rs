@@ -88,7 +88,6 @@ async fn the_end_of_each_operation_is_heard(#[values(Mix::Embedded, Mix::Distrib
     ensure!(management.cluster.open_watches() == WATCHES, "{}", management.cluster.open_watches());
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
-    // Helm keeps templates, as the chart says.
     ensure!(management.left().is_empty(), "{:#?}", management.left());
     world.finish().await
 }

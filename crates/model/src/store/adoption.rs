@@ -244,15 +244,15 @@ pub async fn in_flight(store: &Store) -> Result<Option<String>, StoreError> {
 }
 
 async fn told_in_flight(conn: &mut Conn) -> Result<Option<String>, StoreError> {
-    let (count, first): (i64, Vec<(String, String, String)>) = on_conn!(conn, |c| {
-        let unfinished = || operation::table.filter(operation::state.eq_any(OperationState::UNFINISHED));
-        let count = unfinished().count().get_result(&mut **c).await?;
-        let columns = (operation::kind, operation::cluster_uuid, operation::uuid);
-        (count, unfinished().select(columns).order(operation::id.asc()).limit(NAMED).load(&mut **c).await?)
-    });
+    let count = audit::count_unfinished(conn).await?;
     if count == 0 {
         return Ok(None);
     }
+    let first: Vec<(String, String, String)> = on_conn!(conn, |c| {
+        let unfinished = operation::table.filter(operation::state.eq_any(OperationState::UNFINISHED));
+        let columns = (operation::kind, operation::cluster_uuid, operation::uuid);
+        unfinished.select(columns).order(operation::id.asc()).limit(NAMED).load(&mut **c).await
+    })?;
     let named: Vec<String> = first.iter().map(|(kind, cluster, id)| format!("{kind} of cluster {cluster} (operation {id})")).collect();
     let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
     Ok(Some(format!("{count} operations are in flight: {}{more}", named.join(", "))))

@@ -42,8 +42,8 @@ enum Command {
     Adopt,
     /// Make the database fit for upstream again. Refused while operations are in flight. Stop the API first, the conductors when none is.
     Release {
-        /// Wait so many seconds for the conductors to end what is in flight.
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        /// Wait so many seconds for the conductors to end what is in flight; a day at most.
+        #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=86_400))]
         wait: u64,
         /// End at the revision of upstream 18.x to 22.x, also when an older one was adopted.
         #[arg(long)]

@@ -47,8 +47,8 @@ section! {
         /// Seconds between the signal to stop and the end of serving: health checks fail meanwhile, so that load balancers send their
         /// requests elsewhere. Longer than a load balancer takes to notice; part of graceful_shutdown_timeout.
         drain_delay: u64 = "0",
-        /// Seconds for which an image, flavor, network, subnet or key pair that was found for a user is not looked up for him again; 0 looks
-        /// each time. What was not found is never remembered.
+        /// Seconds for which an image, flavor, network, subnet or key pair that was found for a user is not looked up for him again, 300 at
+        /// most; 0 looks each time. What was not found is never remembered.
         cloud_check_cache_seconds: u64 = "10",
         /// Most open connections.
         max_connections: Positive = "8192",

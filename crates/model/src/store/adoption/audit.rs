@@ -154,7 +154,8 @@ async fn has_operations(conn: &mut Conn) -> Result<bool, StoreError> {
     Ok(crate::store::dialect::count_tables(conn, &["operation"]).await? == 1)
 }
 
-async fn count_unfinished(conn: &mut Conn) -> Result<i64, StoreError> {
+/// Operations that have not ended, also of a database that has no table of ours.
+pub(super) async fn count_unfinished(conn: &mut Conn) -> Result<i64, StoreError> {
     if !has_operations(conn).await? {
         return Ok(0);
     }
