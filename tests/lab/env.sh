@@ -1,7 +1,7 @@
 # Ports, paths and OS_* variables of the lab. Source it:  . tests/lab/env.sh; as demo
 export OSLAB=${OSLAB:-${MAGNUM_CACHE_DIR:-/var/tmp/magnum-cache}/lab}
 LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd); export LAB
-export VENV=$OSLAB/venv-2025.1 CLIENT=$OSLAB/venv-client
+export VENV=$OSLAB/venv-2025.1 CLIENT=$OSLAB/venv-client TEMPEST=$OSLAB/venv-tempest
 export IP=127.0.0.1
 export DB_PORT=23306 AMQP_PORT=25672 AMQP_DIST_PORT=25673 EPMD_PORT=24369 MEMCACHED_PORT=21211
 export KEYSTONE_PORT=25000 HEAT_PORT=28004 HEAT_CFN_PORT=28000 GLANCE_PORT=29292

@@ -55,6 +55,26 @@ async fn credentials_are_made_anew_by_the_same_or_another_member(#[values(Mix::E
     world.finish().await
 }
 
+/// Keystone refuses a trust whose giver has lost one of its roles, and lists it all the same: asking for new credentials is the way out.
+#[tokio::test]
+async fn a_trust_that_does_not_work_any_more_is_replaced() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let before = password(&world, &cluster).await?;
+    ensure!(world.cloud.take_role("demo", "demo", "creator"), "he has it");
+    let demo = world.demo();
+    rotate(&demo, &cluster).await?;
+    let after = password(&world, &cluster).await?;
+    let trust = |row: &[String]| row.first().and_then(|both| both.split(' ').next()).map(str::to_owned);
+    ensure!(trust(&after).is_some() && trust(&after) != trust(&before), "{:?}, then {:?}", trust(&before), trust(&after));
+    // What follows works with it.
+    resize(&world.user("member2", "demo"), &cluster, 3).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
 #[rstest]
 #[case::password_set_answer_lost("keystone.user_update", How::AcceptThenLose)]
 #[case::password_500("keystone.user_update", How::Status(500, "the cloud has a bad day".to_owned()))]

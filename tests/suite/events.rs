@@ -118,7 +118,8 @@ async fn an_error_that_goes_on_is_one_event_and_is_counted(#[values(Mix::Embedde
 
 #[tokio::test]
 async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<()> {
-    let options = Options { apis: 1, conductors: 1, api: "[requests]\nmax_event_streams = 4\n".to_owned(), ..Options::default() };
+    let api = "[requests]\nmax_event_streams = 4\n[keystone_authtoken]\ntoken_cache_time = 1\n".to_owned();
+    let options = Options { apis: 1, conductors: 1, api, ..Options::default() };
     let mut world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -141,6 +142,15 @@ async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<(
         count += 1;
     }
     ensure!(count > 5, "{count} events before the token's end");
+    let token = world.token("demo", "demo");
+    let mut revoked = world.client(Some(&token)).events(&cluster, None).await?;
+    revoked.next().await?.context("an event")?;
+    world.cloud.revoke_token(&token);
+    let ended = async {
+        while revoked.next().await?.is_some() {}
+        Ok::<_, anyhow::Error>(())
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.context("the stream outlives its token")??;
     let mut third = demo.events(&cluster, None).await?;
 
     let asked = Instant::now();

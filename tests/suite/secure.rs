@@ -34,8 +34,14 @@ fn certificates() -> Result<TempDir> {
 
 /// What `magnum-db-manage version` says of a database at this address: how it ended, and all it has printed.
 fn version(connection: &str) -> Result<(bool, String)> {
+    version_with(connection, &[])
+}
+
+/// The same with more of the environment.
+fn version_with(connection: &str, environment: &[(&str, &str)]) -> Result<(bool, String)> {
     let output = Command::new(program("magnum-db-manage")?)
         .arg("version")
+        .envs(environment.iter().copied())
         .env("OS_DATABASE__CONNECTION", connection)
         .env("OS_DATABASE__POOL_TIMEOUT", "5")
         .output()?;
@@ -56,6 +62,9 @@ async fn the_database_is_believed_by_its_authority_its_name_and_its_time() -> Re
     let right = url(&by_name, &format!("{}&{shown}", believing("ca.pem")));
     let (is_good, text) = version(&right)?;
     ensure!(is_good && text.contains("Current DB revision is None"), "{text}");
+    let apart = [("OS_DATABASE__CONNECTION_PARAMETERS", &*format!("{}&{shown}", believing("ca.pem")))];
+    let (is_good, text) = version_with(&url(&by_name, "charset=utf8"), &apart)?;
+    ensure!(is_good && text.contains("Current DB revision is None"), "{text}");
     let stranger = shown.replace("client", "stranger");
     let refused = [
         ("another authority", url(&by_name, &format!("{}&{shown}", believing("other.pem"))), "UnknownIssuer"),
@@ -68,6 +77,7 @@ async fn the_database_is_believed_by_its_authority_its_name_and_its_time() -> Re
             "ssl_cert is missing",
         ),
         ("a certificate for nobody", url(&by_name, &shown), "ssl_ca is missing"),
+        ("TLS without an authority", url(&by_name, "ssl_mode=VERIFY_IDENTITY"), "ssl_ca is missing: ssl_mode"),
         (
             "no key",
             url(&by_name, &format!("{}&{}", believing("ca.pem"), shown.replace("client-key", "ca"))),
@@ -88,15 +98,21 @@ async fn the_database_is_believed_by_its_authority_its_name_and_its_time() -> Re
     Ok(())
 }
 
+/// In the place of an option: the authorities of the machine.
+const MACHINE: &str = "of the machine";
+
 /// An API process, and conductors, that reach the broker so.
 async fn world(transport: &str, conductors: usize, files: &[(&str, &str)], folder: &Path) -> Result<World> {
     let mut environment = BTreeMap::from([
-        ("OS_OSLO_MESSAGING_RABBIT__SSL".to_owned(), "true".to_owned()),
+        // By its old name.
+        ("OS_OSLO_MESSAGING_RABBIT__RABBIT_USE_SSL".to_owned(), "true".to_owned()),
         // Nothing is found but by the bell.
         ("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned()),
     ]);
     for (option, file) in files {
-        environment.insert(format!("OS_OSLO_MESSAGING_RABBIT__{option}"), folder.join(file).display().to_string());
+        // What the machine trusts is an environment variable of its own.
+        let name = if *option == MACHINE { "SSL_CERT_FILE".to_owned() } else { format!("OS_OSLO_MESSAGING_RABBIT__{option}") };
+        environment.insert(name, folder.join(file).display().to_string());
     }
     World::start(Mix::Distributed, Options { amqp: Some(transport.to_owned()), apis: 1, conductors, environment, ..Options::default() })
         .await
@@ -112,12 +128,15 @@ async fn the_broker_is_believed_by_its_authority_its_name_and_its_time() -> Resu
 
     let other = [("SSL_CA_FILE", "other.pem"), usual[1], usual[2]];
     is_refused("another authority", &by_name, &other, folder.path(), "UnknownIssuer").await?;
+    let pinned = [other[0], usual[1], usual[2], (MACHINE, "ca.pem")];
+    is_refused("an authority of the machine beside the one that is named", &by_name, &pinned, folder.path(), "UnknownIssuer").await?;
     is_refused("another name", &by_address, &usual, folder.path(), "not valid for name").await?;
     is_refused("no certificate of ours", &by_name, &usual[..1], folder.path(), "").await?;
 
     // The first of the list is nobody: the second is found, and rings are heard.
     let list = by_name.replace("rabbit://", "rabbit://magnum_test:magnum_test@localhost:9,");
-    let good = world(&list, 1, &usual, folder.path()).await?;
+    let of_machine = [(MACHINE, "ca.pem"), ("KOMBU_SSL_CERTFILE", "client.pem"), ("KOMBU_SSL_KEYFILE", "client-key.pem")];
+    let good = world(&list, 1, &of_machine, folder.path()).await?;
     let demo = good.demo();
     let cluster = good.complete_cluster(&demo).await?;
     demo.delete_cluster(&cluster).await?;

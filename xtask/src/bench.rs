@@ -1,4 +1,4 @@
-//! `bench`: measurements on release binaries and a private MariaDB.
+//! `bench`: measurements on optimised binaries, most with a private MariaDB.
 
 use std::process::Command as Process;
 use std::time::Duration;
@@ -22,17 +22,37 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Requests/s with tokens that the API knows and that it does not, signatures/s, memory of a full cache of tokens
+    Identity {
+        /// Handed to the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// What it takes to render a thousand clusters for Heat, and how much Heat is sent
+    Render,
 }
 
 /// A run of 20,000 clusters takes hours.
 const LONGEST: Duration = Duration::from_secs(8 * 3600);
 
-/// Builds in release, starts servers of its own, measures, stops them.
 pub fn run(command: &Command) -> Result<u8> {
-    let (what, args) = match command {
-        Command::Api { args } => ("api", args),
-        Command::Conductor { args } => ("conductor", args),
-    };
+    match command {
+        Command::Api { args } => with_servers("api", args),
+        Command::Conductor { args } => with_servers("conductor", args),
+        Command::Identity { args } => with_servers("identity", args),
+        Command::Render => render(),
+    }
+}
+
+/// A test of the conductor that prints and never fails, for what it measures is inside.
+fn render() -> Result<u8> {
+    prerequisites::ensure(&[prerequisites::BUILD])?;
+    let name = "driver::heat::render::tests::measure::a_thousand_clusters";
+    cargo::call(&["test", "--profile", "simulation", "-p", "conductor", "--lib", "--", "--ignored", "--exact", "--nocapture", name])
+}
+
+/// Builds in release, starts servers of its own, measures, stops them.
+fn with_servers(what: &str, args: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD, prerequisites::SERVERS])?;
     cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;
     let dir = servers::fresh_dir("bench")?;

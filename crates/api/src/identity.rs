@@ -17,8 +17,10 @@ use sha2::{Digest, Sha256};
 use crate::error::ApiError;
 use crate::server::Metrics;
 
-/// Tokens remembered at most.
-const CAPACITY: u64 = 10_000;
+/// Bytes that tokens take at most, about: some ten thousand of a cloud of ten services.
+const MEMORY: u64 = 32 * 1024 * 1024;
+/// What remembering one takes beside what Keystone said of it.
+const OVERHEAD: usize = 200;
 /// How long a refusal is remembered.
 const REFUSED: Duration = Duration::from_secs(5);
 
@@ -133,7 +135,11 @@ pub struct Identity {
 impl Identity {
     /// Believes an answer for `believed`, and never beyond the token's end; zero asks each time.
     pub fn new(believed: Duration, metrics: Metrics) -> Self {
-        Self { cache: Cache::builder().max_capacity(CAPACITY).expire_after(Lifetime).build(), believed, metrics }
+        let weight = |_: &Key, known: &Known| {
+            let bytes = OVERHEAD + known.info.as_ref().map_or(0, |info| info.size());
+            u32::try_from(bytes).unwrap_or(u32::MAX)
+        };
+        Self { cache: Cache::builder().weigher(weight).max_capacity(MEMORY).expire_after(Lifetime).build(), believed, metrics }
     }
 
     /// What Keystone says of a token, asked as `service`.

@@ -39,7 +39,7 @@ pub enum Change {
     /// A new group.
     Group(Box<NewNodegroup>),
     /// What a patch of a group changes.
-    Bounds { change: NodegroupChange, nodes: Nodes },
+    Bounds { change: NodegroupChange, nodes: Option<Nodes> },
 }
 
 /// A request that passed its checks.
@@ -248,7 +248,9 @@ async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, more: D
         Change::Group(new) => nodegroup::insert(conn, new).await?,
         Change::Bounds { change, nodes } => {
             nodegroup::record(conn, group()?, change).await?;
-            nodes::record(conn, &request.cluster, group()?, nodes).await?;
+            if let Some(nodes) = nodes {
+                nodes::record(conn, &request.cluster, group()?, nodes).await?;
+            }
         }
     }
     Ok(())

@@ -304,6 +304,20 @@ impl Cloud {
         id.and_then(|id| world.keystone.delete_user(&id)).is_some()
     }
 
+    /// Takes a role of a project from a seeded user, all by name, as an administrator might. Says whether the user had it.
+    pub fn take_role(&self, user: &str, project: &str, role: &str) -> bool {
+        let mut world = self.world();
+        let keystone = &mut world.keystone;
+        let user = keystone.users.values().find(|known| known.name == user).map(|known| known.id.clone());
+        let role = keystone.roles.values().find(|known| known.name == role).map(|known| known.id.clone());
+        let project = keystone.project_named(project, "default").map(|known| known.id.clone());
+        let before = keystone.assignments.len();
+        keystone
+            .assignments
+            .retain(|a| (Some(&a.user), Some(&a.target), Some(&a.role)) != (user.as_ref(), project.as_ref(), role.as_ref()));
+        keystone.assignments.len() < before
+    }
+
     /// Makes a user of the trustee domain that no cluster has, as one that was forgotten. Returns its id.
     ///
     /// # Panics

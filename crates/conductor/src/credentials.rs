@@ -82,7 +82,7 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
     Ok(())
 }
 
-/// Has the request's caller delegate to the trustee, and records the trust. One that he has given already is taken.
+/// Has the request's caller delegate to the trustee, and records the trust. One that he has given already is taken, if it works.
 pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let trustee = cluster.trustee_user_id.clone().unwrap_or_default();
     let name = trustee_name(cluster);
@@ -94,7 +94,8 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
         return Err(Failure::fail(OutcomeCode::Credentials, "the request's token is not scoped to the cluster's project"));
     };
     let keystone = caller.keystone();
-    let found = keystone.find_trust(&info.user_id, &trustee).await.map_err(expired)?;
+    let useless = useless_trust(cx, work, cluster).await?;
+    let found = keystone.find_trust(&info.user_id, &trustee, useless).await.map_err(expired)?;
     let trust = match found.filter(|_| !planted::has(Bug::DoubleApply)) {
         Some(trust) => trust,
         None => {
@@ -123,6 +124,21 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
         })
         .await?;
     Ok(())
+}
+
+/// The trust that the cluster has, if nobody can log in through it any more, for instance because its giver has lost one of its roles:
+/// Keystone lists it all the same.
+async fn useless_trust<'a>(cx: &Context, work: &Work, cluster: &'a Cluster) -> Result<Option<&'a str>, Failure> {
+    // With a password that cannot be opened nothing can be said of it.
+    let Ok(Some(session)) = trusted(cx, work, cluster) else { return Ok(None) };
+    match session.token().await {
+        Ok(_) => Ok(None),
+        Err(error) if error.retry_may_help() => Err(error.into()),
+        Err(error) => {
+            tracing::info!(%error, "the cluster's trust does not work any more; another is made");
+            Ok(cluster.trust_id.as_deref())
+        }
+    }
 }
 
 /// There is neither a trust nor anybody who could give one.

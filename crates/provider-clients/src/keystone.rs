@@ -172,12 +172,18 @@ impl Keystone {
         Ok(self.0.fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body)).await?.trust)
     }
 
-    /// The trust between the two. Keystone looks at one of the two filters only (the trustor's, when given), so the rest is done here.
-    pub async fn find_trust(&self, trustor_user_id: &str, trustee_user_id: &str) -> Result<Option<Trust>, CloudError> {
+    /// A trust between the two, but for one of this id. Keystone looks at one of the two filters only (the trustor's, when given), so the rest is done here.
+    pub async fn find_trust(
+        &self,
+        trustor_user_id: &str,
+        trustee_user_id: &str,
+        except: Option<&str>,
+    ) -> Result<Option<Trust>, CloudError> {
         let request =
             get("trust_list", ["OS-TRUST", "trusts"]).query("trustor_user_id", trustor_user_id).query("trustee_user_id", trustee_user_id);
         let answer: TrustsAnswer = self.0.fetch(request).await?;
-        Ok(answer.trusts.into_iter().find(|t| t.trustor_user_id == trustor_user_id && t.trustee_user_id == trustee_user_id))
+        let is_between = |t: &Trust| t.trustor_user_id == trustor_user_id && t.trustee_user_id == trustee_user_id;
+        Ok(answer.trusts.into_iter().find(|t| is_between(t) && except != Some(t.id.as_str())))
     }
 
     /// Deletes the trust; false when there was none.

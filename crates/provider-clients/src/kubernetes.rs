@@ -76,6 +76,8 @@ impl Kubernetes {
             .user_agent("magnum")
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            // Whoever answers must prove that he is the cluster, whatever its row says of the address.
+            .https_only(true)
             .pool_max_idle_per_host(1)
             .connect_timeout(options.connect_timeout)
             .timeout(options.timeout)

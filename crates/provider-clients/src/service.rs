@@ -25,6 +25,19 @@ pub enum Service {
 }
 
 impl Service {
+    /// Those that a catalogue may list.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Identity,
+        Self::Orchestration,
+        Self::Compute,
+        Self::Network,
+        Self::Image,
+        Self::LoadBalancer,
+        Self::BlockStorage,
+        Self::KeyManager,
+        Self::ContainerInfra,
+    ];
+
     /// The project's name, as people and logs call the service.
     pub fn name(self) -> &'static str {
         match self {

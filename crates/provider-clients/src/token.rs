@@ -34,6 +34,7 @@ pub struct TokenInfo {
     pub may_not_delegate: bool,
     /// How the user logged in (`password`, `token`, `application_credential` …).
     pub methods: Vec<String>,
+    /// Of the services that this crate speaks to; a catalogue has many more.
     pub catalog: Vec<CatalogEntry>,
 }
 
@@ -79,6 +80,42 @@ impl TokenInfo {
     pub fn has_service(&self, service: Service) -> bool {
         self.catalog.iter().any(|entry| service.types().contains(&entry.service_type.as_str()))
     }
+}
+
+impl TokenInfo {
+    /// The memory that it takes, in bytes, about.
+    pub fn size(&self) -> usize {
+        let text = |text: &String| size_of::<String>() + text.capacity();
+        let maybe = |it: &Option<String>| it.as_ref().map_or(0, String::capacity);
+        let texts = [&self.user_id, &self.user_name, &self.user_domain_id, &self.user_domain_name];
+        let others = [
+            &self.project_id,
+            &self.project_name,
+            &self.project_domain_id,
+            &self.project_domain_name,
+            &self.domain_id,
+            &self.domain_name,
+            &self.trust_id,
+            &self.application_credential_id,
+        ];
+        let lists = self.roles.iter().chain(&self.methods).map(text).sum::<usize>();
+        let of_endpoint = |it: &CatalogEndpoint| {
+            size_of::<CatalogEndpoint>() + it.interface.capacity() + maybe(&it.region) + maybe(&it.region_id) + it.url.capacity()
+        };
+        let of_entry = |it: &CatalogEntry| {
+            size_of::<CatalogEntry>()
+                + it.service_type.capacity()
+                + it.name.capacity()
+                + it.endpoints.iter().map(of_endpoint).sum::<usize>()
+        };
+        let catalog: usize = self.catalog.iter().map(of_entry).sum();
+        size_of::<Self>() + texts.map(String::capacity).iter().sum::<usize>() + others.map(maybe).iter().sum::<usize>() + lists + catalog
+    }
+}
+
+/// Whether a type of service is one that there is a client for.
+fn is_spoken_to(service_type: &str) -> bool {
+    Service::ALL.iter().any(|service| service.types().contains(&service_type))
 }
 
 impl CatalogEndpoint {
@@ -171,7 +208,7 @@ impl From<TokenAnswer> for TokenInfo {
             may_not_delegate: token.application_credential.as_ref().is_some_and(|it| it.restricted.unwrap_or(true)),
             application_credential_id: token.application_credential.map(|it| it.id),
             methods: token.methods,
-            catalog: token.catalog,
+            catalog: token.catalog.into_iter().filter(|entry| is_spoken_to(&entry.service_type)).collect(),
         }
     }
 }

@@ -209,6 +209,7 @@ impl Config {
             let section = CapiManagement::read(reader, &format!("{}{name}", options::MANAGEMENT))?;
             self.capi_management.insert(name.to_owned(), section);
         }
+        self.database.connection = self.database.connection.map(|url| url.with(&self.database.connection_parameters));
         self.service.host = self.service.host.or_else(host::fully_qualified_name);
         if self.api.enabled_ssl {
             for (key, file) in [("ssl_cert_file", &self.api.ssl_cert_file), ("ssl_key_file", &self.api.ssl_key_file)] {

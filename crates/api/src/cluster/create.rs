@@ -79,10 +79,10 @@ async fn origin(cx: &Context, asked: &Asked) -> Result<ClusterTemplate, ApiError
     let visible = crate::template::usable(cx);
     let ident = asked.template.clone().unwrap_or_default();
     let (visible, ident) = (&visible, &ident);
-    let found = cx.shared.store.read(async |conn: &mut Conn| match ident.parse() {
-        // A template whose name is a number cannot be used by it (upstream's rule).
-        Ok(number) => template::fetch_by_number(conn, visible, number).await,
-        Err(_) => crate::template::find(conn, visible, ident).await,
+    let found = cx.shared.store.read(async |conn: &mut Conn| match ident.parse::<i32>() {
+        // A template whose name is a number cannot be used by it (upstream's rule); 007 is a name.
+        Ok(number) if number.to_string() == *ident => template::fetch_by_number(conn, visible, number).await,
+        _ => crate::template::find(conn, visible, ident).await,
     });
     let found = found.await;
     found.map_err(|error| match ApiError::from(error) {

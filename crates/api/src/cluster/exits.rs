@@ -27,6 +27,11 @@ pub async fn retry(cx: Context) -> Result<Answer, ApiError> {
     };
     let broken = || ApiError::Internal(format!("the row of operation {} cannot be read", failed.uuid));
     let kind = failed.kind().ok_or_else(broken)?;
+    // Doing it again is doing it: whoever may not ask for the one may not ask for the other.
+    cx.allow_object(act_of(kind), &row)?;
+    if kind == OperationKind::CredentialRotate || (kind == OperationKind::ClusterCreate && row.trust_id.is_none()) {
+        cx.caller.must_delegate()?;
+    }
     let payload = failed.payload().map_err(|_| broken())?.again(failed.operation_id());
     let change = match (kind, payload.node_count) {
         // The row may say by now what was reached.
@@ -38,6 +43,24 @@ pub async fn retry(cx: Context) -> Result<Answer, ApiError> {
     let deadline = request.deadline.max(failed.allowance());
     let request = Request { change, payload, deadline, reply: Reply::Acted, ..request };
     accept(Arc::new(cx), request, allowed).await
+}
+
+/// What a caller must be allowed who asks for such an operation.
+fn act_of(kind: OperationKind) -> Act {
+    match kind {
+        OperationKind::ClusterCreate => Act::ClusterCreate,
+        OperationKind::ClusterUpdate => Act::ClusterUpdate,
+        OperationKind::ClusterResize => Act::ClusterResize,
+        OperationKind::ClusterUpgrade => Act::ClusterUpgrade,
+        OperationKind::ClusterDelete => Act::ClusterDelete,
+        OperationKind::ClusterForceDelete => Act::ClusterForceDelete,
+        OperationKind::ClusterAbandon => Act::ClusterAbandon,
+        OperationKind::NodegroupCreate => Act::NodegroupCreate,
+        OperationKind::NodegroupUpdate => Act::NodegroupUpdate,
+        OperationKind::NodegroupDelete => Act::NodegroupDelete,
+        OperationKind::CaRotate => Act::CertificateRotate,
+        OperationKind::CredentialRotate => Act::CredentialRotate,
+    }
 }
 
 /// Ends an operation: the one that the query names, else the oldest that is unfinished.

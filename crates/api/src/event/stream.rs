@@ -2,7 +2,8 @@
 //!
 //! It first reads what has happened since the event that the client saw last (all that is kept, if it names none), then takes what comes from
 //! the feed, and reads again what it has missed when it falls behind. Every event goes out once, in order, under its number. The stream ends
-//! with the caller's token, after an hour, or when the process stops; the client comes back with the number of the last event.
+//! with the caller's token, also when that is revoked, after an hour, or when the process stops; the client comes back with the number of the
+//! last event.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,6 +15,7 @@ use futures::StreamExt;
 use model::id::ClusterId;
 use model::operation::OperationEvent;
 use model::store::{Conn, event};
+use secrecy::SecretString;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,12 +24,15 @@ use super::feed::{Following, Seat};
 use crate::answer::{Answer, Stream};
 use crate::context::{Context, Shared};
 use crate::error::ApiError;
+use crate::identity::Age;
 use crate::view::event::EventView;
 
 /// How long a stream lasts at most.
 const LIFE: Duration = Duration::from_secs(60 * 60);
 /// How often something is sent when nothing happens; less when connections are kept for a shorter time.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Between two looks at a token at most; it is the cache that is asked, and Keystone when that has forgotten.
+const LOOK: Duration = Duration::from_secs(30);
 /// Events read at once.
 const PAGE: i64 = 100;
 /// Milliseconds after which a client comes back.
@@ -37,6 +42,9 @@ struct State {
     shared: Arc<Shared>,
     _seat: Seat,
     cluster: ClusterId,
+    token: SecretString,
+    /// When to look whether the token is still good.
+    look_at: Instant,
     /// The last event that was sent, or put into the queue.
     last: i64,
     queue: VecDeque<Bytes>,
@@ -57,6 +65,8 @@ pub fn open(cx: &Context, cluster: ClusterId, after: i64) -> Result<Answer, ApiE
         closed: feed.closed(),
         shared: cx.shared.clone(),
         cluster,
+        token: cx.caller.token.clone(),
+        look_at: Instant::now() + pause(&cx.shared),
         last: after,
         queue: [Bytes::from(format!("retry: {RETRY}\n\n"))].into(),
         following: None,
@@ -68,6 +78,11 @@ pub fn open(cx: &Context, cluster: ClusterId, after: i64) -> Result<Answer, ApiE
     Ok(Answer::stream(Stream::new(stream.boxed())))
 }
 
+/// Between two looks at a token.
+fn pause(shared: &Shared) -> Duration {
+    Duration::from_secs(shared.settings.token_cache_seconds).clamp(Duration::from_secs(1), LOOK)
+}
+
 impl State {
     /// The next bytes; none at the end.
     async fn next(&mut self) -> Option<Bytes> {
@@ -76,6 +91,9 @@ impl State {
                 return Some(bytes);
             }
             if *self.closed.borrow() || Instant::now() >= self.until {
+                return None;
+            }
+            if Instant::now() >= self.look_at && !self.is_welcome().await {
                 return None;
             }
             if self.is_behind {
@@ -96,9 +114,18 @@ impl State {
                 },
                 () = tokio::time::sleep(pause) => return Some(Bytes::from_static(b": still there\n\n")),
                 () = tokio::time::sleep_until(self.until) => return None,
+                () = tokio::time::sleep_until(self.look_at) => {}
                 _ = self.closed.changed() => return None,
             }
         }
+    }
+
+    /// Whether the token is good for longer. While Keystone cannot be asked, it is: its end is known.
+    async fn is_welcome(&mut self) -> bool {
+        let shared = &self.shared;
+        let asked = shared.identity.validate(&shared.cloud, &shared.service, &self.token, Age::Valid).await;
+        self.look_at = Instant::now() + pause(shared);
+        !matches!(asked, Err(ApiError::Unauthenticated))
     }
 
     /// Follows what comes; what came between the last read and now is read first.

@@ -49,7 +49,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let view = NodegroupView { row: &found.group, nodes: &found.nodes, cluster_labels: found.cluster.labels.as_deref(), base: &cx.base };
     let before = as_stored(patch::document(&view)?, &changes);
     let after = patch::applied_within("nodegroup", &before, &changes, &PATCH)?;
-    let change = check(&found, &after)?;
+    let change = check(&found, &after, |field| changes.iter().any(|change| change.field == field))?;
     check_flavor(&cx, found.group.flavor_id.as_deref(), &found.cluster).await?;
     let request = Request {
         change,
@@ -76,12 +76,18 @@ fn as_stored(mut shown: Map<String, Value>, changes: &[patch::Change]) -> Map<St
     shown
 }
 
-fn check(found: &Found, after: &Map<String, Value>) -> Result<Change, ApiError> {
+/// What is written is what was asked for: another request may have changed the rest meanwhile.
+fn check(found: &Found, after: &Map<String, Value>, is_asked: impl Fn(&str) -> bool) -> Result<Change, ApiError> {
     let number = |field: &str| after.get(field).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let (min, max) = (number("min_node_count").unwrap_or(0), number("max_node_count"));
     rules::bounds(&found.group.name, found.group.node_count(), min, max)?;
     let nodes = rules::nodes(found.group.role.as_deref().unwrap_or_default(), after.get("node_labels"), after.get("node_taints"))?;
-    let change = NodegroupChange { min_node_count: Some(min), max_node_count: Some(max), ..NodegroupChange::default() };
+    let change = NodegroupChange {
+        min_node_count: is_asked("min_node_count").then_some(min),
+        max_node_count: is_asked("max_node_count").then_some(max),
+        ..NodegroupChange::default()
+    };
+    let nodes = (is_asked("node_labels") || is_asked("node_taints")).then_some(nodes);
     Ok(Change::Bounds { change, nodes })
 }
 

@@ -91,7 +91,10 @@ pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
     }
     // What upstream stored is in no inventory.
     let is_recorded = |reference: &KeypairId| recorded.iter().any(|row| row.resource_id.as_deref() == Some(reference.as_str()));
-    for reference in cluster.references().all().into_iter().filter(|r| cx.keepers.may_be_outside(r) && !is_recorded(r)) {
+    for reference in cluster.references().all().into_iter().filter(|r| !is_recorded(r)) {
+        if !cx.keepers.may_be_outside(&reference).await {
+            continue;
+        }
         remove_one(cx, work, cluster, reference.as_str(), Some(reference.to_string())).await?;
     }
     Ok(())
@@ -101,7 +104,10 @@ pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
 pub(crate) async fn retire(cx: &Context, work: &Work, cluster: &Cluster, pairs: &[KeypairId]) -> Result<(), Failure> {
     let id = &cluster.cluster_id();
     let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
-    for reference in pairs.iter().filter(|r| cx.keepers.may_be_outside(r)) {
+    for reference in pairs {
+        if !cx.keepers.may_be_outside(reference).await {
+            continue;
+        }
         let is_record =
             |row: &&CloudResource| row.kind() == Some(ResourceKind::Certificate) && row.resource_id.as_deref() == Some(reference.as_str());
         let name = recorded.iter().find(is_record).map_or(reference.as_str(), |row| row.name.as_str());

@@ -1,6 +1,7 @@
 //! New credentials for a cluster: the caller of the request becomes the one who delegates, and the trustee gets a new password.
 //!
-//! Whatever was known of the old password is void after this. The trust of a former delegator is useless without it; it goes with the trustee.
+//! Whatever was known of the old password is void after this. The trust of a former delegator is useless without it; it goes with the trustee,
+//! and not before: the trusts that Heat holds for its stacks were made from it, and Keystone would remove them with it.
 //! Programs of the cloud provider inside the cluster get the new credentials as they got the old ones: from the first boot of masters, which
 //! are replaced one by one, so that no conductor has to reach the cluster. Until the first of them has come, those programs cannot act.
 

@@ -100,9 +100,22 @@ impl Keepers {
         }
     }
 
-    /// Whether a pair is not in the database, as far as the form of its reference tells: those of files look like those of rows.
-    pub fn may_be_outside(&self, reference: &KeypairId) -> bool {
-        is_url(reference.as_str()) || self.new == Held::Local
+    /// Whether there may be something of a pair outside the database. References to files look like those to rows: where new pairs go into
+    /// files no longer, it is the files that tell.
+    pub async fn may_be_outside(&self, reference: &KeypairId) -> bool {
+        if is_url(reference.as_str()) || self.new == Held::Local {
+            return true;
+        }
+        let Some(local) = &self.local else { return false };
+        match local.fetch(reference.as_str()).await {
+            Ok(_) => true,
+            Err(KeeperError::NotFound(_)) => false,
+            // Files that cannot be read do not stand in the way of a cluster whose pairs are in the database.
+            Err(error) => {
+                tracing::warn!(%error, %reference, "it cannot be seen whether there are files of this key pair");
+                false
+            }
+        }
     }
 
     /// The pair of a reference, whoever holds it.
@@ -148,8 +161,8 @@ pub(crate) fn is_url(reference: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_reference_says_whether_barbican_holds_the_pair() {
+    #[tokio::test]
+    async fn a_reference_says_whether_barbican_holds_the_pair() {
         let none = Keepers::default();
         for (text, wanted) in [
             ("http://barbican:9311/v1/containers/5f8e", true),
@@ -158,10 +171,10 @@ mod tests {
             ("", false),
         ] {
             let reference = KeypairId::new(text);
-            assert_eq!(none.may_be_outside(&reference), wanted, "{text}");
+            assert_eq!(none.may_be_outside(&reference).await, wanted, "{text}");
             assert!(none.barbican(&reference).is_err(), "no Barbican was given");
         }
         let files = Keepers { new: Held::Local, ..Keepers::default() };
-        assert!(files.may_be_outside(&KeypairId::new("0dd7f2f7-4c48-4f0c-8b0b-9a7a3f0f4f6d")));
+        assert!(files.may_be_outside(&KeypairId::new("0dd7f2f7-4c48-4f0c-8b0b-9a7a3f0f4f6d")).await);
     }
 }

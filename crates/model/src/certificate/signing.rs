@@ -117,9 +117,14 @@ fn other_pem(text: &str) -> Option<&str> {
 fn end(authority: &Opened, lasting: Option<Duration>, rules: &SigningRules) -> Result<Asn1Time, CertificateError> {
     let longest = rules.longest();
     let time = lasting.map_or(longest, |time| time.min(longest));
-    let end = crate::time::now().timestamp().saturating_add(i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2));
-    let authority = super::facts::time(authority.certificate().not_after())?.and_utc().timestamp();
-    Ok(Asn1Time::from_unix(end.min(authority))?)
+    let now = crate::time::now().timestamp();
+    let end = now.saturating_add(i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2));
+    let of_authority = super::facts::time(authority.certificate().not_after())?.and_utc();
+    if of_authority.timestamp() <= now {
+        let day = of_authority.format("%Y-%m-%d");
+        return Err(CertificateError::NotAllowed(format!("the cluster's certificate authority ended on {day}; rotate it first")));
+    }
+    Ok(Asn1Time::from_unix(end.min(of_authority.timestamp()))?)
 }
 
 /// Signs a request and returns the certificate as PEM without trailing newline.

@@ -74,7 +74,7 @@ impl Status {
 }
 
 /// Operations of one cluster that may be unfinished at once; one more is refused.
-pub const MOST_UNFINISHED: usize = 16;
+pub const MOST_UNFINISHED: usize = 64;
 
 /// What accepting a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +270,10 @@ pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: Operat
         let allowed = OperationKind::ALL.iter().copied().filter(|k| is_usual(k) && permits(current, unfinished, *k)).collect();
         Err(Refused { what: "cluster", status: current, kind, allowed, is_full })
     };
+    // With the cluster go its groups: who removes both, one after the other, is not held up at the group.
+    if kind == OperationKind::NodegroupDelete && unfinished.last().is_some_and(|last| last.removal().is_some()) {
+        return Ok(Begin::Coalesce);
+    }
     if !permits(current, unfinished, kind) {
         return refuse(false);
     }

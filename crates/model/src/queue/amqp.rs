@@ -21,6 +21,7 @@ use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo};
 use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
+use openssl::x509::X509;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
 
@@ -333,7 +334,11 @@ async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Ch
             pem: certificate.clone().into_bytes(),
             key: key.expose_secret().to_owned().into_bytes(),
         }),
-        cert_chain: reach.tls.as_ref().and_then(|t| t.ca_pem.clone()),
+        cert_chain: match &reach.tls {
+            Some(Tls { ca_pem: Some(named), .. }) => Some(named.clone()),
+            Some(Tls { ca_pem: None, .. }) => Some(authorities_of_the_machine().await?),
+            None => None,
+        },
     };
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let setup = tokio::time::timeout(SETUP, async {
@@ -343,6 +348,25 @@ async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Ch
         Ok((connection, channel))
     });
     within("connect", setup).await
+}
+
+/// In PEM. Nobody else is believed: the client itself knows no authorities.
+async fn authorities_of_the_machine() -> Result<String, String> {
+    let found = crate::blocking::run(|| {
+        let found = rustls_native_certs::load_native_certs();
+        let pem = |der: &[u8]| X509::from_der(der).and_then(|certificate| certificate.to_pem()).ok();
+        let texts: Vec<u8> = found.certs.iter().filter_map(|der| pem(der)).flatten().collect();
+        (String::from_utf8(texts).unwrap_or_default(), found.errors.first().map(ToString::to_string))
+    });
+    match found.await.map_err(|error| format!("connect: {error}"))? {
+        (text, error) if text.is_empty() => {
+            let reason = error.map(|error| format!(" ({error})")).unwrap_or_default();
+            Err(format!(
+                "connect: the machine has no certificates of authorities{reason}: name a file in [oslo_messaging_rabbit] ssl_ca_file"
+            ))
+        }
+        (text, _) => Ok(text),
+    }
 }
 
 async fn within<T>(

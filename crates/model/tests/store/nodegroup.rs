@@ -1,4 +1,4 @@
-use model::cluster::status::Status;
+use model::cluster::status::{MOST_UNFINISHED, Status};
 use model::id::{ClusterId, NodegroupId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{NewNodegroup, Nodegroup, Nodes, Taint};
@@ -132,7 +132,7 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
     world.execute("UPDATE nodegroup SET status = 'CREATE_COMPLETE'").await;
 
     // Many at once: each is stored, up to the limit.
-    let tasks: Vec<_> = (0..20)
+    let tasks: Vec<_> = (0..i32::try_from(MOST_UNFINISHED).unwrap() + 4)
         .map(|n| {
             let (store, new) = (world.store.clone(), resize(&s, None, n));
             tokio::spawn(async move { begin(&store, &new).await })
@@ -150,7 +150,7 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
             Err(other) => panic!("{other}"),
         }
     }
-    assert_eq!(accepted, 16);
+    assert_eq!(accepted, MOST_UNFINISHED);
     let statuses: Vec<_> = groups(&world.store, &s.id).await.iter().map(|g| g.status.clone().unwrap()).collect();
     assert_eq!(statuses, ["CREATE_COMPLETE", "UPDATE_IN_PROGRESS"]);
     let row = world.store.read(async |conn: &mut Conn| cluster::fetch(conn, &Scope::All, &s.id).await).await.unwrap();
@@ -162,7 +162,10 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
     let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
     assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     let second = begin(&world.store, &request(&s, OperationKind::ClusterDelete)).await.unwrap();
-    assert_eq!((second.is_new, second.operation), (false, delete.id));
+    assert_eq!((second.is_new, &second.operation), (false, &delete.id));
+    // A group goes with its cluster.
+    let of_group = begin(&world.store, &request(&s, OperationKind::NodegroupDelete)).await.unwrap();
+    assert_eq!((of_group.is_new, of_group.operation), (false, second.operation));
     assert!(groups(&world.store, &s.id).await.iter().all(|g| g.status() == Some(Status::DeleteInProgress)));
 }
 

@@ -127,6 +127,7 @@ async fn a_trust_is_made_and_found_among_others() {
     assert_eq!(keystone.create_trust(&new).await.expect("made").id, "t1");
     let sent = &server.asked("POST", "/v3/OS-TRUST/trusts")[0].body["trust"];
     assert_eq!((&sent["roles"], &sent["allow_redelegation"]), (&json!([{"name": "member"}]), &json!(true)));
-    assert_eq!(keystone.find_trust("me", "you").await.expect("an answer").map(|t| t.id).as_deref(), Some("t1"));
-    assert_eq!(keystone.find_trust("me", "nobody").await.expect("an answer"), None);
+    assert_eq!(keystone.find_trust("me", "you", None).await.expect("an answer").map(|t| t.id).as_deref(), Some("t1"));
+    assert_eq!(keystone.find_trust("me", "you", Some("t1")).await.expect("an answer"), None);
+    assert_eq!(keystone.find_trust("me", "nobody", None).await.expect("an answer"), None);
 }

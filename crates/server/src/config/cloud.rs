@@ -32,8 +32,8 @@ section! {
         cert_file: Option<PathBuf>,
         /// Key of the client certificate (PEM).
         key_file: Option<PathBuf>,
-        /// Do not verify the service's certificate.
-        insecure: bool = "false",
+        /// Do not verify the service's certificate. Unset: as `[keystone_auth]` says, unless ca_file is given.
+        insecure: Option<bool>,
     }
 }
 

@@ -12,6 +12,8 @@ section! {
         /// `mysql+pymysql://user:password@host:port/database[?charset=utf8&ssl_ca=/path]`, or `sqlite:////absolute/path`.
         /// A driver suffix such as `+pymysql` is accepted and has no meaning here.
         connection: Option<DatabaseUrl>,
+        /// More parameters of the connection's URL: `ssl_ca=/path&charset=utf8`.
+        connection_parameters: MysqlParameters = "",
         /// Connections kept open by a process.
         max_pool_size: u32 = "5",
         /// Connections that may be opened beyond max_pool_size while there is need.
@@ -44,6 +46,12 @@ pub struct MysqlUrl {
     pub user: String,
     pub password: SecretString,
     pub database: String,
+    pub parameters: MysqlParameters,
+}
+
+/// What follows the `?` of a MariaDB address, as far as it means something here.
+#[derive(Debug, Clone, Default)]
+pub struct MysqlParameters {
     pub charset: Option<String>,
     /// Given: TLS, and the server's certificate must descend from this file's.
     pub ssl_ca: Option<String>,
@@ -51,7 +59,58 @@ pub struct MysqlUrl {
     pub ssl_cert: Option<String>,
     pub ssl_key: Option<String>,
     /// Whether the server's certificate must bear the server's name. It must in any case; who says otherwise is told so.
-    pub ssl_check_hostname: bool,
+    pub ssl_check_hostname: Option<bool>,
+    /// Others of Python's drivers that ask for TLS and do not say whom to believe.
+    pub ssl_others: Vec<String>,
+}
+
+impl Value for MysqlParameters {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut read = Self::default();
+        for (key, value) in url::form_urlencoded::parse(text.as_bytes()) {
+            let place = match &*key {
+                "charset" => &mut read.charset,
+                "ssl_ca" => &mut read.ssl_ca,
+                "ssl_cert" => &mut read.ssl_cert,
+                "ssl_key" => &mut read.ssl_key,
+                "ssl_check_hostname" => {
+                    let told = bool::parse(&value).map_err(|rule| format!("a URL whose parameter ssl_check_hostname is {rule}"))?;
+                    read.ssl_check_hostname = Some(told);
+                    continue;
+                }
+                other => {
+                    read.ssl_others.extend(asks_for_tls(other, &value).then(|| other.to_owned()));
+                    continue;
+                }
+            };
+            *place = Some(value.into_owned()).filter(|value| !value.is_empty());
+        }
+        Ok(read)
+    }
+}
+
+impl MysqlParameters {
+    /// These, and of `others` what these do not say.
+    fn or(self, others: Self) -> Self {
+        Self {
+            charset: self.charset.or(others.charset),
+            ssl_ca: self.ssl_ca.or(others.ssl_ca),
+            ssl_cert: self.ssl_cert.or(others.ssl_cert),
+            ssl_key: self.ssl_key.or(others.ssl_key),
+            ssl_check_hostname: self.ssl_check_hostname.or(others.ssl_check_hostname),
+            ssl_others: [self.ssl_others, others.ssl_others].concat(),
+        }
+    }
+}
+
+impl DatabaseUrl {
+    /// Adds parameters, which count above those that it has.
+    pub(super) fn with(self, more: &MysqlParameters) -> Self {
+        match self {
+            Self::Mysql(url) => Self::Mysql(MysqlUrl { parameters: more.clone().or(url.parameters), ..url }),
+            sqlite @ Self::Sqlite { .. } => sqlite,
+        }
+    }
 }
 
 impl Value for DatabaseUrl {
@@ -94,34 +153,25 @@ fn mysql(rest: &str) -> Result<MysqlUrl, String> {
         return Err("a URL that names the database: mysql+pymysql://user:password@host:port/database".to_owned());
     }
     let (host, port) = host_and_port(address)?;
-    let mut url = MysqlUrl {
+    Ok(MysqlUrl {
         host: if host.is_empty() { "localhost".to_owned() } else { host },
         port: port.unwrap_or(3306),
         user: decode(user)?,
         password: decode(password)?.into(),
         database: decode(database)?,
-        charset: None,
-        ssl_ca: None,
-        ssl_cert: None,
-        ssl_key: None,
-        ssl_check_hostname: true,
-    };
-    for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        let place = match &*key {
-            "charset" => &mut url.charset,
-            "ssl_ca" => &mut url.ssl_ca,
-            "ssl_cert" => &mut url.ssl_cert,
-            "ssl_key" => &mut url.ssl_key,
-            "ssl_check_hostname" => {
-                url.ssl_check_hostname =
-                    bool::parse(&value).map_err(|rule| format!("a URL whose parameter ssl_check_hostname is {rule}"))?;
-                continue;
-            }
-            _ => continue,
-        };
-        *place = Some(value.into_owned()).filter(|value| !value.is_empty());
+        parameters: MysqlParameters::parse(query)?,
+    })
+}
+
+/// Whether a parameter, of those that PyMySQL and mysqlclient know beside ours, wants the connection to be encrypted.
+fn asks_for_tls(key: &str, value: &str) -> bool {
+    let is_true = bool::parse(value).unwrap_or(true);
+    match key {
+        "ssl_disabled" => false,
+        "ssl_mode" => !matches!(value.to_ascii_uppercase().as_str(), "" | "DISABLED"),
+        "ssl" | "ssl_verify_cert" | "ssl_verify_identity" => is_true,
+        other => other.starts_with("ssl_") && !value.is_empty(),
     }
-    Ok(url)
 }
 
 #[cfg(test)]
@@ -150,16 +200,23 @@ mod tests {
 
     #[test]
     fn query_parameters_of_mysql_are_read() {
-        let text = "mysql+pymysql://m:p@db/x?charset=utf8&ssl_ca=/etc/ca%20x.pem&other=1&ssl_key=";
-        let DatabaseUrl::Mysql(url) = DatabaseUrl::parse(text).expect(text) else {
-            panic!("{text} is not MySQL");
+        let parameters = |text: &str| match DatabaseUrl::parse(text).expect(text) {
+            DatabaseUrl::Mysql(url) => url.parameters,
+            DatabaseUrl::Sqlite { .. } => panic!("{text} is not MySQL"),
         };
-        assert_eq!(url.charset.as_deref(), Some("utf8"));
-        assert_eq!(url.ssl_ca.as_deref(), Some("/etc/ca x.pem"));
-        assert_eq!((url.ssl_key, url.ssl_check_hostname), (None, true));
-        let text = "mysql://m:p@db/x?ssl_ca=/ca&ssl_cert=/c&ssl_key=/k&ssl_check_hostname=false";
-        let DatabaseUrl::Mysql(url) = DatabaseUrl::parse(text).expect(text) else { panic!("{text} is not MySQL") };
-        assert_eq!((url.ssl_cert.as_deref(), url.ssl_key.as_deref(), url.ssl_check_hostname), (Some("/c"), Some("/k"), false));
+        let seen = parameters("mysql+pymysql://m:p@db/x?charset=utf8&ssl_ca=/etc/ca%20x.pem&other=1&ssl_key=");
+        assert_eq!((seen.charset.as_deref(), seen.ssl_ca.as_deref()), (Some("utf8"), Some("/etc/ca x.pem")));
+        assert_eq!((seen.ssl_key, seen.ssl_check_hostname), (None, None));
+        let seen = parameters("mysql://m:p@db/x?ssl_ca=/ca&ssl_cert=/c&ssl_key=/k&ssl_check_hostname=false");
+        assert_eq!((seen.ssl_cert.as_deref(), seen.ssl_key.as_deref(), seen.ssl_check_hostname), (Some("/c"), Some("/k"), Some(false)));
+        assert!(seen.ssl_others.is_empty());
+        let seen = parameters("mysql://m:p@db/x?ssl_ca=/old&ssl_mode=DISABLED&ssl_verify_cert=false&ssl_capath=");
+        assert!(seen.ssl_others.is_empty(), "{seen:?}");
+        let more =
+            MysqlParameters::parse("ssl_ca=/new&ssl_capath=/etc/ssl/certs&ssl_mode=REQUIRED&ssl_verify_identity=true").expect("good");
+        let both = more.or(seen);
+        assert_eq!(both.ssl_ca.as_deref(), Some("/new"));
+        assert_eq!(both.ssl_others, ["ssl_capath", "ssl_mode", "ssl_verify_identity"]);
         let rule = DatabaseUrl::parse("mysql://m:hunter2@db/x?ssl_check_hostname=perhaps").expect_err("no boolean");
         assert!(rule.contains("ssl_check_hostname") && !rule.contains("hunter2"), "{rule}");
     }

@@ -41,7 +41,7 @@ pub(super) const KNOWN: &[(&str, &str, &str)] = &[
     (
         "database",
         "min_pool_size idle_timeout use_db_reconnect db_retry_interval db_inc_retry_interval db_max_retry_interval db_max_retries use_tpool \
-         connection_debug connection_trace connection_parameters backend asyncio_* sqlite_synchronous sqlite_db",
+         connection_debug connection_trace backend asyncio_* sqlite_synchronous sqlite_db",
         "of SQLAlchemy; the pool replaces lost connections by itself",
     ),
     ("capi_helm_cluster_labels", "capi_helm_chart_version", "`[capi_helm] default_helm_chart_version` says it"),
@@ -83,7 +83,7 @@ pub(super) const KNOWN: &[(&str, &str, &str)] = &[
     ),
     (
         "oslo_messaging_rabbit",
-        "rabbit_host rabbit_hosts rabbit_port rabbit_userid rabbit_password rabbit_virtual_host rabbit_use_ssl",
+        "rabbit_host rabbit_hosts rabbit_port rabbit_userid rabbit_password rabbit_virtual_host",
         "old names; `[DEFAULT] transport_url` has them",
     ),
     ("oslo_messaging_notifications", "retry", "what the broker has not confirmed is sent again, for `[operations] notification_hours`"),

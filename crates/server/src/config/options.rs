@@ -90,6 +90,10 @@ const ALIASES: &[(&str, &str, &str, &str)] = &[
     ("capi_helm_cluster_labels", "etcd_blockdevice_size", "capi_helm", "etcd_volume_size"),
     ("capi_helm_cluster_labels", "etcd_blockdevice_volume_type", "capi_helm", "etcd_volume_type"),
     ("keystone_authtoken", "www_authenticate_uri", "keystone_authtoken", "auth_uri"),
+    ("oslo_messaging_rabbit", "ssl", "oslo_messaging_rabbit", "rabbit_use_ssl"),
+    ("oslo_messaging_rabbit", "ssl_ca_file", "oslo_messaging_rabbit", "kombu_ssl_ca_certs"),
+    ("oslo_messaging_rabbit", "ssl_cert_file", "oslo_messaging_rabbit", "kombu_ssl_certfile"),
+    ("oslo_messaging_rabbit", "ssl_key_file", "oslo_messaging_rabbit", "kombu_ssl_keyfile"),
 ];
 
 /// Sections that had another name once: every option of them is looked for there too.

@@ -32,6 +32,14 @@ pub(super) fn cloud(config: &Config, watchers: Watchers) -> anyhow::Result<Cloud
             options.own_trust.insert(service, own);
         }
     }
+    if options.trust.insecure {
+        tracing::warn!(
+            "[keystone_auth] insecure: certificates of Keystone, and of services whose sections say nothing else, are not verified"
+        );
+    }
+    for (service, _) in options.own_trust.iter().filter(|(_, own)| own.insecure) {
+        tracing::warn!("[{}_client] insecure: the service's certificate is not verified", service.name());
+    }
     if let Some(seconds) = login.timeout {
         options.timeout = Duration::from_secs(seconds.max(1));
     }

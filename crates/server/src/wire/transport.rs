@@ -25,15 +25,19 @@ pub(super) fn broker(rabbit: &Rabbit) -> anyhow::Result<Tls> {
 pub(super) fn database(url: &MysqlUrl) -> anyhow::Result<Option<StoreTls>> {
     let section = "[database] connection,";
     let path = |text: &Option<String>| text.as_deref().map(Path::new).map(Path::to_owned);
+    let url = &url.parameters;
     let (certificate, key) = (path(&url.ssl_cert), path(&url.ssl_key));
     let identity = pair(section, ("ssl_cert", certificate.as_deref()), ("ssl_key", key.as_deref()))?;
     let Some(ca) = path(&url.ssl_ca) else {
         if identity.is_some() {
             bail!("{section} ssl_ca is missing: without it nobody would know whom the certificate is shown to");
         }
+        if let Some(other) = url.ssl_others.first() {
+            bail!("{section} ssl_ca is missing: {other} wants TLS, and the file of ssl_ca says whom to believe (of a folder, its bundle)");
+        }
         return Ok(None);
     };
-    if !url.ssl_check_hostname {
+    if url.ssl_check_hostname == Some(false) {
         // The driver's own way to do without compares words that its TLS library has not any more.
         tracing::warn!(
             "{section} ssl_check_hostname=false has no effect: the server's certificate must bear the name by which it is called"
@@ -57,11 +61,13 @@ pub(super) fn cloud(login: &Credentials) -> anyhow::Result<TlsTrust> {
 pub(super) fn service(section: &str, client: &Client, all: &TlsTrust) -> anyhow::Result<Option<TlsTrust>> {
     let ca = client.ca_file.as_deref().map(|path| read(path, &format!("[{section}] ca_file"))).transpose()?;
     let identity = identity(&format!("[{section}]"), ("cert_file", client.cert_file.as_deref()), ("key_file", client.key_file.as_deref()))?;
-    if ca.is_none() && identity.is_none() && !client.insecure {
+    if ca.is_none() && identity.is_none() && client.insecure.is_none() {
         return Ok(None);
     }
-    let TlsTrust { ca: usual_ca, insecure, identity: usual } = all.clone();
-    Ok(Some(TlsTrust { ca: ca.or(usual_ca), insecure: client.insecure || insecure, identity: identity.or(usual) }))
+    let TlsTrust { ca: usual_ca, insecure: usually, identity: usual } = all.clone();
+    // Who names authorities wants them asked.
+    let insecure = client.insecure.unwrap_or(usually && ca.is_none());
+    Ok(Some(TlsTrust { ca: ca.or(usual_ca), insecure, identity: identity.or(usual) }))
 }
 
 /// Certificate and key in one text, as HTTP clients take them.

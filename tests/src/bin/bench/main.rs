@@ -5,6 +5,7 @@
 
 mod conductor;
 mod fill;
+mod identity;
 mod report;
 
 use std::env;
@@ -56,6 +57,8 @@ enum What {
     },
     /// Conductors with thousands of clusters in flight, on MariaDB, RabbitMQ and the simulated cloud.
     Conductor(conductor::Plan),
+    /// Tokens known and unknown, a full cache of them, signatures of certificates.
+    Identity(identity::Plan),
 }
 
 #[tokio::main]
@@ -66,6 +69,7 @@ async fn main() -> ExitCode {
             (measure(plan).await, "some requests were not answered as they should be")
         }
         What::Conductor(plan) => (conductor::measure(&plan).await, "some clusters are not complete"),
+        What::Identity(plan) => (identity::measure(&plan).await, "some requests were not answered as they should be"),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -6,8 +6,8 @@ use tests::load::Account;
 
 use crate::{BARE, CONNECTIONS, Cell, Endurance, LIST, LONG_DETAIL, STARTS};
 
-/// Prints the table, and beside the targets what was measured.
-pub fn report(cells: &[Cell], first_answer: Duration, account: Account, endurance: Option<&Endurance>) {
+/// Prints a line for each cell.
+pub fn table(cells: &[Cell]) {
     let heads = ("conn", "per s", "p50 ms", "p99 ms", "errors", "API CPU ms", "MiB");
     println!("{:<24} {:>5} {:>10} {:>9} {:>9} {:>7} {:>12} {:>6}", "", heads.0, heads.1, heads.2, heads.3, heads.4, heads.5, heads.6);
     for cell in cells {
@@ -25,6 +25,11 @@ pub fn report(cells: &[Cell], first_answer: Duration, account: Account, enduranc
             println!("    first error: {error}");
         }
     }
+}
+
+/// Prints the table, and beside the targets what was measured.
+pub fn report(cells: &[Cell], first_answer: Duration, account: Account, endurance: Option<&Endurance>) {
+    table(cells);
     let most = CONNECTIONS[CONNECTIONS.len() - 1];
     let (memory, program, peak) = (mebibytes(account.resident), mebibytes(account.program), mebibytes(account.peak));
     println!(

@@ -2,6 +2,8 @@
 //!
 //! Outputs may be missing or null (upstream's older stacks, unresolved attributes): what is not there is left out, never an error.
 
+use std::net::Ipv6Addr;
+
 use serde_json::{Map, Value};
 
 const API_PORT: u16 = 6443;
@@ -22,18 +24,31 @@ pub(crate) fn facts(outputs: &Map<String, Value>, floating_ip_enabled: bool) -> 
         if public.is_empty() { list(outputs.get(private)) } else { public }
     };
     Facts {
-        api_address: outputs.get("api_address").and_then(Value::as_str).map(str::trim).filter(|a| !a.is_empty()).map(endpoint),
+        api_address: outputs.get("api_address").and_then(Value::as_str).and_then(|text| endpoint(text.trim())),
         master_addresses: nodes("kube_masters", "kube_masters_private"),
         worker_addresses: nodes("kube_minions", "kube_minions_private"),
     }
 }
 
-fn endpoint(address: &str) -> String {
-    match address {
-        url if url.contains("://") => url.to_owned(),
-        v6 if v6.contains(':') && !v6.starts_with('[') => format!("https://[{v6}]:{API_PORT}"),
-        bare => format!("https://{bare}:{API_PORT}"),
-    }
+/// The API of a cluster, from the output that names its host; none when that is anything but a host, with a port or without. The stack is the
+/// user's to change, and conductors ask at this address.
+fn endpoint(output: &str) -> Option<String> {
+    let (place, default_port) = match output.strip_prefix("https://") {
+        Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), None),
+        None => (output, Some(API_PORT)),
+    };
+    let (host, port) = match place.rsplit_once(':') {
+        _ if place.parse::<Ipv6Addr>().is_ok() => (format!("[{place}]"), default_port),
+        Some((host, port)) if !place.ends_with(']') => (host.to_owned(), Some(port.parse().ok()?)),
+        _ => (place.to_owned(), default_port),
+    };
+    let is_v6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+    let is_name =
+        host.starts_with(|c: char| c.is_ascii_alphanumeric()) && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c));
+    (is_v6 || is_name).then(|| match port {
+        Some(port) => format!("https://{host}:{port}"),
+        None => format!("https://{host}"),
+    })
 }
 
 /// The texts of a list; what is no text is left out.
@@ -66,6 +81,32 @@ mod tests {
         assert_eq!(public.master_addresses, ["203.0.113.1"]);
         assert_eq!(public.worker_addresses, ["10.0.0.5", "10.0.0.6"]);
         assert_eq!(read(outputs, false).master_addresses, ["10.0.0.4"]);
+    }
+
+    #[test]
+    fn the_address_of_the_api_is_a_host_and_nothing_else() {
+        for (output, wanted) in [
+            ("203.0.113.9", Some("https://203.0.113.9:6443")),
+            (" api.example.org ", Some("https://api.example.org:6443")),
+            ("fd00::9", Some("https://[fd00::9]:6443")),
+            ("[fd00::9]", Some("https://[fd00::9]:6443")),
+            ("[fd00::9]:7443", Some("https://[fd00::9]:7443")),
+            ("api.example.org:7443", Some("https://api.example.org:7443")),
+            ("https://203.0.113.9:6443", Some("https://203.0.113.9:6443")),
+            ("https://api.example.org/", Some("https://api.example.org")),
+            ("", None),
+            ("https://", None),
+            ("http://10.0.0.5:8500", None),
+            ("http://10.0.0.5:8500/v1/kv/x?a=", None),
+            ("https://10.0.0.5/v1/kv/x?a=", None),
+            ("https://user@10.0.0.5", None),
+            ("10.0.0.5:8500/v1", None),
+            ("10.0.0.5#", None),
+            ("10.0.0.5:port", None),
+            ("[10.0.0.5]", None),
+        ] {
+            assert_eq!(endpoint(output.trim()).as_deref(), wanted, "{output}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 mod cloud;
 mod kubeadm;
+mod measure;
 mod representative;
 
 use std::collections::BTreeSet;

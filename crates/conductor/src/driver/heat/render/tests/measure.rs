@@ -1,0 +1,67 @@
+//! What rendering costs, and how much of it there is: `cargo xtask bench render`. Nothing here fails for being slow.
+
+use std::time::{Duration, Instant};
+
+use super::representative::cases;
+use super::*;
+
+/// Clusters rendered in one go, the representative ones in turn.
+const CLUSTERS: u32 = 1000;
+
+/// Resources of a node's template: those that every cluster has, and all.
+fn resources(template: &str) -> (usize, usize) {
+    let all = &yaml(template)["resources"];
+    let all = all.as_object().expect("a map");
+    (all.values().filter(|resource| resource.get("condition").is_none()).count(), all.len())
+}
+
+/// All that Heat is sent.
+fn size(rendered: &Rendered) -> usize {
+    let files: usize = rendered.files.values().map(String::len).sum();
+    rendered.template.len() + files + Value::Object(rendered.parameters.clone()).to_string().len()
+}
+
+/// Resident memory of this process, in KiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+#[ignore = "a measurement; cargo xtask bench render"]
+fn a_thousand_clusters() {
+    let cases = cases();
+    let all: Vec<_> = cases.iter().map(|case| (case, labels(case.labels))).collect();
+    let mut slowest = Duration::ZERO;
+    let (before, start) = (resident(), Instant::now());
+    let rendered: Vec<_> = all
+        .iter()
+        .cycle()
+        .take(CLUSTERS as usize)
+        .map(|(case, labels)| {
+            let one = Instant::now();
+            let rendered = done(&(case.change)(input(labels)));
+            slowest = slowest.max(one.elapsed());
+            rendered
+        })
+        .collect();
+    let (took, held) = (start.elapsed(), resident().saturating_sub(before));
+    let each = took / CLUSTERS;
+    println!(
+        "{CLUSTERS} clusters of {} kinds: {:.0} ms in all, {each:.1?} each, {slowest:.1?} the slowest",
+        all.len(),
+        took.as_secs_f64() * 1e3
+    );
+    println!("memory of all of them, held at once: {:.1} MiB, {} KiB each\n", held as f64 / 1024.0, held / u64::from(CLUSTERS));
+    println!("| cluster | sent to Heat, KiB | user data of a master, KiB | of a worker, KiB |\n|---|---|---|---|");
+    let kib = |bytes: usize| bytes as f64 / 1024.0;
+    for ((case, _), rendered) in all.iter().zip(&rendered) {
+        let (master, worker) = (user_data(rendered, "master").len(), user_data(rendered, "worker").len());
+        println!("| {} | {:.1} | {:.1} | {:.1} |", case.name, kib(size(rendered)), kib(master), kib(worker));
+    }
+    for (what, (_, template)) in [("master", MASTER), ("worker", WORKER)] {
+        let (least, most) = resources(template);
+        println!("\nresources of a {what}: {least}, with all that can be asked for {most}");
+    }
+}
