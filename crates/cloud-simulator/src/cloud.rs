@@ -4,6 +4,7 @@
 //! what a real cloud offers.
 
 mod tokens;
+mod users;
 
 use std::{
     fmt,
@@ -18,8 +19,8 @@ use crate::{
     barbican, cinder, clock,
     fault::Fault,
     heat::{Resource, Stack, status_name},
-    keystone, neutron, octavia,
-    state::{Shared, World, dashed_id, hex_id},
+    neutron, octavia,
+    state::{Shared, World, dashed_id},
 };
 
 pub use tokens::TokenScope;
@@ -295,54 +296,6 @@ impl Cloud {
     /// Takes a service out of the catalogue, by the type under which it is listed.
     pub fn withdraw_service(&self, kind: &'static str) {
         self.world().keystone.withdrawn.push(kind);
-    }
-
-    /// Deletes a seeded user, with tokens and trusts, as an administrator might. Says whether there was such a user.
-    pub fn remove_user(&self, name: &str) -> bool {
-        let mut world = self.world();
-        let id = world.keystone.users.values().find(|user| user.name == name).map(|user| user.id.clone());
-        id.and_then(|id| world.keystone.delete_user(&id)).is_some()
-    }
-
-    /// Takes a role of a project from a seeded user, all by name, as an administrator might. Says whether the user had it.
-    pub fn take_role(&self, user: &str, project: &str, role: &str) -> bool {
-        let mut world = self.world();
-        let keystone = &mut world.keystone;
-        let user = keystone.users.values().find(|known| known.name == user).map(|known| known.id.clone());
-        let role = keystone.roles.values().find(|known| known.name == role).map(|known| known.id.clone());
-        let project = keystone.project_named(project, "default").map(|known| known.id.clone());
-        let before = keystone.assignments.len();
-        keystone
-            .assignments
-            .retain(|a| (Some(&a.user), Some(&a.target), Some(&a.role)) != (user.as_ref(), project.as_ref(), role.as_ref()));
-        keystone.assignments.len() < before
-    }
-
-    /// Makes a user of the trustee domain that no cluster has, as one that was forgotten. Returns its id.
-    ///
-    /// # Panics
-    /// When there is no such domain.
-    pub fn add_user(&self, name: &str, domain: &str) -> String {
-        let mut world = self.world();
-        let domain = world.keystone.domains.values().find(|known| known.name == domain).map(|known| known.id.clone());
-        let user = keystone::User {
-            id: hex_id(),
-            name: name.to_owned(),
-            domain: domain.unwrap_or_else(|| panic!("there is no such domain")),
-            password: String::new(),
-            description: None,
-            default_project: None,
-            enabled: true,
-            seeded: false,
-        };
-        let id = user.id.clone();
-        world.keystone.users.insert(id.clone(), user);
-        id
-    }
-
-    /// Deletes a user by its id, as an administrator might. Says whether there was such a user.
-    pub fn remove_user_by_id(&self, id: &str) -> bool {
-        self.world().keystone.delete_user(id).is_some()
     }
 
     /// A new token for a seeded user on a project, both by name.

@@ -5,23 +5,22 @@
 
 mod notices;
 pub mod notify;
+mod tls;
 
 pub(crate) use notices::ended_stack;
 pub use notices::{NoticeSource, StackNotices};
+pub use tls::Tls;
 
 use std::fmt;
 use std::time::Duration;
 
 use futures::StreamExt;
-
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
 };
-use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo};
 use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
-use openssl::x509::X509;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
 
@@ -71,20 +70,6 @@ pub struct Broker {
     pub port: u16,
     pub user: String,
     pub password: SecretString,
-}
-
-/// TLS settings.
-#[derive(Clone, Default)]
-pub struct Tls {
-    pub ca_pem: Option<String>,
-    /// The certificate that we show (PEM, with its chain), and its key (PEM, not encrypted).
-    pub identity: Option<(String, SecretString)>,
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("ca", &self.ca_pem.is_some()).field("identity", &self.identity.is_some()).finish()
-    }
 }
 
 impl fmt::Debug for Broker {
@@ -329,17 +314,7 @@ async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Ch
         vhost: reach.vhost.clone(),
         query: AMQPQueryString { heartbeat: Some(reach.heartbeat), frame_max: Some(FRAME_MAX), ..AMQPQueryString::default() },
     };
-    let tls = OwnedTLSConfig {
-        identity: reach.tls.as_ref().and_then(|t| t.identity.as_ref()).map(|(certificate, key)| OwnedIdentity::PKCS8 {
-            pem: certificate.clone().into_bytes(),
-            key: key.expose_secret().to_owned().into_bytes(),
-        }),
-        cert_chain: match &reach.tls {
-            Some(Tls { ca_pem: Some(named), .. }) => Some(named.clone()),
-            Some(Tls { ca_pem: None, .. }) => Some(authorities_of_the_machine().await?),
-            None => None,
-        },
-    };
+    let tls = tls::config(reach.tls.as_ref()).await?;
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let setup = tokio::time::timeout(SETUP, async {
         let runtime = lapin::runtime::default_runtime()?;
@@ -348,25 +323,6 @@ async fn open(reach: &Reach, attempt: u32, name: &str) -> Result<(Connection, Ch
         Ok((connection, channel))
     });
     within("connect", setup).await
-}
-
-/// In PEM. Nobody else is believed: the client itself knows no authorities.
-async fn authorities_of_the_machine() -> Result<String, String> {
-    let found = crate::blocking::run(|| {
-        let found = rustls_native_certs::load_native_certs();
-        let pem = |der: &[u8]| X509::from_der(der).and_then(|certificate| certificate.to_pem()).ok();
-        let texts: Vec<u8> = found.certs.iter().filter_map(|der| pem(der)).flatten().collect();
-        (String::from_utf8(texts).unwrap_or_default(), found.errors.first().map(ToString::to_string))
-    });
-    match found.await.map_err(|error| format!("connect: {error}"))? {
-        (text, error) if text.is_empty() => {
-            let reason = error.map(|error| format!(" ({error})")).unwrap_or_default();
-            Err(format!(
-                "connect: the machine has no certificates of authorities{reason}: name a file in [oslo_messaging_rabbit] ssl_ca_file"
-            ))
-        }
-        (text, _) => Ok(text),
-    }
 }
 
 async fn within<T>(
