@@ -95,6 +95,7 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     for (user, project) in USERS {
         delete_clusters(&world.user(user, project)).await?;
     }
+    remove_abandoned(&world).await?;
     world.finish().await?;
     ensure!(requests >= arguments.at_least, "{requests} requests are fewer than {}", arguments.at_least);
     Ok(is_good)
@@ -112,6 +113,18 @@ async fn delete_clusters(user: &Client) -> Result<()> {
         Ok(Seen::when(clusters.is_empty(), || format!("{} clusters", clusters.len())))
     })
     .await
+}
+
+/// Clusters that were abandoned leave their stacks, as was asked for.
+async fn remove_abandoned(world: &World) -> Result<()> {
+    let abandoned: Vec<String> = world.database()?.rows("SELECT cluster_uuid FROM operation WHERE kind = 'cluster_abandon'").await?;
+    for stack in world.cloud.stacks() {
+        // A stack's name has the first twelve digits of its cluster's id.
+        if abandoned.iter().any(|uuid| uuid.replace('-', "").get(..12).is_some_and(|digits| stack.name.contains(digits))) {
+            world.cloud.remove_stack(&stack.id);
+        }
+    }
+    Ok(())
 }
 
 /// One run: whether all checks held, and how many requests it made.
