@@ -35,7 +35,8 @@ pub enum Mix {
     Distributed,
 }
 
-/// The variable that says how long the API remembers what it has found in the cloud. Tests change the cloud and look at once: zero, unless one says otherwise.
+/// The variable that says how long the API remembers what it has found in the cloud. Tests change the cloud and look at once: zero, unless
+/// one says otherwise.
 pub const CLOUD_CHECK_CACHE: &str = "OS_REQUESTS__CLOUD_CHECK_CACHE_SECONDS";
 
 /// What a test wants otherwise than usual.

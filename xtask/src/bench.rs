@@ -35,6 +35,7 @@ pub enum Command {
 /// A run of 20,000 clusters takes hours.
 const LONGEST: Duration = Duration::from_secs(8 * 3600);
 
+/// Builds what is measured, and measures.
 pub fn run(command: &Command) -> Result<u8> {
     match command {
         Command::Api { args } => with_servers("api", args),

@@ -131,13 +131,19 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
 async fn useless_trust<'a>(cx: &Context, work: &Work, cluster: &'a Cluster) -> Result<Option<&'a str>, Failure> {
     // With a password that cannot be opened nothing can be said of it.
     let Ok(Some(session)) = trusted(cx, work, cluster) else { return Ok(None) };
+    let refused = refusal(&session).await?;
+    if let Some(error) = &refused {
+        tracing::info!(%error, "the cluster's trust does not work any more; another is made");
+    }
+    Ok(refused.and(cluster.trust_id.as_deref()))
+}
+
+/// Why nobody can log in so any more; none: one can.
+async fn refusal(session: &Session) -> Result<Option<CloudError>, Failure> {
     match session.token().await {
         Ok(_) => Ok(None),
         Err(error) if error.retry_may_help() => Err(error.into()),
-        Err(error) => {
-            tracing::info!(%error, "the cluster's trust does not work any more; another is made");
-            Ok(cluster.trust_id.as_deref())
-        }
+        Err(error) => Ok(Some(error)),
     }
 }
 
@@ -200,15 +206,14 @@ pub(crate) async fn for_renewal(cx: &Context, work: &Work, cluster: &Cluster) ->
 }
 
 async fn through(cx: &Context, work: &Work, cluster: &Cluster, session: Option<Session>) -> Result<Session, Failure> {
-    let mut refusal = String::from("the cluster has no trust");
-    if let Some(session) = session {
-        match session.token().await {
-            Ok(_) => return Ok(session),
-            Err(error) if error.retry_may_help() => return Err(error.into()),
-            Err(error) => refusal = format!("the cluster's trust does not work any more ({error})"),
-        }
-    }
-    of_caller(cx, work, cluster, &refusal).await
+    let why = match session {
+        None => "the cluster has no trust".to_owned(),
+        Some(session) => match refusal(&session).await? {
+            None => return Ok(session),
+            Some(error) => format!("the cluster's trust does not work any more ({error})"),
+        },
+    };
+    of_caller(cx, work, cluster, &why).await
 }
 
 /// A session as whoever made the request, if he is of the cluster's project; `why` says what he is needed for.

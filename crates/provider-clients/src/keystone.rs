@@ -172,7 +172,8 @@ impl Keystone {
         Ok(self.0.fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body)).await?.trust)
     }
 
-    /// A trust between the two, but for one of this id. Keystone looks at one of the two filters only (the trustor's, when given), so the rest is done here.
+    /// A trust between the two, but for one of this id. Keystone looks at one of the two filters only (the trustor's, when given), so the
+    /// rest is done here.
     pub async fn find_trust(
         &self,
         trustor_user_id: &str,

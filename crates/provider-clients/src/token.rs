@@ -80,9 +80,7 @@ impl TokenInfo {
     pub fn has_service(&self, service: Service) -> bool {
         self.catalog.iter().any(|entry| service.types().contains(&entry.service_type.as_str()))
     }
-}
 
-impl TokenInfo {
     /// The memory that it takes, in bytes, about.
     pub fn size(&self) -> usize {
         let text = |text: &String| size_of::<String>() + text.capacity();

@@ -66,7 +66,7 @@ pub fn open(cx: &Context, cluster: ClusterId, after: i64) -> Result<Answer, ApiE
         shared: cx.shared.clone(),
         cluster,
         token: cx.caller.token.clone(),
-        look_at: Instant::now() + pause(&cx.shared),
+        look_at: Instant::now() + between_looks(&cx.shared),
         last: after,
         queue: [Bytes::from(format!("retry: {RETRY}\n\n"))].into(),
         following: None,
@@ -79,7 +79,7 @@ pub fn open(cx: &Context, cluster: ClusterId, after: i64) -> Result<Answer, ApiE
 }
 
 /// Between two looks at a token.
-fn pause(shared: &Shared) -> Duration {
+fn between_looks(shared: &Shared) -> Duration {
     Duration::from_secs(shared.settings.token_cache_seconds).clamp(Duration::from_secs(1), LOOK)
 }
 
@@ -124,7 +124,7 @@ impl State {
     async fn is_welcome(&mut self) -> bool {
         let shared = &self.shared;
         let asked = shared.identity.validate(&shared.cloud, &shared.service, &self.token, Age::Valid).await;
-        self.look_at = Instant::now() + pause(shared);
+        self.look_at = Instant::now() + between_looks(shared);
         !matches!(asked, Err(ApiError::Unauthenticated))
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use tests::kubeconfig;
-use tests::load::{self, Account, Http, Outcome, Request, Until};
+use tests::load::{Account, Http, Request, Until};
 use tests::world::{Mix, Options, World};
 
 use crate::report;
@@ -33,32 +33,30 @@ pub async fn measure(plan: &Plan) -> Result<bool> {
     let world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
-    let api = Api {
-        address: world.api().strip_prefix("http://").context("the API speaks plain HTTP")?.to_owned(),
-        pid: *world.pids("api").first().context("an API")?,
-        time: Until::Time(Duration::from_secs_f64(plan.seconds.clamp(0.1, 600.0))),
-    };
+    let address = world.api().strip_prefix("http://").context("the API speaks plain HTTP")?;
+    let pid = *world.pids("api").first().context("an API")?;
+    let time = || Until::Time(Duration::from_secs_f64(plan.seconds.clamp(0.1, 600.0)));
     let token = world.token("demo", "demo");
     let (_, csr) = kubeconfig::request()?;
     let body = json!({"cluster_uuid": cluster, "csr": csr}).to_string();
     let show = format!("/v1/clusters/{cluster}");
     let shown = request("GET", &show, Some(&token), None);
     let signed = request("POST", "/v1/certificates", Some(&token), Some(&body));
-    let same = |request: &Request<'_>, wanted| (0..CONNECTIONS).map(|_| Http::new(&api.address, request, wanted)).collect();
+    let same = |request: &Request<'_>, wanted| (0..CONNECTIONS).map(|_| Http::new(address, request, wanted)).collect();
 
-    let mut cells = vec![api.cell("one cluster, known token", same(&shown, 200), api.time.clone()).await?];
-    let before = Account::of(api.pid)?.resident;
+    let mut cells = vec![Cell::measured(pid, "one cluster, known token", same(&shown, 200), time()).await?];
+    let before = Account::of(pid)?.resident;
     let each = (plan.tokens / CONNECTIONS).max(1);
     let mut strangers = Vec::new();
     for _ in 0..CONNECTIONS {
         let tokens: Vec<String> = (0..each).map(|_| world.cloud.token_for("demo", "demo")).collect();
         let requests: Vec<_> = tokens.iter().map(|token| request("GET", &show, Some(token), None)).collect();
-        strangers.push(Http::of(&api.address, &requests.iter().map(|request| (request, 200)).collect::<Vec<_>>()));
+        strangers.push(Http::of(address, &requests.iter().map(|request| (request, 200)).collect::<Vec<_>>()));
     }
-    cells.push(api.cell("one cluster, new tokens", strangers, Until::Turns(u64::try_from(each)?)).await?);
-    let after = Account::of(api.pid)?.resident;
-    cells.push(api.cell("one cluster, full cache", same(&shown, 200), api.time.clone()).await?);
-    cells.push(api.cell("POST /v1/certificates", same(&signed, 201), api.time.clone()).await?);
+    cells.push(Cell::measured(pid, "one cluster, new tokens", strangers, Until::Turns(u64::try_from(each)?)).await?);
+    let after = Account::of(pid)?.resident;
+    cells.push(Cell::measured(pid, "one cluster, full cache", same(&shown, 200), time()).await?);
+    cells.push(Cell::measured(pid, "POST /v1/certificates", same(&signed, 201), time()).await?);
     report::table(&cells);
     let more = (after as f64 - before as f64) / 1024.0;
     println!("\nafter {} tokens, of which the API remembers what is within its bound: {more:.1} MiB more than before", each * CONNECTIONS);
@@ -66,27 +64,4 @@ pub async fn measure(plan: &Plan) -> Result<bool> {
     demo.wait_gone(&cluster, Duration::from_secs(60)).await?;
     world.finish().await?;
     Ok(cells.iter().all(|cell| cell.outcome.errors == 0))
-}
-
-/// The process that is measured.
-struct Api {
-    address: String,
-    pid: u32,
-    time: Until,
-}
-
-impl Api {
-    async fn cell(&self, what: &'static str, load: Vec<Http>, until: Until) -> Result<Cell> {
-        let before = Account::of(self.pid)?;
-        let outcome: Outcome = load::run(load, until).await?;
-        let after = Account::of(self.pid)?;
-        let count = u32::try_from(outcome.count().max(1))?;
-        Ok(Cell {
-            what,
-            connections: CONNECTIONS,
-            cpu: Some(after.cpu.saturating_sub(before.cpu) / count),
-            outcome,
-            resident: after.resident,
-        })
-    }
 }

@@ -109,6 +109,19 @@ struct Cell {
     resident: u64,
 }
 
+impl Cell {
+    /// What these connections come to until they are over, and what they cost the process that answers.
+    async fn measured(pid: u32, what: &'static str, load: Vec<Http>, until: Until) -> Result<Self> {
+        let connections = load.len();
+        let before = Account::of(pid)?;
+        let outcome = load::run(load, until).await?;
+        let after = Account::of(pid)?;
+        let count = u32::try_from(outcome.count().max(1))?;
+        let cpu = Some(after.cpu.saturating_sub(before.cpu) / count);
+        Ok(Self { what, connections, outcome, cpu, resident: after.resident })
+    }
+}
+
 async fn measure(plan: Plan) -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
@@ -239,12 +252,7 @@ impl Bench {
                     cells.push(self.bare(connections).await?);
                 }
                 let load = (0..connections).map(|_| Http::new(&self.address, request, *wanted)).collect();
-                let before = Account::of(self.pid)?;
-                let outcome = load::run(load, Until::Time(self.plan.time)).await?;
-                let after = Account::of(self.pid)?;
-                let count = u32::try_from(outcome.count().max(1))?;
-                let cpu = Some(after.cpu.saturating_sub(before.cpu) / count);
-                cells.push(Cell { what, connections, outcome, cpu, resident: after.resident });
+                cells.push(Cell::measured(self.pid, what, load, Until::Time(self.plan.time)).await?);
             }
         }
         Ok(cells)

@@ -25,9 +25,6 @@ const HANG: &str = "20";
 /// Lines of the API's log that are shown when an answer was not as it should be.
 const SHOWN: usize = 50;
 
-/// Whose requests they are, and the project: one who may do everything, and a plain user.
-const USERS: [(&str, &str); 2] = [("admin", "admin"), ("demo", "demo")];
-
 /// How long clusters may take: many are made at once.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -69,7 +66,7 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     let folder = tempfile::tempdir().context("make a folder")?;
     let mut requests = 0;
     let mut is_good = true;
-    for (user, project) in USERS {
+    for (user, project) in [("admin", "admin"), ("demo", "demo")] {
         let client = world.user(user, project);
         let template = client.create_template("small").await?;
         for name in ["blue", "spare"] {
@@ -92,23 +89,21 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         }
     }
     println!("{requests} requests in all; deleting what they made");
-    for (user, project) in USERS {
-        delete_clusters(&world.user(user, project)).await?;
-    }
+    delete_clusters(&world.user("admin", "admin")).await?;
     remove_abandoned(&world).await?;
     world.finish().await?;
     ensure!(requests >= arguments.at_least, "{requests} requests are fewer than {}", arguments.at_least);
     Ok(is_good)
 }
 
-/// Whatever became of them, all clusters of a project must go.
-async fn delete_clusters(user: &Client) -> Result<()> {
+/// Whatever became of them, all clusters must go.
+async fn delete_clusters(admin: &Client) -> Result<()> {
     wait::until("all clusters to be gone", PATIENCE, async || {
-        let body = user.get("/v1/clusters").await?.expect(200)?.body;
+        let body = admin.get("/v1/clusters").await?.expect(200)?.body;
         let clusters = body["clusters"].as_array().context("a list of clusters")?;
         for cluster in clusters.iter().filter(|cluster| cluster["status"] != "DELETE_IN_PROGRESS") {
             // Another run of the conductor may have removed it by now.
-            user.delete(&format!("/v1/clusters/{}", text(cluster, "uuid"))).await?;
+            admin.delete(&format!("/v1/clusters/{}", text(cluster, "uuid"))).await?;
         }
         Ok(Seen::when(clusters.is_empty(), || format!("{} clusters", clusters.len())))
     })
