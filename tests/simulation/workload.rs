@@ -155,11 +155,11 @@ impl User {
         store
             .write(async |conn: &mut Conn| {
                 cluster::insert(conn, spec).await?;
-                for (role, node_count) in [(DefaultRole::Master, 1), (DefaultRole::Worker, workers)] {
+                let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, workers)].map(|(role, node_count)| {
                     let flavor = spec.flavor.clone();
-                    let group = DefaultNodegroup { role, node_count, min_node_count: None, flavor, image: None, docker_volume_size: None };
-                    nodegroup::insert_default(conn, spec, &group).await?;
-                }
+                    DefaultNodegroup { role, node_count, min_node_count: None, flavor, image: None, docker_volume_size: None }
+                });
+                nodegroup::insert_defaults(conn, spec, &groups).await?;
                 operation::insert(conn, new).await
             })
             .await?;

@@ -207,22 +207,17 @@ impl ManagementCluster {
 
     /// Has the controllers be in trouble with every object of this kind whose name ends so; none: no more.
     pub fn trouble(&self, kind: &str, name_end: &str, trouble: Option<Trouble>) {
-        let mut world = self.world();
-        let key = (kind.to_owned(), name_end.to_owned());
-        match trouble {
-            Some(trouble) => world.player.troubles.insert(key, trouble),
-            None => world.player.troubles.remove(&key),
-        };
+        self.world().player.set_trouble(kind, name_end, trouble);
     }
 
     /// Has clusters stand still: nothing of them is made; or all of them go on.
     pub fn hold_clusters(&self, is_held: bool) {
-        self.world().player.is_held = is_held;
+        self.world().player.hold(is_held);
     }
 
     /// Has one cluster go on, by its name.
     pub fn let_cluster_go(&self, name: &str) {
-        self.world().player.let_go.insert(name.to_owned());
+        self.world().player.let_go(name);
     }
 
     /// When the status of anything of each cluster last changed, by the cluster's name.

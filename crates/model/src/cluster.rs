@@ -133,6 +133,39 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
+/// The columns of a row that a list in detail shows: all but credentials and certificates.
+#[derive(Clone, Debug, Queryable, Selectable)]
+#[diesel(table_name = cluster)]
+pub struct DetailedCluster {
+    pub created_at: Option<NaiveDateTime>,
+    pub updated_at: Option<NaiveDateTime>,
+    pub id: i32,
+    pub uuid: String,
+    pub name: Option<String>,
+    pub cluster_template_id: Option<String>,
+    pub api_address: Option<String>,
+    pub stack_id: Option<String>,
+    pub project_id: Option<String>,
+    pub user_id: Option<String>,
+    pub status: Option<String>,
+    pub discovery_url: Option<String>,
+    pub status_reason: Option<String>,
+    pub create_timeout: Option<i32>,
+    pub coe_version: Option<String>,
+    pub container_version: Option<String>,
+    pub keypair: Option<String>,
+    pub docker_volume_size: Option<i32>,
+    pub labels: Option<String>,
+    pub master_flavor_id: Option<String>,
+    pub flavor_id: Option<String>,
+    pub health_status: Option<String>,
+    pub health_status_reason: Option<String>,
+    pub fixed_network: Option<String>,
+    pub fixed_subnet: Option<String>,
+    pub floating_ip_enabled: Option<bool>,
+    pub master_lb_enabled: Option<bool>,
+}
+
 /// The columns of a row that a plain list shows. A third of the row: the others would be most of what such a list costs.
 #[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = cluster)]

@@ -289,6 +289,20 @@ diesel::table! {
 }
 
 diesel::table! {
+    project_guard (project_id) {
+        project_id -> Text,
+        touched -> BigInt,
+    }
+}
+
+diesel::table! {
+    capi_guard (name) {
+        name -> Text,
+        touched -> BigInt,
+    }
+}
+
+diesel::table! {
     event_guard (cluster_uuid) {
         cluster_uuid -> Text,
         touched -> BigInt,

@@ -36,11 +36,15 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let allowed = cx.allow_own(Act::ClusterCreate)?;
     cx.caller.must_delegate()?;
     let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
-    check_quota(&cx, &asked, &project).await?;
-    if origin.is_hidden() && !cx.caller.is_admin {
-        return Err(ApiError::Forbidden(format!("ClusterTemplate {} is hidden: it can not be used.", origin.uuid)));
-    }
-    let checked = check(&cx, &body, asked, (&origin, driver), project).await?;
+    let nodes = i64::from(asked.master_count) + i64::from(asked.node_count);
+    let checked = match check(&cx, &body, asked, (&origin, driver), project.clone()).await {
+        Ok(checked) => checked,
+        Err(error) => {
+            // Behind the quota in the order of the rules, which is asked for here only: what is accepted reserves it in any case.
+            check_quota(&cx, nodes, &project).await?;
+            return Err(error);
+        }
+    };
     // From here on the work must finish although the client may leave.
     let shared = cx.shared.clone();
     shared.to_the_end(async move { accept(&cx, &checked, allowed).await }).await
@@ -126,9 +130,9 @@ fn check_network_driver(driver: DriverName, origin: &ClusterTemplate) -> Result<
     }
 }
 
-/// Whether the quotas allow it as things are (C-11), before the cloud is asked; what counts is the reservation in the end.
-async fn check_quota(cx: &Context, asked: &Asked, project: &ProjectId) -> Result<(), ApiError> {
-    let demands = demands(cx, i64::from(asked.master_count) + i64::from(asked.node_count));
+/// Whether the quotas allow so many nodes as things are (C-11); what counts is the reservation in the end.
+async fn check_quota(cx: &Context, nodes: i64, project: &ProjectId) -> Result<(), ApiError> {
+    let demands = demands(cx, nodes);
     let (project, demands) = (project, &demands);
     Ok(cx.shared.store.read(async |conn: &mut Conn| quota::check(conn, project, demands).await).await?)
 }
@@ -142,7 +146,7 @@ fn demands(cx: &Context, nodes: i64) -> [Demand; 2] {
     ]
 }
 
-/// Everything else (C-13 to C-26); the value that only these checks can make.
+/// Everything else (C-12 to C-26); the value that only these checks can make.
 async fn check(
     cx: &Context,
     body: &Body,
@@ -150,6 +154,9 @@ async fn check(
     (origin, driver): (&ClusterTemplate, DriverName),
     project: ProjectId,
 ) -> Result<Checked, ApiError> {
+    if origin.is_hidden() && !cx.caller.is_admin {
+        return Err(ApiError::Forbidden(format!("ClusterTemplate {} is hidden: it can not be used.", origin.uuid)));
+    }
     let text = |key: &str, inherited: &Option<String>| body.owned(key).or_else(|| inherited.clone());
     let flag = |key: &str, inherited: bool, null: bool| body.boolean(key).unwrap_or(if body.is_null(key) { null } else { inherited });
     let labels = origin.labels().with(asked.labels, asked.merge_labels);
@@ -259,9 +266,7 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, A
             // A write, so that a change of the template and its use exclude each other.
             template::touch(conn, &spec.template).await?;
             cluster::insert(conn, spec).await?;
-            for group in &checked.groups {
-                nodegroup::insert_default(conn, spec, group).await?;
-            }
+            nodegroup::insert_defaults(conn, spec, &checked.groups).await?;
             operation::insert(conn, new).await?;
             cx.keep(conn, kept).await
         })

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
 use crate::view::cluster::{ClusterPage, ClusterView, Nodes, SummaryView};
+use crate::view::labels::StoredMap;
 use crate::view::page::Next;
 
 /// One page of the plain list.
@@ -62,11 +63,13 @@ pub async fn detail(cx: Context) -> Result<Answer, ApiError> {
     for group in &groups {
         nodes.entry(&group.cluster_id).or_default().add(group.role.as_deref(), group.node_count, group.node_addresses.as_deref());
     }
-    let labels: HashMap<&str, Option<&str>> = labels.iter().map(|(uuid, labels)| (uuid.as_str(), labels.as_deref())).collect();
+    let labels: HashMap<&str, StoredMap<'_>> =
+        labels.iter().map(|(uuid, labels)| (uuid.as_str(), StoredMap::read(labels.as_deref()))).collect();
+    let none = StoredMap::default();
     let clusters = rows.iter().map(|row| ClusterView {
-        row,
+        row: row.into(),
         nodes: nodes.remove(row.uuid.as_str()).unwrap_or_default(),
-        template_labels: row.cluster_template_id.as_deref().and_then(|id| labels.get(id).copied().flatten()),
+        template_labels: row.cluster_template_id.as_deref().and_then(|id| labels.get(id)).unwrap_or(&none),
         faults: None,
         base: &cx.base,
         version: cx.version,

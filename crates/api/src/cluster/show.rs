@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
 use crate::view::cluster::{ClusterView, Nodes};
+use crate::view::labels::StoredMap;
 
 /// One cluster.
 pub async fn show(cx: Context) -> Result<Answer, ApiError> {
@@ -24,9 +25,9 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
         .await?;
     cx.allow_object(Act::ClusterGet, &row)?;
     Answer::ok(&ClusterView {
-        row: &row,
+        row: (&row).into(),
         nodes: Nodes::of(&groups),
-        template_labels: labels.as_ref().and_then(|(_, labels)| labels.as_deref()),
+        template_labels: &StoredMap::read(labels.as_ref().and_then(|(_, labels)| labels.as_deref())),
         faults: Some(&groups),
         base: &cx.base,
         version: cx.version,

@@ -22,6 +22,7 @@ use crate::microversion::ZERO_NODES;
 use crate::policy::Act;
 use crate::template::boot_volume_size;
 use crate::view::cluster::{ClusterView, Nodes, PATCH};
+use crate::view::labels::StoredMap;
 use crate::view::patch::{self, Change};
 
 /// Attributes that no patch of a cluster may touch, besides those of every resource (P-04).
@@ -71,8 +72,8 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
 /// The cluster as the patch sees it: as it is shown, but for `node_count`, which here is the size of the default worker group.
 fn document(cx: &Context, subject: &Subject) -> Result<Map<String, Value>, ApiError> {
     let groups = &subject.groups;
-    let template_labels = subject.template.as_ref().and_then(|t| t.labels.as_deref());
-    let (row, base, version) = (&subject.cluster, &cx.base, cx.version);
+    let template_labels = &StoredMap::read(subject.template.as_ref().and_then(|t| t.labels.as_deref()));
+    let (row, base, version) = ((&subject.cluster).into(), &cx.base, cx.version);
     let view = ClusterView { row, nodes: Nodes::of(groups), template_labels, faults: None, base, version };
     let mut document = patch::document(&view)?;
     if let Some(workers) = groups.iter().find(|g| is_default_worker(g)) {

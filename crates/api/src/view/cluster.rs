@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use model::cluster::{Cluster, ListedCluster};
+use chrono::NaiveDateTime;
+use model::cluster::status::Status;
+use model::cluster::{Cluster, DetailedCluster, ListedCluster};
 use model::nodegroup::{self, Nodegroup};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -219,7 +221,53 @@ macro_rules! summary_of {
         })+
     };
 }
-summary_of!(Cluster, ListedCluster);
+summary_of!(Cluster, DetailedCluster, ListedCluster);
+
+/// What is shown of a row in detail.
+pub struct Detail<'a> {
+    summary: Summary<'a>,
+    status_reason: Option<&'a str>,
+    health_status_reason: Option<&'a str>,
+    discovery_url: Option<&'a str>,
+    api_address: Option<&'a str>,
+    coe_version: Option<&'a str>,
+    container_version: Option<&'a str>,
+    project_id: Option<&'a str>,
+    user_id: Option<&'a str>,
+    fixed_network: Option<&'a str>,
+    fixed_subnet: Option<&'a str>,
+    floating_ip_enabled: Option<bool>,
+    master_lb_enabled: Option<bool>,
+    created_at: Option<NaiveDateTime>,
+    updated_at: Option<NaiveDateTime>,
+}
+
+macro_rules! detail_of {
+    ($($row:ty),+) => {
+        $(impl<'a> From<&'a $row> for Detail<'a> {
+            fn from(row: &'a $row) -> Self {
+                Self {
+                    summary: row.into(),
+                    status_reason: row.status_reason.as_deref(),
+                    health_status_reason: row.health_status_reason.as_deref(),
+                    discovery_url: row.discovery_url.as_deref(),
+                    api_address: row.api_address.as_deref(),
+                    coe_version: row.coe_version.as_deref(),
+                    container_version: row.container_version.as_deref(),
+                    project_id: row.project_id.as_deref(),
+                    user_id: row.user_id.as_deref(),
+                    fixed_network: row.fixed_network.as_deref(),
+                    fixed_subnet: row.fixed_subnet.as_deref(),
+                    floating_ip_enabled: row.floating_ip_enabled,
+                    master_lb_enabled: row.master_lb_enabled,
+                    created_at: row.created_at,
+                    updated_at: row.updated_at,
+                }
+            }
+        })+
+    };
+}
+detail_of!(Cluster, DetailedCluster);
 
 /// What the groups of a cluster come to.
 #[derive(Default)]
@@ -259,22 +307,27 @@ pub struct SummaryView<'a> {
     pub version: Microversion,
 }
 
-impl SummaryView<'_> {
-    fn write<M: SerializeMap>(&self, map: &mut M, labels: &StoredMap<'_>) -> Result<(), M::Error> {
-        let row = &self.row;
+impl Summary<'_> {
+    fn write<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        labels: &StoredMap<'_>,
+        (nodes, base, version): (&Nodes<'_>, &str, Microversion),
+    ) -> Result<(), M::Error> {
+        let row = self;
         map.serialize_entry("uuid", row.uuid)?;
         map.serialize_entry("name", &row.name)?;
         map.serialize_entry("cluster_template_id", &row.cluster_template_id)?;
         map.serialize_entry("keypair", &row.keypair)?;
-        map.serialize_entry("node_count", &self.nodes.workers)?;
-        map.serialize_entry("master_count", &self.nodes.masters)?;
+        map.serialize_entry("node_count", &nodes.workers)?;
+        map.serialize_entry("master_count", &nodes.masters)?;
         map.serialize_entry("docker_volume_size", &row.docker_volume_size)?;
         map.serialize_entry("labels", labels)?;
         map.serialize_entry("master_flavor_id", &row.master_flavor_id)?;
         map.serialize_entry("flavor_id", &row.flavor_id)?;
         map.serialize_entry("create_timeout", &row.create_timeout)?;
-        map.serialize_entry("links", &Links { base: self.base, collection: "clusters", id: row.uuid })?;
-        map.serialize_entry(if self.version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &row.stack_id)?;
+        map.serialize_entry("links", &Links { base, collection: "clusters", id: row.uuid })?;
+        map.serialize_entry(if version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &row.stack_id)?;
         map.serialize_entry("status", &row.status)?;
         map.serialize_entry("health_status", &row.health_status)?;
         map.serialize_entry("merge_labels", &false)
@@ -284,17 +337,18 @@ impl SummaryView<'_> {
 impl Serialize for SummaryView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.write(&mut map, &StoredMap::read(self.row.labels))?;
+        let Self { row, nodes, base, version } = self;
+        row.write(&mut map, &StoredMap::read(row.labels), (nodes, base, *version))?;
         map.end()
     }
 }
 
 /// One cluster in detail.
 pub struct ClusterView<'a> {
-    pub row: &'a Cluster,
+    pub row: Detail<'a>,
     pub nodes: Nodes<'a>,
-    /// The template's labels, for the differences.
-    pub template_labels: Option<&'a str>,
+    /// The template's labels, for the differences; read once for all that were made from it.
+    pub template_labels: &'a StoredMap<'a>,
     /// The groups whose failures are shown; none in a list.
     pub faults: Option<&'a [Nodegroup]>,
     pub base: &'a str,
@@ -313,14 +367,12 @@ impl Serialize for Faults<'_> {
 impl Serialize for ClusterView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { row, nodes, template_labels, faults, base, version } = self;
-        let labels = StoredMap::read(row.labels.as_deref());
-        let origin = StoredMap::read(*template_labels);
-        let differences = labels.against(&origin);
-        let counts = Nodes { masters: nodes.masters, workers: nodes.workers, ..Nodes::default() };
+        let labels = StoredMap::read(row.summary.labels);
+        let differences = labels.against(template_labels);
         let mut map = serializer.serialize_map(None)?;
-        SummaryView { row: (*row).into(), nodes: counts, base, version: *version }.write(&mut map, &labels)?;
+        row.summary.write(&mut map, &labels, (nodes, base, *version))?;
         map.serialize_entry("status_reason", &row.status_reason)?;
-        map.serialize_entry("health_status_reason", &StoredMap::read(row.health_status_reason.as_deref()))?;
+        map.serialize_entry("health_status_reason", &StoredMap::read(row.health_status_reason))?;
         map.serialize_entry("discovery_url", &row.discovery_url)?;
         map.serialize_entry("api_address", &row.api_address)?;
         map.serialize_entry("coe_version", &row.coe_version)?;
@@ -331,15 +383,16 @@ impl Serialize for ClusterView<'_> {
         map.serialize_entry("master_addresses", &nodes.master_addresses)?;
         map.serialize_entry("fixed_network", &row.fixed_network)?;
         map.serialize_entry("fixed_subnet", &row.fixed_subnet)?;
-        map.serialize_entry("floating_ip_enabled", &row.floating_ip_enabled())?;
-        map.serialize_entry("master_lb_enabled", &row.master_lb_enabled())?;
+        // NULL reads as true and as false (upstream's rules).
+        map.serialize_entry("floating_ip_enabled", &row.floating_ip_enabled.unwrap_or(true))?;
+        map.serialize_entry("master_lb_enabled", &row.master_lb_enabled.unwrap_or(false))?;
         map.serialize_entry("labels_overridden", &differences.overridden)?;
         map.serialize_entry("labels_added", &differences.added)?;
         map.serialize_entry("labels_skipped", &differences.skipped)?;
         map.serialize_entry("created_at", &Time::of(row.created_at))?;
         map.serialize_entry("updated_at", &Time::of(row.updated_at))?;
         if let Some(groups) = faults
-            && row.status().is_some_and(|s| s.is_failed())
+            && row.summary.status.and_then(Status::parse).is_some_and(Status::is_failed)
         {
             map.serialize_entry("faults", &Faults(groups))?;
         }

@@ -15,7 +15,7 @@ use crate::{
         Trouble, Troubles,
         apply::merge,
         discovery,
-        store::{CLUSTER_NAME, Key, Store},
+        store::{CLUSTER_NAME, Key, Store, cluster_of},
     },
     state::seeded,
 };
@@ -30,11 +30,17 @@ pub(crate) struct Player {
     step: TimeDelta,
     /// Since when an object has been as it is, by its key and what is waited for.
     since: HashMap<(Key, String), Moment>,
-    pub(crate) troubles: Troubles,
+    troubles: Troubles,
     /// Whether clusters stand still but for those that were let go.
-    pub(crate) is_held: bool,
-    pub(crate) let_go: HashSet<String>,
+    is_held: bool,
+    let_go: HashSet<String>,
     machines: u64,
+    /// The version that the last pass began with; none when something else has changed since.
+    passed: Option<u64>,
+    /// Clusters of which a pass at this version found nothing to do. Empty when steps take time: what is waited for changes no version.
+    settled: HashMap<(String, String), u64>,
+    /// Objects that were gone when `since` was last cleaned.
+    removed: u64,
 }
 
 /// Machines of an owner, as they are to be.
@@ -60,35 +66,106 @@ struct Counts {
 
 impl Player {
     pub(crate) fn new(step: TimeDelta) -> Self {
-        Self { step, since: HashMap::new(), troubles: HashMap::new(), is_held: false, let_go: HashSet::new(), machines: 0 }
+        Self {
+            step,
+            since: HashMap::new(),
+            troubles: HashMap::new(),
+            is_held: false,
+            let_go: HashSet::new(),
+            machines: 0,
+            passed: None,
+            settled: HashMap::new(),
+            removed: 0,
+        }
     }
 
-    /// One pass over everything.
+    /// A trouble of the objects of a kind whose name ends so, or no more.
+    pub(crate) fn set_trouble(&mut self, kind: &str, end: &str, trouble: Option<Trouble>) {
+        let key = (kind.to_owned(), end.to_owned());
+        match trouble {
+            Some(trouble) => self.troubles.insert(key, trouble),
+            None => self.troubles.remove(&key),
+        };
+        self.passed = None;
+        self.settled.clear();
+    }
+
+    /// Whether clusters stand still but for those that are let go.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+        self.passed = None;
+    }
+
+    /// Lets a cluster go on that is held.
+    pub(crate) fn let_go(&mut self, cluster: &str) {
+        self.let_go.insert(cluster.to_owned());
+        self.passed = None;
+    }
+
+    /// One pass over everything that something may have to be done for.
     pub(crate) fn pass(&mut self, store: &mut Store, now: Moment) {
-        let mut deployments: HashMap<(String, String), Vec<Key>> = HashMap::new();
-        for (key, object) in store.of_kind("MachineDeployment") {
-            let cluster = object["spec"]["clusterName"].as_str().unwrap_or_default().to_owned();
-            deployments.entry((key.namespace.clone(), cluster)).or_default().push(key.clone());
+        let version = store.version();
+        if self.step.is_zero() && self.passed == Some(version) {
+            return;
         }
-        for key in keys(store, "Cluster") {
-            let own = deployments.remove(&(key.namespace.clone(), key.name.clone())).unwrap_or_default();
-            self.cluster(store, &key, &own, now);
+        self.passed = Some(version);
+        let all = keys(store, "Cluster");
+        let named = |key: &Key| (key.namespace.clone(), key.name.clone());
+        let settled: HashSet<(String, String)> = all.iter().filter(|key| self.is_settled(store, key)).map(named).collect();
+        let held: HashSet<(String, String)> = all.iter().filter(|key| self.is_held(store, key)).map(named).collect();
+        let is_in = |set: &HashSet<(String, String)>, key: &Key, object: &Value| {
+            cluster_of(key, object).is_some_and(|cluster| set.contains(&(key.namespace.clone(), cluster.to_owned())))
+        };
+        let moving = |store: &Store, kind: &str| -> Vec<Key> {
+            let of_moving = store.of_kind(kind).filter(|(key, object)| !is_in(&settled, key, object) && !is_in(&held, key, object));
+            of_moving.map(|(key, _)| key.clone()).collect()
+        };
+        let mut deployments: HashMap<(String, String), Vec<Key>> = HashMap::new();
+        for key in moving(store, "MachineDeployment") {
+            let cluster = store.get(&key).and_then(|object| object["spec"]["clusterName"].as_str()).unwrap_or_default().to_owned();
+            deployments.entry((key.namespace.clone(), cluster)).or_default().push(key);
+        }
+        let clusters = moving(store, "Cluster");
+        for key in &clusters {
+            let own = deployments.remove(&named(key)).unwrap_or_default();
+            self.cluster(store, key, &own, now);
         }
         // Deployments that are deleted by themselves, as a group is that goes.
-        for key in keys(store, "MachineDeployment") {
-            if is_leaving(store, &key) {
-                self.see_off(store, &key, now);
-            }
+        let is_leaving = |(_, object): &(&Key, &Value)| !object["metadata"]["deletionTimestamp"].is_null();
+        let leaving: Vec<Key> = store.of_kind("MachineDeployment").filter(is_leaving).map(|(key, _)| key.clone()).collect();
+        for key in leaving {
+            self.see_off(store, &key, now);
         }
-        for key in keys(store, "Machine") {
+        let machines: Vec<Key> =
+            store.of_kind("Machine").filter(|(key, object)| !is_in(&settled, key, object)).map(|(key, _)| key.clone()).collect();
+        for key in machines {
             self.machine(store, &key, now);
         }
         for kind in ["HelmRelease", "Manifests"] {
-            for key in keys(store, kind) {
+            for key in moving(store, kind) {
                 self.addon(store, &key, now);
             }
         }
-        self.since.retain(|(key, _), _| store.get(key).is_some());
+        if self.removed != store.removed() {
+            self.removed = store.removed();
+            self.since.retain(|(key, _), _| store.get(key).is_some());
+            self.settled.clear();
+        }
+        if self.step.is_zero() {
+            let unchanged = |key: &&Key| store.touched(&key.name) <= version;
+            self.settled.extend(clusters.iter().filter(unchanged).map(|key| (named(key), version)));
+        }
+    }
+
+    /// Whether the last look at a cluster found nothing to do, and nothing of it has changed since.
+    fn is_settled(&self, store: &Store, key: &Key) -> bool {
+        let settled = self.settled.get(&(key.namespace.clone(), key.name.clone()));
+        settled.is_some_and(|version| store.touched(&key.name) <= *version)
+    }
+
+    /// Whether a cluster is to stand still.
+    fn is_held(&self, store: &Store, key: &Key) -> bool {
+        self.is_held && !self.let_go.contains(&key.name) && !is_leaving(store, key)
     }
 
     fn trouble(&self, key: &Key) -> Option<&Trouble> {
@@ -112,9 +189,6 @@ impl Player {
         let plane = named("controlPlaneRef", "KubeadmControlPlane");
         if is_leaving(store, key) {
             return self.cluster_leaves(store, key, infrastructure, plane, deployments, now);
-        }
-        if self.is_held && !self.let_go.contains(&key.name) {
-            return;
         }
         own(store, key, None, "cluster.cluster.x-k8s.io", &key.name);
         for part in infrastructure.iter().chain(&plane).chain(deployments) {

@@ -42,6 +42,12 @@ pub(crate) struct Store {
     forgotten: u64,
     /// When the status of anything of a cluster last changed, by the cluster's name.
     moved: HashMap<String, Moment>,
+    /// The version at which anything of a cluster last changed, by the cluster's name.
+    touched: HashMap<String, u64>,
+    /// The version at which an object last changed that does not say which cluster it is of.
+    touched_unknown: u64,
+    /// Objects that are gone.
+    removed: u64,
 }
 
 /// Version, word of a watch, which object, and the object from then on (or as it was last).
@@ -94,6 +100,16 @@ impl Store {
         &self.moved
     }
 
+    /// The version at which anything last changed that may be of the cluster of this name.
+    pub(crate) fn touched(&self, cluster: &str) -> u64 {
+        self.touched.get(cluster).copied().unwrap_or_default().max(self.touched_unknown)
+    }
+
+    /// How many objects have gone so far.
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.objects.iter().map(|(key, object)| (key.kind().kind, object))
     }
@@ -121,6 +137,14 @@ impl Store {
     }
 
     fn remember(&mut self, what: &'static str, key: &Key, object: &Value) {
+        match cluster_of(key, object) {
+            Some(cluster) => {
+                self.touched.insert(cluster.to_owned(), self.version);
+            }
+            // What Kubernetes itself has is nothing to the controllers.
+            None if key.kind().group.is_empty() => {}
+            None => self.touched_unknown = self.version,
+        }
         self.log.push_back((self.version, what, key.clone(), object.clone()));
         if self.log.len() > REMEMBERED
             && let Some((version, ..)) = self.log.pop_front()
@@ -197,8 +221,8 @@ impl Store {
             return None;
         }
         if is_status {
-            let cluster = new["spec"]["clusterName"].as_str().or(new["metadata"]["labels"][CLUSTER_NAME].as_str()).unwrap_or(&key.name);
-            self.moved.insert(cluster.to_owned(), clock::now());
+            let cluster = cluster_of(key, &new).unwrap_or(&key.name).to_owned();
+            self.moved.insert(cluster, clock::now());
         }
         self.remember("MODIFIED", key, &new);
         self.objects.insert(key.clone(), new.clone());
@@ -226,6 +250,7 @@ impl Store {
     fn remove(&mut self, key: &Key) {
         let Some(mut object) = self.objects.remove(key) else { return };
         self.owners.remove(key);
+        self.removed += 1;
         object["metadata"]["resourceVersion"] = self.next().into();
         self.remember("DELETED", key, &object);
         let uid = object["metadata"]["uid"].clone();
@@ -238,6 +263,12 @@ impl Store {
             self.delete(&orphan, clock::now());
         }
     }
+}
+
+/// The cluster that an object says it is of.
+pub(crate) fn cluster_of<'a>(key: &'a Key, object: &'a Value) -> Option<&'a str> {
+    let named = object["spec"]["clusterName"].as_str().or(object["metadata"]["labels"][CLUSTER_NAME].as_str());
+    named.or_else(|| (key.kind().kind == "Cluster").then_some(key.name.as_str()))
 }
 
 /// All that counts for the generation.

@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::page::Page;
 use super::scope::Scope;
 use crate::cluster::status::Status;
-use crate::cluster::{Cluster, ClusterChange, CreateSpec, ListedCluster};
+use crate::cluster::{Cluster, ClusterChange, CreateSpec, DetailedCluster, ListedCluster};
 use crate::id::{ClusterId, ProjectId, TemplateId};
 use crate::schema::cluster;
 use crate::text::storable;
@@ -115,8 +115,8 @@ macro_rules! listed {
 ///
 /// # Errors
 /// [`StoreError::NotFound`] for a marker outside the scope, [`StoreError::BadSortKey`].
-pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Cluster>, StoreError> {
-    listed!(conn, scope, page, Cluster)
+pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<DetailedCluster>, StoreError> {
+    listed!(conn, scope, page, DetailedCluster)
 }
 
 /// One page, with the columns that a plain list shows.

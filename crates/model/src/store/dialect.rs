@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diesel::dsl::DuplicatedKeys;
+use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
 use super::connection::Conn;
 use super::error::StoreError;
+use crate::schema::{capi_guard, event_guard, project_guard};
 
 #[derive(diesel::QueryableByName)]
 struct Got {
@@ -130,23 +133,25 @@ async fn change_columns(conn: &mut Conn, sql: &str) -> Result<(), StoreError> {
 ///
 /// One statement, because two would deadlock: of several transactions that update nothing and then insert, each holds the gap that the
 /// others want to insert into.
+///
+/// Written in the query builder, for text of our own would be prepared anew each time.
 pub(super) async fn touch_guard(conn: &mut Conn, guard: Guard<'_>) -> Result<(), StoreError> {
-    let (table, column, key) = match guard {
-        Guard::Project(key) => ("project_guard", "project_id", key),
-        Guard::Events(key) => ("event_guard", "cluster_uuid", key),
-        Guard::Placement => ("capi_guard", "name", "placement"),
-    };
-    let insert = format!("INSERT INTO {table} ({column}, touched) VALUES (?, 1)");
-    match conn {
-        Conn::Mysql(c) => {
-            let sql = format!("{insert} ON DUPLICATE KEY UPDATE touched = touched + 1");
-            diesel::sql_query(sql).bind::<Text, _>(key).execute(&mut **c).await?;
-        }
-        Conn::Sqlite(c) => {
-            let sql = format!("{insert} ON CONFLICT ({column}) DO UPDATE SET touched = touched + 1");
-            diesel::sql_query(sql).bind::<Text, _>(key).execute(&mut **c).await?;
-        }
+    macro_rules! touch {
+        ($table:ident, $key:ident, $value:expr) => {{
+            let row = ($table::$key.eq($value), $table::touched.eq(1));
+            let again = $table::touched.eq($table::touched + 1);
+            let insert = diesel::insert_into($table::table).values(row);
+            match conn {
+                Conn::Mysql(c) => insert.on_conflict(DuplicatedKeys).do_update().set(again).execute(&mut **c).await?,
+                Conn::Sqlite(c) => insert.on_conflict($table::$key).do_update().set(again).execute(&mut **c).await?,
+            }
+        }};
     }
+    match guard {
+        Guard::Project(key) => touch!(project_guard, project_id, key),
+        Guard::Events(key) => touch!(event_guard, cluster_uuid, key),
+        Guard::Placement => touch!(capi_guard, name, "placement"),
+    };
     Ok(())
 }
 

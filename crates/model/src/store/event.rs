@@ -42,6 +42,29 @@ pub async fn append_with(
     details: Option<&EventDetails>,
 ) -> Result<(), StoreError> {
     queue_up(conn, cluster).await?;
+    write(conn, operation, cluster, kind, message, details).await
+}
+
+/// Adds the first event of a cluster that is stored in the same transaction: nobody else can know it, so there are no turns to take.
+pub(super) async fn append_first(
+    conn: &mut Conn,
+    operation: &OperationId,
+    cluster: &ClusterId,
+    kind: &'static str,
+    message: &str,
+    details: &EventDetails,
+) -> Result<(), StoreError> {
+    write(conn, operation, cluster, kind, message, Some(details)).await
+}
+
+async fn write(
+    conn: &mut Conn,
+    operation: &OperationId,
+    cluster: &ClusterId,
+    kind: &'static str,
+    message: &str,
+    details: Option<&EventDetails>,
+) -> Result<(), StoreError> {
     let row = (
         operation_event::operation_uuid.eq(operation.as_str()),
         operation_event::cluster_uuid.eq(cluster.as_str()),

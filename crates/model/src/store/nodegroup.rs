@@ -214,26 +214,38 @@ pub async fn count_nodes(conn: &mut Conn, project: Option<&ProjectId>) -> Result
     Ok(nodes.unwrap_or(0))
 }
 
-/// Inserts a default group of a new cluster, in CREATE_IN_PROGRESS.
-pub async fn insert_default(conn: &mut Conn, spec: &CreateSpec, group: &DefaultNodegroup) -> Result<(), StoreError> {
-    let row = (
-        nodegroup::created_at.eq(Some(whole_seconds(now()))),
-        nodegroup::uuid.eq(NodegroupId::generate().as_str().to_owned()),
-        nodegroup::name.eq(group.role.name()),
-        nodegroup::cluster_id.eq(spec.id.as_str()),
-        nodegroup::project_id.eq(&spec.project.0),
-        nodegroup::docker_volume_size.eq(group.docker_volume_size),
-        nodegroup::labels.eq(spec.labels.column()),
-        nodegroup::flavor_id.eq(&group.flavor),
-        nodegroup::image_id.eq(&group.image),
-        nodegroup::node_addresses.eq("[]"),
-        nodegroup::node_count.eq(group.node_count),
-        nodegroup::min_node_count.eq(group.min_node_count),
-        nodegroup::role.eq(group.role.role()),
-        nodegroup::is_default.eq(true),
-        nodegroup::status.eq(Status::CreateInProgress.as_str()),
-    );
-    on_conn!(conn, |c| diesel::insert_into(nodegroup::table).values(row).execute(&mut **c).await)?;
+/// Inserts the default groups of a new cluster, in CREATE_IN_PROGRESS.
+pub async fn insert_defaults(conn: &mut Conn, spec: &CreateSpec, groups: &[DefaultNodegroup; 2]) -> Result<(), StoreError> {
+    let rows = groups.each_ref().map(|group| {
+        (
+            nodegroup::created_at.eq(Some(whole_seconds(now()))),
+            nodegroup::uuid.eq(NodegroupId::generate().as_str().to_owned()),
+            nodegroup::name.eq(group.role.name()),
+            nodegroup::cluster_id.eq(spec.id.as_str().to_owned()),
+            nodegroup::project_id.eq(spec.project.0.clone()),
+            nodegroup::docker_volume_size.eq(group.docker_volume_size),
+            nodegroup::labels.eq(spec.labels.column()),
+            nodegroup::flavor_id.eq(group.flavor.clone()),
+            nodegroup::image_id.eq(group.image.clone()),
+            nodegroup::node_addresses.eq("[]"),
+            nodegroup::node_count.eq(group.node_count),
+            nodegroup::min_node_count.eq(group.min_node_count),
+            nodegroup::role.eq(group.role.role()),
+            nodegroup::is_default.eq(true),
+            nodegroup::status.eq(Status::CreateInProgress.as_str()),
+        )
+    });
+    match conn {
+        Conn::Mysql(c) => {
+            diesel::insert_into(nodegroup::table).values(rows).execute(&mut **c).await?;
+        }
+        // Diesel has no statement with several rows for SQLite, where the way is short.
+        Conn::Sqlite(c) => {
+            for row in rows {
+                diesel::insert_into(nodegroup::table).values(row).execute(&mut **c).await?;
+            }
+        }
+    }
     Ok(())
 }
 

@@ -54,7 +54,10 @@ pub async fn insert(conn: &mut Conn, new: &NewOperation) -> Result<(), StoreErro
     );
     on_conn!(conn, |c| diesel::insert_into(operation::table).values(row).execute(&mut **c).await)?;
     let by = EventDetails { user: Some(new.user.clone()), request_id: new.request_id.clone(), ..EventDetails::default() };
-    event::append_with(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), Some(&by)).await
+    match new.kind {
+        OperationKind::ClusterCreate => event::append_first(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), &by).await,
+        _ => event::append_with(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), Some(&by)).await,
+    }
 }
 
 /// The operation with this uuid.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::cluster::Cluster;
+use model::cluster::DetailedCluster;
 use model::id::{ClusterId, NodegroupId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{NewNodegroup, Nodegroup, Nodes};
@@ -59,7 +59,7 @@ trait Listed: Sized {
     fn place(&self, sort_key: &str) -> (Option<String>, Option<i32>, i32);
 }
 
-impl Listed for Cluster {
+impl Listed for DetailedCluster {
     async fn insert(store: &Store, home: &str, row: &Row) -> String {
         let mut new = spec(row.name);
         new.project = ProjectId(home.into());
@@ -187,7 +187,7 @@ fn run<L: Listed>(kind: Kind, sort_keys: &'static [&'static str]) {
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 fn every_cluster_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
-    run::<Cluster>(kind, &["id", "name", "keypair", "uuid", "created_at", "docker_volume_size"]);
+    run::<DetailedCluster>(kind, &["id", "name", "keypair", "uuid", "created_at", "docker_volume_size"]);
 }
 
 #[rstest]

@@ -22,15 +22,15 @@ async fn create(store: &Store, name: &str) -> Result<(), StoreError> {
             let demands = [demand(Resource::Cluster, 1, Some(5)), demand(Resource::Node, 3, Some(12))];
             quota::reserve(conn, &spec.project, &demands).await?;
             cluster::insert(conn, &spec).await?;
-            let group = DefaultNodegroup {
-                role: DefaultRole::Worker,
-                node_count: 3,
+            let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, 2)].map(|(role, node_count)| DefaultNodegroup {
+                role,
+                node_count,
                 min_node_count: None,
                 flavor: None,
                 image: None,
                 docker_volume_size: None,
-            };
-            nodegroup::insert_default(conn, &spec, &group).await
+            });
+            nodegroup::insert_defaults(conn, &spec, &groups).await
         })
         .await
 }

@@ -140,11 +140,15 @@ pub async fn accept(store: &Store, spec: &CreateSpec) -> OperationId {
     store
         .write(async |conn: &mut Conn| {
             model::store::cluster::insert(conn, spec).await?;
-            for (role, node_count) in [(DefaultRole::Master, 1), (DefaultRole::Worker, 2)] {
-                let group =
-                    DefaultNodegroup { role, node_count, min_node_count: None, flavor: None, image: None, docker_volume_size: None };
-                model::store::nodegroup::insert_default(conn, spec, &group).await?;
-            }
+            let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, 2)].map(|(role, node_count)| DefaultNodegroup {
+                role,
+                node_count,
+                min_node_count: None,
+                flavor: None,
+                image: None,
+                docker_volume_size: None,
+            });
+            model::store::nodegroup::insert_defaults(conn, spec, &groups).await?;
             model::store::operation::insert(conn, &operation).await
         })
         .await

@@ -2,6 +2,7 @@
 //!
 //! One run for each number of clusters and conductors: all clusters are asked for at a steady rate, all are in flight for a while (the
 //! simulated stacks move and do not end), then the stacks are ended at a steady rate. The figures of Heat are the simulator's counts.
+//! Clusters of the Cluster API driver take a run of helm each, so there all numbers of conductors watch the same ones.
 
 mod management;
 mod run;
@@ -17,7 +18,7 @@ pub struct Plan {
     /// Clusters in flight, one run for each number
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
     clusters: Vec<usize>,
-    /// Conductors, one run for each number
+    /// Conductors, one line for each number
     #[arg(long, value_delimiter = ',', default_values_t = [1, 3, 9])]
     conductors: Vec<usize>,
     /// Seconds for which all are in flight
@@ -58,26 +59,33 @@ trait Line {
     fn failed(&self) -> usize;
 }
 
+/// The lines so far, each printed as it came.
+struct Table<F>(Vec<F>);
+
+impl<F: Line> Table<F> {
+    fn add(&mut self, figures: F) {
+        print(&[&figures]);
+        self.0.push(figures);
+    }
+}
+
 /// Measures and prints; false when a cluster did not become what it should.
 pub async fn measure(plan: &Plan) -> Result<bool> {
     ensure!(plan.clusters.iter().all(|count| (1..=50_000).contains(count)), "--clusters: from 1 to 50000");
     ensure!(plan.conductors.iter().all(|count| (1..=32).contains(count)), "--conductors: from 1 to 32");
     match plan.cluster_api {
         true => each(plan, management::run).await,
-        false => each(plan, run::run).await,
+        false => each(plan, run::each).await,
     }
 }
 
-async fn each<F: Line>(plan: &Plan, run: impl AsyncFn(&Plan, usize, usize) -> Result<F>) -> Result<bool> {
-    let mut all = Vec::new();
+async fn each<F: Line>(plan: &Plan, run: impl AsyncFn(&Plan, usize, &mut Table<F>) -> Result<()>) -> Result<bool> {
+    let mut table = Table(Vec::new());
     for clusters in &plan.clusters {
-        for conductors in &plan.conductors {
-            eprintln!("{clusters} clusters, {conductors} conductors");
-            let figures = run(plan, *clusters, *conductors).await?;
-            print(&[&figures]);
-            all.push(figures);
-        }
+        eprintln!("{clusters} clusters");
+        run(plan, *clusters, &mut table).await?;
     }
+    let all = table.0;
     println!();
     print(&all.iter().collect::<Vec<_>>());
     Ok(all.iter().all(|figures| figures.failed() == 0))

@@ -17,7 +17,7 @@ use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 use tokio::sync::Semaphore;
 
-use super::{Line, Plan};
+use super::{Line, Plan, Table};
 
 /// Requests for a cluster under way at once.
 const POSTING: usize = 32;
@@ -74,7 +74,15 @@ impl Line for Figures {
     }
 }
 
-pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures> {
+/// A run for each number of conductors.
+pub async fn each(plan: &Plan, clusters: usize, table: &mut Table<Figures>) -> Result<()> {
+    for conductors in &plan.conductors {
+        table.add(run(plan, clusters, *conductors).await?);
+    }
+    Ok(())
+}
+
+async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures> {
     let exchange = format!("heat-{}", uuid::Uuid::new_v4().simple());
     let notifier = match plan.notifications {
         true => Some(HeatNotifier::connect(&needed("MAGNUM_TEST_AMQP_URL")?, &exchange).await?),
@@ -121,7 +129,7 @@ pub async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figu
             notifier.created(&stack.id).await?;
         }
     }
-    let finished = finished(&world, clusters).await?;
+    let finished = finished(&world, 0).await?;
     let statements = statements(&world).await? - begin;
     let failed = clusters - finished.len();
 
@@ -177,14 +185,14 @@ pub(super) async fn post(world: &World, plan: &Plan, template: &str, clusters: u
     Ok(posted)
 }
 
-/// When the operations of complete clusters ended, by cluster.
-pub(super) async fn finished(world: &World, clusters: usize) -> Result<HashMap<String, DateTime<Utc>>> {
+/// When the operations of complete clusters ended, by cluster, once so many only are unfinished.
+pub(super) async fn finished(world: &World, wanted: usize) -> Result<HashMap<String, DateTime<Utc>>> {
     let database = world.database()?;
     let unfinished = "SELECT COUNT(*) FROM operation WHERE finished_ms IS NULL";
-    wait::until("all clusters to be complete", Duration::from_secs(600), async || {
+    wait::until("clusters to be complete", Duration::from_secs(600), async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let left: Vec<i64> = database.rows(unfinished).await?;
-        Ok(Seen::when(left == [0], || format!("{left:?} of {clusters} unfinished")))
+        Ok(Seen::when(left == [wanted as i64], || format!("{left:?} are unfinished")))
     })
     .await?;
     let rows: Vec<(String, i64)> =
