@@ -3,19 +3,22 @@
 
 mod objects;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use self::objects::{change, find, is_leaving, keys, machines_of, own, report};
+use self::objects::{change, find, is_leaving, machines_of, own, report};
 use crate::{
     clock::Moment,
     management::{
         Trouble, Troubles,
         apply::merge,
         discovery,
-        store::{CLUSTER_NAME, Key, Store, cluster_of},
+        store::{CLUSTER_NAME, Key, Store},
     },
     state::seeded,
 };
@@ -35,12 +38,10 @@ pub(crate) struct Player {
     is_held: bool,
     let_go: HashSet<String>,
     machines: u64,
-    /// The version that the last pass began with; none when something else has changed since.
-    passed: Option<u64>,
-    /// Clusters of which a pass at this version found nothing to do. Empty when steps take time: what is waited for changes no version.
-    settled: HashMap<(String, String), u64>,
-    /// Objects that were gone when `since` was last cleaned.
-    removed: u64,
+    /// Whether all clusters are to be looked at, not those alone of which something has changed.
+    is_stale: bool,
+    /// Clusters that were let go since the last pass.
+    woken: Vec<String>,
 }
 
 /// Machines of an owner, as they are to be.
@@ -73,9 +74,8 @@ impl Player {
             is_held: false,
             let_go: HashSet::new(),
             machines: 0,
-            passed: None,
-            settled: HashMap::new(),
-            removed: 0,
+            is_stale: true,
+            woken: Vec::new(),
         }
     }
 
@@ -86,86 +86,64 @@ impl Player {
             Some(trouble) => self.troubles.insert(key, trouble),
             None => self.troubles.remove(&key),
         };
-        self.passed = None;
-        self.settled.clear();
+        self.is_stale = true;
     }
 
     /// Whether clusters stand still but for those that are let go.
     pub(crate) fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
-        self.passed = None;
+        self.is_stale = true;
     }
 
     /// Lets a cluster go on that is held.
     pub(crate) fn let_go(&mut self, cluster: &str) {
         self.let_go.insert(cluster.to_owned());
-        self.passed = None;
+        self.woken.push(cluster.to_owned());
     }
 
-    /// One pass over everything that something may have to be done for.
+    /// One pass over everything that something may have to be done for: what has changed, and what time changes.
     pub(crate) fn pass(&mut self, store: &mut Store, now: Moment) {
-        let version = store.version();
-        if self.step.is_zero() && self.passed == Some(version) {
-            return;
+        let mut changed = store.take_changed();
+        if changed.is_less {
+            self.since.retain(|(key, _), _| store.get(key).is_some());
         }
-        self.passed = Some(version);
-        let all = keys(store, "Cluster");
-        let named = |key: &Key| (key.namespace.clone(), key.name.clone());
-        let settled: HashSet<(String, String)> = all.iter().filter(|key| self.is_settled(store, key)).map(named).collect();
-        let held: HashSet<(String, String)> = all.iter().filter(|key| self.is_held(store, key)).map(named).collect();
-        let is_in = |set: &HashSet<(String, String)>, key: &Key, object: &Value| {
-            cluster_of(key, object).is_some_and(|cluster| set.contains(&(key.namespace.clone(), cluster.to_owned())))
-        };
-        let moving = |store: &Store, kind: &str| -> Vec<Key> {
-            let of_moving = store.of_kind(kind).filter(|(key, object)| !is_in(&settled, key, object) && !is_in(&held, key, object));
-            of_moving.map(|(key, _)| key.clone()).collect()
-        };
-        let mut deployments: HashMap<(String, String), Vec<Key>> = HashMap::new();
-        for key in moving(store, "MachineDeployment") {
-            let cluster = store.get(&key).and_then(|object| object["spec"]["clusterName"].as_str()).unwrap_or_default().to_owned();
-            deployments.entry((key.namespace.clone(), cluster)).or_default().push(key);
+        if mem::take(&mut self.is_stale) || changed.is_unknown || !self.step.is_zero() {
+            changed.clusters = store.clusters().map(str::to_owned).collect();
         }
-        let clusters = moving(store, "Cluster");
-        for key in &clusters {
-            let own = deployments.remove(&named(key)).unwrap_or_default();
-            self.cluster(store, key, &own, now);
+        changed.clusters.extend(self.woken.drain(..));
+        for name in changed.clusters {
+            self.family(store, &name, now);
+        }
+    }
+
+    /// A pass over all that is of the clusters of a name.
+    fn family(&mut self, store: &mut Store, name: &str, now: Moment) {
+        let of_kind =
+            |store: &Store, kind: &str| -> Vec<Key> { store.members(name).filter(|key| key.kind().kind == kind).cloned().collect() };
+        let deployments = of_kind(store, "MachineDeployment");
+        let mut held = Vec::new();
+        for key in of_kind(store, "Cluster") {
+            if self.is_held && !self.let_go.contains(name) && !is_leaving(store, &key) {
+                held.push(key.namespace);
+                continue;
+            }
+            let own: Vec<Key> = deployments.iter().filter(|deployment| deployment.namespace == key.namespace).cloned().collect();
+            self.cluster(store, &key, &own, now);
         }
         // Deployments that are deleted by themselves, as a group is that goes.
-        let is_leaving = |(_, object): &(&Key, &Value)| !object["metadata"]["deletionTimestamp"].is_null();
-        let leaving: Vec<Key> = store.of_kind("MachineDeployment").filter(is_leaving).map(|(key, _)| key.clone()).collect();
-        for key in leaving {
-            self.see_off(store, &key, now);
+        for key in deployments {
+            if is_leaving(store, &key) {
+                self.see_off(store, &key, now);
+            }
         }
-        let machines: Vec<Key> =
-            store.of_kind("Machine").filter(|(key, object)| !is_in(&settled, key, object)).map(|(key, _)| key.clone()).collect();
-        for key in machines {
+        for key in of_kind(store, "Machine") {
             self.machine(store, &key, now);
         }
         for kind in ["HelmRelease", "Manifests"] {
-            for key in moving(store, kind) {
+            for key in of_kind(store, kind).into_iter().filter(|key| !held.contains(&key.namespace)) {
                 self.addon(store, &key, now);
             }
         }
-        if self.removed != store.removed() {
-            self.removed = store.removed();
-            self.since.retain(|(key, _), _| store.get(key).is_some());
-            self.settled.clear();
-        }
-        if self.step.is_zero() {
-            let unchanged = |key: &&Key| store.touched(&key.name) <= version;
-            self.settled.extend(clusters.iter().filter(unchanged).map(|key| (named(key), version)));
-        }
-    }
-
-    /// Whether the last look at a cluster found nothing to do, and nothing of it has changed since.
-    fn is_settled(&self, store: &Store, key: &Key) -> bool {
-        let settled = self.settled.get(&(key.namespace.clone(), key.name.clone()));
-        settled.is_some_and(|version| store.touched(&key.name) <= *version)
-    }
-
-    /// Whether a cluster is to stand still.
-    fn is_held(&self, store: &Store, key: &Key) -> bool {
-        self.is_held && !self.let_go.contains(&key.name) && !is_leaving(store, key)
     }
 
     fn trouble(&self, key: &Key) -> Option<&Trouble> {

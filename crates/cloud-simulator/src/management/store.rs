@@ -1,6 +1,9 @@
 //! The objects: versions, generations, finalizers, owner references.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque, hash_map::Entry},
+    mem,
+};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -42,12 +45,20 @@ pub(crate) struct Store {
     forgotten: u64,
     /// When the status of anything of a cluster last changed, by the cluster's name.
     moved: HashMap<String, Moment>,
-    /// The version at which anything of a cluster last changed, by the cluster's name.
-    touched: HashMap<String, u64>,
-    /// The version at which an object last changed that does not say which cluster it is of.
-    touched_unknown: u64,
-    /// Objects that are gone.
-    removed: u64,
+    /// The objects that say which cluster they are of, by the cluster's name.
+    members: HashMap<String, BTreeSet<Key>>,
+    changed: Changed,
+}
+
+/// What has changed since somebody last asked.
+#[derive(Default)]
+pub(crate) struct Changed {
+    /// Clusters of which something has.
+    pub(crate) clusters: BTreeSet<String>,
+    /// Something that may be of any cluster.
+    pub(crate) is_unknown: bool,
+    /// Something is gone.
+    pub(crate) is_less: bool,
 }
 
 /// Version, word of a watch, which object, and the object from then on (or as it was last).
@@ -100,14 +111,19 @@ impl Store {
         &self.moved
     }
 
-    /// The version at which anything last changed that may be of the cluster of this name.
-    pub(crate) fn touched(&self, cluster: &str) -> u64 {
-        self.touched.get(cluster).copied().unwrap_or_default().max(self.touched_unknown)
+    /// The objects that say that they are of a cluster of this name, the cluster itself too.
+    pub(crate) fn members(&self, cluster: &str) -> impl Iterator<Item = &Key> {
+        self.members.get(cluster).into_iter().flatten()
     }
 
-    /// How many objects have gone so far.
-    pub(crate) fn removed(&self) -> u64 {
-        self.removed
+    /// The names of all clusters that any object says it is of.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str)
+    }
+
+    /// What has changed since this was asked last.
+    pub(crate) fn take_changed(&mut self) -> Changed {
+        mem::take(&mut self.changed)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &Value)> {
@@ -137,19 +153,47 @@ impl Store {
     }
 
     fn remember(&mut self, what: &'static str, key: &Key, object: &Value) {
-        match cluster_of(key, object) {
-            Some(cluster) => {
-                self.touched.insert(cluster.to_owned(), self.version);
-            }
-            // What Kubernetes itself has is nothing to the controllers.
-            None if key.kind().group.is_empty() => {}
-            None => self.touched_unknown = self.version,
-        }
+        self.note(key, object);
         self.log.push_back((self.version, what, key.clone(), object.clone()));
         if self.log.len() > REMEMBERED
             && let Some((version, ..)) = self.log.pop_front()
         {
             self.forgotten = version;
+        }
+    }
+
+    /// Notes which clusters are to be looked at again.
+    fn note(&mut self, key: &Key, object: &Value) {
+        if let Some(cluster) = cluster_of(key, object) {
+            self.changed.clusters.insert(cluster.to_owned());
+            return;
+        }
+        // What Kubernetes itself has is nothing to the controllers.
+        if key.kind().group.is_empty() {
+            return;
+        }
+        // What a chart makes bears the cluster's name, and more.
+        let ends = key.name.match_indices('-').map(|(at, _)| at).chain([key.name.len()]);
+        let known: Vec<&str> = ends.map(|end| &key.name[..end]).filter(|start| self.members.contains_key(*start)).collect();
+        self.changed.is_unknown |= known.is_empty();
+        self.changed.clusters.extend(known.into_iter().map(str::to_owned));
+    }
+
+    /// Keeps the members of clusters as the objects are.
+    fn file(&mut self, key: &Key, was: Option<&str>, is: Option<&str>) {
+        if was == is {
+            return;
+        }
+        if let Some(was) = was
+            && let Entry::Occupied(mut members) = self.members.entry(was.to_owned())
+        {
+            members.get_mut().remove(key);
+            if members.get().is_empty() {
+                members.remove();
+            }
+        }
+        if let Some(is) = is {
+            self.members.entry(is.to_owned()).or_default().insert(key.clone());
         }
     }
 
@@ -178,6 +222,7 @@ impl Store {
         metadata["resourceVersion"] = version.into();
         metadata["generation"] = 1.into();
         remove(metadata, "deletionTimestamp");
+        self.file(&key, None, cluster_of(&key, &object));
         self.remember("ADDED", &key, &object);
         self.objects.insert(key, object.clone());
         object
@@ -224,6 +269,7 @@ impl Store {
             let cluster = cluster_of(key, &new).unwrap_or(&key.name).to_owned();
             self.moved.insert(cluster, clock::now());
         }
+        self.file(key, cluster_of(key, &old), cluster_of(key, &new));
         self.remember("MODIFIED", key, &new);
         self.objects.insert(key.clone(), new.clone());
         Some(new)
@@ -250,7 +296,8 @@ impl Store {
     fn remove(&mut self, key: &Key) {
         let Some(mut object) = self.objects.remove(key) else { return };
         self.owners.remove(key);
-        self.removed += 1;
+        self.changed.is_less = true;
+        self.file(key, cluster_of(key, &object), None);
         object["metadata"]["resourceVersion"] = self.next().into();
         self.remember("DELETED", key, &object);
         let uid = object["metadata"]["uid"].clone();
@@ -266,7 +313,7 @@ impl Store {
 }
 
 /// The cluster that an object says it is of.
-pub(crate) fn cluster_of<'a>(key: &'a Key, object: &'a Value) -> Option<&'a str> {
+fn cluster_of<'a>(key: &'a Key, object: &'a Value) -> Option<&'a str> {
     let named = object["spec"]["clusterName"].as_str().or(object["metadata"]["labels"][CLUSTER_NAME].as_str());
     named.or_else(|| (key.kind().kind == "Cluster").then_some(key.name.as_str()))
 }

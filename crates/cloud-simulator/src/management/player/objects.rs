@@ -8,10 +8,6 @@ use crate::management::{
     store::{CLUSTER_NAME, Key, Store},
 };
 
-pub(super) fn keys(store: &Store, kind: &str) -> Vec<Key> {
-    store.of_kind(kind).map(|(key, _)| key.clone()).collect()
-}
-
 pub(super) fn find(store: &Store, kind: &str, namespace: &str, name: &str) -> Option<Key> {
     let key = |at: usize| Key { kind: at, namespace: namespace.to_owned(), name: name.to_owned() };
     discovery::named(kind).map(key).find(|key| store.get(key).is_some())
