@@ -42,22 +42,11 @@ pub async fn append_with(
     details: Option<&EventDetails>,
 ) -> Result<(), StoreError> {
     queue_up(conn, cluster).await?;
-    write(conn, operation, cluster, kind, message, details).await
+    append_in_turn(conn, operation, cluster, kind, message, details).await
 }
 
-/// Adds the first event of a cluster that is stored in the same transaction: nobody else can know it, so there are no turns to take.
-pub(super) async fn append_first(
-    conn: &mut Conn,
-    operation: &OperationId,
-    cluster: &ClusterId,
-    kind: &'static str,
-    message: &str,
-    details: &EventDetails,
-) -> Result<(), StoreError> {
-    write(conn, operation, cluster, kind, message, Some(details)).await
-}
-
-async fn write(
+/// As [`append_with`], for who has taken the cluster's turn, or has stored the cluster itself, in the same transaction.
+pub(super) async fn append_in_turn(
     conn: &mut Conn,
     operation: &OperationId,
     cluster: &ClusterId,

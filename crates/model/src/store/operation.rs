@@ -28,7 +28,8 @@ use crate::time::{millis, now};
 
 const STALE: StoreError = StoreError::Stale { what: "operation" };
 
-/// Stores an accepted request, due at once.
+/// Stores an accepted request, due at once. Its cluster is stored in the same transaction, or its turn has been taken
+/// ([`event::queue_up`]).
 pub async fn insert(conn: &mut Conn, new: &NewOperation) -> Result<(), StoreError> {
     let at = millis(now());
     let deadline = at.saturating_add(i64::try_from(new.deadline.as_millis()).unwrap_or(i64::MAX));
@@ -54,10 +55,7 @@ pub async fn insert(conn: &mut Conn, new: &NewOperation) -> Result<(), StoreErro
     );
     on_conn!(conn, |c| diesel::insert_into(operation::table).values(row).execute(&mut **c).await)?;
     let by = EventDetails { user: Some(new.user.clone()), request_id: new.request_id.clone(), ..EventDetails::default() };
-    match new.kind {
-        OperationKind::ClusterCreate => event::append_first(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), &by).await,
-        _ => event::append_with(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), Some(&by)).await,
-    }
+    event::append_in_turn(conn, &new.id, &new.cluster, "accepted", new.kind.as_str(), Some(&by)).await
 }
 
 /// The operation with this uuid.
