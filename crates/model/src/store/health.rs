@@ -9,6 +9,7 @@ use diesel_async::RunQueryDsl;
 
 use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
+use super::dialect::AsUpstreams;
 use super::error::StoreError;
 use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange};
@@ -43,7 +44,7 @@ pub async fn enrol(conn: &mut Conn, due_ms: i64, limit: i64) -> Result<(), Store
     let gone: Vec<String> = on_conn!(conn, |c| {
         cluster_health::table
             .select(cluster_health::cluster_uuid)
-            .filter(not(exists(cluster::table.filter(cluster::uuid.eq(cluster_health::cluster_uuid)))))
+            .filter(not(exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(cluster_health::cluster_uuid))))))
             .limit(limit)
             .load(&mut **c)
             .await

@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
-use super::dialect::{self, Guard};
+use super::dialect::{self, AsUpstreams, Guard};
 use super::error::StoreError;
 use crate::id::ClusterId;
 use crate::schema::{capi_placement, cluster};
@@ -51,7 +51,7 @@ pub async fn begin(conn: &mut Conn) -> Result<(), StoreError> {
 pub async fn counts(conn: &mut Conn) -> Result<HashMap<String, i64>, StoreError> {
     let rows: Vec<(String, i64)> = on_conn!(conn, |c| {
         capi_placement::table
-            .filter(exists(cluster::table.filter(cluster::uuid.eq(capi_placement::cluster_uuid))))
+            .filter(exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(capi_placement::cluster_uuid)))))
             .group_by(capi_placement::management_cluster)
             .select((capi_placement::management_cluster, count_star()))
             .load(&mut **c)
@@ -66,7 +66,7 @@ pub async fn elsewhere(conn: &mut Conn, name: &str, limit: i64) -> Result<(i64, 
         let others = || {
             capi_placement::table
                 .filter(capi_placement::management_cluster.ne(name))
-                .filter(exists(cluster::table.filter(cluster::uuid.eq(capi_placement::cluster_uuid))))
+                .filter(exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(capi_placement::cluster_uuid)))))
         };
         let count = others().count().get_result(&mut **c).await?;
         let columns = (capi_placement::cluster_uuid, capi_placement::management_cluster);
@@ -105,7 +105,7 @@ pub async fn remove_ownerless(conn: &mut Conn, limit: i64) -> Result<usize, Stor
     let gone: Vec<String> = on_conn!(conn, |c| {
         capi_placement::table
             .select(capi_placement::cluster_uuid)
-            .filter(not(exists(cluster::table.filter(cluster::uuid.eq(capi_placement::cluster_uuid)))))
+            .filter(not(exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(capi_placement::cluster_uuid))))))
             .limit(limit)
             .load(&mut **c)
             .await

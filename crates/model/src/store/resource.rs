@@ -4,6 +4,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
+use super::dialect::AsUpstreams;
 use super::error::StoreError;
 use crate::id::ClusterId;
 use crate::resource::{CloudResource, OnDelete, ResourceKind};
@@ -145,7 +146,7 @@ pub async fn forget_all(conn: &mut Conn, cluster: &ClusterId) -> Result<(), Stor
 /// to them, not touched since `before_ms`. (One that was superseded is still held until its holder has noticed, or until the lease of a
 /// dead one is over.)
 pub async fn ownerless(conn: &mut Conn, after: i64, before_ms: i64, limit: i64) -> Result<Vec<CloudResource>, StoreError> {
-    let of_cluster = cluster::table.filter(cluster::uuid.eq(cloud_resource::cluster_uuid));
+    let of_cluster = cluster::table.filter(cluster::uuid.eq(AsUpstreams(cloud_resource::cluster_uuid)));
     let held = operation::owner.is_not_null().and(operation::lease_ms.ge(millis(now()))).assume_not_null();
     let unfinished =
         operation::table.filter(operation::cluster_uuid.eq(cloud_resource::cluster_uuid)).filter(operation::finished_ms.is_null().or(held));

@@ -11,6 +11,7 @@ mod operation;
 mod paging;
 mod placement;
 mod quota;
+mod scale;
 mod schema;
 mod sealing;
 mod world;

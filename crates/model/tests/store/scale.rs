@@ -1,0 +1,70 @@
+//! What queries cost as clusters become many. Upstream's tables are of another character set than ours: a comparison between the two that is
+//! not written with care cannot use upstream's index, and reads every row of one table for every row of the other.
+
+use model::id::ClusterId;
+use model::resource::ResourceKind;
+use model::store::{Conn, Store, StoreError, health, placement, resource};
+
+use crate::world::{Kind, World, accept, spec};
+
+const CLUSTERS: i64 = 150;
+/// Rows read for each cluster at most.
+const EACH: i64 = 12;
+
+#[derive(diesel::QueryableByName)]
+struct Reads {
+    #[diesel(sql_type = diesel::sql_types::BigInt)]
+    counted: i64,
+}
+
+/// Rows that this connection has read so far.
+async fn reads(conn: &mut Conn) -> Result<i64, StoreError> {
+    use diesel_async::RunQueryDsl;
+    let Conn::Mysql(c) = conn else { return Err(StoreError::Config("only MariaDB counts them".into())) };
+    let sql = "SELECT CAST(SUM(variable_value) AS SIGNED) AS counted FROM information_schema.session_status WHERE variable_name LIKE 'handler_read%'";
+    let row: Reads = diesel::sql_query(sql).get_result(&mut **c).await?;
+    Ok(row.counted)
+}
+
+/// Counts what a query reads, and that it grows no faster than the clusters.
+macro_rules! is_linear {
+    ($store:expr, $what:literal, |$conn:ident| $query:expr) => {{
+        let store: &Store = $store;
+        let read = store
+            .write(async |$conn: &mut Conn| {
+                let before = reads($conn).await?;
+                $query;
+                Ok::<_, StoreError>(reads($conn).await? - before)
+            })
+            .await
+            .expect("the query runs");
+        assert!(read <= CLUSTERS * EACH, "{} read {read} rows for {CLUSTERS} clusters", $what);
+    }};
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_of_all_clusters_grows_no_faster_than_they_do() {
+    let world = World::new(Kind::MariaDb).await;
+    let store = &world.store;
+    for n in 0..CLUSTERS {
+        let spec = spec(&format!("c{n}"));
+        accept(store, &spec).await;
+        let id: &ClusterId = &spec.id;
+        store
+            .write(async |conn: &mut Conn| {
+                placement::record(conn, id, "blue").await?;
+                resource::record(conn, id, ResourceKind::HelmRelease, id.as_str(), None).await
+            })
+            .await
+            .expect("recorded");
+    }
+    world.execute("UPDATE cluster SET status = 'CREATE_COMPLETE'; ").await;
+    store.write(async |conn: &mut Conn| health::enrol(conn, 0, 1000).await).await.expect("enrolled");
+    world.execute("ANALYZE TABLE cluster, capi_placement, cluster_health, cloud_resource, operation").await;
+
+    is_linear!(store, "the count of each management cluster", |conn| assert_eq!(placement::counts(conn).await?["blue"], CLUSTERS));
+    is_linear!(store, "clusters elsewhere", |conn| assert_eq!(placement::elsewhere(conn, "green", 10).await?.0, CLUSTERS));
+    is_linear!(store, "places without a cluster", |conn| assert_eq!(placement::remove_ownerless(conn, 10).await?, 0));
+    is_linear!(store, "looks at health", |conn| health::enrol(conn, 0, 1000).await?);
+    is_linear!(store, "things without a cluster", |conn| assert!(resource::ownerless(conn, 0, i64::MAX, 10).await?.is_empty()));
+}
