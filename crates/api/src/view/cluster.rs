@@ -1,14 +1,15 @@
 //! Clusters as clients see them. Borrowed from the rows: a list of a thousand is written without copying them.
 
+mod shown;
+
 use std::borrow::Cow;
 
-use chrono::NaiveDateTime;
 use model::cluster::status::Status;
-use model::cluster::{Cluster, DetailedCluster, ListedCluster};
 use model::nodegroup::{self, Nodegroup};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use self::shown::{Detail, Summary};
 use super::labels::{StoredMap, stored_list};
 use super::links::Links;
 use super::page::Next;
@@ -182,92 +183,6 @@ pub static DETAIL_PAGE: Object = Object {
     properties: &[Property::always("clusters", Shape::List(&Shape::Object(&DETAIL)), "The clusters."), NEXT],
     like: None,
 };
-
-/// What every view of a cluster shows, borrowed from a row.
-pub struct Summary<'a> {
-    uuid: &'a str,
-    name: Option<&'a str>,
-    cluster_template_id: Option<&'a str>,
-    keypair: Option<&'a str>,
-    docker_volume_size: Option<i32>,
-    labels: Option<&'a str>,
-    master_flavor_id: Option<&'a str>,
-    flavor_id: Option<&'a str>,
-    create_timeout: Option<i32>,
-    stack_id: Option<&'a str>,
-    status: Option<&'a str>,
-    health_status: Option<&'a str>,
-}
-
-macro_rules! summary_of {
-    ($($row:ty),+) => {
-        $(impl<'a> From<&'a $row> for Summary<'a> {
-            fn from(row: &'a $row) -> Self {
-                Self {
-                    uuid: &row.uuid,
-                    name: row.name.as_deref(),
-                    cluster_template_id: row.cluster_template_id.as_deref(),
-                    keypair: row.keypair.as_deref(),
-                    docker_volume_size: row.docker_volume_size,
-                    labels: row.labels.as_deref(),
-                    master_flavor_id: row.master_flavor_id.as_deref(),
-                    flavor_id: row.flavor_id.as_deref(),
-                    create_timeout: row.create_timeout,
-                    stack_id: row.stack_id.as_deref(),
-                    status: row.status.as_deref(),
-                    health_status: row.health_status.as_deref(),
-                }
-            }
-        })+
-    };
-}
-summary_of!(Cluster, DetailedCluster, ListedCluster);
-
-/// What is shown of a row in detail.
-pub struct Detail<'a> {
-    summary: Summary<'a>,
-    status_reason: Option<&'a str>,
-    health_status_reason: Option<&'a str>,
-    discovery_url: Option<&'a str>,
-    api_address: Option<&'a str>,
-    coe_version: Option<&'a str>,
-    container_version: Option<&'a str>,
-    project_id: Option<&'a str>,
-    user_id: Option<&'a str>,
-    fixed_network: Option<&'a str>,
-    fixed_subnet: Option<&'a str>,
-    floating_ip_enabled: Option<bool>,
-    master_lb_enabled: Option<bool>,
-    created_at: Option<NaiveDateTime>,
-    updated_at: Option<NaiveDateTime>,
-}
-
-macro_rules! detail_of {
-    ($($row:ty),+) => {
-        $(impl<'a> From<&'a $row> for Detail<'a> {
-            fn from(row: &'a $row) -> Self {
-                Self {
-                    summary: row.into(),
-                    status_reason: row.status_reason.as_deref(),
-                    health_status_reason: row.health_status_reason.as_deref(),
-                    discovery_url: row.discovery_url.as_deref(),
-                    api_address: row.api_address.as_deref(),
-                    coe_version: row.coe_version.as_deref(),
-                    container_version: row.container_version.as_deref(),
-                    project_id: row.project_id.as_deref(),
-                    user_id: row.user_id.as_deref(),
-                    fixed_network: row.fixed_network.as_deref(),
-                    fixed_subnet: row.fixed_subnet.as_deref(),
-                    floating_ip_enabled: row.floating_ip_enabled,
-                    master_lb_enabled: row.master_lb_enabled,
-                    created_at: row.created_at,
-                    updated_at: row.updated_at,
-                }
-            }
-        })+
-    };
-}
-detail_of!(Cluster, DetailedCluster);
 
 /// What the groups of a cluster come to.
 #[derive(Default)]

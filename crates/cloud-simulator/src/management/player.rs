@@ -1,6 +1,7 @@
 //! The player in the place of Cluster API's controllers: it moves every object one step towards what its spec says, whenever a step's time
 //! has passed since the last.
 
+mod machines;
 mod objects;
 
 use std::{
@@ -11,14 +12,14 @@ use std::{
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
+use self::machines::{Rollout, status_of};
 use self::objects::{change, find, is_leaving, machines_of, own, report};
 use crate::{
     clock::Moment,
     management::{
         Trouble, Troubles,
         apply::merge,
-        discovery,
-        store::{CLUSTER_NAME, Key, Store},
+        store::{Key, Store},
     },
     state::seeded,
 };
@@ -42,27 +43,6 @@ pub(crate) struct Player {
     is_stale: bool,
     /// Clusters that were let go since the last pass.
     woken: Vec<String>,
-}
-
-/// Machines of an owner, as they are to be.
-struct Rollout<'a> {
-    owner: &'a Key,
-    object: &'a Value,
-    wanted: i64,
-    /// Workers wait for the control plane.
-    may_move: bool,
-    version: &'a str,
-    template: String,
-    labels: Value,
-    cluster: &'a str,
-}
-
-/// How many machines there are: in all, of the present template, ready.
-struct Counts {
-    all: i64,
-    updated: i64,
-    ready: i64,
-    is_done: bool,
 }
 
 impl Player {
@@ -343,77 +323,6 @@ impl Player {
         report(store, key, status);
     }
 
-    /// Moves machines one step towards what is wanted.
-    fn roll(&mut self, store: &mut Store, rollout: &Rollout<'_>, now: Moment) -> Counts {
-        let Rollout { owner, wanted, .. } = *rollout;
-        let template = format!("{}@{}", rollout.template, rollout.version);
-        let all: Vec<Key> = machines_of(store, owner).into_iter().filter(|m| !is_leaving(store, m)).collect();
-        let is_new = |m: &Key| store.get(m).is_some_and(|o| o["metadata"]["annotations"][TEMPLATE] == template.as_str());
-        let (new, old): (Vec<Key>, Vec<Key>) = all.iter().cloned().partition(is_new);
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let phase = |m: &Key| store.get(m).map(|o| o["status"]["phase"].clone()).unwrap_or_default();
-        let ready = count(all.iter().filter(|m| phase(m) == "Running").count());
-        let new_ready = count(new.iter().filter(|m| phase(m) == "Running").count());
-        let is_done = count(new.len()) == wanted && old.is_empty() && new_ready == wanted;
-        let what = format!("roll {} {} {wanted} {template}", new.len(), old.len());
-        if rollout.may_move && (count(new.len()) != wanted || !old.is_empty()) && self.waited(owner, what, now) {
-            if count(new.len()) < wanted {
-                self.make_machine(store, rollout, &template, now);
-            }
-            let is_marked = |m: &&Key| store.get(m).is_some_and(|o| !o["metadata"]["annotations"][DELETE_FIRST].is_null());
-            let surplus = if count(new.len()) > wanted { new.iter().find(is_marked).or(new.last()) } else { None };
-            if let Some(machine) = old.first().or(surplus).cloned() {
-                store.delete(&machine, now);
-            }
-        }
-        Counts { all: count(all.len()), updated: count(new.len()), ready, is_done }
-    }
-
-    fn make_machine(&mut self, store: &mut Store, rollout: &Rollout<'_>, template: &str, now: Moment) {
-        self.machines += 1;
-        let owner = rollout.owner;
-        let name = format!("{}-{:05x}", owner.name, self.machines);
-        let Some(kind) = discovery::find(CLUSTER, "v1beta1", "machines") else { return };
-        let key = Key { kind, namespace: owner.namespace.clone(), name: name.clone() };
-        let mut labels = rollout.labels.clone();
-        merge(&mut labels, &json!({CLUSTER_NAME: rollout.cluster}));
-        let reference = json!({"apiVersion": owner.kind().api_version(), "kind": owner.kind().kind, "name": owner.name,
-            "uid": rollout.object["metadata"]["uid"], "controller": true});
-        let machine = json!({
-            "metadata": {"labels": labels, "annotations": {TEMPLATE: template}, "finalizers": ["machine.cluster.x-k8s.io"],
-                "ownerReferences": [reference]},
-            "spec": {"clusterName": rollout.cluster, "version": rollout.version,
-                "providerID": format!("openstack:///{}", seeded("machine", &name))},
-        });
-        store.insert(key, machine, now);
-    }
-
-    fn machine(&mut self, store: &mut Store, key: &Key, now: Moment) {
-        let trouble = self.trouble(key).cloned();
-        if is_leaving(store, key) {
-            if trouble != Some(Trouble::Keep) && self.waited(key, "leaving", now) {
-                change(store, key, &json!({"metadata": {"finalizers": null}}));
-            }
-            return;
-        }
-        match trouble {
-            Some(Trouble::Stall) => {}
-            Some(Trouble::Fail(message)) => {
-                let conditions = json!([{"type": "InfrastructureReady", "status": "False", "message": message}]);
-                report(store, key, json!({"phase": "Provisioning", "conditions": conditions}));
-            }
-            Some(Trouble::Keep) | None if self.waited(key, "boot", now) => {
-                let bytes = seeded("address", &key.name);
-                let [a, b, ..] = bytes.as_bytes();
-                let addresses = json!([{"type": "InternalIP", "address": format!("10.0.{a}.{b}")}]);
-                let status =
-                    json!({"phase": "Running", "addresses": addresses, "nodeRef": {"kind": "Node", "name": key.name}, "conditions": []});
-                report(store, key, status);
-            }
-            Some(Trouble::Keep) | None => report(store, key, json!({"phase": "Provisioning"})),
-        }
-    }
-
     fn addon(&mut self, store: &mut Store, key: &Key, now: Moment) {
         let Some(object) = store.get(key).cloned() else { return };
         let Some(cluster) = find(store, "Cluster", &key.namespace, object["spec"]["clusterName"].as_str().unwrap_or_default()) else {
@@ -433,13 +342,4 @@ impl Player {
             Some(Trouble::Keep) | None => {}
         }
     }
-}
-
-fn status_of(object: &Value, counts: &Counts) -> Value {
-    json!({
-        "observedGeneration": object["metadata"]["generation"],
-        "replicas": counts.all,
-        "updatedReplicas": counts.updated,
-        "readyReplicas": counts.ready,
-    })
 }
