@@ -16,7 +16,7 @@ check() {
 }
 must() { check "$@" || give_up "$1"; }
 give_up() {
-  say "giving up: $1"
+  say "giving up: $1"; [ $failed -gt 0 ] || failed=1
   local s; for s in $OURS; do echo "--- end of $s.log"; tail -n 60 $OSLAB/log/$s.log 2>/dev/null; done
   as demo; echo "--- stack"; timeout 60 openstack stack list --nested 2>&1 | head -40
   [ -z "$STACK" ] || timeout 60 openstack stack failures list --long $STACK 2>&1 | tail -40
