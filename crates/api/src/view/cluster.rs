@@ -229,22 +229,21 @@ impl Summary<'_> {
         labels: &StoredMap<'_>,
         (nodes, base, version): (&Nodes<'_>, &str, Microversion),
     ) -> Result<(), M::Error> {
-        let row = self;
-        map.serialize_entry("uuid", row.uuid)?;
-        map.serialize_entry("name", &row.name)?;
-        map.serialize_entry("cluster_template_id", &row.cluster_template_id)?;
-        map.serialize_entry("keypair", &row.keypair)?;
+        map.serialize_entry("uuid", self.uuid)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("cluster_template_id", &self.cluster_template_id)?;
+        map.serialize_entry("keypair", &self.keypair)?;
         map.serialize_entry("node_count", &nodes.workers)?;
         map.serialize_entry("master_count", &nodes.masters)?;
-        map.serialize_entry("docker_volume_size", &row.docker_volume_size)?;
+        map.serialize_entry("docker_volume_size", &self.docker_volume_size)?;
         map.serialize_entry("labels", labels)?;
-        map.serialize_entry("master_flavor_id", &row.master_flavor_id)?;
-        map.serialize_entry("flavor_id", &row.flavor_id)?;
-        map.serialize_entry("create_timeout", &row.create_timeout)?;
-        map.serialize_entry("links", &Links { base, collection: "clusters", id: row.uuid })?;
-        map.serialize_entry(if version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &row.stack_id)?;
-        map.serialize_entry("status", &row.status)?;
-        map.serialize_entry("health_status", &row.health_status)?;
+        map.serialize_entry("master_flavor_id", &self.master_flavor_id)?;
+        map.serialize_entry("flavor_id", &self.flavor_id)?;
+        map.serialize_entry("create_timeout", &self.create_timeout)?;
+        map.serialize_entry("links", &Links { base, collection: "clusters", id: self.uuid })?;
+        map.serialize_entry(if version >= CLUSTER_ID { "cluster_id" } else { "stack_id" }, &self.stack_id)?;
+        map.serialize_entry("status", &self.status)?;
+        map.serialize_entry("health_status", &self.health_status)?;
         map.serialize_entry("merge_labels", &false)
     }
 }

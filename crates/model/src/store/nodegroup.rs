@@ -216,6 +216,7 @@ pub async fn count_nodes(conn: &mut Conn, project: Option<&ProjectId>) -> Result
 
 /// Inserts the default groups of a new cluster, in CREATE_IN_PROGRESS.
 pub async fn insert_defaults(conn: &mut Conn, spec: &CreateSpec, groups: &[DefaultNodegroup; 2]) -> Result<(), StoreError> {
+    // Of owned text: Diesel takes rows that borrow one at a time only.
     let rows = groups.each_ref().map(|group| {
         (
             nodegroup::created_at.eq(Some(whole_seconds(now()))),

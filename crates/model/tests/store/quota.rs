@@ -1,10 +1,9 @@
 use model::id::ProjectId;
-use model::nodegroup::{DefaultNodegroup, DefaultRole};
 use model::quota::{Demand, Resource, Usage};
 use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, nodegroup, quota};
 use rstest::rstest;
 
-use crate::world::{Kind, World, accept, spec};
+use crate::world::{Kind, World, accept, groups, spec};
 
 fn project(name: &str) -> ProjectId {
     ProjectId(name.into())
@@ -22,15 +21,7 @@ async fn create(store: &Store, name: &str) -> Result<(), StoreError> {
             let demands = [demand(Resource::Cluster, 1, Some(5)), demand(Resource::Node, 3, Some(12))];
             quota::reserve(conn, &spec.project, &demands).await?;
             cluster::insert(conn, &spec).await?;
-            let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, 2)].map(|(role, node_count)| DefaultNodegroup {
-                role,
-                node_count,
-                min_node_count: None,
-                flavor: None,
-                image: None,
-                docker_volume_size: None,
-            });
-            nodegroup::insert_defaults(conn, &spec, &groups).await
+            nodegroup::insert_defaults(conn, &spec, &groups()).await
         })
         .await
 }

@@ -134,21 +134,25 @@ pub fn request(spec: &CreateSpec, kind: OperationKind) -> NewOperation {
     }
 }
 
+/// The default groups of a new cluster: one master, two workers.
+pub fn groups() -> [DefaultNodegroup; 2] {
+    [(DefaultRole::Master, 1), (DefaultRole::Worker, 2)].map(|(role, node_count)| DefaultNodegroup {
+        role,
+        node_count,
+        min_node_count: None,
+        flavor: None,
+        image: None,
+        docker_volume_size: None,
+    })
+}
+
 /// Stores a cluster with its groups and its create operation, as the API does.
 pub async fn accept(store: &Store, spec: &CreateSpec) -> OperationId {
     let operation = request(spec, OperationKind::ClusterCreate);
     store
         .write(async |conn: &mut Conn| {
             model::store::cluster::insert(conn, spec).await?;
-            let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, 2)].map(|(role, node_count)| DefaultNodegroup {
-                role,
-                node_count,
-                min_node_count: None,
-                flavor: None,
-                image: None,
-                docker_volume_size: None,
-            });
-            model::store::nodegroup::insert_defaults(conn, spec, &groups).await?;
+            model::store::nodegroup::insert_defaults(conn, spec, &groups()).await?;
             model::store::operation::insert(conn, &operation).await
         })
         .await
