@@ -8,6 +8,7 @@
 mod apply;
 mod discovery;
 mod http;
+mod labels;
 mod player;
 mod protobuf;
 mod store;

@@ -15,7 +15,7 @@ use crate::{
         Shared, World, apply, discovery,
         discovery::KINDS,
         protobuf,
-        store::{Key, is_selected, tidy},
+        store::{Key, tidy},
         watch::{self, Watch},
     },
 };
@@ -254,7 +254,7 @@ fn ok(body: Value) -> Answer {
 }
 
 fn selected<'w>(world: &'w World, target: &'w Target, selector: &'w str) -> impl Iterator<Item = (&'w Key, &'w Value)> {
-    world.store.list(target.kind, target.namespace.as_deref()).filter(move |(_, object)| is_selected(object, selector))
+    world.store.selected(target.kind, target.namespace.as_deref(), selector)
 }
 
 fn list(world: &mut World, target: &Target, call: &Call<'_>) -> Outcome {

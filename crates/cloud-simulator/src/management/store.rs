@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque, hash_map::Entry},
-    mem,
+    iter, mem,
 };
 
 use base64::Engine;
@@ -14,6 +14,7 @@ use crate::{
     management::{
         apply::Owners,
         discovery::{self, KINDS, Kind},
+        labels::{Fewest, Labels, is_selected},
     },
     state::dashed_id,
 };
@@ -47,6 +48,7 @@ pub(crate) struct Store {
     moved: HashMap<String, Moment>,
     /// The objects that say which cluster they are of, by the cluster's name.
     members: HashMap<String, BTreeSet<Key>>,
+    labels: Labels,
     changed: Changed,
 }
 
@@ -85,6 +87,25 @@ impl Store {
         let from = Key { kind, namespace: namespace.unwrap_or_default().to_owned(), name: String::new() };
         let namespace = namespace.map(str::to_owned);
         self.objects.range(from..).take_while(move |(key, _)| key.kind == kind && namespace.as_ref().is_none_or(|n| *n == key.namespace))
+    }
+
+    /// As [`Self::list`], those whose labels fit a selector of equalities.
+    pub(crate) fn selected<'a>(
+        &'a self,
+        kind: usize,
+        namespace: Option<&'a str>,
+        selector: &'a str,
+    ) -> Box<dyn Iterator<Item = (&'a Key, &'a Value)> + 'a> {
+        let fits = move |(_, object): &(&Key, &Value)| is_selected(object, selector);
+        match self.labels.fewest(selector) {
+            Fewest::Any => Box::new(self.list(kind, namespace).filter(fits)),
+            Fewest::None => Box::new(iter::empty()),
+            Fewest::Of(keys) => {
+                let from = Key { kind, namespace: namespace.unwrap_or_default().to_owned(), name: String::new() };
+                let is_here = move |key: &&Key| key.kind == kind && namespace.is_none_or(|n| n == key.namespace);
+                Box::new(keys.range(from..).take_while(is_here).filter_map(|key| self.objects.get_key_value(key)).filter(fits))
+            }
+        }
     }
 
     /// As [`Self::list`], by the kind's name.
@@ -223,6 +244,7 @@ impl Store {
         metadata["generation"] = 1.into();
         remove(metadata, "deletionTimestamp");
         self.file(&key, None, cluster_of(&key, &object));
+        self.labels.keep(&key, None, Some(&object));
         self.remember("ADDED", &key, &object);
         self.objects.insert(key, object.clone());
         object
@@ -270,6 +292,7 @@ impl Store {
             self.moved.insert(cluster, clock::now());
         }
         self.file(key, cluster_of(key, &old), cluster_of(key, &new));
+        self.labels.keep(key, Some(&old), Some(&new));
         self.remember("MODIFIED", key, &new);
         self.objects.insert(key.clone(), new.clone());
         Some(new)
@@ -298,6 +321,7 @@ impl Store {
         self.owners.remove(key);
         self.changed.is_less = true;
         self.file(key, cluster_of(key, &object), None);
+        self.labels.keep(key, Some(&object), None);
         object["metadata"]["resourceVersion"] = self.next().into();
         self.remember("DELETED", key, &object);
         let uid = object["metadata"]["uid"].clone();
@@ -353,13 +377,4 @@ pub(crate) fn tidy(object: &mut Value) {
         }
     }
     without_null(object);
-}
-
-/// Whether labels fit a selector of equalities.
-pub(crate) fn is_selected(object: &Value, selector: &str) -> bool {
-    let labels = &object["metadata"]["labels"];
-    selector.split(',').filter(|part| !part.is_empty()).all(|part| match part.split_once('=') {
-        Some((name, value)) => labels[name.trim_end_matches('!')] == value.trim_start_matches('='),
-        None => !labels[part].is_null(),
-    })
 }

@@ -20,7 +20,7 @@ use actix_web::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use crate::management::{Shared, World, discovery::KINDS, store::is_selected};
+use crate::management::{Shared, World, discovery::KINDS, labels::is_selected};
 
 /// How often is looked whether there is something to tell.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
