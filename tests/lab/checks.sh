@@ -40,6 +40,21 @@ count() { local want=$1 pattern=$2 out n; shift 2; out=$("$@" 2>&1); n=$(grep -c
 has() { local pattern=$1 out; shift; out=$("$@" 2>&1); grep -qE "$pattern" <<<"$out" || { echo "no '$pattern' in:"; echo "$out"; return 1; }; }
 within() { local end=$((SECONDS + $1)); shift; until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || { "$@"; return 1; }; sleep 1; done; }
 
+# ask PATH CURL-ARGUMENTS...: what Magnum answers, for waits: a client would take seconds of a machine that Heat and Nova need meanwhile
+ask() {
+  local path=$1 token=$RUN/token-$OS_USERNAME-$OS_PROJECT_NAME; shift
+  [ -s $token ] || value token issue id >$token
+  curl -s -m 20 -H "X-Auth-Token: $(<$token)" -H 'OpenStack-API-Version: container-infra latest' "$@" http://$IP:$MAGNUM_PORT/v1/$path
+}
+status_of() { ask $1 | jq -r .status; }
+cluster_is() { equals $2 status_of clusters/$1; }
+group_is() { equals $3 status_of clusters/$1/nodegroups/$2; }
+gone() { equals 404 ask $1 -o /dev/null -w '%{http_code}'; }
+# settled SECONDS: the cluster $NAME has come to the end of an update
+settled() { within $1 cluster_is $NAME UPDATE_COMPLETE; }
+no_cluster() { gone clusters/$1; }
+no_group() { gone clusters/$1/nodegroups/$2; }
+
 # clean_run FOLDER DATABASE: a clean place for a run; gives up when the lab is not as it must be
 clean_run() {
   RUN=$OSLAB/$1 DATABASE=$2; rm -rf $RUN; mkdir -p $RUN
@@ -85,7 +100,7 @@ cluster_user_trust = true
 [cluster]
 etcd_discovery_service_endpoint_format = http://$IP:$DISCOVERY_STUB_PORT/new?size=%(size)d
 [certificates]
-cert_manager_type = x509keypair
+cert_manager_type = ${CERT_MANAGER:-x509keypair}
 [cluster_template]
 kubernetes_allowed_network_drivers = all
 kubernetes_default_network_driver = calico
@@ -98,6 +113,7 @@ endpoint_type = publicURL
 [keystone_auth]
 $(creds magnum)
 $(authtoken magnum container-infra)
+token_cache_time = 10
 [oslo_middleware]
 enable_proxy_headers_parsing = true
 $(common magnum defaults)
@@ -106,6 +122,9 @@ for c in barbican cinder glance heat neutron nova octavia; do printf '[%s_client
 upstream() { timeout 120 $VENV/bin/magnum-db-manage --config-file $RUN/magnum.conf "$@"; }
 inventory() { as admin; timeout 60 $CLIENT/bin/python inventory.py >$1 2>$RUN/inventory.err || { cat $RUN/inventory.err; return 1; }; }
 same() { inventory $RUN/after && diff $RUN/before $RUN/after; }
+
+# pairs: every key pair that Barbican keeps for the clusters opens, and its halves belong together; prints how many there are
+pairs() { timeout 60 $CLIENT/bin/python keypairs.py; }
 
 # start_ours: our magnum-api and two magnum-conductor, which must answer
 start_ours() {

@@ -5,8 +5,8 @@ import os
 import openstack
 
 
-def connect(user, project):
-    return openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=user,
+def connect(user, project, password=None):
+    return openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=password or user,
                              project_name=project, user_domain_name="Default", project_domain_name="Default")
 
 
@@ -30,7 +30,9 @@ for kind, things in (("network", "networks"), ("subnet", "subnets"), ("port", "p
     add(kind, getattr(admin.network, things)(project_id=project))
 # a VIP port belongs to nobody's project while Octavia makes it; floating IPs in use have a port without project
 add("port", admin.network.ports(project_id=""), lambda p: p.device_owner.startswith("Octavia"))
-add("secret", demo.key_manager.secrets())
+for keeper in (demo, connect("magnum", "service", os.environ["SERVICE_PASS"])):
+    add("secret", keeper.key_manager.secrets())
+    add("container", keeper.key_manager.containers())
 for t in admin.identity.get("/OS-TRUST/trusts").json()["trusts"]:
     rows.append("trust %s %s" % (t["trustor_user_id"], t["id"]))
 for name in ("magnum", "heat_user_domain"):

@@ -3,7 +3,6 @@
 
 # refused PATTERN CMD...: the command fails, and says so in these words
 refused() { local pattern=$1 out; shift; if out=$("$@" 2>&1); then echo "it was accepted:"; echo "$out"; return 1; fi; grep -qiE "$pattern" <<<"$out" || { echo "no '$pattern' in:"; echo "$out"; return 1; }; }
-settled() { within $1 equals UPDATE_COMPLETE value coe cluster show $NAME status; }
 
 as demo
 # ---- templates
@@ -48,7 +47,7 @@ check "coe nodegroup list" count 2 'default-(master|worker)' os coe nodegroup li
 check "coe nodegroup create" os coe nodegroup create $NAME gpu --node-count 1 --min-nodes 1 --max-nodes 3 --role gpu --flavor m1.small
 check "coe nodegroup create of a taken name is refused" refused 'already|409|exists' os coe nodegroup create $NAME gpu
 check "coe nodegroup create outside its bounds is refused" refused 'max_node_count|409' os coe nodegroup create $NAME gpu2 --node-count 5 --min-nodes 1 --max-nodes 2
-check "the nodegroup becomes CREATE_COMPLETE" within 300 equals CREATE_COMPLETE value coe nodegroup show $NAME gpu status
+check "the nodegroup becomes CREATE_COMPLETE" within 300 group_is $NAME gpu CREATE_COMPLETE
 check "Nova: four servers are ACTIVE" count 4 ACTIVE os server list -f value -c Status
 check "coe nodegroup list --role" count 1 gpu os coe nodegroup list $NAME --role gpu -f value -c name
 check "coe nodegroup show of an unknown one" refused 'could not be found|404' os coe nodegroup show $NAME nope
@@ -58,10 +57,10 @@ check "the new bound is shown" equals 4 value coe nodegroup show $NAME gpu max_n
 check "coe nodegroup update of a fixed property is refused" refused 'internal attribute|400' os coe nodegroup update $NAME gpu replace name=other
 check "coe cluster resize above the bound is refused" refused 'outside|400' os coe cluster resize $NAME 9 --nodegroup gpu
 check "coe cluster resize --nodegroup" os coe cluster resize $NAME 2 --nodegroup gpu
-check "the nodegroup becomes UPDATE_COMPLETE" within 300 equals UPDATE_COMPLETE value coe nodegroup show $NAME gpu status
+check "the nodegroup becomes UPDATE_COMPLETE" within 300 group_is $NAME gpu UPDATE_COMPLETE
 check "coe nodegroup delete of a default one is refused" refused 'default|400' os coe nodegroup delete $NAME default-worker
 check "coe nodegroup delete" os coe nodegroup delete $NAME gpu
-check "the nodegroup is gone" within 300 refused 'could not be found|404' os coe nodegroup show $NAME gpu
+check "the nodegroup is gone" within 300 no_group $NAME gpu
 check "Heat: its stack is gone" within 120 count 1 . os stack list -f value -c ID
 check "Nova: three servers are left" count 3 ACTIVE os server list -f value -c Status
 

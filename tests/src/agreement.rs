@@ -140,18 +140,21 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>
     found
 }
 
-/// Users and trusts are those of clusters that are there, and one of each.
+/// Users and trusts are those of clusters that are there, and one of each kind.
 fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String> {
     let mut found = Vec::new();
     let mut trusts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut users: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for line in cloud.leftovers(None) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["user", name, ..] => {
                 let cluster = name.split('_').next().unwrap_or_default();
                 if !living.contains_key(cluster) {
-                    found.push(format!("a trustee of a cluster that is gone: {line}"));
+                    found.push(format!("a user of a cluster that is gone: {line}"));
                 }
+                let kind = if name.ends_with("_stacks") { "owner" } else { "trustee" };
+                *users.entry((cluster.to_owned(), kind)).or_default() += 1;
             }
             ["trust", _, "from", _, "to", trustee] if living.values().any(|c| c.trustee_user_id.as_deref() == Some(trustee)) => {
                 *trusts.entry(trustee.to_owned()).or_default() += 1;
@@ -159,6 +162,7 @@ fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String>
             _ => {}
         }
     }
+    found.extend(users.iter().filter(|(_, n)| **n > 1).map(|((cluster, kind), n)| format!("{n} users that are {kind} of {cluster}")));
     found.extend(trusts.iter().filter(|(_, n)| **n > 1).map(|(trustee, n)| format!("{n} trusts for trustee {trustee}")));
     found
 }

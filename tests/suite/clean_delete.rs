@@ -110,7 +110,7 @@ async fn what_kubernetes_made_goes_with_its_cluster_and_nothing_else_does(
     ] {
         ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
     }
-    for kind in ["heat_stack", "keystone_trust", "keystone_user"] {
+    for kind in ["heat_stack", "keystone_trust", "keystone_user", "stack_owner"] {
         ensure!(things(&told, "removed").iter().any(|(own, _)| own == kind), "{kind} in {told}");
     }
     ensure!(things(&told, "gone").is_empty(), "{told}");
@@ -268,14 +268,21 @@ async fn a_creator_whom_octavia_refuses_does_not_keep_the_cluster() -> Result<()
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_goes_when_its_creator_is_gone(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn a_cluster_goes_when_its_creator_is_gone(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+    #[values(false, true)] has_stack_owner: bool,
+) -> Result<()> {
     let world = World::usual(mix).await?;
     let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    if !has_stack_owner {
+        let how = How::Status(403, "You are not authorized to perform the requested action: identity:create_grant.".to_owned());
+        world.cloud.inject(Fault { at: "keystone.role_grant".to_owned(), nth: 0, how });
+    }
     let (cluster, stack) = cluster(&world, &demo, "blue", &json!({"delete_volumes": "true"})).await?;
     let (balancer, address) = service(&world, &cluster, &stack, "web");
     let data = volume(&world, &cluster, "pvc-1", Some(&stack));
     ensure!(world.cloud.remove_user("demo"));
-    // Somebody of another project, so that only the service itself can do it.
+    // Somebody of another project: the stacks' owner can do it, or the service itself.
     let told = deleted(&admin, &cluster).await?;
     for (kind, id) in [("octavia_load_balancer", &balancer), ("neutron_floating_ip", &address), ("cinder_volume", &data)] {
         ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");

@@ -29,6 +29,10 @@ fn once(at: &str, how: How) -> Fault {
 #[case::trust_500("keystone.trust_create", error())]
 #[case::trustee_made_answer_lost("keystone.user_create", How::AcceptThenLose)]
 #[case::trustee_401("keystone.user_create", How::Unauthorized)]
+#[case::role_given_answer_lost("keystone.role_grant", How::AcceptThenLose)]
+#[case::role_500("keystone.role_grant", error())]
+#[case::key_lent_answer_lost("nova.keypair_create", How::AcceptThenLose)]
+#[case::key_500("nova.keypair_create", error())]
 #[tokio::test]
 async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
     let world = World::usual(mix).await?;
@@ -42,10 +46,10 @@ async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, 
     ensure!(complete["stack_id"] == stack.as_str(), "{complete}");
     // One of each, however often it was asked for.
     let made = world.cloud.leftovers(None);
-    // Heat makes a trust of its own from ours.
-    for (what, most) in [("stack ", 1), ("user ", 1), ("trust ", 2)] {
+    // The nodes' trust and Heat's own, and a user for each.
+    for (what, most) in [("stack ", 1), ("user ", 2), ("trust ", 2), ("key pair ", 1)] {
         let count = made.iter().filter(|line| line.starts_with(what)).count();
-        ensure!((1..=most).contains(&count), "{what}: {made:#?}");
+        ensure!(count == most, "{what}: {made:#?}");
     }
     world.finish().await
 }
@@ -59,6 +63,8 @@ async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, 
 #[case::trust_500("keystone.trust_delete", error())]
 #[case::trustee_gone_answer_lost("keystone.user_delete", How::AcceptThenLose)]
 #[case::trustee_500("keystone.user_delete", error())]
+#[case::key_gone_answer_lost("nova.keypair_delete", How::AcceptThenLose)]
+#[case::key_500("nova.keypair_delete", error())]
 #[tokio::test]
 async fn a_delete_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, #[case] at: &str, #[case] how: How) -> Result<()> {
     let world = World::usual(mix).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::client::{self, text};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -80,6 +80,12 @@ async fn with_keystone_away_known_tokens_go_on_and_others_are_asked_to_come_agai
     world.finish().await
 }
 
+async fn resize(client: &client::Client, cluster: &str, count: u32, end: &str) -> Result<Value> {
+    let body = json!({"node_count": count});
+    client.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    client.wait_for(cluster, end, PATIENCE).await
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_cluster_outlives_its_creator(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
@@ -88,16 +94,48 @@ async fn a_cluster_outlives_its_creator(#[values(Mix::Embedded, Mix::Distributed
     let colleague = world.user("member2", "demo");
     // With him go his tokens and his trusts.
     ensure!(world.cloud.remove_user("demo"));
-    let resize = async |count: u32| {
-        let body = json!({"node_count": count});
-        colleague.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
-        colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-        anyhow::Ok(())
-    };
-    resize(3).await?;
+    resize(&colleague, &cluster, 3, "UPDATE_COMPLETE").await?;
     colleague.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
     colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    resize(1).await?;
+    resize(&colleague, &cluster, 1, "UPDATE_COMPLETE").await?;
+    colleague.delete_cluster(&cluster).await?;
+    colleague.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Keystone lets the service give no roles.
+fn keep_roles(world: &World) {
+    let how = How::Status(403, "You are not authorized to perform the requested action: identity:create_grant.".to_owned());
+    world.cloud.inject(Fault { at: "keystone.role_grant".to_owned(), nth: 0, how });
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_stack_comes_to_its_owner_with_its_next_change(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    keep_roles(&world);
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.clear_faults();
+    resize(&demo, &cluster, 4, "UPDATE_COMPLETE").await?;
+    ensure!(world.cloud.remove_user("demo"));
+    let colleague = world.user("member2", "demo");
+    resize(&colleague, &cluster, 3, "UPDATE_COMPLETE").await?;
+    colleague.delete_cluster(&cluster).await?;
+    colleague.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_stack_whose_owner_is_gone_is_said_to_be_one(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    keep_roles(&world);
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    ensure!(world.cloud.remove_user("demo"));
+    let colleague = world.user("member2", "demo");
+    let failed = resize(&colleague, &cluster, 3, "UPDATE_FAILED").await?;
+    ensure!(text(&failed, "status_reason").contains("the user whom the stack belongs to is gone"), "{failed}");
     colleague.delete_cluster(&cluster).await?;
     colleague.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await

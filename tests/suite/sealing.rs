@@ -162,7 +162,7 @@ async fn a_running_deployment_is_sealed_and_opened_again() -> Result<()> {
     let row = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
     ensure!(text(&row, "status_reason").contains("a stored credential of the cluster cannot be opened"), "{row}");
     let key = Vault::parse(&TWO.to_owned().into(), true)?.ids().next().context("a key")?.to_owned();
-    for (who, place) in [("conductor", "cluster.trustee_password of"), ("api", "x509keypair.private_key of")] {
+    for (who, place) in [("conductor", "x509keypair.private_key of"), ("api", "x509keypair.private_key of")] {
         let logs = world.logs(who).join("\n");
         let wanted = format!("is sealed by the key {key}, which the file of [certificates] seal_key_file does not hold");
         ensure!(logs.contains(place) && logs.contains(&wanted), "{who} does not say what it lacks");

@@ -56,7 +56,7 @@ async fn another_finishes(scene: Scene, cluster: &str, killed: u32) -> Result<()
     let asked = world.cloud.calls("heat.stack_create");
     ensure!(asked == 1, "{asked} stacks were asked for");
     let users = world.cloud.leftovers(None).iter().filter(|line| line.starts_with("user ")).count();
-    ensure!(users == 1, "{users} trustees");
+    ensure!(users == 2, "{users} instead of a trustee and an owner of the stack");
     world.finish().await
 }
 

@@ -224,12 +224,24 @@ impl Cloud {
             lines.push(format!("application credential {} ({})", credential.name, credential.id));
         }
         for user in world.keystone.users.values().filter(|user| !user.seeded) {
-            // A trustee belongs to no project; its name says which one it works for.
+            // One who works for a cluster belongs to no project; the name says which one it works for.
             if project_id.is_none_or(|project| user.name.contains(project)) {
                 lines.push(format!("user {} ({})", user.name, user.id));
             }
         }
+        for pair in world.nova.keypairs.iter().filter(|pair| !pair.seeded && project_id.is_none()) {
+            lines.push(format!("key pair {} of {}", pair.name, pair.user));
+        }
         lines
+    }
+
+    /// What a project, by its id, may have of Nova: instances, cores, MiB of memory; none: any number.
+    pub fn set_compute_quota(&self, project: &str, most: Option<(u64, u64, u64)>) {
+        let quotas = &mut self.world().nova.quotas;
+        match most {
+            Some(most) => quotas.insert(project.to_owned(), most),
+            None => quotas.remove(project),
+        };
     }
 
     /// Adds a load balancer that no stack made, as Kubernetes inside a cluster does. Returns its id.

@@ -1,5 +1,7 @@
 //! Nova: flavours, keypairs, and the servers and server groups that stacks make.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,9 +17,20 @@ const GROUPS: [&str; 1] = ["OS::Nova::ServerGroup"];
 /// Everything Nova knows by itself.
 pub(crate) struct Store {
     flavors: Vec<Value>,
-    /// User id and name.
-    keypairs: Vec<(String, &'static str)>,
+    /// Instances, cores and MiB of memory that a project may have, by its id; one that is not here may have any number.
+    pub(crate) quotas: HashMap<String, (u64, u64, u64)>,
+    pub(crate) keypairs: Vec<Keypair>,
 }
+
+/// A public key of a user's, by its name.
+pub(crate) struct Keypair {
+    pub(crate) user: String,
+    pub(crate) name: String,
+    public_key: String,
+    pub(crate) seeded: bool,
+}
+
+const SEEDED_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f simulated";
 
 impl Store {
     /// The seeded flavours and keypairs.
@@ -27,8 +40,22 @@ impl Store {
         let owners = ["demo", "demo2", "admin", "member2"];
         Self {
             flavors: flavors.into_iter().map(|(id, name, ram, vcpus, disk)| flavor(id, name, ram, vcpus, disk)).collect(),
-            keypairs: owners.iter().map(|user| (seeded("user", user).simple().to_string(), "key")).collect(),
+            quotas: HashMap::new(),
+            keypairs: owners
+                .iter()
+                .map(|user| Keypair {
+                    user: seeded("user", user).simple().to_string(),
+                    name: "key".to_owned(),
+                    public_key: SEEDED_KEY.to_owned(),
+                    seeded: true,
+                })
+                .collect(),
         }
+    }
+
+    /// The key pair of that name among a user's own: Nova and Heat look nowhere else.
+    pub(crate) fn keypair(&self, user: &str, name: &str) -> Option<&Keypair> {
+        self.keypairs.iter().find(|pair| pair.user == user && pair.name == name)
     }
 }
 
@@ -40,6 +67,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ["flavors"] | ["flavors", "detail"] => Route::new("nova.flavor_list", flavors),
             ["flavors", _] => Route::new("nova.flavor_show", show_flavor),
             ["flavors", _, "os-extra_specs"] => Route::new("nova.flavor_extra_specs", |_, _| Answer::ok(json!({"extra_specs": {}}))),
+            ["limits"] => Route::new("nova.limits_show", limits),
             ["os-keypairs"] => Route::new("nova.keypair_list", keypairs),
             ["os-keypairs", _] => Route::new("nova.keypair_show", show_keypair),
             ["servers"] | ["servers", "detail"] => Route::new("nova.server_list", servers),
@@ -47,6 +75,8 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ["os-server-groups"] => Route::new("nova.server_group_list", groups),
             _ => None,
         },
+        ("POST", ["v2.1", "os-keypairs"]) => Route::new("nova.keypair_create", import_keypair),
+        ("DELETE", ["v2.1", "os-keypairs", _]) => Route::new("nova.keypair_delete", delete_keypair),
         _ => None,
     }
 }
@@ -63,18 +93,56 @@ fn show_flavor(world: &mut World, call: &Call) -> Outcome {
     Answer::ok(json!({"flavor": flavor}))
 }
 
+/// Counts the servers of stacks, each as one of a small flavor; the simulated Cluster API has its machines elsewhere.
+fn limits(world: &mut World, call: &Call) -> Outcome {
+    let project = call.project()?;
+    let used = world.heat.things(Some(project), &SERVERS).count();
+    let most = world.nova.quotas.get(project);
+    let most = |of: fn(&(u64, u64, u64)) -> u64| most.map_or(json!(-1), |quota| json!(of(quota)));
+    Answer::ok(json!({"limits": {"rate": [], "absolute": {
+        "maxTotalInstances": most(|quota| quota.0), "totalInstancesUsed": used,
+        "maxTotalCores": most(|quota| quota.1), "totalCoresUsed": used,
+        "maxTotalRAMSize": most(|quota| quota.2), "totalRAMUsed": 2048 * used,
+    }}}))
+}
+
 fn keypairs(world: &mut World, call: &Call) -> Outcome {
     let user = &call.token()?.user;
-    let own = world.nova.keypairs.iter().filter(|(owner, _)| owner == user);
-    Answer::ok(json!({"keypairs": own.map(|(_, name)| json!({"keypair": keypair(name, user)})).collect::<Vec<_>>()}))
+    let own = world.nova.keypairs.iter().filter(|pair| &pair.user == user);
+    Answer::ok(json!({"keypairs": own.map(|pair| json!({"keypair": keypair(pair)})).collect::<Vec<_>>()}))
 }
 
 fn show_keypair(world: &mut World, call: &Call) -> Outcome {
-    let asked = call.at(2);
-    let user = &call.token()?.user;
-    let own = world.nova.keypairs.iter().find(|(owner, name)| owner == user && *name == asked);
-    let (_, name) = own.ok_or_else(|| Refusal::not_found(format!("Keypair {asked} not found for user {user}")))?;
-    Answer::ok(json!({"keypair": keypair(name, user)}))
+    let (name, user) = (call.at(2), &call.token()?.user);
+    let own = world.nova.keypair(user, name).ok_or_else(|| no_keypair(name, user))?;
+    Answer::ok(json!({"keypair": keypair(own)}))
+}
+
+fn import_keypair(world: &mut World, call: &Call) -> Outcome {
+    let body = call.json()?;
+    let given = |key: &str| {
+        let text = body["keypair"][key].as_str().filter(|text| !text.is_empty());
+        text.map(str::to_owned).ok_or_else(|| Refusal::bad_request(format!("'{key}' is a required property")))
+    };
+    let (user, name, public_key) = (call.token()?.user.clone(), given("name")?, given("public_key")?);
+    if world.nova.keypair(&user, &name).is_some() {
+        return Err(Refusal::new(409, "conflictingRequest", format!("Key pair '{name}' already exists.")));
+    }
+    let pair = Keypair { user, name, public_key, seeded: false };
+    let view = keypair(&pair);
+    world.nova.keypairs.push(pair);
+    Answer::ok(json!({"keypair": view}))
+}
+
+fn delete_keypair(world: &mut World, call: &Call) -> Outcome {
+    let (name, user) = (call.at(2), &call.token()?.user);
+    let at = world.nova.keypairs.iter().position(|pair| &pair.user == user && pair.name == name);
+    world.nova.keypairs.remove(at.ok_or_else(|| no_keypair(name, user))?);
+    Answer::empty(202)
+}
+
+fn no_keypair(name: &str, user: &str) -> Refusal {
+    Refusal::not_found(format!("Keypair {name} not found for user {user}"))
 }
 
 fn servers(world: &mut World, call: &Call) -> Outcome {
@@ -115,9 +183,9 @@ fn flavor(id: &str, name: &str, ram: u32, vcpus: u32, disk: u32) -> Value {
         "description": null, "extra_specs": {}, "links": []})
 }
 
-fn keypair(name: &str, user: &str) -> Value {
-    json!({"name": name, "user_id": user, "type": "ssh", "fingerprint": "00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff",
-        "public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f simulated",
+fn keypair(pair: &Keypair) -> Value {
+    json!({"name": pair.name, "user_id": pair.user, "type": "ssh", "fingerprint": "00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff",
+        "public_key": pair.public_key,
         "id": 1, "created_at": "2025-01-01T00:00:00Z", "deleted": false, "deleted_at": null, "updated_at": null})
 }
 

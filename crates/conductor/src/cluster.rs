@@ -38,6 +38,8 @@ pub(crate) struct Rows {
     pub stacks: Vec<CloudResource>,
     /// What Kubernetes made, as far as it is recorded.
     made_inside: Vec<CloudResource>,
+    /// The user whom the stacks belong to, once it is announced.
+    pub stack_owner: Option<CloudResource>,
     /// The name of the management cluster that a cluster of Cluster API is on, where it is recorded.
     pub management_cluster: Option<String>,
 }
@@ -62,9 +64,10 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
             let template = template::by_ids(conn, &[&reference]).await?.pop();
             let recorded = resource::of_cluster(conn, &id).await?;
             let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));
+            let stack_owner = made_inside.iter().position(|r| r.kind() == Some(ResourceKind::StackOwner)).map(|at| made_inside.remove(at));
             let is_inside = |kind| matches!(kind, ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume);
             made_inside.retain(|r| r.kind().is_some_and(is_inside));
-            let mut rows = Rows { cluster, groups, nodes, template, stacks, made_inside, management_cluster: None };
+            let mut rows = Rows { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster: None };
             if capi_helm::is_ours(&rows) {
                 rows.management_cluster = placement::find(conn, &id).await?;
             }
@@ -77,8 +80,8 @@ impl Rows {
     /// The rows as they will be once the cluster has become something else.
     pub fn after(&self, cluster: Cluster, groups: Vec<Nodegroup>, template: ClusterTemplate) -> Self {
         let (nodes, stacks, made_inside) = (self.nodes.clone(), self.stacks.clone(), self.made_inside.clone());
-        let management_cluster = self.management_cluster.clone();
-        Self { cluster, groups, nodes, template: Some(template), stacks, made_inside, management_cluster }
+        let (stack_owner, management_cluster) = (self.stack_owner.clone(), self.management_cluster.clone());
+        Self { cluster, groups, nodes, template: Some(template), stacks, made_inside, stack_owner, management_cluster }
     }
 
     /// The cluster's own stack.

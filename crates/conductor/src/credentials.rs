@@ -4,6 +4,8 @@
 //! makes a trust of its own from the token that creates a stack. Trustee and trust are recorded before they are made and looked for
 //! first, so that a repeated step finds what an earlier attempt left.
 
+pub(crate) mod stack_owner;
+
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::planted::{self, Bug};
@@ -13,6 +15,7 @@ use model::store::{Conn, cluster as clusters, event, operation, resource};
 use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef};
 use secrecy::SecretString;
 
+use crate::cluster::Rows;
 use crate::context::Context;
 use crate::leaving;
 use crate::outcome::Failure;
@@ -169,7 +172,7 @@ pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Op
     else {
         return Ok(None);
     };
-    Ok(Some(work.trusted_session(&trust, || {
+    Ok(Some(work.session_as(&trust, || {
         let credential = Credential::Password {
             user: UserRef { id: Some(user), ..UserRef::default() },
             password,
@@ -186,16 +189,40 @@ pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failu
     Ok(Some(with_request(work, cx.cloud.session(Credential::Token(token)))))
 }
 
-/// A session that can see the cluster's resources: through the trust while it works, else as the caller if he is of the same project.
+/// A session that makes, sees and changes the cluster's stacks: as their owner, who is made if need be; where there can be none, through the
+/// trust while it works, else as the caller if he is of the same project.
 ///
 /// The project matters: a token of another project would find no stack, and a delete would take that for done.
-pub(crate) async fn for_existing(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
-    let session = trusted(cx, work, cluster)?;
-    through(cx, work, cluster, session).await
+pub(crate) async fn for_stacks(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
+    if let Some(owner) = stack_owner::session(cx, work, rows).await? {
+        return Ok(owner);
+    }
+    let cluster = &rows.cluster;
+    let giver = through(cx, work, cluster, trusted(cx, work, cluster)?).await?;
+    Ok(stack_owner::make(cx, work, rows, &giver).await?.unwrap_or(giver))
 }
 
-/// As [`for_existing`], for one who makes the credentials anew or removes them: neither may depend on a password that cannot be opened any more.
-pub(crate) async fn for_renewal(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Session, Failure> {
+/// As [`for_stacks`], for one who only looks or removes: no owner is made.
+pub(crate) async fn for_looking(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
+    match stack_owner::session(cx, work, rows).await? {
+        Some(owner) => Ok(owner),
+        None => through(cx, work, &rows.cluster, trusted(cx, work, &rows.cluster)?).await,
+    }
+}
+
+/// Gives the owner of the cluster's stacks, where there is one or can be one, what the request's caller has and it lacks.
+pub(crate) async fn renew_stack_owner(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
+    let caller = of_caller(cx, work, &rows.cluster, "the owner of the cluster's stacks has the roles of whoever asks for it").await?;
+    stack_owner::make(cx, work, rows, &caller).await.map(drop)
+}
+
+/// As [`for_stacks`], for one who makes the credentials anew or removes them: none is made, and neither may depend on a password that cannot be
+/// opened any more.
+pub(crate) async fn for_renewal(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
+    if let Some(owner) = stack_owner::session(cx, work, rows).await? {
+        return Ok(owner);
+    }
+    let cluster = &rows.cluster;
     match trusted(cx, work, cluster) {
         Ok(session) => through(cx, work, cluster, session).await,
         Err(error) => {
@@ -236,9 +263,9 @@ pub(crate) struct Reach {
     pub is_service: bool,
 }
 
-/// A session that can remove the cluster's resources: as [`for_existing`], and as the service where user, project or trust are gone.
-pub(crate) async fn for_removal(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Reach, Failure> {
-    match for_renewal(cx, work, cluster).await {
+/// A session that can remove the cluster's resources: as [`for_renewal`], and as the service where user, project or trust are gone.
+pub(crate) async fn for_removal(cx: &Context, work: &Work, rows: &Rows) -> Result<Reach, Failure> {
+    match for_renewal(cx, work, rows).await {
         Ok(session) => Ok(Reach { session, is_service: false }),
         Err(Failure::Final { code: OutcomeCode::Credentials, reason, error }) => match service(cx).await? {
             Some(session) => Ok(Reach { session: with_request(work, session), is_service: true }),

@@ -37,10 +37,15 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
         let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
         return stack::make(cx, work, whose, &creating(group), &target, &new).await;
     }
-    // Heat makes a trust of its own for each stack, and upstream's cannot be delegated further.
-    let why = "the trust that upstream's driver made cannot carry a new stack";
-    let caller = credentials::of_caller(cx, work, &rows.cluster, why).await?;
-    let target = rows.target(&caller)?;
+    let maker = match session.info().await?.trust_id {
+        None => session.clone(),
+        // Heat makes a trust of its own for each stack, and upstream's cannot be delegated further.
+        Some(_) => {
+            let why = "the trust that upstream's driver made cannot carry a new stack";
+            credentials::of_caller(cx, work, &rows.cluster, why).await?
+        }
+    };
+    let target = rows.target(&maker)?;
     let password = rows.cluster.trustee_password(cx.store.vault())?;
     let new = driver::prepare_adopted_group(&cx.settings, &target, group, &own, password.as_ref(), minutes).await?;
     stack::make(cx, work, whose, &creating(group), &target, &new).await

@@ -214,7 +214,11 @@ pub(crate) fn change(observed: Observed, is_met: bool, sent: Option<&Sent>) -> U
             UpdateStep::Send(seen)
         }
         Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => {
-            let reason = format!("stack {} does not become what it was asked {tries} times to be", seen.stack_name);
+            let reason = format!(
+                "stack {} does not become what it was asked {tries} times to be; Heat took each request and did nothing, as it does where the user \
+                 whom the stack belongs to is gone",
+                seen.stack_name
+            );
             UpdateStep::Fail { seen: Some(seen), reason }
         }
     }

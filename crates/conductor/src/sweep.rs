@@ -21,11 +21,12 @@ use model::time::{millis, now};
 use provider_clients::Session;
 use tokio::time::Instant;
 
+use crate::certificates;
 use crate::context::Context;
+use crate::credentials::{self, stack_owner};
 use crate::driver::{self, Handle};
 use crate::outcome::Failure;
 use crate::plan::{self, Observed, RemovalStep};
-use crate::{certificates, credentials};
 
 /// The names of the tasks in `task_lease`: being at it, and the time of the next one.
 const TASK: &str = "sweep";
@@ -215,8 +216,10 @@ impl Sweep<'_> {
         let Some(kind) = row.kind() else { return Ok(()) };
         let is_gone = match kind {
             _ if !row.is_to_go() => true,
+            // Heat removes what the stack's owner made with the owner's rights.
+            ResourceKind::StackOwner if self.has_stack(row).await? => return Ok(()),
             // The trust goes with its trustee; both are recorded under the trustee's name.
-            ResourceKind::Trustee | ResourceKind::Trust => self.remove_trustee(kind, row).await?,
+            ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner => self.remove_user(kind, row).await?,
             ResourceKind::Certificate => self.remove_certificate(row).await?,
             // What is left of it is told: nobody but the management cluster knows of it, and no credential of the cluster's is left.
             ResourceKind::HelmRelease => {
@@ -243,11 +246,22 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    async fn remove_trustee(&mut self, kind: ResourceKind, row: &CloudResource) -> Result<bool, Failure> {
+    /// Whether a stack of the same cluster is still to be removed.
+    async fn has_stack(&self, row: &CloudResource) -> Result<bool, Failure> {
+        let cluster = ClusterId::new(row.cluster_uuid.clone());
+        let id = &cluster;
+        let rows = self.cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+        Ok(rows.iter().any(|other| other.kind() == Some(ResourceKind::Stack) && other.is_to_go()))
+    }
+
+    async fn remove_user(&mut self, kind: ResourceKind, row: &CloudResource) -> Result<bool, Failure> {
         let keystone = self.cx.trustee_admin.keystone();
         let domain = credentials::trustee_domain(self.cx).await?;
         if let Some(user) = keystone.find_user(&row.name, &domain).await? {
             self.found(kind, row, REMOVED);
+            if kind == ResourceKind::StackOwner {
+                stack_owner::take_keys_of(self.cx, row, &user.id).await?;
+            }
             keystone.delete_user(&user.id).await?;
             self.gone(kind);
         }
@@ -281,6 +295,7 @@ impl Sweep<'_> {
             | ResourceKind::Stack
             | ResourceKind::Trust
             | ResourceKind::Trustee
+            | ResourceKind::StackOwner
             | ResourceKind::Certificate
             | ResourceKind::HelmRelease
             | ResourceKind::ApplicationCredential => RemovalStep::Remove,
@@ -300,9 +315,12 @@ impl Sweep<'_> {
                 Some((user, id)) => admin.keystone().delete_application_credential(user, id).await?,
                 None => false,
             },
-            ResourceKind::Stack | ResourceKind::Trust | ResourceKind::Trustee | ResourceKind::Certificate | ResourceKind::HelmRelease => {
-                false
-            }
+            ResourceKind::Stack
+            | ResourceKind::Trust
+            | ResourceKind::Trustee
+            | ResourceKind::StackOwner
+            | ResourceKind::Certificate
+            | ResourceKind::HelmRelease => false,
         };
         if was_there {
             self.gone(kind);

@@ -12,6 +12,8 @@ pub enum ResourceKind {
     Trustee,
     /// A Keystone trust.
     Trust,
+    /// A Keystone user in the trustee domain, as whom the cluster's stacks are made and changed.
+    StackOwner,
     /// A Heat stack.
     Stack,
     /// A load balancer that Kubernetes made.
@@ -34,6 +36,7 @@ impl ResourceKind {
         match self {
             Self::Trustee => "keystone_user",
             Self::Trust => "keystone_trust",
+            Self::StackOwner => "stack_owner",
             Self::Stack => "heat_stack",
             Self::LoadBalancer => "octavia_load_balancer",
             Self::FloatingIp => "neutron_floating_ip",
@@ -46,9 +49,10 @@ impl ResourceKind {
 
     /// The kind with the stored word; none for a word of another program.
     pub fn parse(word: &str) -> Option<Self> {
-        let made_by_us = [Self::Trustee, Self::Trust, Self::Stack, Self::HelmRelease, Self::ApplicationCredential, Self::Certificate];
+        let by_us = [Self::Trustee, Self::Trust, Self::StackOwner, Self::Stack, Self::Certificate];
+        let of_cluster_api = [Self::HelmRelease, Self::ApplicationCredential];
         let made_inside = [Self::LoadBalancer, Self::FloatingIp, Self::Volume];
-        made_by_us.into_iter().chain(made_inside).find(|kind| kind.as_str() == word)
+        by_us.into_iter().chain(of_cluster_api).chain(made_inside).find(|kind| kind.as_str() == word)
     }
 }
 

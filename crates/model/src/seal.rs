@@ -8,7 +8,10 @@ pub mod vault;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::sign::Signer;
 use openssl::symm::{Cipher, decrypt_aead, encrypt_aead};
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use sha2::{Digest, Sha256};
@@ -22,11 +25,13 @@ const TAG: usize = 16;
 /// A key; overwritten when the last who has it is dropped.
 type Key = Arc<SecretBox<[u8; 32]>>;
 
-/// Seals and opens tokens, under a key derived from a secret that the API and the conductors of one deployment share anyway (the service
+/// Seals and opens tokens, and knows the passwords of users that the service keeps, under a key derived from a secret that the API and the conductors of one deployment share anyway (the service
 /// user's password).
 #[derive(Clone)]
 pub struct Sealer {
     key: Key,
+    /// Of passwords; the other one is for sealing only.
+    users: Key,
 }
 
 /// A sealed text that cannot be opened: another secret sealed it, it belongs to another operation, or it was changed.
@@ -37,15 +42,32 @@ pub struct Unsealable;
 impl Sealer {
     /// A sealer for a shared secret.
     pub fn new(secret: &SecretString) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(b"magnum operation token v1\0");
-        hash.update(secret.expose_secret().as_bytes());
-        Self { key: Arc::new(SecretBox::new(Box::new(hash.finalize().into()))) }
+        let derived = |purpose: &[u8]| {
+            let mut hash = Sha256::new();
+            hash.update(purpose);
+            hash.update(secret.expose_secret().as_bytes());
+            Arc::new(SecretBox::new(Box::new(hash.finalize().into())))
+        };
+        Self { key: derived(b"magnum operation token v1\0"), users: derived(b"magnum user v1\0") }
     }
 
     /// Seals a token for one operation.
     pub fn seal(&self, operation: &OperationId, token: &SecretString) -> String {
         format!("{VERSION}{}", close(&self.key, operation.as_str().as_bytes(), token.expose_secret()))
+    }
+
+    /// The password of a user that the service keeps for itself, by the user's name: nobody stores it, and everyone who has the secret knows it.
+    ///
+    /// It begins with a letter of each case, a digit and a sign, for a Keystone that asks for them (`[security_compliance] password_regex`).
+    pub fn password(&self, user: &str) -> SecretString {
+        let sign = || {
+            let key = PKey::hmac(self.users.expose_secret())?;
+            let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
+            signer.update(user.as_bytes())?;
+            signer.sign_to_vec()
+        };
+        let code = sign().expect("an HMAC with a key of 32 bytes");
+        SecretString::from(format!("aB1-{}", URL_SAFE_NO_PAD.encode(code)))
     }
 
     /// Opens what [`Sealer::seal`] made for the same operation.
@@ -76,6 +98,15 @@ fn open(key: &Key, of: &[u8], sealed: &str) -> Option<SecretString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_of_one_user_and_one_secret() {
+        let password = |secret: &str, user: &str| Sealer::new(&secret.into()).password(user).expose_secret().to_owned();
+        let one = password("secret", "one");
+        assert_eq!(one, password("secret", "one"));
+        assert_eq!(one.len(), 47, "{one}");
+        assert!(one != password("secret", "other") && one != password("another", "one"));
+    }
 
     #[test]
     fn a_token_opens_only_for_its_operation_and_secret() {

@@ -1,4 +1,4 @@
-//! Keystone: trustees, trusts, projects and domains.
+//! Keystone: users, roles on projects, trusts, projects and domains.
 //!
 //! Its lists are asked without `limit`: they are narrow, and Keystone refuses query keys it does not know.
 
@@ -41,6 +41,14 @@ pub struct Project {
 /// A domain.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Domain {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+}
+
+/// A role.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Role {
     pub id: String,
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
@@ -114,6 +122,10 @@ struct TrustAnswer {
     trust: Trust,
 }
 #[derive(Deserialize)]
+struct RolesAnswer {
+    roles: Vec<Role>,
+}
+#[derive(Deserialize)]
 struct ProjectAnswer {
     project: Project,
 }
@@ -133,6 +145,15 @@ impl Keystone {
         Ok(self.0.fetch::<UserAnswer>(request).await?.user)
     }
 
+    /// The same, of one whom rules for people's passwords do not reach: it never logs in for weeks, and nobody changes its password.
+    pub async fn create_service_user(&self, name: &str, domain_id: &str, password: &SecretString) -> Result<User, CloudError> {
+        let options = json!({"ignore_change_password_upon_first_use": true, "ignore_password_expiry": true,
+            "ignore_lockout_failure_attempts": true, "ignore_user_inactivity": true});
+        let user = json!({"name": name, "domain_id": domain_id, "password": password.expose_secret(), "enabled": true, "options": options});
+        let request = post("user_create", ["users"], json!({"user": user})).hide(password);
+        Ok(self.0.fetch::<UserAnswer>(request).await?.user)
+    }
+
     /// The user of that name in that domain.
     pub async fn find_user(&self, name: &str, domain_id: &str) -> Result<Option<User>, CloudError> {
         let request = get("user_list", ["users"]).query("name", name).query("domain_id", domain_id);
@@ -146,9 +167,9 @@ impl Keystone {
         Ok(answer.users.into_iter().filter(|user| user.domain_id == domain_id).collect())
     }
 
-    /// Gives the user another password, as an administrator of its domain.
+    /// Gives the user another password, and lets it log in, as an administrator of its domain.
     pub async fn set_password(&self, user_id: &str, password: &SecretString) -> Result<(), CloudError> {
-        let body = json!({"user": {"password": password.expose_secret()}});
+        let body = json!({"user": {"password": password.expose_secret(), "enabled": true}});
         let request = Request::patch(Service::Identity, "user_update", ["users", user_id], body).hide(password);
         self.0.answer(&request).await.map(drop)
     }
@@ -156,6 +177,17 @@ impl Keystone {
     /// Deletes the user; false when there was none.
     pub async fn delete_user(&self, id: &str) -> Result<bool, CloudError> {
         self.0.remove(Request::delete(Service::Identity, "user_delete", ["users", id])).await
+    }
+
+    /// Every role that is not of one domain only.
+    pub async fn roles(&self) -> Result<Vec<Role>, CloudError> {
+        Ok(self.0.fetch::<RolesAnswer>(get("role_list", ["roles"])).await?.roles)
+    }
+
+    /// Gives a user a role on a project, as an administrator; one that the user has already is no error.
+    pub async fn grant_role(&self, project_id: &str, user_id: &str, role_id: &str) -> Result<(), CloudError> {
+        let path = ["projects", project_id, "users", user_id, "roles", role_id];
+        self.0.answer(&Request::new(Service::Identity, "role_grant", Method::PUT, path)).await.map(drop)
     }
 
     /// Makes a trust; the session must be the trustor's.

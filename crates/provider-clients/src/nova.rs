@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::error::CloudError;
 use crate::json::or_default;
@@ -39,6 +40,30 @@ pub struct Keypair {
     pub public_key: String,
 }
 
+/// How much of something a project may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// None where there is no limit, or none is told.
+    pub most: Option<u64>,
+    pub used: u64,
+}
+
+impl Limit {
+    /// What is left; none where there is no limit.
+    pub fn left(&self) -> Option<u64> {
+        self.most.map(|most| most.saturating_sub(self.used))
+    }
+}
+
+/// What of Nova's a project may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeLimits {
+    pub instances: Limit,
+    pub cores: Limit,
+    /// MiB.
+    pub ram: Limit,
+}
+
 /// A server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Server {
@@ -52,8 +77,67 @@ pub struct Server {
 }
 
 #[derive(Deserialize)]
+struct LimitsAnswer {
+    limits: Limits,
+}
+
+#[derive(Deserialize)]
+struct Limits {
+    absolute: AbsoluteLimits,
+}
+
+/// As Nova writes them: -1 is no limit. Where quotas are unified limits of Keystone, 0 is told for what has none registered.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AbsoluteLimits {
+    max_total_instances: i64,
+    total_instances_used: i64,
+    max_total_cores: i64,
+    total_cores_used: i64,
+    #[serde(rename = "maxTotalRAMSize")]
+    max_total_ram_size: i64,
+    #[serde(rename = "totalRAMUsed")]
+    total_ram_used: i64,
+}
+
+impl Default for AbsoluteLimits {
+    fn default() -> Self {
+        Self {
+            max_total_instances: -1,
+            total_instances_used: 0,
+            max_total_cores: -1,
+            total_cores_used: 0,
+            max_total_ram_size: -1,
+            total_ram_used: 0,
+        }
+    }
+}
+
+impl From<AbsoluteLimits> for ComputeLimits {
+    fn from(told: AbsoluteLimits) -> Self {
+        let limit = |most: i64, used: i64| Limit { most: u64::try_from(most).ok().filter(|most| *most > 0), used: u64::try_from(used).unwrap_or(0) };
+        Self {
+            instances: limit(told.max_total_instances, told.total_instances_used),
+            cores: limit(told.max_total_cores, told.total_cores_used),
+            ram: limit(told.max_total_ram_size, told.total_ram_used),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ExtraSpecsAnswer {
+    #[serde(default)]
+    extra_specs: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
 struct KeypairAnswer {
     keypair: Keypair,
+}
+
+#[derive(Deserialize)]
+struct KeypairsAnswer {
+    keypairs: Vec<KeypairAnswer>,
 }
 
 impl Session {
@@ -69,10 +153,40 @@ impl Nova {
         page::all(&self.0, "flavors", || Request::get(Service::Compute, "flavor_list", ["flavors", "detail"])).await
     }
 
+    /// What the project may have, and what of it is in use.
+    pub async fn limits(&self) -> Result<ComputeLimits, CloudError> {
+        let answer: LimitsAnswer = self.0.fetch(Request::get(Service::Compute, "limits_show", ["limits"])).await?;
+        Ok(answer.limits.absolute.into())
+    }
+
+    /// The extra specs of a flavor, by its id.
+    pub async fn extra_specs(&self, id: &str) -> Result<BTreeMap<String, String>, CloudError> {
+        let request = Request::get(Service::Compute, "flavor_extra_specs", ["flavors", id, "os-extra_specs"]);
+        let answer: ExtraSpecsAnswer = self.0.fetch(request).await?;
+        Ok(answer.extra_specs)
+    }
+
     /// The caller's keypair of that name.
     pub async fn keypair(&self, name: &str) -> Result<Option<Keypair>, CloudError> {
         let request = Request::get(Service::Compute, "keypair_show", ["os-keypairs", name]);
         Ok(self.0.find::<KeypairAnswer>(request).await?.map(|answer| answer.keypair))
+    }
+
+    /// The caller's keypairs.
+    pub async fn keypairs(&self) -> Result<Vec<Keypair>, CloudError> {
+        let answer: KeypairsAnswer = self.0.fetch(Request::get(Service::Compute, "keypair_list", ["os-keypairs"])).await?;
+        Ok(answer.keypairs.into_iter().map(|wrapped| wrapped.keypair).collect())
+    }
+
+    /// Puts a public key under a name of the caller's own; a name that is taken is a conflict.
+    pub async fn import_keypair(&self, name: &str, public_key: &str) -> Result<(), CloudError> {
+        let body = json!({"keypair": {"name": name, "public_key": public_key}});
+        self.0.answer(&Request::post(Service::Compute, "keypair_create", ["os-keypairs"], body)).await.map(drop)
+    }
+
+    /// Deletes the caller's keypair of that name; false when there was none.
+    pub async fn delete_keypair(&self, name: &str) -> Result<bool, CloudError> {
+        self.0.remove(Request::delete(Service::Compute, "keypair_delete", ["os-keypairs", name])).await
     }
 
     /// The project's servers whose names begin so.
@@ -98,6 +212,20 @@ fn literally(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_is_told_from_none_left() {
+        let answer = r#"{"limits": {"rate": [], "absolute": {"maxTotalInstances": 10, "totalInstancesUsed": 12, "maxTotalCores": -1,
+            "totalCoresUsed": 3, "maxTotalRAMSize": 51200, "totalRAMUsed": 1024, "maxServerMeta": 128}}}"#;
+        let answer: LimitsAnswer = serde_json::from_str(answer).expect("as Nova answers");
+        let limits = ComputeLimits::from(answer.limits.absolute);
+        assert_eq!((limits.instances.left(), limits.cores.left(), limits.ram.left()), (Some(0), None, Some(50_176)));
+        let unregistered: LimitsAnswer =
+            serde_json::from_str(r#"{"limits": {"absolute": {"maxTotalInstances": 0, "totalInstancesUsed": 3}}}"#).expect("as Nova answers");
+        assert_eq!(ComputeLimits::from(unregistered.limits.absolute).instances.left(), None);
+    }
+
     #[test]
     fn a_prefix_is_no_pattern() {
         assert_eq!(super::literally("a.b-1"), r"a\.b-1");

@@ -1,10 +1,10 @@
-//! Projects, domains and roles: read only.
+//! Projects, domains and roles, read only; and who has which role on a project.
 
 use serde_json::{Value, json};
 
 use crate::{
     http::{Answer, Call, Outcome},
-    keystone::{Domain, Project, Role, Store, missing, no_links, require_admin},
+    keystone::{Assignment, Domain, Project, Role, Store, missing, no_links, require_admin},
     state::World,
 };
 
@@ -58,6 +58,27 @@ pub(crate) fn role(world: &mut World, call: &Call) -> Outcome {
     require_admin(call.token()?, call.token()?.domain_id(), "identity:get_role")?;
     let role = world.keystone.roles.get(call.at(2)).ok_or_else(|| missing("role", call.at(2)))?;
     Answer::ok(json!({"role": role_view(role)}))
+}
+
+/// Gives a user a role on a project; once is enough.
+pub(crate) fn grant(world: &mut World, call: &Call) -> Outcome {
+    require_admin(call.token()?, None, "identity:create_grant")?;
+    let (project, user, role) = (call.at(2), call.at(4), call.at(6));
+    let store = &mut world.keystone;
+    for (kind, id, is_there) in [
+        ("project", project, store.projects.contains_key(project)),
+        ("user", user, store.users.contains_key(user)),
+        ("role", role, store.roles.contains_key(role)),
+    ] {
+        if !is_there {
+            return Err(missing(kind, id));
+        }
+    }
+    let is_given = |known: &Assignment| known.user == user && known.target == project && known.role == role;
+    if !store.assignments.iter().any(is_given) {
+        store.assignments.push(Assignment { user: user.to_owned(), target: project.to_owned(), role: role.to_owned() });
+    }
+    Answer::empty(204)
 }
 
 impl Store {

@@ -28,14 +28,16 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if credentials::ensure(cx, work, &rows.cluster).await? || certificates::ensure(cx, work, &rows.cluster).await? {
         return Ok(Turn::NOW);
     }
-    let session = credentials::trusted(cx, work, &rows.cluster)?
-        .ok_or_else(|| Failure::fail(OutcomeCode::Internal, "the cluster's trust is incomplete"))?;
+    let payload = work.payload()?;
+    let session = match payload.as_found {
+        true => credentials::for_looking(cx, work, &rows).await?,
+        false => credentials::for_stacks(cx, work, &rows).await?,
+    };
     let target = rows.target(&session)?;
     let (cluster, known) = (&rows.cluster, rows.stack());
     let whose = Whose::Cluster(cluster);
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
-    let payload = work.payload()?;
     match plan::create(observed) {
         // Nobody asked us, and Heat lets nobody make a stack with the trust that upstream made.
         CreateStep::Make if payload.as_found && payload.retry_of.is_none() => {

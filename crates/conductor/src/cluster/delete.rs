@@ -12,7 +12,7 @@ use model::store::{Conn, StoreError, certificate, cluster as clusters, event, no
 use super::{Rows, find_rows};
 use crate::certificates;
 use crate::context::Context;
-use crate::credentials::{self, Reach};
+use crate::credentials::{self, Reach, stack_owner};
 use crate::driver::{self, capi_helm};
 use crate::leaving::{self, REPORT};
 use crate::outcome::{Failure, Turn};
@@ -37,7 +37,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if !has_stacks && !are_volumes_due && !rows.has_things_inside() {
         return remove(cx, work, &rows).await;
     }
-    let reach = credentials::for_removal(cx, work, &rows.cluster).await?;
+    let reach = credentials::for_removal(cx, work, &rows).await?;
     // Their ports are on the network that goes with the stack.
     if leaving::are_balancers_due(&events)
         && let Some(turn) = leaving::load_balancers(cx, work, &rows, &reach).await?
@@ -103,9 +103,10 @@ pub(crate) fn owner<'a>(rows: &'a Rows, known: &Known) -> Whose<'a> {
     group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g))
 }
 
-/// Everything else is gone: remove trust and trustee, then certificates that are kept outside the database, then the rows.
+/// Everything else is gone: remove trust and trustee and the stacks' owner, then certificates that are kept outside the database, then the rows.
 async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
     credentials::remove(cx, work, &rows.cluster).await?;
+    stack_owner::remove(cx, work, rows).await?;
     certificates::remove(cx, work, &rows.cluster).await?;
     forget(cx, work, &rows.cluster, Vec::new()).await
 }

@@ -14,7 +14,7 @@ use model::store::{Conn, StoreError};
 use super::{Rows, delete, find_rows};
 use crate::certificates;
 use crate::context::Context;
-use crate::credentials::{self, Reach};
+use crate::credentials::{self, Reach, stack_owner};
 use crate::driver::capi_helm;
 use crate::leaving::{self, leak};
 use crate::operation::note_retry;
@@ -58,6 +58,7 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
         return Ok(turn);
     }
     remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
+    remove_stack_owner(cx, work, &rows, &mut leaks).await?;
     remove_certificates(cx, work, &rows.cluster, &mut leaks).await?;
     delete::forget(cx, work, &rows.cluster, leaks).await
 }
@@ -71,7 +72,7 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
     leaks.extend(leaving::left(cx, &rows.cluster, &OF_CLUSTER_API, reason).await?);
     leaks.extend(credentials_of(&rows.cluster, reason));
-    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::Certificate], reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::Certificate], reason).await?);
     stored(delete::forget(cx, work, &rows.cluster, leaks).await)
 }
 
@@ -109,7 +110,7 @@ async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
     if stacks.is_empty() && !are_volumes_due && !rows.has_things_inside() {
         return Ok(None);
     }
-    let reach = match credentials::for_removal(cx, work, &rows.cluster).await {
+    let reach = match credentials::for_removal(cx, work, rows).await {
         Ok(reach) => reach,
         Err(failure) => {
             let reason = given_up(work, failure)?;
@@ -228,7 +229,16 @@ async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks:
     Ok(())
 }
 
-/// Certificates that are kept outside the database: those that stay are told.
+/// The user whom the stacks belong to, as long as there is time; then it is told.
+async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
+    let reason = match stack_owner::remove(cx, work, rows).await {
+        Ok(()) => return Ok(()),
+        Err(failure) => given_up(work, failure)?,
+    };
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner], &reason).await?);
+    Ok(())
+}
+
 /// Certificates that are kept outside the database, as long as there is time; then they are told.
 pub(crate) async fn remove_certificates(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
     let reason = match certificates::remove(cx, work, cluster).await {

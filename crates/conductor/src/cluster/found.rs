@@ -21,7 +21,7 @@ use crate::worker::{Work, succeed};
 pub(super) async fn turn(cx: &Context, work: &Work, rows: &Rows, group: &Nodegroup) -> Result<Turn, Failure> {
     let known = rows.stack_of(group);
     // Looking is all that is done.
-    let reach = credentials::for_removal(cx, work, &rows.cluster).await?;
+    let reach = credentials::for_removal(cx, work, rows).await?;
     let observed = driver::observe(&known.handle, &reach.session).await?;
     tracing::debug!(?observed, "observed");
     if let Some(count) = observed.seen().and_then(|s| s.workers.count) {

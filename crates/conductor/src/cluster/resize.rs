@@ -35,7 +35,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if group.is_master() {
         return Err(Failure::fail(OutcomeCode::User, "the number of masters cannot be changed"));
     }
-    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let session = credentials::for_stacks(cx, work, &rows).await?;
     let known = rows.stack_of(group);
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");

@@ -42,7 +42,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         renew(cx, work, &rows, has_delegated).await?;
         return Ok(Turn::NOW);
     };
-    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let session = credentials::for_stacks(cx, work, &rows).await?;
     let observed = driver::observe(&rows.stack().handle, &session).await?;
     match observed.seen().is_some_and(|seen| seen.has_our_workers && seen.has_cloud_provider) {
         true => hand_over(cx, work, &rows, &session, observed, &renewed_by).await,
@@ -106,7 +106,7 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
     };
     if !has_delegated {
         // Before anything changes: from here on the old credentials may be of no use to look with.
-        let session = credentials::for_renewal(cx, work, cluster).await?;
+        let session = credentials::for_renewal(cx, work, rows).await?;
         if let Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } | Observed::Building(seen) =
             driver::observe(&rows.stack().handle, &session).await?
         {
@@ -119,6 +119,8 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
                 try_out(cx, work, rows, &session, &seen).await?;
             }
         }
+        // Before the caller's token goes with the making of the trust.
+        credentials::renew_stack_owner(cx, work, rows).await?;
         credentials::make_trust(cx, work, cluster).await?;
     }
     let progress = Progress { step: "trustee", waiting_for: Some("a new password of the Keystone trustee".into()), ..Progress::default() };

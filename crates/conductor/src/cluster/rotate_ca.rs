@@ -36,7 +36,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return Err(Failure::fail(OutcomeCode::User, "the cluster's driver does not support a rotation of its authorities"));
     }
-    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let session = credentials::for_stacks(cx, work, &rows).await?;
     let id = &rows.cluster.cluster_id();
     let Some(rotation) = cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await? else {
         return begin(cx, work, &rows, &session).await;

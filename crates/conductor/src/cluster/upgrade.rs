@@ -38,7 +38,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         let cluster = Cluster { coe_version: rows.cluster.coe_version.clone(), ..goal.cluster };
         return capi_helm::turn(cx, work, &rows.after(cluster, goal.groups, goal.template)).await;
     }
-    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let session = credentials::for_stacks(cx, work, &rows).await?;
     let observed = driver::observe(&rows.stack_of(goal.group).handle, &session).await?;
     let aim = goal.aim();
     let replacing = Replacing {

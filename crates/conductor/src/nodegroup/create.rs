@@ -19,7 +19,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return capi_helm::turn(cx, work, &rows).await;
     }
     let group = rows.group(&work.payload()?)?;
-    let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+    let session = credentials::for_stacks(cx, work, &rows).await?;
     let known = rows.stack_of(group);
     let whose = Whose::Group(&rows.cluster, group);
     let observed = driver::observe(&known.handle, &session).await?;

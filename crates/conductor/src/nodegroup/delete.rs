@@ -32,7 +32,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         let known = rows.stack_of(group);
         // No stack was ever made, or it was seen to be gone: nothing to ask the cloud.
         if known.may_exist {
-            let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+            let session = credentials::for_looking(cx, work, &rows).await?;
             let whose = Whose::Group(&rows.cluster, group);
             if let Some(turn) = stack::leave(cx, work, whose, &known, &session).await? {
                 return Ok(turn);

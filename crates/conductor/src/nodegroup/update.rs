@@ -29,7 +29,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let whose = Whose::of(&rows.cluster, group);
     let mut facts = NodegroupChange::default();
     if known.may_exist {
-        let session = credentials::for_existing(cx, work, &rows.cluster).await?;
+        let session = credentials::for_looking(cx, work, &rows).await?;
         match driver::observe(&known.handle, &session).await? {
             Observed::Building(seen) | Observed::Leaving(seen) => {
                 let verb = format!("updating nodegroup {}", group.name);

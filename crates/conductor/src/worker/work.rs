@@ -1,5 +1,6 @@
 //! An operation as its worker holds it, and what its turns hand on to each other.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +19,12 @@ pub(crate) struct Work {
     pub operation: Operation,
     pub claim: Claim,
     lease: Held,
-    /// The session through the cluster's trust, by the trust's id: one login for all turns in a row.
-    trusted: Mutex<Option<(String, Session)>>,
+    /// The session that acts for the cluster, by what it logs in with: one login for all turns in a row.
+    session: Mutex<Option<(String, Session)>>,
+    /// It was tried to make an owner of the stacks, and may not be.
+    has_no_stack_owner: AtomicBool,
+    /// It could not log in and was put in order, which helps or does not.
+    has_mended_stack_owner: AtomicBool,
     /// The number of workers that the stack was last seen to have.
     workers: Mutex<Option<i32>>,
     /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
@@ -35,7 +40,9 @@ impl Work {
             operation,
             claim,
             lease,
-            trusted: Mutex::new(None),
+            session: Mutex::new(None),
+            has_no_stack_owner: AtomicBool::new(false),
+            has_mended_stack_owner: AtomicBool::new(false),
             workers: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
             admitted: Mutex::new(None),
@@ -76,16 +83,32 @@ impl Work {
 
     /// Gives up what the next turn can get again: thousands of operations wait at a time, and a session is of no use after its password.
     pub fn unload(&self) {
-        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The session through a trust, made by `open` the first time since the operation last waited for a stack.
-    pub fn trusted_session(&self, trust: &str, open: impl FnOnce() -> Session) -> Session {
-        let mut held = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The session through a trust or as a user, by the id of either, made by `open` the first time since the operation last waited for a
+    /// stack.
+    pub fn session_as(&self, who: &str, open: impl FnOnce() -> Session) -> Session {
+        let mut held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         match &*held {
-            Some((known, session)) if known == trust => session.clone(),
-            _ => held.insert((trust.to_owned(), open())).1.clone(),
+            Some((known, session)) if known == who => session.clone(),
+            _ => held.insert((who.to_owned(), open())).1.clone(),
         }
+    }
+
+    /// There can be no owner of the stacks: it is not tried again.
+    pub fn gives_up_stack_owner(&self) {
+        self.has_no_stack_owner.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the owner of the stacks was put in order already; from now on it was.
+    pub fn has_mended_stack_owner(&self) -> bool {
+        self.has_mended_stack_owner.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether [`Work::gives_up_stack_owner`] was called.
+    pub fn has_no_stack_owner(&self) -> bool {
+        self.has_no_stack_owner.load(Ordering::Relaxed)
     }
 
     /// What the request asked for beyond the cluster's row.

@@ -1,0 +1,259 @@
+//! Whom a cluster's stacks belong to: a Keystone user of the cluster's own.
+//!
+//! What Heat does after a request it does for the stack's owner, by a trust of its own that ends with that user. Then it can change the stack
+//! for nobody any more: it answers 202, Keystone refuses the trust, and nobody is told (Heat 24.1). So stacks are made and changed as a user
+//! that stays as long as the cluster does. It has the roles of whoever asked for the cluster. Unlike the trustee's, its password is on no node,
+//! and no table holds it. Heat makes a stack over to whoever changes it: one that somebody else made comes to the owner with its next change.
+//!
+//! There is none where the service gives no roles (it is no administrator, or Keystone refuses), and none for an administrator's cluster: what
+//! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, as upstream's are.
+
+use model::operation::{Progress, Thing};
+use model::resource::{CloudResource, ResourceKind};
+use model::store::{Conn, operation, resource};
+use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
+
+use super::{announce, refusal, service, trustee_domain, trustee_name, with_request};
+use crate::cluster::Rows;
+use crate::context::Context;
+use crate::leaving;
+use crate::outcome::Failure;
+use crate::worker::Work;
+
+/// The role of those who have no owner.
+const ADMIN: &str = "admin";
+/// A role that is not handed on: it counts everywhere, and the owner works in one project.
+const SERVICE: &str = "service";
+
+/// A session as the owner that is recorded; none when there is none, or it cannot log in whatever is done.
+///
+/// # Errors
+/// For the first time that it cannot log in: its password is set anew then (the service's own has changed, from which it is derived, or it had
+/// run out), which counts some moments later.
+pub(super) async fn session(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Session>, Failure> {
+    let Some(user) = rows.stack_owner.as_ref().and_then(|record| record.resource_id.as_deref()) else { return Ok(None) };
+    let session = open(cx, work, rows, user);
+    Ok(if lets_in(cx, work, rows, user, &session).await? { Some(session) } else { None })
+}
+
+/// Whether a user of this cluster can log in; where not, it is put in order once.
+async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &Session) -> Result<bool, Failure> {
+    let Some(error) = refusal(session).await? else { return Ok(true) };
+    tracing::warn!(%error, "the owner of the cluster's stacks cannot log in");
+    if work.has_mended_stack_owner() {
+        return Ok(false);
+    }
+    let progress = Progress { step: STEP, waiting_for: Some("a new password of the stacks' owner".into()), ..Progress::default() };
+    work.guard(cx, &progress).await?;
+    let is_there = match cx.trustee_admin.keystone().set_password(user, &cx.sealer.password(&name(rows))).await {
+        Ok(()) => true,
+        Err(error) if error.is_not_found() => false,
+        Err(error) => return Err(error.into()),
+    };
+    // A token of the same second would be taken for one from before.
+    if is_there { Err(Failure::retry("the owner of the cluster's stacks has a new password")) } else { Ok(false) }
+}
+
+/// The step of an operation.
+const STEP: &str = "stack_owner";
+
+/// Makes the owner, or gives it what it lacks, with the roles of `giver`; none where that is not to be had, which is not tried again by this
+/// operation.
+///
+/// It is recorded before it is made, and as made when it can do its work; everything here can be done again.
+pub(super) async fn make(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Result<Option<Session>, Failure> {
+    if work.has_no_stack_owner() {
+        return Ok(None);
+    }
+    match attempt(cx, work, rows, giver).await {
+        Ok(Some(session)) => Ok(Some(session)),
+        Ok(None) => {
+            work.gives_up_stack_owner();
+            Ok(None)
+        }
+        // What is to be done can be done without.
+        Err(Failure::Final { reason, .. }) => {
+            tracing::warn!(reason, "the cluster's stacks have no owner of their own: they depend on the one who asked for the cluster");
+            work.gives_up_stack_owner();
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Result<Option<Session>, Failure> {
+    let Some(admin) = service(cx).await? else { return Ok(None) };
+    let info = giver.info().await?;
+    let Some(wanted) = roles(&info.roles, &cx.settings.trust_roles) else { return Ok(None) };
+    let cluster = &rows.cluster;
+    let name = name(rows);
+    let progress = Progress { step: STEP, waiting_for: Some("a Keystone user for the cluster's stacks".into()), ..Progress::default() };
+    announce(cx, work, cluster, &progress, ResourceKind::StackOwner, &name).await?;
+    let domain = trustee_domain(cx).await?;
+    let keystone = cx.trustee_admin.keystone();
+    let user = match keystone.find_user(&name, &domain).await? {
+        Some(user) => user,
+        None => keystone.create_service_user(&name, &domain, &cx.sealer.password(&name)).await?,
+    };
+    if let Err(error) = give(&admin.keystone(), &cluster.project().0, &user, &wanted).await {
+        return if error.status() == Some(403) { tell_refused(&error) } else { Err(error.into()) };
+    }
+    let session = open(cx, work, rows, &user.id);
+    if !lets_in(cx, work, rows, &user.id, &session).await? || !lend_key(rows, giver, &info.user_id, &session).await? {
+        return Ok(None);
+    }
+    let id = cluster.cluster_id();
+    let (id, progress, name, user) = (&id, &progress, &name, &user);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            resource::record(conn, id, ResourceKind::StackOwner, name, Some(&user.id)).await
+        })
+        .await?;
+    Ok(Some(session))
+}
+
+fn tell_refused(error: &CloudError) -> Result<Option<Session>, Failure> {
+    tracing::warn!(%error, "Keystone lets the service give no roles: the stacks of clusters depend on those who asked for them");
+    Ok(None)
+}
+
+/// The roles that an owner is given: of those that the giver has, those that trusts carry; none where there are none, or he is an administrator.
+fn roles(held: &[String], of_trusts: &[String]) -> Option<Vec<String>> {
+    let is = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+    if held.iter().any(|role| is(role, ADMIN)) {
+        return None;
+    }
+    let is_carried = |role: &&String| of_trusts.is_empty() || of_trusts.iter().any(|carried| is(carried, role));
+    let wanted: Vec<String> = held.iter().filter(|role| !is(role, SERVICE)).filter(is_carried).cloned().collect();
+    (!wanted.is_empty()).then_some(wanted)
+}
+
+/// Gives a user roles on a project, by their names; those that it has already stay.
+async fn give(admin: &Keystone, project: &str, user: &User, names: &[String]) -> Result<(), CloudError> {
+    for role in admin.roles().await?.iter().filter(|role| names.iter().any(|name| name.eq_ignore_ascii_case(&role.name))) {
+        admin.grant_role(project, &user.id, &role.id).await?;
+    }
+    Ok(())
+}
+
+/// Removes the owner and its key pairs.
+pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
+    let cluster = &rows.cluster;
+    // Where the inventory was dropped the name still says whose it is.
+    if rows.stack_owner.is_none() && cluster.trustee_user_id.is_none() {
+        return Ok(());
+    }
+    let progress = Progress { step: STEP, waiting_for: Some("the removal of the stacks' owner".into()), ..Progress::default() };
+    let keystone = cx.trustee_admin.keystone();
+    let name = name(rows);
+    let user = match rows.stack_owner.as_ref().and_then(|record| record.resource_id.clone()) {
+        Some(user) => Some(user),
+        // Made by an attempt that did not live to record it.
+        None => keystone.find_user(&name, &trustee_domain(cx).await?).await?.map(|user| user.id),
+    };
+    let mut gone = None;
+    if let Some(user) = user {
+        let session = open(cx, work, rows, &user);
+        if lets_in(cx, work, rows, &user, &session).await? {
+            take_keys(&session).await?;
+        }
+        let thing = Thing { kind: ResourceKind::StackOwner.as_str().into(), name, id: Some(user.clone()) };
+        leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
+        if !keystone.delete_user(&user).await? {
+            gone = Some(thing);
+        }
+    }
+    let id = cluster.cluster_id();
+    let (id, progress, gone) = (&id, &progress, &gone);
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            if let Some(thing) = gone {
+                leaving::tell_gone(conn, work, cluster, thing).await?;
+            }
+            resource::forget(conn, id, ResourceKind::StackOwner).await
+        })
+        .await?;
+    Ok(())
+}
+
+/// The key pairs of the owner of a cluster that is gone.
+pub(crate) async fn take_keys_of(cx: &Context, record: &CloudResource, user: &str) -> Result<(), Failure> {
+    take_keys(&log_in(cx, user, &record.name)).await
+}
+
+/// Sees to it that the owner has the cluster's key pair: Nova looks among those of the user who makes the server. Only the creator's is copied:
+/// of somebody else's with the same name nobody knows whom it lets in. False where there is none to copy; Heat says then what is missing, to
+/// the giver.
+async fn lend_key(rows: &Rows, giver: &Session, giver_id: &str, owner: &Session) -> Result<bool, Failure> {
+    // Clusters of old upstreams have their template's.
+    let of_template = || rows.template.as_ref().and_then(|template| template.keypair_id.as_deref());
+    let Some(name) = rows.cluster.keypair.as_deref().or_else(of_template).filter(|name| !name.is_empty()) else { return Ok(true) };
+    if owner.nova().keypair(name).await?.is_some() {
+        return Ok(true);
+    }
+    if rows.cluster.user().0 != giver_id {
+        return Ok(false);
+    }
+    let Some(pair) = giver.nova().keypair(name).await? else { return Ok(false) };
+    match owner.nova().import_keypair(name, &pair.public_key).await {
+        // By an attempt whose answer was lost.
+        Err(error) if error.status() == Some(409) => Ok(true),
+        result => Ok(result.map(|()| true)?),
+    }
+}
+
+/// Removes the key pairs of an owner: Nova keeps those of users who are gone.
+async fn take_keys(owner: &Session) -> Result<(), Failure> {
+    let nova = owner.nova();
+    let taken = async {
+        for pair in nova.keypairs().await? {
+            nova.delete_keypair(&pair.name).await?;
+        }
+        Ok(())
+    };
+    let taken: Result<(), CloudError> = taken.await;
+    match taken {
+        Err(error) if !error.retry_may_help() => {
+            tracing::warn!(%error, "the public key of a cluster's stacks stays in Nova, where nobody can use it");
+            Ok(())
+        }
+        result => Ok(result?),
+    }
+}
+
+/// A session as a user that has this cluster's password of an owner.
+fn open(cx: &Context, work: &Work, rows: &Rows, user: &str) -> Session {
+    work.session_as(user, || with_request(work, log_in(cx, user, &name(rows))))
+}
+
+/// A session as an owner, by its id and its name, which says what it works for.
+fn log_in(cx: &Context, user: &str, name: &str) -> Session {
+    let project = name.split('_').nth(1).map(str::to_owned);
+    cx.cloud.session(Credential::Password {
+        user: UserRef { id: Some(user.to_owned()), ..UserRef::default() },
+        password: cx.sealer.password(name),
+        scope: Scope::Project { id: project, name: None, domain_id: None, domain_name: None },
+    })
+}
+
+fn name(rows: &Rows) -> String {
+    format!("{}_stacks", trustee_name(&rows.cluster))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_has_what_the_giver_has_and_trusts_carry() {
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let given = |held: &[&str], carried: &[&str]| roles(&names(held), &names(carried));
+        assert_eq!(given(&["member", "reader"], &[]), Some(names(&["member", "reader"])));
+        assert_eq!(given(&["member", "reader", "service"], &["Member", "creator"]), Some(names(&["member"])));
+        for (held, carried) in [(&["admin", "member"][..], &[][..]), (&["service"], &[]), (&["reader"], &["member"]), (&[], &["member"])] {
+            assert_eq!(given(held, carried), None, "{held:?} {carried:?}");
+        }
+    }
+}
