@@ -116,6 +116,39 @@ async fn what_the_controllers_cannot_do_is_the_reason_and_deletion_is_the_way_ou
 }
 
 #[tokio::test]
+async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let project = world.cloud.project_id("demo");
+    world.cloud.set_compute_quota(&project, Some((2, 100, 100_000)));
+    let cluster = create(&demo, "blue").await?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let rule = "the project's compute quota has no room for 3 more nodes: 3 instances are needed and 2 are left";
+    ensure!(text(&failed, "status_reason") == rule, "{failed}");
+    ensure!(management.releases()?.is_empty(), "{:?}", management.releases()?);
+
+    world.cloud.set_compute_quota(&project, None);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+
+    // Only what is added counts, and nothing that goes.
+    world.cloud.set_compute_quota(&project, Some((100, 1, 100_000)));
+    let resize = async |count: u32, end: &str| {
+        let body = json!({"node_count": count});
+        demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+        demo.wait_for(&cluster, end, PATIENCE).await
+    };
+    let failed = resize(4, "UPDATE_FAILED").await?;
+    ensure!(text(&failed, "status_reason").ends_with("2 more nodes: 2 cores are needed and 1 are left"), "{failed}");
+    ensure!(failed["node_count"] == 2, "{failed}");
+    resize(3, "UPDATE_COMPLETE").await?;
+    world.cloud.set_compute_quota(&project, Some((0, 0, 0)));
+    resize(1, "UPDATE_COMPLETE").await?;
+    world.finish().await
+}
+
+#[tokio::test]
 async fn a_chart_that_is_not_there_fails_with_helms_words_and_leaves_nothing() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();

@@ -3,6 +3,7 @@
 //! An operation hands its document to helm once (again when it cannot be told what came of it), and from then on only looks.
 
 mod finish;
+mod quota;
 
 use std::time::Duration;
 
@@ -116,8 +117,8 @@ impl<'a> Wish<'a> {
             } else if target.is_some() {
                 // What a later operation wants is its to do: it may yet be cancelled.
                 match (group.status(), replicas(seen, &group)) {
-                    // One that is gone but for its row must not come back on the way.
-                    (Some(Status::CreateInProgress | Status::DeleteInProgress | Status::DeleteFailed), None) => continue,
+                    // One that is gone but for its row, or never came, must not come on the way.
+                    (Some(Status::CreateInProgress | Status::CreateFailed | Status::DeleteInProgress | Status::DeleteFailed), None) => continue,
                     (Some(Status::UpdateInProgress), Some(now)) => group.node_count = Some(now),
                     _ => {}
                 }
@@ -229,6 +230,9 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     if !matches!(wish.kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate | OperationKind::NodegroupDelete) {
         let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
         lookup::check_flavors(bench, &session, &changed).await?;
+    }
+    if let Some(turn) = quota::room(bench, &session, wish, seen, events).await? {
+        return Ok(turn);
     }
     let target = bench.rows.target(&session)?;
     let choices = choices(bench)?;
