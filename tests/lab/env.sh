@@ -17,6 +17,7 @@ export OS_USERNAME=${OS_USERNAME:-admin} OS_PASSWORD=${OS_PASSWORD:-admin} OS_PR
 export OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_INTERFACE=public
 export PATH=$CLIENT/bin:$PATH
 export SHELL=${SHELL:-/bin/bash} # `coe cluster config` reads it and fails without
+unset PYTHONDONTWRITEBYTECODE # each start of a client or a service would compile all its modules again
 unset http_proxy HTTP_PROXY all_proxy ALL_PROXY # everything is on loopback
 # as USER [PROJECT]: the same shell as another user (demo/demo, demo2/demo2, reader/reader, member of demo).
 as() { export OS_USERNAME=$1 OS_PASSWORD=$1 OS_PROJECT_NAME=${2:-$1}; }

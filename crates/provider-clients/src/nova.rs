@@ -115,7 +115,10 @@ impl Default for AbsoluteLimits {
 
 impl From<AbsoluteLimits> for ComputeLimits {
     fn from(told: AbsoluteLimits) -> Self {
-        let limit = |most: i64, used: i64| Limit { most: u64::try_from(most).ok().filter(|most| *most > 0), used: u64::try_from(used).unwrap_or(0) };
+        let limit = |most: i64, used: i64| Limit {
+            most: u64::try_from(most).ok().filter(|most| *most > 0),
+            used: u64::try_from(used).unwrap_or(0),
+        };
         Self {
             instances: limit(told.max_total_instances, told.total_instances_used),
             cores: limit(told.max_total_cores, told.total_cores_used),
@@ -222,7 +225,8 @@ mod tests {
         let limits = ComputeLimits::from(answer.limits.absolute);
         assert_eq!((limits.instances.left(), limits.cores.left(), limits.ram.left()), (Some(0), None, Some(50_176)));
         let unregistered: LimitsAnswer =
-            serde_json::from_str(r#"{"limits": {"absolute": {"maxTotalInstances": 0, "totalInstancesUsed": 3}}}"#).expect("as Nova answers");
+            serde_json::from_str(r#"{"limits": {"absolute": {"maxTotalInstances": 0, "totalInstancesUsed": 3}}}"#)
+                .expect("as Nova answers");
         assert_eq!(ComputeLimits::from(unregistered.limits.absolute).instances.left(), None);
     }
 

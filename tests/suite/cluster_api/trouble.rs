@@ -133,17 +133,17 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
 
     // Only what is added counts, and nothing that goes.
-    world.cloud.set_compute_quota(&project, Some((100, 1, 100_000)));
+    world.cloud.set_compute_quota(&project, Some((100, 2, 100_000)));
     let resize = async |count: u32, end: &str| {
         let body = json!({"node_count": count});
         demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
         demo.wait_for(&cluster, end, PATIENCE).await
     };
     let failed = resize(4, "UPDATE_FAILED").await?;
-    ensure!(text(&failed, "status_reason").ends_with("2 more nodes: 2 cores are needed and 1 are left"), "{failed}");
+    ensure!(text(&failed, "status_reason").ends_with("2 more nodes: 4 cores are needed and 2 are left"), "{failed}");
     ensure!(failed["node_count"] == 2, "{failed}");
     resize(3, "UPDATE_COMPLETE").await?;
-    world.cloud.set_compute_quota(&project, Some((0, 0, 0)));
+    world.cloud.set_compute_quota(&project, Some((1, 1, 1)));
     resize(1, "UPDATE_COMPLETE").await?;
     world.finish().await
 }

@@ -118,7 +118,9 @@ impl<'a> Wish<'a> {
                 // What a later operation wants is its to do: it may yet be cancelled.
                 match (group.status(), replicas(seen, &group)) {
                     // One that is gone but for its row, or never came, must not come on the way.
-                    (Some(Status::CreateInProgress | Status::CreateFailed | Status::DeleteInProgress | Status::DeleteFailed), None) => continue,
+                    (Some(Status::CreateInProgress | Status::CreateFailed | Status::DeleteInProgress | Status::DeleteFailed), None) => {
+                        continue;
+                    }
                     (Some(Status::UpdateInProgress), Some(now)) => group.node_count = Some(now),
                     _ => {}
                 }

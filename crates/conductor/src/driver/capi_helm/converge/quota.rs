@@ -22,7 +22,13 @@ const SHORT: &str = "quota_short";
 ///
 /// # Errors
 /// What is short, with what is left of it, when there was no room for a while.
-pub(super) async fn room(bench: &Bench<'_>, session: &Session, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
+pub(super) async fn room(
+    bench: &Bench<'_>,
+    session: &Session,
+    wish: &Wish<'_>,
+    seen: &Seen,
+    events: &[OperationEvent],
+) -> Result<Option<Turn>, Failure> {
     // Once helm was asked, some of what is counted may be the operation's own.
     if events.iter().any(|e| e.kind == ASKED) {
         return Ok(None);
