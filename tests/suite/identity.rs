@@ -8,6 +8,7 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, text};
+use tests::kubeconfig;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -98,6 +99,39 @@ async fn a_cluster_outlives_its_creator(#[values(Mix::Embedded, Mix::Distributed
     colleague.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
     colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     resize(&colleague, &cluster, 1, "UPDATE_COMPLETE").await?;
+    colleague.delete_cluster(&cluster).await?;
+    colleague.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_administrator_hands_a_cluster_on(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let (colleague, admin) = (world.user("member2", "demo"), world.user("admin", "admin"));
+    let certificate = format!("/v1/certificates/{cluster}");
+    colleague.get(&certificate).await?.expect_error(403, "certificate:get")?;
+    let transfer = async |client: &client::Client, user: &str| {
+        let body = json!({"user_id": world.cloud.user_id(user)});
+        client.post(&format!("/v1/clusters/{cluster}/actions/transfer"), &body).await
+    };
+    transfer(&colleague, "member2").await?.expect_error(403, "cluster:transfer")?;
+    transfer(&admin, "demo2").await?.expect_error(400, "has no role in project")?;
+    demo.get(&certificate).await?.expect(200)?;
+
+    transfer(&admin, "member2").await?.expect(202)?;
+    let shown = colleague.get(&format!("/v1/clusters/{cluster}")).await?.expect(200)?.body;
+    ensure!(text(&shown, "user_id") == world.cloud.user_id("member2") && text(&shown, "status") == "CREATE_COMPLETE", "{shown}");
+    kubeconfig::access(&colleague, &cluster).await?;
+    demo.get(&certificate).await?.expect_error(403, "certificate:get")?;
+
+    // The former owner goes, and with him the trust; the new one gives his.
+    ensure!(world.cloud.remove_user("demo"));
+    colleague.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    resize(&colleague, &cluster, 3, "UPDATE_COMPLETE").await?;
     colleague.delete_cluster(&cluster).await?;
     colleague.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await

@@ -47,6 +47,8 @@ struct Things {
     operation: String,
     stack: String,
     csr: String,
+    /// The id of the user who made the cluster.
+    owner: String,
 }
 
 const CLUSTER_NAME: &str = "blue-of-demo";
@@ -80,7 +82,7 @@ const NONE: [u16; 10] = [404, 403, 404, 404, 404, 404, 404, 404, 404, 404];
 fn lines(its: &Things) -> Vec<Line> {
     let none = || Value::Null;
     let line = |route, method, path: String, body, expected| Line { route, method, path: format!("/v1/{path}"), body, expected };
-    let Things { project, cluster, template, worker, operation, csr, .. } = its;
+    let Things { project, cluster, template, worker, operation, csr, owner, .. } = its;
     let patch = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
     vec![
         line("list_clusters", "GET", "clusters".into(), none(), LIST),
@@ -95,6 +97,7 @@ fn lines(its: &Things) -> Vec<Line> {
         line("cancel_cluster", "POST", format!("clusters/{cluster}/actions/cancel"), none(), CHANGE),
         line("force_delete_cluster", "POST", format!("clusters/{cluster}/actions/force-delete"), none(), EXIT),
         line("abandon_cluster", "POST", format!("clusters/{cluster}/actions/abandon"), none(), EXIT),
+        line("transfer_cluster", "POST", format!("clusters/{cluster}/actions/transfer"), json!({"user_id": owner}), EXIT),
         line("list_operations", "GET", "operations".into(), none(), LIST),
         line("show_operation", "GET", format!("operations/{operation}"), none(), READ),
         line("list_cluster_operations", "GET", format!("clusters/{cluster}/operations"), none(), ASKED_READ),
@@ -251,7 +254,8 @@ async fn things(world: &World) -> Result<Things> {
     let operation = first("/v1/operations", "operations").await?;
     let worker = first(&format!("/v1/clusters/{cluster}/nodegroups"), "nodegroups").await?;
     let project = world.cloud.project_id("demo");
-    Ok(Things { project, cluster, template, worker, operation, stack: text(&shown, "stack_id"), csr: kubeconfig::request()?.1 })
+    let (stack, owner) = (text(&shown, "stack_id"), text(&shown, "user_id"));
+    Ok(Things { project, cluster, template, worker, operation, stack, csr: kubeconfig::request()?.1, owner })
 }
 
 /// A cluster of another project, so that its lists have something to show.

@@ -5,7 +5,7 @@ mod lately;
 use std::future::Future;
 use std::time::Duration;
 
-use provider_clients::{CloudError, ErrorKind, Flavor, Image, Network, Session, Subnet};
+use provider_clients::{CloudError, ErrorKind, Flavor, Image, Keystone, Network, Session, Subnet};
 
 use crate::context::Context;
 use crate::error::ApiError;
@@ -41,19 +41,30 @@ pub async fn look_up(cx: &Context, wanted: &Wanted<'_>) -> Result<Found, ApiErro
     within(cx.shared.settings.cloud_check_deadline, ask(cx, &session, wanted)).await
 }
 
-/// Whether Keystone has a project of this id. Asked as the service: an admin by this service's policy may have no right there.
+/// Whether Keystone has a project of this id.
 pub async fn project_exists(cx: &Context, id: &str) -> Result<bool, ApiError> {
+    let ask = async |keystone: Keystone| Ok(keystone.project(id).await?.is_some());
+    keystone_says(cx, "whether there is such a project", ask).await
+}
+
+/// Whether a user has any role in a project, by himself or by a group.
+pub async fn has_a_role(cx: &Context, user: &str, project: &str) -> Result<bool, ApiError> {
+    let ask = async |keystone: Keystone| keystone.has_a_role(user, project).await;
+    keystone_says(cx, "what the user may do in the cluster's project", ask).await
+}
+
+/// Asks Keystone as the service: an admin by this service's policy may have no right there.
+async fn keystone_says(cx: &Context, what: &str, ask: impl AsyncFnOnce(Keystone) -> Result<bool, CloudError>) -> Result<bool, ApiError> {
     let session = cx.shared.service.clone().with_request_id(cx.request_id.clone());
     let asked = async {
-        match session.keystone().project(id).await {
-            Ok(found) => Ok(found.is_some()),
-            // A name that no project could have.
-            Err(error) if matches!(error.kind(), ErrorKind::Invalid) => Ok(false),
-            Err(error) => Err(ApiError::Cloud {
-                text: "Keystone could not be asked whether there is such a project. Try again.".into(),
-                detail: error.to_string(),
-            }),
-        }
+        ask(session.keystone()).await.or_else(|error| match error.kind() {
+            // A name that nothing could have.
+            ErrorKind::Invalid => Ok(false),
+            _ => {
+                let text = format!("Keystone could not be asked {what}. Try again.");
+                Err(ApiError::Cloud { text, detail: error.to_string() })
+            }
+        })
     };
     within(cx.shared.settings.cloud_check_deadline, asked).await
 }

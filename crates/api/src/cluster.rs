@@ -6,6 +6,7 @@ pub mod exits;
 pub mod list;
 pub mod resize;
 pub mod show;
+pub mod transfer;
 pub mod update;
 pub mod upgrade;
 

@@ -130,6 +130,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("GET", ["projects"]) => Route::new("keystone.project_list", assignment::projects),
             ("GET", ["projects", _]) => Route::new("keystone.project_show", assignment::project),
             ("PUT", ["projects", _, "users", _, "roles", _]) => Route::new("keystone.role_grant", assignment::grant),
+            ("GET", ["role_assignments"]) => Route::new("keystone.role_assignment_list", assignment::assignments),
             ("GET", ["domains"]) => Route::new("keystone.domain_list", assignment::domains),
             ("GET", ["domains", _]) => Route::new("keystone.domain_show", assignment::domain),
             ("GET", ["roles"]) => Route::new("keystone.role_list", assignment::roles),

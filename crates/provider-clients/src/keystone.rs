@@ -126,6 +126,10 @@ struct RolesAnswer {
     roles: Vec<Role>,
 }
 #[derive(Deserialize)]
+struct RoleAssignmentsAnswer {
+    role_assignments: Vec<serde::de::IgnoredAny>,
+}
+#[derive(Deserialize)]
 struct ProjectAnswer {
     project: Project,
 }
@@ -188,6 +192,13 @@ impl Keystone {
     pub async fn grant_role(&self, project_id: &str, user_id: &str, role_id: &str) -> Result<(), CloudError> {
         let path = ["projects", project_id, "users", user_id, "roles", role_id];
         self.0.answer(&Request::new(Service::Identity, "role_grant", Method::PUT, path)).await.map(drop)
+    }
+
+    /// Whether a user has any role on a project, by itself or by a group, as an administrator; false also where there is no such user.
+    pub async fn has_a_role(&self, user_id: &str, project_id: &str) -> Result<bool, CloudError> {
+        let request = get("role_assignment_list", ["role_assignments"]).query("user.id", user_id).query("scope.project.id", project_id);
+        let answer: RoleAssignmentsAnswer = self.0.fetch(request.query("effective", "true")).await?;
+        Ok(!answer.role_assignments.is_empty())
     }
 
     /// Makes a trust; the session must be the trustor's.

@@ -62,6 +62,8 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     }
     management.cluster.drop_watches();
     let admin = world.user("admin", "admin");
+    let owner = json!({"user_id": world.cloud.user_id("member2")});
+    admin.post(&format!("/v1/clusters/{cluster}/actions/transfer"), &owner).await?.expect_error(400, "rotates its credentials")?;
     let asked = Instant::now();
     admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
     demo.wait_gone(&cluster, PATIENCE).await?;

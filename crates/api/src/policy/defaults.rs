@@ -117,6 +117,8 @@ acts!(
     // They may leave things in the cloud that nobody owns.
     ClusterForceDelete = "cluster:force_delete" => ADMIN,
     ClusterAbandon = "cluster:abandon" => ADMIN,
+    // Gives somebody else the certificates of the cluster.
+    ClusterTransfer = "cluster:transfer" => ADMIN,
     OperationGet = "operation:get" => PERSON_READER,
     OperationGetAll = "operation:get_all" => PERSON_READER,
     OperationGetOneEverywhere = "operation:get_one_all_projects" => ADMIN,

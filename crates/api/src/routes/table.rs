@@ -118,6 +118,7 @@ pub static ROUTES: &[Route] = &[
     Route { query: &[CANCELLED], ..route("POST", "clusters/{cluster}/actions/cancel", "cancel_cluster", 202, Object(&operation_view::ACTED), &[ClusterCancel, ClusterUpdateEverywhere], to!(cluster::exits::cancel)) },
     route("POST", "clusters/{cluster}/actions/force-delete", "force_delete_cluster", 202, Object(&operation_view::ACTED), &[ClusterForceDelete], to!(cluster::exits::force_delete)),
     route("POST", "clusters/{cluster}/actions/abandon", "abandon_cluster", 202, Object(&operation_view::ACTED), &[ClusterAbandon], to!(cluster::exits::abandon)),
+    Route { body: Takes::Object(&cluster_view::TRANSFER), ..route("POST", "clusters/{cluster}/actions/transfer", "transfer_cluster", 202, Object(&ACCEPTED), &[ClusterTransfer], to!(cluster::transfer::transfer)) },
 
     Route { query: OPERATION_PAGE, ..route("GET", "operations", "list_operations", 200, Object(&operation_view::PAGE), &[OperationGetAll, OperationGetAllEverywhere], to!(operation::list::all)) },
     route("GET", "operations/{operation}", "show_operation", 200, Object(&operation_view::OPERATION), &[OperationGet, OperationGetOneEverywhere], to!(operation::show::show)),

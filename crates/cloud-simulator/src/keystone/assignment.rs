@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, Call, Outcome},
+    http::{Answer, Call, Outcome, Refusal},
     keystone::{Assignment, Domain, Project, Role, Store, missing, no_links, require_admin},
     state::World,
 };
@@ -58,6 +58,21 @@ pub(crate) fn role(world: &mut World, call: &Call) -> Outcome {
     require_admin(call.token()?, call.token()?.domain_id(), "identity:get_role")?;
     let role = world.keystone.roles.get(call.at(2)).ok_or_else(|| missing("role", call.at(2)))?;
     Answer::ok(json!({"role": role_view(role)}))
+}
+
+/// Who has which role on a project; with `effective` also what roles imply. The simulated Keystone has no groups.
+pub(crate) fn assignments(world: &mut World, call: &Call) -> Outcome {
+    require_admin(call.token()?, None, "identity:list_role_assignments")?;
+    let needed = |key: &str| call.query(key).ok_or_else(|| Refusal::bad_request(format!("the simulated Keystone lists by {key} only")));
+    let (user, project) = (needed("user.id")?, needed("scope.project.id")?);
+    let store = &world.keystone;
+    let held = if call.query("effective").is_some() {
+        store.roles_of(user, project)
+    } else {
+        store.assignments.iter().filter(|known| known.user == user && known.target == project).map(|known| known.role.clone()).collect()
+    };
+    let view = |role: String| json!({"role": {"id": role}, "user": {"id": user}, "scope": {"project": {"id": project}}, "links": {}});
+    Answer::ok(json!({"role_assignments": held.into_iter().map(view).collect::<Vec<_>>(), "links": no_links()}))
 }
 
 /// Gives a user a role on a project; once is enough.
