@@ -42,6 +42,7 @@ mod rotate_ca;
 mod sealing;
 mod secure;
 mod services;
+mod shared_tokens;
 mod status;
 mod taken_up;
 mod takeover;

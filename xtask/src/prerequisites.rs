@@ -50,8 +50,11 @@ pub const IMAGES: Needs = &[
     Need { package: "iproute2", present: || process::find_program("ss").is_some() },
 ];
 
-/// To test a rolling restart behind a load balancer.
-pub const BALANCER: Needs = &[Need { package: "haproxy", present: || process::find_program("haproxy").is_some() }];
+/// To test a rolling restart behind a load balancer, and processes that share what they know.
+pub const BESIDE: Needs = &[
+    Need { package: "haproxy", present: || process::find_program("haproxy").is_some() },
+    Need { package: "memcached", present: || process::find_program("memcached").is_some() },
+];
 
 /// To make an environment for a Python tool.
 pub const PYTHON: Needs = &[Need { package: "python3-venv", present: has_venv }];

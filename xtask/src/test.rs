@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<u8> {
     heading("prerequisites");
     prerequisites::ensure(&[prerequisites::BUILD])?;
     if with_tests {
-        prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON, prerequisites::BALANCER])?;
+        prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON, prerequisites::BESIDE])?;
     }
     let mut worst = 0;
     if with_tests {

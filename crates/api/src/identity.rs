@@ -1,7 +1,11 @@
 //! Who calls: the token, asked of Keystone once and believed for a while.
 //!
 //! The cache is bounded and keyed by the token's hash, so that no token stands in memory longer than its request. Many requests with one
-//! token wait for one answer. A token that Keystone does not know is remembered for a few seconds only.
+//! token wait for one answer. A token that Keystone does not know is remembered for a few seconds only. Where memcached is configured, processes
+//! tell each other ([`shared`]).
+
+mod memcached;
+mod shared;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +20,8 @@ use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
 use crate::server::Metrics;
+use shared::Shared;
+pub use shared::TokenSharing;
 
 /// Bytes that tokens take at most, about: some ten thousand of a cloud of ten services.
 const MEMORY: u64 = 32 * 1024 * 1024;
@@ -129,17 +135,20 @@ impl Expiry<Key, Known> for Lifetime {
 pub struct Identity {
     cache: Cache<Key, Known>,
     believed: Duration,
+    shared: Option<Shared>,
     metrics: Metrics,
 }
 
 impl Identity {
-    /// Believes an answer for `believed`, and never beyond the token's end; zero asks each time.
-    pub fn new(believed: Duration, metrics: Metrics) -> Self {
+    /// Believes an answer for `believed`, and never beyond the token's end; zero asks each time. `sharing`: where other processes tell what
+    /// they have been answered.
+    pub fn new(believed: Duration, sharing: Option<TokenSharing>, metrics: Metrics) -> Self {
         let weight = |_: &Key, known: &Known| {
             let bytes = OVERHEAD + known.info.as_ref().map_or(0, |info| info.size());
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
-        Self { cache: Cache::builder().weigher(weight).max_capacity(MEMORY).expire_after(Lifetime).build(), believed, metrics }
+        let cache = Cache::builder().weigher(weight).max_capacity(MEMORY).expire_after(Lifetime).build();
+        Self { cache, believed, shared: sharing.filter(|_| !believed.is_zero()).map(Shared::new), metrics }
     }
 
     /// What Keystone says of a token, asked as `service`.
@@ -149,7 +158,13 @@ impl Identity {
     pub async fn validate(&self, cloud: &Cloud, service: &Session, token: &SecretString, age: Age) -> Result<Arc<TokenInfo>, ApiError> {
         let key = key(token, age);
         let asked = AtomicBool::new(false);
+        let shared = self.shared.as_ref().filter(|_| age == Age::Valid);
         let ask = async {
+            if let Some(shared) = shared
+                && let Some(known) = shared.find(&key).await
+            {
+                return Ok(known);
+            }
             asked.store(true, Ordering::Relaxed);
             let info = cloud.validate(service, token, age == Age::Expired).await?.map(Arc::new);
             let until = match &info {
@@ -157,6 +172,9 @@ impl Identity {
                 Some(info) => (info.expires_at - model::time::now()).to_std().unwrap_or_default().min(self.believed),
                 None => REFUSED.min(self.believed),
             };
+            if let (Some(shared), Some(info)) = (shared, &info) {
+                shared.tell(&key, info, until).await;
+            }
             Ok::<_, CloudError>(Known { info, until })
         };
         let known = self.cache.try_get_with(key, ask).await;

@@ -36,7 +36,7 @@ mod stats;
 mod template;
 mod view;
 
-pub use identity::ServiceTokens;
+pub use identity::{ServiceTokens, TokenSharing};
 pub use policy::{Policy, PolicyError, PolicyFile, PolicyOptions};
 pub use server::cors::Cors;
 pub use server::limits::Limits;

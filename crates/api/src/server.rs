@@ -68,6 +68,7 @@ pub struct Api {
 /// Serves on a bound socket. Must be called within a tokio runtime; the caller awaits and stops what is returned.
 pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev::Server> {
     let believed = Duration::from_secs(api.settings.token_cache_seconds);
+    let sharing = api.settings.token_sharing.clone();
     let lately = Lately::new(api.settings.cloud_check_cache);
     let limiter = api.settings.rate.and_then(Limiter::new);
     let shared = Arc::new(Shared {
@@ -80,7 +81,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         feed: Feed::new(api.settings.limits.streams),
         settings: api.settings,
         policy: api.policy,
-        identity: Identity::new(believed, api.metrics.clone()),
+        identity: Identity::new(believed, sharing, api.metrics.clone()),
         lately,
         metrics: api.metrics,
         tracing: api.tracing,

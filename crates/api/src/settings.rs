@@ -8,7 +8,7 @@ use model::certificate::signing::SigningRules;
 use model::operation::Deadlines;
 use model::placement::ManagementCluster;
 
-use crate::identity::ServiceTokens;
+use crate::identity::{ServiceTokens, TokenSharing};
 use crate::server::cors::Cors;
 use crate::server::limits::Limits;
 use crate::server::rate::Rate;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub enable_proxy_headers: bool,
     /// How long a validated token is believed without asking again (`[keystone_authtoken] token_cache_time`).
     pub token_cache_seconds: u64,
+    /// Where the processes tell each other what Keystone said of tokens; none: each asks for itself.
+    pub token_sharing: Option<TokenSharing>,
     /// Which service tokens count.
     pub service_tokens: ServiceTokens,
     /// How long the other OpenStack services may take, all together, to answer for one request.

@@ -25,8 +25,8 @@ const TAG: usize = 16;
 /// A key; overwritten when the last who has it is dropped.
 type Key = Arc<SecretBox<[u8; 32]>>;
 
-/// Seals and opens tokens, and knows the passwords of users that the service keeps, under a key derived from a secret that the API and the conductors of one deployment share anyway (the service
-/// user's password).
+/// Seals and opens tokens, and knows the passwords of users that the service keeps, under a key derived from a secret that the API and the
+/// conductors of one deployment share anyway (the service user's password).
 #[derive(Clone)]
 pub struct Sealer {
     key: Key,
@@ -42,13 +42,7 @@ pub struct Unsealable;
 impl Sealer {
     /// A sealer for a shared secret.
     pub fn new(secret: &SecretString) -> Self {
-        let derived = |purpose: &[u8]| {
-            let mut hash = Sha256::new();
-            hash.update(purpose);
-            hash.update(secret.expose_secret().as_bytes());
-            Arc::new(SecretBox::new(Box::new(hash.finalize().into())))
-        };
-        Self { key: derived(b"magnum operation token v1\0"), users: derived(b"magnum user v1\0") }
+        Self { key: derived(secret, b"magnum operation token v1\0"), users: derived(secret, b"magnum user v1\0") }
     }
 
     /// Seals a token for one operation.
@@ -60,20 +54,61 @@ impl Sealer {
     ///
     /// It begins with a letter of each case, a digit and a sign, for a Keystone that asks for them (`[security_compliance] password_regex`).
     pub fn password(&self, user: &str) -> SecretString {
-        let sign = || {
-            let key = PKey::hmac(self.users.expose_secret())?;
-            let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
-            signer.update(user.as_bytes())?;
-            signer.sign_to_vec()
-        };
-        let code = sign().expect("an HMAC with a key of 32 bytes");
-        SecretString::from(format!("aB1-{}", URL_SAFE_NO_PAD.encode(code)))
+        SecretString::from(format!("aB1-{}", keyed_hash(&self.users, user.as_bytes())))
     }
 
     /// Opens what [`Sealer::seal`] made for the same operation.
     pub fn open(&self, operation: &OperationId, sealed: &str) -> Result<SecretString, Unsealable> {
         sealed.strip_prefix(VERSION).and_then(|sealed| open(&self.key, operation.as_str().as_bytes(), sealed)).ok_or(Unsealable)
     }
+}
+
+/// Seals what the processes of one deployment tell each other through a cache that others can read and write.
+pub struct CacheSealer {
+    key: Key,
+    /// Of names.
+    names: Key,
+}
+
+impl CacheSealer {
+    /// A sealer for a shared secret.
+    pub fn new(secret: &SecretString) -> Self {
+        Self { key: derived(secret, b"magnum cache v1\0"), names: derived(secret, b"magnum cache names v1\0") }
+    }
+
+    /// The name under which something stands, which says nothing about it: `magnum/v1/` and 43 signs of base 64.
+    pub fn name(&self, of: &[u8]) -> String {
+        format!("magnum/{VERSION}{}", keyed_hash(&self.names, of))
+    }
+
+    /// Seals a text for the name that it is to stand under.
+    pub fn close(&self, name: &str, text: &str) -> String {
+        close(&self.key, name.as_bytes(), text)
+    }
+
+    /// Opens what [`CacheSealer::close`] sealed for that name; none for anything else.
+    pub fn open(&self, name: &str, sealed: &str) -> Option<SecretString> {
+        open(&self.key, name.as_bytes(), sealed)
+    }
+}
+
+/// A key for one purpose.
+fn derived(secret: &SecretString, purpose: &[u8]) -> Key {
+    let mut hash = Sha256::new();
+    hash.update(purpose);
+    hash.update(secret.expose_secret().as_bytes());
+    Arc::new(SecretBox::new(Box::new(hash.finalize().into())))
+}
+
+/// HMAC-SHA-256 in base 64.
+fn keyed_hash(key: &Key, of: &[u8]) -> String {
+    let sign = || {
+        let key = PKey::hmac(key.expose_secret())?;
+        let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
+        signer.update(of)?;
+        signer.sign_to_vec()
+    };
+    URL_SAFE_NO_PAD.encode(sign().expect("an HMAC with a key of 32 bytes"))
 }
 
 /// Nonce, sealed text and tag, in base 64; `of` is what the text belongs to.
@@ -106,6 +141,19 @@ mod tests {
         assert_eq!(one, password("secret", "one"));
         assert_eq!(one.len(), 47, "{one}");
         assert!(one != password("secret", "other") && one != password("another", "one"));
+    }
+
+    #[test]
+    fn what_is_in_a_cache_opens_under_its_name_and_by_its_secret_only() {
+        let sealer = CacheSealer::new(&"secret".into());
+        let (one, other) = (sealer.name(b"one"), sealer.name(b"other"));
+        assert!(one.len() == 53 && one.starts_with("magnum/v1:") && one != other, "{one}");
+        let sealed = sealer.close(&one, "member of demo");
+        assert!(!sealed.contains("demo"));
+        assert_eq!(sealer.open(&one, &sealed).expect("opens").expose_secret(), "member of demo");
+        assert!(sealer.open(&other, &sealed).is_none() && sealer.open(&one, "anything").is_none());
+        let stranger = CacheSealer::new(&"another".into());
+        assert!(stranger.open(&one, &sealed).is_none() && stranger.name(b"one") != one);
     }
 
     #[test]

@@ -171,9 +171,9 @@ impl Keystone {
         Ok(answer.users.into_iter().filter(|user| user.domain_id == domain_id).collect())
     }
 
-    /// Gives the user another password, and lets it log in, as an administrator of its domain.
+    /// Gives the user another password, as an administrator of its domain.
     pub async fn set_password(&self, user_id: &str, password: &SecretString) -> Result<(), CloudError> {
-        let body = json!({"user": {"password": password.expose_secret(), "enabled": true}});
+        let body = json!({"user": {"password": password.expose_secret()}});
         let request = Request::patch(Service::Identity, "user_update", ["users", user_id], body).hide(password);
         self.0.answer(&request).await.map(drop)
     }

@@ -1,15 +1,16 @@
 //! What Keystone says about a token: whose it is, what for, and the catalogue. Never the token itself.
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::error::CloudError;
 use crate::json::or_default;
 use crate::service::{Interface, Service};
 
-/// The facts of a token.
-#[derive(Clone, Debug, Default)]
+/// The facts of a token. As JSON it is what processes of one version tell each other; one of another version may refuse it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TokenInfo {
     pub user_id: String,
     pub user_name: String,
@@ -39,7 +40,7 @@ pub struct TokenInfo {
 }
 
 /// A service in the catalogue.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CatalogEntry {
     #[serde(rename = "type", default)]
     pub service_type: String,
@@ -50,7 +51,7 @@ pub struct CatalogEntry {
 }
 
 /// One endpoint of a service.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CatalogEndpoint {
     #[serde(default)]
     pub interface: String,

@@ -32,7 +32,7 @@ mod value;
 mod watch;
 
 pub use capi::{CapiHelm, CapiHelmClusterLabels, CapiManagement};
-pub use cloud::{Authtoken, Client, Credentials, Interface};
+pub use cloud::{Authtoken, Client, Credentials, Interface, MemcacheStrategy};
 pub use cluster::{CertManager, Certificates, Cinder, Cluster, ClusterHeat, ClusterTemplate, Drivers, Kubernetes, Quotas, Trust, X509};
 pub use database::{Database, DatabaseUrl, MysqlUrl};
 pub use document::document;

@@ -7,6 +7,7 @@ mod metrics;
 mod policy;
 mod requests;
 mod roles;
+mod sharing;
 mod status;
 mod tls;
 mod transport;
@@ -22,6 +23,7 @@ use model::queue::amqp::{AmqpOptions, Broker, Reach};
 use model::seal::Sealer;
 use model::store::migrate::{self, Fitness};
 use model::store::{DatabaseUrl, Store, StoreError, StoreOptions};
+use secrecy::SecretString;
 
 use crate::config::{Config, DatabaseUrl as Configured, TransportUrl};
 use crate::sealing;
@@ -127,8 +129,12 @@ fn notifications(config: &Config) -> anyhow::Result<Option<conductor::Notificati
 
 /// The sealer under the secret that all processes of the deployment share.
 fn sealer(config: &Config) -> anyhow::Result<Sealer> {
-    let password = config.keystone_auth.password.as_ref();
-    Ok(Sealer::new(password.context("[keystone_auth] password is missing (or that of [keystone_authtoken])")?))
+    Ok(Sealer::new(secret(config)?))
+}
+
+/// What all processes of the deployment know and nobody else.
+fn secret(config: &Config) -> anyhow::Result<&SecretString> {
+    config.keystone_auth.password.as_ref().context("[keystone_auth] password is missing (or that of [keystone_authtoken])")
 }
 
 fn read(path: &Path, option: &str) -> anyhow::Result<Vec<u8>> {

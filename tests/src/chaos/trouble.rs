@@ -89,7 +89,7 @@ impl What {
 }
 
 /// Calls that go wrong one at a time.
-const CALLS: [&str; 19] = [
+const CALLS: [&str; 23] = [
     "heat.stack_create",
     "heat.stack_create",
     "heat.stack_update",
@@ -108,6 +108,10 @@ const CALLS: [&str; 19] = [
     "keystone.token_issue",
     "keystone.application_credential_create",
     "keystone.application_credential_delete",
+    "keystone.role_grant",
+    "nova.keypair_create",
+    "nova.keypair_delete",
+    "nova.limits_show",
     "glance.image_list",
 ];
 

@@ -143,6 +143,16 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     ensure!(text(&failed, "status_reason").ends_with("2 more nodes: 4 cores are needed and 2 are left"), "{failed}");
     ensure!(failed["node_count"] == 2, "{failed}");
     resize(3, "UPDATE_COMPLETE").await?;
+    // Room that comes while it waits is taken.
+    world.cloud.set_compute_quota(&project, Some((100, 1, 100_000)));
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 4})).await?.expect(202)?;
+    wait::until("the operation to wait for room", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        Ok(Seen::when(operations.to_string().contains("2 cores are needed and 1 are left"), || operations.to_string()))
+    })
+    .await?;
+    world.cloud.set_compute_quota(&project, Some((100, 2, 100_000)));
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     world.cloud.set_compute_quota(&project, Some((1, 1, 1)));
     resize(1, "UPDATE_COMPLETE").await?;
     world.finish().await

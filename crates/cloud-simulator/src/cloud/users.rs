@@ -48,6 +48,15 @@ impl Cloud {
         id
     }
 
+    /// Deletes a user by name, and the key pairs that were made for it, as an administrator might. Says whether there was such a user.
+    pub fn remove_user_with_keys(&self, name: &str) -> bool {
+        let mut world = self.world();
+        let id = world.keystone.users.values().find(|user| user.name == name).map(|user| user.id.clone());
+        let Some(id) = id else { return false };
+        world.nova.keypairs.retain(|pair| pair.user != id || pair.seeded);
+        world.keystone.delete_user(&id).is_some()
+    }
+
     /// Deletes a user by its id, as an administrator might. Says whether there was such a user.
     pub fn remove_user_by_id(&self, id: &str) -> bool {
         self.world().keystone.delete_user(id).is_some()

@@ -231,9 +231,13 @@ async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks:
 
 /// The user whom the stacks belong to, as long as there is time; then it is told.
 async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
-    let reason = match stack_owner::remove(cx, work, rows).await {
-        Ok(()) => return Ok(()),
-        Err(failure) => given_up(work, failure)?,
+    let reason = if leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
+        "the stacks that are left belong to it: without it Heat can neither change them nor end their deletion".to_owned()
+    } else {
+        match stack_owner::remove(cx, work, rows).await {
+            Ok(()) => return Ok(()),
+            Err(failure) => given_up(work, failure)?,
+        }
     };
     leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner], &reason).await?);
     Ok(())

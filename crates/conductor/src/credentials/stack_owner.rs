@@ -8,6 +8,8 @@
 //! There is none where the service gives no roles (it is no administrator, or Keystone refuses), and none for an administrator's cluster: what
 //! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, as upstream's are.
 
+use std::time::Duration;
+
 use model::operation::{Progress, Thing};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, operation, resource};
@@ -25,11 +27,14 @@ const ADMIN: &str = "admin";
 /// A role that is not handed on: it counts everywhere, and the owner works in one project.
 const SERVICE: &str = "service";
 
+/// How long after a new password nobody logs in: to Keystone a token of the same second is one from before.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// A session as the owner that is recorded; none when there is none, or it cannot log in whatever is done.
 ///
 /// # Errors
-/// For the first time that it cannot log in: its password is set anew then (the service's own has changed, from which it is derived, or it had
-/// run out), which counts some moments later.
+/// While a new password of its counts for nothing yet: it is given one when it cannot log in (the service's own has changed, from which it is
+/// derived, or it had run out).
 pub(super) async fn session(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Session>, Failure> {
     let Some(user) = rows.stack_owner.as_ref().and_then(|record| record.resource_id.as_deref()) else { return Ok(None) };
     let session = open(cx, work, rows, user);
@@ -38,20 +43,29 @@ pub(super) async fn session(cx: &Context, work: &Work, rows: &Rows) -> Result<Op
 
 /// Whether a user of this cluster can log in; where not, it is put in order once.
 async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &Session) -> Result<bool, Failure> {
+    let mended = work.mended_stack_owner();
+    if mended.is_some_and(|ago| ago < SETTLED) {
+        return Err(Failure::retry("the owner of the cluster's stacks has a new password"));
+    }
     let Some(error) = refusal(session).await? else { return Ok(true) };
     tracing::warn!(%error, "the owner of the cluster's stacks cannot log in");
-    if work.has_mended_stack_owner() {
+    if mended.is_some() {
         return Ok(false);
     }
     let progress = Progress { step: STEP, waiting_for: Some("a new password of the stacks' owner".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
-    let is_there = match cx.trustee_admin.keystone().set_password(user, &cx.sealer.password(&name(rows))).await {
-        Ok(()) => true,
-        Err(error) if error.is_not_found() => false,
-        Err(error) => return Err(error.into()),
-    };
-    // A token of the same second would be taken for one from before.
-    if is_there { Err(Failure::retry("the owner of the cluster's stacks has a new password")) } else { Ok(false) }
+    match cx.trustee_admin.keystone().set_password(user, &cx.sealer.password(&name(rows))).await {
+        Ok(()) => {
+            work.has_mended_stack_owner();
+            Err(Failure::retry("the owner of the cluster's stacks has a new password"))
+        }
+        Err(error) if error.repeating_may_mend() => Err(error.into()),
+        // It is gone, or Keystone does not let the domain's administrator: what is to be done can be done without.
+        Err(error) => {
+            tracing::warn!(%error, "the owner of the cluster's stacks can be given no new password");
+            Ok(false)
+        }
+    }
 }
 
 /// The step of an operation.

@@ -23,8 +23,8 @@ pub(crate) struct Work {
     session: Mutex<Option<(String, Session)>>,
     /// It was tried to make an owner of the stacks, and may not be.
     has_no_stack_owner: AtomicBool,
-    /// It could not log in and was put in order, which helps or does not.
-    has_mended_stack_owner: AtomicBool,
+    /// When it was given a new password, because it could not log in.
+    mended_stack_owner: Mutex<Option<Instant>>,
     /// The number of workers that the stack was last seen to have.
     workers: Mutex<Option<i32>>,
     /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
@@ -42,7 +42,7 @@ impl Work {
             lease,
             session: Mutex::new(None),
             has_no_stack_owner: AtomicBool::new(false),
-            has_mended_stack_owner: AtomicBool::new(false),
+            mended_stack_owner: Mutex::new(None),
             workers: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
             admitted: Mutex::new(None),
@@ -101,9 +101,14 @@ impl Work {
         self.has_no_stack_owner.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the owner of the stacks was put in order already; from now on it was.
-    pub fn has_mended_stack_owner(&self) -> bool {
-        self.has_mended_stack_owner.swap(true, Ordering::Relaxed)
+    /// How long ago the owner of the stacks was given a new password under this claim, if it was.
+    pub fn mended_stack_owner(&self) -> Option<Duration> {
+        self.mended_stack_owner.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+    }
+
+    /// The owner of the stacks has a new password.
+    pub fn has_mended_stack_owner(&self) {
+        *self.mended_stack_owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Whether [`Work::gives_up_stack_owner`] was called.

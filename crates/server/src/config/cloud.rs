@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::options::section;
-use super::value::words;
+use super::value::{Positive, words};
 
 words! {
     /// Which of a service's addresses to use.
@@ -16,6 +16,18 @@ words! {
         Internal = "internal" | "internalURL",
         /// For administrators.
         Admin = "admin" | "adminURL",
+    }
+}
+
+words! {
+    /// How tokens are kept in memcached.
+    MemcacheStrategy {
+        /// In the clear, upstream.
+        None = "None",
+        /// Signed, upstream.
+        Mac = "MAC",
+        /// Encrypted.
+        Encrypt = "ENCRYPT",
     }
 }
 
@@ -132,6 +144,20 @@ section! {
         service_token_roles: Vec<String> = "service",
         /// A service token without such a role is refused; if not, it is taken, and makes up for nothing that has expired.
         service_token_roles_required: bool = "true",
+        /// Memcached servers (host:port) through which API processes tell each other what Keystone said of a token. Unset: each asks for itself.
+        memcached_servers: Vec<String>,
+        /// None, MAC or ENCRYPT. What is shared is encrypted and cannot be forged, whichever is set; with the latter two memcache_secret_key is needed.
+        memcache_security_strategy: MemcacheStrategy = "None",
+        /// What the key is made of that shared tokens are encrypted with. Unset: the password of the service's user.
+        memcache_secret_key: Option<SecretString>,
+        /// Seconds that one look at memcached may take.
+        memcache_pool_socket_timeout: Positive = "3",
+        /// Seconds for which a server that did not answer is left alone.
+        memcache_pool_dead_retry: u64 = "300",
+        /// Memcached wants TLS: not spoken, nothing is shared then.
+        memcache_tls_enabled: bool = "false",
+        /// Memcached wants a login: not done, nothing is shared then.
+        memcache_sasl_enabled: bool = "false",
         /// Type of this service, for tokens limited by access rules.
         service_type: Option<String>,
     }

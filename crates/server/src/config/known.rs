@@ -60,8 +60,15 @@ pub(super) const KNOWN: &[(&str, &str, &str)] = &[
     ("keystone_auth", "trust_id domain_id domain_name", "the service user's token is for a project"),
     (
         "keystone_authtoken",
-        "memcached_servers memcache_* cache revocation_cache_time check_revocations_for_cached hash_algorithms",
-        "each process has a cache of its own, bounded, keyed by hashes: no token leaves it",
+        "memcache_pool_maxsize memcache_pool_unused_timeout memcache_pool_conn_get_timeout memcache_use_advanced_pool memcache_tls_cafile \
+         memcache_tls_certfile memcache_tls_keyfile memcache_tls_allowed_ciphers memcache_sasl_username memcache_sasl_password \
+         memcache_password",
+        "of pymemcache's pool, and of its TLS and login, which are not spoken",
+    ),
+    (
+        "keystone_authtoken",
+        "cache revocation_cache_time check_revocations_for_cached hash_algorithms",
+        "each process has a cache of its own, bounded, keyed by hashes",
     ),
     (
         "keystone_authtoken",

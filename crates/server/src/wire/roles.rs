@@ -233,6 +233,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         enable_proxy_headers: config.oslo_middleware.enable_proxy_headers_parsing,
         cloud_check_cache: Duration::from_secs(config.requests.cloud_check_cache_seconds.min(300)),
         token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
+        token_sharing: super::sharing::tokens(config)?,
         service_tokens: api::ServiceTokens {
             roles: auth.service_token_roles.clone(),
             are_roles_required: auth.service_token_roles_required,

@@ -116,12 +116,14 @@ impl<'a> Wish<'a> {
                 group.node_count = payload.node_count.or(group.node_count);
             } else if target.is_some() {
                 // What a later operation wants is its to do: it may yet be cancelled.
+                use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
                 match (group.status(), replicas(seen, &group)) {
                     // One that is gone but for its row, or never came, must not come on the way.
-                    (Some(Status::CreateInProgress | Status::CreateFailed | Status::DeleteInProgress | Status::DeleteFailed), None) => {
-                        continue;
-                    }
-                    (Some(Status::UpdateInProgress), Some(now)) => group.node_count = Some(now),
+                    (
+                        Some(CreateInProgress | CreateFailed | UpdateInProgress | UpdateFailed | DeleteInProgress | DeleteFailed),
+                        None,
+                    ) if !group.is_default() => continue,
+                    (Some(UpdateInProgress), Some(now)) => group.node_count = Some(now),
                     _ => {}
                 }
             }

@@ -37,7 +37,7 @@ pub(super) async fn room(
     if grown.is_empty() {
         return Ok(None);
     }
-    let Some(short) = short(session, &grown).await? else { return Ok(None) };
+    let Some(short) = short(session, &grown).await else { return Ok(None) };
     let patience = 2 * bench.cx.settings.timing.settle;
     let since = events.iter().find(|e| e.kind == SHORT).map(|e| stack::age(e.at()));
     if since.is_some_and(|since| since >= patience) {
@@ -63,8 +63,8 @@ fn grown<'a>(bench: &Bench<'_>, wish: &'a Wish<'_>, seen: &Seen) -> Result<Vec<(
             Scale::Fixed => i64::from(group.node_count()),
             Scale::Between { least, .. } => least,
         };
-        let is_more = replicas(seen, group).is_none_or(|before| wanted > i64::from(before) || wish.kind == OperationKind::ClusterCreate);
-        let more = usize::try_from(wanted).unwrap_or(0).saturating_sub(servers(seen, group));
+        let is_more = replicas(seen, group).is_none_or(|before| wanted > i64::from(before));
+        let more = usize::try_from(wanted).unwrap_or(0).saturating_sub(machines(seen, group));
         if is_more && more > 0 {
             grown.push((more as u64, group));
         }
@@ -72,40 +72,34 @@ fn grown<'a>(bench: &Bench<'_>, wish: &'a Wish<'_>, seen: &Seen) -> Result<Vec<(
     Ok(grown)
 }
 
-/// How many of a group's machines have a server, which Nova counts as used.
-fn servers(seen: &Seen, group: &Nodegroup) -> usize {
-    let has_one = |machine: &&serde_json::Value| machine["spec"]["providerID"].as_str().is_some_and(|id| !id.is_empty());
-    if group.is_master() { seen.masters().filter(has_one).count() } else { seen.machines_of(&group.name).filter(has_one).count() }
+/// How many machines a group has. Each may have a server already, which Nova counts as used long before the machine says so.
+fn machines(seen: &Seen, group: &Nodegroup) -> usize {
+    if group.is_master() { seen.masters().count() } else { seen.machines_of(&group.name).count() }
 }
 
 /// What is short, if anything is.
-async fn short(session: &Session, grown: &[(u64, &Nodegroup)]) -> Result<Option<String>, Failure> {
+async fn short(session: &Session, grown: &[(u64, &Nodegroup)]) -> Option<String> {
     let nova = session.nova();
-    let Some(limits) = told(nova.limits().await, "the project's quota")? else { return Ok(None) };
-    let Some(flavors) = told(nova.flavors().await, "flavors")? else { return Ok(None) };
+    let limits = told(nova.limits().await, "the project's quota")?;
+    let flavors = told(nova.flavors().await, "flavors")?;
     let mut added: Vec<(u64, Flavor)> = Vec::new();
     for (more, group) in grown {
         // A flavor that is gone is told where it is needed.
-        let Some(flavor) = group.flavor_id.as_deref().and_then(|wanted| lookup::flavor(&flavors, wanted)) else { return Ok(None) };
-        let specs = told(nova.extra_specs(&flavor.id).await, "the extra specs of a flavor")?;
+        let flavor = group.flavor_id.as_deref().and_then(|wanted| lookup::flavor(&flavors, wanted))?;
+        let specs = told(nova.extra_specs(&flavor.id).await, "the extra specs of a flavor");
         // With these Nova may count other resources than what the flavor says.
         let counts_otherwise = specs.is_none_or(|specs| specs.keys().any(|key| key.starts_with("resources") || key == "hw:cpu_policy"));
         let flavor = if counts_otherwise { Flavor { vcpus: 0, ram: 0, ..flavor.clone() } } else { flavor.clone() };
         added.push((*more, flavor));
     }
-    Ok(fits(&limits, &added).err())
+    fits(&limits, &added).err()
 }
 
-/// None where the cloud does not tell: Nova itself says no then.
-fn told<T>(answer: Result<T, CloudError>, what: &str) -> Result<Option<T>, Failure> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if error.repeating_may_mend() => Err(error.into()),
-        Err(error) => {
-            tracing::info!(%error, "Nova does not tell {what}; whether there is room for new nodes shows when they are made");
-            Ok(None)
-        }
-    }
+/// None where Nova does not tell: it says no itself then.
+fn told<T>(answer: Result<T, CloudError>, what: &str) -> Option<T> {
+    answer
+        .inspect_err(|error| tracing::warn!(%error, "Nova does not tell {what}; whether there is room for new nodes shows when they are made"))
+        .ok()
 }
 
 /// Whether so many nodes of each flavor fit.
