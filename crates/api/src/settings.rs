@@ -94,6 +94,7 @@ impl Default for Settings {
             trustee_domain_id: Arc::default(),
             enable_proxy_headers: false,
             token_cache_seconds: 300,
+            token_sharing: None,
             service_tokens: ServiceTokens::default(),
             cloud_check_deadline: Duration::from_secs(15),
             cloud_check_cache: Duration::from_secs(10),

@@ -47,6 +47,6 @@ pub async fn transfer(cx: Context) -> Result<Answer, ApiError> {
             Ok::<_, StoreError>(())
         })
         .await?;
-    tracing::info!(cluster.id = id.as_str(), from = row.user().0, to = user, by = cx.caller.user_id, "the cluster has another owner");
+    tracing::info!(cluster.id = id.as_str(), from = row.user().0, to = user, by = %cx.caller.user_id, "the cluster has another owner");
     Answer::accepted(id.as_str())
 }

@@ -182,6 +182,7 @@ pub const OURS: &[Act] = &[
     Act::ClusterCancel,
     Act::ClusterForceDelete,
     Act::ClusterAbandon,
+    Act::ClusterTransfer,
     Act::OperationGet,
     Act::OperationGetAll,
     Act::OperationGetOneEverywhere,

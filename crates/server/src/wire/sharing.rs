@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_strategy_needs_its_key_and_what_is_not_spoken_shares_nothing() {
         let of = |text: &str| {
-            let text = format!("[keystone_auth]\npassword = p\n[keystone_authtoken]\n{text}");
+            let text = format!("[keystone_auth]\nusername = m\npassword = p\n[keystone_authtoken]\n{text}");
             tokens(&Config::parse_for_test(&text).expect("a configuration"))
         };
         assert!(of("").expect("good").is_none());
