@@ -38,6 +38,7 @@ pub struct Message {
     query: String,
     token: Option<String>,
     subject: Option<String>,
+    microversion: Option<String>,
     operation: Option<String>,
     body: Vec<u8>,
 }
@@ -191,6 +192,7 @@ impl Message {
             query: request.url.query().unwrap_or_default().to_owned(),
             token: text("x-auth-token"),
             subject: text("x-subject-token"),
+            microversion: text("openstack-api-version"),
             operation: text("x-openstack-request-id").and_then(|id| id.strip_prefix("req-").map(str::to_owned)),
             body: request.body.clone().unwrap_or_default().into_bytes(),
             method,
@@ -212,6 +214,7 @@ impl Message {
                 query: &self.query,
                 token: self.token.clone(),
                 subject: self.subject.clone(),
+                microversion: self.microversion.clone(),
                 body: self.body.clone(),
             })
         })

@@ -203,6 +203,9 @@ async fn a_load_balancer_that_cannot_be_deleted_fails_the_deletion_and_a_forced_
         ensure!(has(&told, "leaks", kind, id), "{kind} {id} in {told}");
     }
     ensure!(world.cloud.remove_load_balancer(&balancer) && world.cloud.remove_floating_ip(&address) && world.cloud.remove_stack(&stack));
+    // Who owns a stack that is left is left, too.
+    let owner = things(&told, "leaks").into_iter().find(|(kind, _)| kind == "stack_owner").context("no owner of the stack")?.1;
+    ensure!(world.cloud.remove_user_with_keys(&owner));
     world.finish().await
 }
 

@@ -37,11 +37,11 @@ async fn left(client: &Client, cluster: &str) -> Result<Vec<Value>> {
     Ok(reports[0]["leaks"].as_array().context("a list of leaks")?.clone())
 }
 
-/// A stack that is left has its owner left, whose rights Heat works with; returns the owner's name.
+/// A stack that is left has its owner left, whose rights Heat works with; returns the owner's id.
 fn stack_and_owner(left: &[Value], stack: &str) -> Result<String> {
     let [of_stack, of_owner] = left else { anyhow::bail!("{left:?}") };
     ensure!(of_stack["kind"] == "heat_stack" && of_stack["id"] == stack && of_owner["kind"] == "stack_owner", "{left:?}");
-    Ok(text(of_owner, "name"))
+    Ok(text(of_owner, "id"))
 }
 
 #[tokio::test]

@@ -160,6 +160,36 @@ async fn a_stack_comes_to_its_owner_with_its_next_change(#[values(Mix::Embedded,
     world.finish().await
 }
 
+/// As after a change of the service's password, which the owners' are derived from.
+#[rstest]
+#[tokio::test]
+async fn an_owner_of_stacks_that_cannot_log_in_is_put_in_order(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    ensure!(world.cloud.change_passwords("_stacks", "another password") == 1);
+    resize(&demo, &cluster, 3, "UPDATE_COMPLETE").await?;
+    ensure!(world.cloud.change_passwords("_stacks", "one more") == 1);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Where Keystone lets nobody put it in order, it is done without: as the creator, whom Heat makes the stack over to.
+#[tokio::test]
+async fn an_owner_of_stacks_that_nobody_can_put_in_order_is_done_without() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.change_passwords("_stacks", "another password");
+    let how = How::Status(403, "You are not authorized to perform the requested action: identity:update_user.".to_owned());
+    world.cloud.inject(Fault { at: "keystone.user_update".to_owned(), nth: 0, how });
+    resize(&demo, &cluster, 3, "UPDATE_COMPLETE").await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_stack_whose_owner_is_gone_is_said_to_be_one(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {

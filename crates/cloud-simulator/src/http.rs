@@ -40,6 +40,8 @@ pub(crate) struct Call {
     pub(crate) subject: Option<String>,
     /// The one media type that is asked for, if there is one.
     pub(crate) accept: Option<String>,
+    /// As `OpenStack-API-Version` has it.
+    pub(crate) microversion: Option<String>,
     pub(crate) base: String,
     pub(crate) now: Moment,
 }
@@ -158,6 +160,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) token: Option<String>,
     pub(crate) subject: Option<String>,
     pub(crate) accept: Option<String>,
+    pub(crate) microversion: Option<String>,
     pub(crate) body: Bytes,
 }
 
@@ -195,6 +198,7 @@ pub(crate) fn perform(shared: &Shared, found: Found, asked: Asked<'_>) -> Answer
         caller: None,
         subject: asked.subject,
         accept: asked.accept,
+        microversion: asked.microversion,
         base: shared.base.clone(),
         now: clock::now(),
         path: found.path,
@@ -231,6 +235,7 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         token: header_of(&request, "X-Auth-Token"),
         subject: header_of(&request, "X-Subject-Token"),
         accept: header_of(&request, "Accept"),
+        microversion: header_of(&request, "OpenStack-API-Version"),
         body,
     };
     let answer = perform(&shared, found, asked);

@@ -29,6 +29,8 @@ pub struct Asked<'a> {
     pub query: &'a str,
     pub token: Option<String>,
     pub subject: Option<String>,
+    /// As `OpenStack-API-Version` has it.
+    pub microversion: Option<String>,
     pub body: Vec<u8>,
 }
 
@@ -89,6 +91,7 @@ impl InProcess {
             token: asked.token,
             subject: asked.subject,
             accept: None,
+            microversion: asked.microversion,
             body: Bytes::from(asked.body),
         };
         rendered(Some(http::perform(&self.shared, found, asked)))

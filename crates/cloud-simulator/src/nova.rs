@@ -106,9 +106,21 @@ fn limits(world: &mut World, call: &Call) -> Outcome {
     }}}))
 }
 
+/// Whose key pairs a call is about: the caller's, or from microversion 2.10 on those of the user whom an administrator names.
+fn keys_of(call: &Call) -> Result<&str, Refusal> {
+    let token = call.token()?;
+    let version = call.microversion.as_deref().and_then(|version| version.strip_prefix("compute 2."));
+    let named = call.query("user_id").filter(|_| version.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 10));
+    match named {
+        Some(user) if user == token.user || token.has_role("admin") => Ok(user),
+        Some(_) => Err(Refusal::new(403, "forbidden", "Policy doesn't allow os_compute_api:os-keypairs to be performed.")),
+        None => Ok(&token.user),
+    }
+}
+
 fn keypairs(world: &mut World, call: &Call) -> Outcome {
-    let user = &call.token()?.user;
-    let own = world.nova.keypairs.iter().filter(|pair| &pair.user == user);
+    let user = keys_of(call)?;
+    let own = world.nova.keypairs.iter().filter(|pair| pair.user == user);
     Answer::ok(json!({"keypairs": own.map(|pair| json!({"keypair": keypair(pair)})).collect::<Vec<_>>()}))
 }
 
@@ -135,8 +147,8 @@ fn import_keypair(world: &mut World, call: &Call) -> Outcome {
 }
 
 fn delete_keypair(world: &mut World, call: &Call) -> Outcome {
-    let (name, user) = (call.at(2), &call.token()?.user);
-    let at = world.nova.keypairs.iter().position(|pair| &pair.user == user && pair.name == name);
+    let (name, user) = (call.at(2), keys_of(call)?);
+    let at = world.nova.keypairs.iter().position(|pair| pair.user == user && pair.name == name);
     world.nova.keypairs.remove(at.ok_or_else(|| no_keypair(name, user))?);
     Answer::empty(202)
 }

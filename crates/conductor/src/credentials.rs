@@ -4,18 +4,20 @@
 //! makes a trust of its own from the token that creates a stack. Trustee and trust are recorded before they are made and looked for
 //! first, so that a repeated step finds what an earlier attempt left.
 
+mod session;
 pub(crate) mod stack_owner;
 
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
-use model::seal::vault::VaultError;
 use model::store::{Conn, cluster as clusters, event, operation, resource};
-use provider_clients::{CloudError, Credential, NewTrust, Scope, Session, UserRef};
+use provider_clients::{CloudError, NewTrust, Session};
 use secrecy::SecretString;
+pub(crate) use session::{
+    Reach, caller, for_looking, for_removal, for_renewal, for_stacks, of_caller, renew_stack_owner, service, trusted,
+};
 
-use crate::cluster::Rows;
 use crate::context::Context;
 use crate::leaving;
 use crate::outcome::Failure;
@@ -160,130 +162,6 @@ pub(crate) async fn new_password_of(cx: &Context, trustee: &str) -> Result<Secre
     let password = new_password();
     cx.trustee_admin.keystone().set_password(trustee, &password).await?;
     Ok(password)
-}
-
-/// A session as the cluster's creator, through the trust; none when there is no trust.
-///
-/// # Errors
-/// When the trustee's password is sealed and cannot be opened.
-pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Option<Session>, VaultError> {
-    let (Some(user), Some(password), Some(trust)) =
-        (cluster.trustee_user_id.clone(), cluster.trustee_password(cx.store.vault())?, cluster.trust_id.clone())
-    else {
-        return Ok(None);
-    };
-    Ok(Some(work.session_as(&trust, || {
-        let credential = Credential::Password {
-            user: UserRef { id: Some(user), ..UserRef::default() },
-            password,
-            scope: Scope::Trust { id: trust.clone() },
-        };
-        with_request(work, cx.cloud.session(credential))
-    })))
-}
-
-/// A session as whoever made the request; none when its token was wiped.
-pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failure> {
-    let Some(sealed) = &work.operation.sealed_token else { return Ok(None) };
-    let token = cx.sealer.open(&work.operation.operation_id(), sealed)?;
-    Ok(Some(with_request(work, cx.cloud.session(Credential::Token(token)))))
-}
-
-/// A session that makes, sees and changes the cluster's stacks: as their owner, who is made if need be; where there can be none, through the
-/// trust while it works, else as the caller if he is of the same project.
-///
-/// The project matters: a token of another project would find no stack, and a delete would take that for done.
-pub(crate) async fn for_stacks(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
-    if let Some(owner) = stack_owner::session(cx, work, rows).await? {
-        return Ok(owner);
-    }
-    let cluster = &rows.cluster;
-    let giver = through(cx, work, cluster, trusted(cx, work, cluster)?).await?;
-    Ok(stack_owner::make(cx, work, rows, &giver).await?.unwrap_or(giver))
-}
-
-/// As [`for_stacks`], for one who only looks or removes: no owner is made.
-pub(crate) async fn for_looking(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
-    match stack_owner::session(cx, work, rows).await? {
-        Some(owner) => Ok(owner),
-        None => through(cx, work, &rows.cluster, trusted(cx, work, &rows.cluster)?).await,
-    }
-}
-
-/// Gives the owner of the cluster's stacks, where there is one or can be one, what the request's caller has and it lacks.
-pub(crate) async fn renew_stack_owner(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
-    let caller = of_caller(cx, work, &rows.cluster, "the owner of the cluster's stacks has the roles of whoever asks for it").await?;
-    stack_owner::make(cx, work, rows, &caller).await.map(drop)
-}
-
-/// As [`for_stacks`], for one who makes the credentials anew or removes them: none is made, and neither may depend on a password that cannot be
-/// opened any more.
-pub(crate) async fn for_renewal(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
-    if let Some(owner) = stack_owner::session(cx, work, rows).await? {
-        return Ok(owner);
-    }
-    let cluster = &rows.cluster;
-    match trusted(cx, work, cluster) {
-        Ok(session) => through(cx, work, cluster, session).await,
-        Err(error) => {
-            tracing::error!(%error, "the trustee's password cannot be opened; the request's caller is asked instead");
-            of_caller(cx, work, cluster, UNOPENED).await
-        }
-    }
-}
-
-async fn through(cx: &Context, work: &Work, cluster: &Cluster, session: Option<Session>) -> Result<Session, Failure> {
-    let why = match session {
-        None => "the cluster has no trust".to_owned(),
-        Some(session) => match refusal(&session).await? {
-            None => return Ok(session),
-            Some(error) => format!("the cluster's trust does not work any more ({error})"),
-        },
-    };
-    of_caller(cx, work, cluster, &why).await
-}
-
-/// A session as whoever made the request, if he is of the cluster's project; `why` says what he is needed for.
-pub(crate) async fn of_caller(cx: &Context, work: &Work, cluster: &Cluster, why: &str) -> Result<Session, Failure> {
-    let Some(caller) = caller(cx, work)? else {
-        return Err(Failure::fail(OutcomeCode::Credentials, format!("{why}, and the request's token is gone; ask again")));
-    };
-    let info = caller.info().await.map_err(expired)?;
-    if info.project_id.as_deref() != Some(cluster.project().0.as_str()) {
-        let text = format!("{why}, and the request came from another project; a member of the cluster's project can ask for this");
-        return Err(Failure::fail(OutcomeCode::Credentials, text));
-    }
-    Ok(caller)
-}
-
-/// With whose rights things of a cluster are removed.
-pub(crate) struct Reach {
-    pub session: Session,
-    /// It is the service's own, which sees every project and belongs to another one than the cluster's.
-    pub is_service: bool,
-}
-
-/// A session that can remove the cluster's resources: as [`for_renewal`], and as the service where user, project or trust are gone.
-pub(crate) async fn for_removal(cx: &Context, work: &Work, rows: &Rows) -> Result<Reach, Failure> {
-    match for_renewal(cx, work, rows).await {
-        Ok(session) => Ok(Reach { session, is_service: false }),
-        Err(Failure::Final { code: OutcomeCode::Credentials, reason, error }) => match service(cx).await? {
-            Some(session) => Ok(Reach { session: with_request(work, session), is_service: true }),
-            None => {
-                let reason = format!("{reason}; nor may the cluster service act itself: it has not the role admin");
-                Err(Failure::Final { code: OutcomeCode::Credentials, reason, error })
-            }
-        },
-        Err(other) => Err(other),
-    }
-}
-
-/// The service's own session; none where it is no administrator: whom a service does not take for one, it tells that there is nothing.
-pub(crate) async fn service(cx: &Context) -> Result<Option<Session>, Failure> {
-    let Some(session) = &cx.admin else { return Ok(None) };
-    let info = session.info().await?;
-    let is_admin = info.is_admin_project && info.roles.iter().any(|role| role == "admin");
-    Ok(is_admin.then(|| session.clone()))
 }
 
 /// Removes trust and trustee, and forgets both in the row. What is not there any more is no error.

@@ -260,7 +260,7 @@ impl Sweep<'_> {
         if let Some(user) = keystone.find_user(&row.name, &domain).await? {
             self.found(kind, row, REMOVED);
             if kind == ResourceKind::StackOwner {
-                stack_owner::take_keys_of(self.cx, row, &user.id).await?;
+                stack_owner::take_keys(self.cx, &user.id).await?;
             }
             keystone.delete_user(&user.id).await?;
             self.gone(kind);

@@ -1,4 +1,4 @@
-//! Nova: flavours, keypairs, servers. Microversion 2.1 is enough.
+//! Nova: flavours, keypairs, servers. Microversion 2.1 is enough, but to reach the keypairs of others.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,9 @@ use crate::page;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+
+/// From here on an administrator names the user whose keypairs are meant; before, `user_id` is not looked at.
+const OF_OTHERS: &str = "compute 2.10";
 
 /// Compute calls of a session.
 #[derive(Clone, Debug)]
@@ -175,9 +178,10 @@ impl Nova {
         Ok(self.0.find::<KeypairAnswer>(request).await?.map(|answer| answer.keypair))
     }
 
-    /// The caller's keypairs.
-    pub async fn keypairs(&self) -> Result<Vec<Keypair>, CloudError> {
-        let answer: KeypairsAnswer = self.0.fetch(Request::get(Service::Compute, "keypair_list", ["os-keypairs"])).await?;
+    /// The keypairs of a user, as an administrator; also of one who is gone, for Nova keeps them.
+    pub async fn keypairs_of(&self, user_id: &str) -> Result<Vec<Keypair>, CloudError> {
+        let request = Request::get(Service::Compute, "keypair_list", ["os-keypairs"]).query("user_id", user_id).at(OF_OTHERS);
+        let answer: KeypairsAnswer = self.0.fetch(request).await?;
         Ok(answer.keypairs.into_iter().map(|wrapped| wrapped.keypair).collect())
     }
 
@@ -187,9 +191,10 @@ impl Nova {
         self.0.answer(&Request::post(Service::Compute, "keypair_create", ["os-keypairs"], body)).await.map(drop)
     }
 
-    /// Deletes the caller's keypair of that name; false when there was none.
-    pub async fn delete_keypair(&self, name: &str) -> Result<bool, CloudError> {
-        self.0.remove(Request::delete(Service::Compute, "keypair_delete", ["os-keypairs", name])).await
+    /// Deletes a user's keypair of that name, as an administrator; false when there was none.
+    pub async fn delete_keypair_of(&self, user_id: &str, name: &str) -> Result<bool, CloudError> {
+        let request = Request::delete(Service::Compute, "keypair_delete", ["os-keypairs", name]).query("user_id", user_id).at(OF_OTHERS);
+        self.0.remove(request).await
     }
 
     /// The project's servers whose names begin so.

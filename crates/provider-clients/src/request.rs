@@ -20,6 +20,8 @@ pub(crate) struct Request {
     pub(crate) subject: Option<SecretString>,
     /// The media type asked for.
     pub(crate) accept: &'static str,
+    /// The service's microversion that is asked for, as `OpenStack-API-Version` names it; none: its first.
+    pub(crate) microversion: Option<&'static str>,
     /// Changes nothing in the cloud, so it may be sent again.
     pub(crate) repeatable: bool,
     /// What the request carries and no error text may show.
@@ -39,6 +41,7 @@ impl Request {
             body: None,
             subject: None,
             accept: "application/json",
+            microversion: None,
             repeatable,
             secrets: vec![],
         }
@@ -58,6 +61,10 @@ impl Request {
 
     pub(crate) fn delete<const N: usize>(service: Service, operation: &'static str, segments: [&str; N]) -> Self {
         Self::new(service, operation, Method::DELETE, segments)
+    }
+
+    pub(crate) fn at(self, microversion: &'static str) -> Self {
+        Self { microversion: Some(microversion), ..self }
     }
 
     pub(crate) fn query(mut self, key: &'static str, value: impl Into<String>) -> Self {

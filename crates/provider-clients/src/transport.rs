@@ -233,6 +233,9 @@ impl Answer {
 fn headers(request: &Request, token: Option<&SecretString>, request_id: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(request.accept));
+    if let Some(microversion) = request.microversion {
+        headers.insert("openstack-api-version", HeaderValue::from_static(microversion));
+    }
     let secrets = [("x-auth-token", token), ("x-subject-token", request.subject.as_ref())];
     for (name, secret) in secrets {
         // A token that is no header value reaches nobody: the service answers 401, which is the truth.

@@ -27,7 +27,8 @@ pub async fn transfer(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_object(Act::ClusterTransfer, row)?;
     if subject.driver() == Some(DriverName::K8sCapiHelmV1) {
         return Err(ApiError::Invalid(
-            "A cluster of the driver k8s_capi_helm_v1 becomes the user's who rotates its credentials: PATCH /v1/credentials/{cluster}.".into(),
+            "A cluster of the driver k8s_capi_helm_v1 becomes the user's who rotates its credentials: PATCH /v1/credentials/{cluster}."
+                .into(),
         ));
     }
     let project = row.project().0;

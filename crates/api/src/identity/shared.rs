@@ -114,7 +114,12 @@ impl Server {
     }
 
     fn leave_alone<T>(&self, rest: Duration, why: &str) -> Option<T> {
-        tracing::warn!(server = self.address, why, "memcached does not answer; Keystone is asked about every token for {} s", rest.as_secs());
+        tracing::warn!(
+            server = self.address,
+            why,
+            "memcached does not answer; Keystone is asked about every token for {} s",
+            rest.as_secs()
+        );
         *lock(&self.away_until) = Some(Instant::now() + rest);
         lock(&self.idle).clear();
         None

@@ -93,7 +93,11 @@ pub static UPGRADE: Schema = Schema {
 /// `POST /v1/clusters/{cluster}/actions/transfer` (ours).
 pub static TRANSFER: Schema = Schema {
     argument: "cluster_transfer_req",
-    fields: &[Field::needed("user_id", NAME, "The Keystone id of the user who is to have the cluster; he must have a role in its project.")],
+    fields: &[Field::needed(
+        "user_id",
+        NAME,
+        "The Keystone id of the user who is to have the cluster; he must have a role in its project.",
+    )],
 };
 
 /// Rules of the fields that a patch may change; of every other field only the present value is taken (P-08).

@@ -48,13 +48,23 @@ impl Cloud {
         id
     }
 
-    /// Deletes a user by name, and the key pairs that were made for it, as an administrator might. Says whether there was such a user.
-    pub fn remove_user_with_keys(&self, name: &str) -> bool {
+    /// Gives another password to each user whose name ends so, which ends what was opened with the former ones. Says how many there are.
+    pub fn change_passwords(&self, ending: &str, password: &str) -> usize {
+        let keystone = &mut self.world().keystone;
+        let mut changed = Vec::new();
+        for user in keystone.users.values_mut().filter(|user| user.name.ends_with(ending)) {
+            user.password = password.to_owned();
+            changed.push(user.id.clone());
+        }
+        keystone.tokens.retain(|_, token| !changed.contains(&token.user));
+        changed.len()
+    }
+
+    /// Deletes a user by its id, and the key pairs that were made for it, as an administrator might. Says whether there was such a user.
+    pub fn remove_user_with_keys(&self, id: &str) -> bool {
         let mut world = self.world();
-        let id = world.keystone.users.values().find(|user| user.name == name).map(|user| user.id.clone());
-        let Some(id) = id else { return false };
         world.nova.keypairs.retain(|pair| pair.user != id || pair.seeded);
-        world.keystone.delete_user(&id).is_some()
+        world.keystone.delete_user(id).is_some()
     }
 
     /// Deletes a user by its id, as an administrator might. Says whether there was such a user.

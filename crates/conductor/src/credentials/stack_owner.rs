@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use model::operation::{Progress, Thing};
-use model::resource::{CloudResource, ResourceKind};
+use model::resource::ResourceKind;
 use model::store::{Conn, operation, resource};
 use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
 
@@ -168,10 +168,7 @@ pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(),
     };
     let mut gone = None;
     if let Some(user) = user {
-        let session = open(cx, work, rows, &user);
-        if lets_in(cx, work, rows, &user, &session).await? {
-            take_keys(&session).await?;
-        }
+        take_keys(cx, &user).await?;
         let thing = Thing { kind: ResourceKind::StackOwner.as_str().into(), name, id: Some(user.clone()) };
         leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
         if !keystone.delete_user(&user).await? {
@@ -190,11 +187,6 @@ pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(),
         })
         .await?;
     Ok(())
-}
-
-/// The key pairs of the owner of a cluster that is gone.
-pub(crate) async fn take_keys_of(cx: &Context, record: &CloudResource, user: &str) -> Result<(), Failure> {
-    take_keys(&log_in(cx, user, &record.name)).await
 }
 
 /// Sees to it that the owner has the cluster's key pair: Nova looks among those of the user who makes the server. Only the creator's is copied:
@@ -218,12 +210,16 @@ async fn lend_key(rows: &Rows, giver: &Session, giver_id: &str, owner: &Session)
     }
 }
 
-/// Removes the key pairs of an owner: Nova keeps those of users who are gone.
-async fn take_keys(owner: &Session) -> Result<(), Failure> {
-    let nova = owner.nova();
+/// Removes the key pairs of an owner, by its id, as the service: Nova keeps those of users who are gone.
+pub(crate) async fn take_keys(cx: &Context, owner: &str) -> Result<(), Failure> {
+    let Some(admin) = service(cx).await? else {
+        tracing::warn!(user.id = owner, "the service is no administrator any more: the public key of a cluster's stacks stays in Nova");
+        return Ok(());
+    };
+    let nova = admin.nova();
     let taken = async {
-        for pair in nova.keypairs().await? {
-            nova.delete_keypair(&pair.name).await?;
+        for pair in nova.keypairs_of(owner).await? {
+            nova.delete_keypair_of(owner, &pair.name).await?;
         }
         Ok(())
     };

@@ -119,10 +119,11 @@ impl<'a> Wish<'a> {
                 use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
                 match (group.status(), replicas(seen, &group)) {
                     // One that is gone but for its row, or never came, must not come on the way.
-                    (
-                        Some(CreateInProgress | CreateFailed | UpdateInProgress | UpdateFailed | DeleteInProgress | DeleteFailed),
-                        None,
-                    ) if !group.is_default() => continue,
+                    (Some(CreateInProgress | CreateFailed | UpdateInProgress | UpdateFailed | DeleteInProgress | DeleteFailed), None)
+                        if !group.is_default() =>
+                    {
+                        continue;
+                    }
                     (Some(UpdateInProgress), Some(now)) => group.node_count = Some(now),
                     _ => {}
                 }

@@ -98,7 +98,9 @@ async fn short(session: &Session, grown: &[(u64, &Nodegroup)]) -> Option<String>
 /// None where Nova does not tell: it says no itself then.
 fn told<T>(answer: Result<T, CloudError>, what: &str) -> Option<T> {
     answer
-        .inspect_err(|error| tracing::warn!(%error, "Nova does not tell {what}; whether there is room for new nodes shows when they are made"))
+        .inspect_err(
+            |error| tracing::warn!(%error, "Nova does not tell {what}; whether there is room for new nodes shows when they are made"),
+        )
         .ok()
 }
 
