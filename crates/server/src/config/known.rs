@@ -61,7 +61,7 @@ pub(super) const KNOWN: &[(&str, &str, &str)] = &[
     (
         "keystone_authtoken",
         "memcache_pool_maxsize memcache_pool_unused_timeout memcache_pool_conn_get_timeout memcache_use_advanced_pool memcache_tls_cafile \
-         memcache_tls_certfile memcache_tls_keyfile memcache_tls_allowed_ciphers memcache_sasl_username memcache_sasl_password \
+         memcache_tls_certfile memcache_tls_keyfile memcache_tls_allowed_ciphers memcache_sasl_username memcache_sasl_password memcache_username \
          memcache_password",
         "of pymemcache's pool, and of its TLS and login, which are not spoken",
     ),
