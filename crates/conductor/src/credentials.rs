@@ -203,28 +203,44 @@ pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
             .await?;
     }
     let progress = Progress { step: "trustee", waiting_for: Some("the removal of the Keystone trustee".into()), ..Progress::default() };
-    let thing = Thing { kind: ResourceKind::Trustee.as_str().into(), name, id: cluster.trustee_user_id.clone() };
-    let keystone = cx.trustee_admin.keystone();
-    let user = match &cluster.trustee_user_id {
-        Some(user) => Some(user.clone()),
-        // Made by an attempt that did not live to record it.
-        None => keystone.find_user(&thing.name, &trustee_domain(cx).await?).await?.map(|u| u.id),
-    };
-    let Some(user) = user else {
-        work.guard(cx, &progress).await?;
-        return Ok(());
-    };
-    let thing = Thing { id: Some(user.clone()), ..thing };
-    leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
-    if !keystone.delete_user(&user).await? {
-        let (progress, thing) = (&progress, &thing);
-        cx.store
-            .write(async |conn: &mut Conn| {
-                operation::record(conn, &work.claim, progress).await?;
-                leaving::tell_gone(conn, work, cluster, thing).await
-            })
-            .await?;
+    let user = user_left(cx, cluster.trustee_user_id.as_deref(), &name).await?;
+    match user {
+        Some(user) => remove_user(cx, work, cluster, &progress, ResourceKind::Trustee, &name, &user).await,
+        None => Ok(work.guard(cx, &progress).await?),
     }
+}
+
+/// The id of a user of the trustee domain that a cluster has: as it is recorded, or of one by this name, which an attempt made that did not
+/// live to record it.
+async fn user_left(cx: &Context, recorded: Option<&str>, name: &str) -> Result<Option<String>, Failure> {
+    match recorded {
+        Some(id) => Ok(Some(id.to_owned())),
+        None => Ok(cx.trustee_admin.keystone().find_user(name, &trustee_domain(cx).await?).await?.map(|user| user.id)),
+    }
+}
+
+/// Removes a user of the trustee domain; one that is not there any more is told as gone.
+async fn remove_user(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    progress: &Progress,
+    kind: ResourceKind,
+    name: &str,
+    id: &str,
+) -> Result<(), Failure> {
+    let thing = Thing { kind: kind.as_str().into(), name: name.to_owned(), id: Some(id.to_owned()) };
+    leaving::about_to_remove(cx, work, cluster, progress, thing.clone()).await?;
+    if cx.trustee_admin.keystone().delete_user(id).await? {
+        return Ok(());
+    }
+    let thing = &thing;
+    cx.store
+        .write(async |conn: &mut Conn| {
+            operation::record(conn, &work.claim, progress).await?;
+            leaving::tell_gone(conn, work, cluster, thing).await
+        })
+        .await?;
     Ok(())
 }
 

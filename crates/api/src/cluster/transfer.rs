@@ -7,7 +7,7 @@
 
 use model::cluster::ClusterChange;
 use model::driver::DriverName;
-use model::store::{Conn, StoreError, cluster as clusters};
+use model::store::{Conn, cluster as clusters};
 
 use crate::answer::Answer;
 use crate::cloud_checks;
@@ -37,17 +37,17 @@ pub async fn transfer(cx: Context) -> Result<Answer, ApiError> {
     }
     let change = ClusterChange { user_id: Some(Some(user.clone())), ..ClusterChange::default() };
     let (id, change) = (&row.cluster_id(), &change);
-    let answer = &Answer::accepted(id.as_str())?;
+    let answer = Answer::accepted(id.as_str())?;
+    let kept = &answer;
     cx.shared
         .store
         .write(async |conn: &mut Conn| {
             // It may have gone meanwhile.
             clusters::touch(conn, id).await?;
             clusters::record(conn, id, change).await?;
-            cx.keep(conn, answer).await?;
-            Ok::<_, StoreError>(())
+            cx.keep(conn, kept).await
         })
         .await?;
     tracing::info!(cluster.id = id.as_str(), from = row.user().0, to = user, by = %cx.caller.user_id, "the cluster has another owner");
-    Answer::accepted(id.as_str())
+    Ok(answer)
 }

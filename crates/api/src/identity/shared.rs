@@ -80,14 +80,14 @@ impl Shared {
 
     /// Tells the others what Keystone said.
     pub async fn tell(&self, key: &Key, info: &TokenInfo, until: Duration) {
-        // Less than a second would be kept for ever there.
         let seconds = until.as_secs();
+        if seconds == 0 {
+            // Kept for ever there.
+            return;
+        }
         let length = i64::try_from(until.as_millis()).unwrap_or(i64::MAX);
         let stored = Stored { until_ms: millis(now()).saturating_add(length), info: std::borrow::Cow::Borrowed(info) };
         let Ok(clear) = serde_json::to_string(&stored) else { return };
-        if seconds == 0 {
-            return;
-        }
         let name = self.sealer.name(key);
         let sealed = self.sealer.close(&name, &clear);
         self.ask(key, async |connection| connection.set(&name, sealed.as_bytes(), seconds).await).await;

@@ -10,15 +10,14 @@
 
 use std::time::Duration;
 
-use model::operation::{Progress, Thing};
+use model::operation::Progress;
 use model::resource::ResourceKind;
 use model::store::{Conn, operation, resource};
 use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
 
-use super::{announce, refusal, service, trustee_domain, trustee_name, with_request};
+use super::{announce, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
 use crate::cluster::Rows;
 use crate::context::Context;
-use crate::leaving;
 use crate::outcome::Failure;
 use crate::worker::Work;
 
@@ -36,7 +35,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// While a new password of its counts for nothing yet: it is given one when it cannot log in (the service's own has changed, from which it is
 /// derived, or it had run out).
 pub(super) async fn session(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Session>, Failure> {
-    let Some(user) = rows.stack_owner.as_ref().and_then(|record| record.resource_id.as_deref()) else { return Ok(None) };
+    let Some(user) = recorded(rows) else { return Ok(None) };
     let session = open(cx, work, rows, user);
     Ok(if lets_in(cx, work, rows, user, &session).await? { Some(session) } else { None })
 }
@@ -44,8 +43,9 @@ pub(super) async fn session(cx: &Context, work: &Work, rows: &Rows) -> Result<Op
 /// Whether a user of this cluster can log in; where not, it is put in order once.
 async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &Session) -> Result<bool, Failure> {
     let mended = work.mended_stack_owner();
+    let not_yet = || Failure::retry("the owner of the cluster's stacks has a new password");
     if mended.is_some_and(|ago| ago < SETTLED) {
-        return Err(Failure::retry("the owner of the cluster's stacks has a new password"));
+        return Err(not_yet());
     }
     let Some(error) = refusal(session).await? else { return Ok(true) };
     tracing::warn!(%error, "the owner of the cluster's stacks cannot log in");
@@ -57,7 +57,7 @@ async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &S
     match cx.trustee_admin.keystone().set_password(user, &cx.sealer.password(&name(rows))).await {
         Ok(()) => {
             work.has_mended_stack_owner();
-            Err(Failure::retry("the owner of the cluster's stacks has a new password"))
+            Err(not_yet())
         }
         Err(error) if error.repeating_may_mend() => Err(error.into()),
         // It is gone, or Keystone does not let the domain's administrator: what is to be done can be done without.
@@ -159,30 +159,15 @@ pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(),
         return Ok(());
     }
     let progress = Progress { step: STEP, waiting_for: Some("the removal of the stacks' owner".into()), ..Progress::default() };
-    let keystone = cx.trustee_admin.keystone();
     let name = name(rows);
-    let user = match rows.stack_owner.as_ref().and_then(|record| record.resource_id.clone()) {
-        Some(user) => Some(user),
-        // Made by an attempt that did not live to record it.
-        None => keystone.find_user(&name, &trustee_domain(cx).await?).await?.map(|user| user.id),
-    };
-    let mut gone = None;
-    if let Some(user) = user {
+    if let Some(user) = user_left(cx, recorded(rows), &name).await? {
         take_keys(cx, &user).await?;
-        let thing = Thing { kind: ResourceKind::StackOwner.as_str().into(), name, id: Some(user.clone()) };
-        leaving::about_to_remove(cx, work, cluster, &progress, thing.clone()).await?;
-        if !keystone.delete_user(&user).await? {
-            gone = Some(thing);
-        }
+        remove_user(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, &user).await?;
     }
-    let id = cluster.cluster_id();
-    let (id, progress, gone) = (&id, &progress, &gone);
+    let (id, progress) = (&cluster.cluster_id(), &progress);
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
-            if let Some(thing) = gone {
-                leaving::tell_gone(conn, work, cluster, thing).await?;
-            }
             resource::forget(conn, id, ResourceKind::StackOwner).await
         })
         .await?;
@@ -246,6 +231,11 @@ fn log_in(cx: &Context, user: &str, name: &str) -> Session {
         password: cx.sealer.password(name),
         scope: Scope::Project { id: project, name: None, domain_id: None, domain_name: None },
     })
+}
+
+/// Its id, once it has been made.
+fn recorded(rows: &Rows) -> Option<&str> {
+    rows.stack_owner.as_ref()?.resource_id.as_deref()
 }
 
 fn name(rows: &Rows) -> String {

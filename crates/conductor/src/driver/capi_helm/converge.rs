@@ -231,12 +231,13 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     check_version(seen, &bench.rows.cluster, &found.kube_version)?;
     let new = wish.target.filter(|_| wish.kind == OperationKind::NodegroupCreate);
     found.group_images = lookup::own_images(bench, &session, &wish.groups, &found, new).await?;
+    let mut flavors = None;
     // Upstream does not look at flavors that do not change.
     if !matches!(wish.kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate | OperationKind::NodegroupDelete) {
         let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
-        lookup::check_flavors(bench, &session, &changed).await?;
+        flavors = Some(lookup::check_flavors(bench, &session, &changed).await?);
     }
-    if let Some(turn) = quota::room(bench, &session, wish, seen, events).await? {
+    if let Some(turn) = quota::room(bench, &session, wish, seen, events, flavors).await? {
         return Ok(turn);
     }
     let target = bench.rows.target(&session)?;

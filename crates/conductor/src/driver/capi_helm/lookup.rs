@@ -136,11 +136,11 @@ fn one(mut ids: Vec<String>, what: &str, name: &str) -> Result<String, Failure> 
     }
 }
 
-/// Whether every group has a flavor that a node of Kubernetes can live on.
+/// Whether every group has a flavor that a node of Kubernetes can live on. Returns all flavors that there are.
 ///
 /// # Errors
 /// The first that has not, and why.
-pub(super) async fn check_flavors(bench: &Bench<'_>, session: &Session, groups: &[Nodegroup]) -> Result<(), Failure> {
+pub(super) async fn check_flavors(bench: &Bench<'_>, session: &Session, groups: &[Nodegroup]) -> Result<Vec<Flavor>, Failure> {
     let flavors = session.nova().flavors().await?;
     let settings = &bench.capi.settings;
     for group in groups {
@@ -148,7 +148,7 @@ pub(super) async fn check_flavors(bench: &Bench<'_>, session: &Session, groups: 
         let minimum = (settings.minimum_flavor_ram, settings.minimum_flavor_vcpus);
         check_flavor(&flavors, wanted, minimum).map_err(|rule| user_error(format!("nodegroup {}: {rule}", group.name)))?;
     }
-    Ok(())
+    Ok(flavors)
 }
 
 /// A flavor of this id, else of this name.

@@ -18,7 +18,8 @@ use crate::stack;
 /// The event of having found no room for the first time; its text is what is short.
 const SHORT: &str = "quota_short";
 
-/// None where the operation may go on. Else it waits a little: what was deleted just now is counted by Nova until its servers are gone.
+/// None where the operation may go on. Else it waits a little: what was deleted just now is counted by Nova until its servers are gone. `flavors`:
+/// all that there are, where they have been looked up already.
 ///
 /// # Errors
 /// What is short, with what is left of it, when there was no room for a while.
@@ -28,6 +29,7 @@ pub(super) async fn room(
     wish: &Wish<'_>,
     seen: &Seen,
     events: &[OperationEvent],
+    flavors: Option<Vec<Flavor>>,
 ) -> Result<Option<Turn>, Failure> {
     // Once helm was asked, some of what is counted may be the operation's own.
     if events.iter().any(|e| e.kind == ASKED) {
@@ -37,7 +39,7 @@ pub(super) async fn room(
     if grown.is_empty() {
         return Ok(None);
     }
-    let Some(short) = short(session, &grown).await else { return Ok(None) };
+    let Some(short) = short(session, &grown, flavors).await else { return Ok(None) };
     let patience = 2 * bench.cx.settings.timing.settle;
     let since = events.iter().find(|e| e.kind == SHORT).map(|e| stack::age(e.at()));
     if since.is_some_and(|since| since >= patience) {
@@ -78,10 +80,13 @@ fn machines(seen: &Seen, group: &Nodegroup) -> usize {
 }
 
 /// What is short, if anything is.
-async fn short(session: &Session, grown: &[(u64, &Nodegroup)]) -> Option<String> {
+async fn short(session: &Session, grown: &[(u64, &Nodegroup)], flavors: Option<Vec<Flavor>>) -> Option<String> {
     let nova = session.nova();
     let limits = told(nova.limits().await, "the project's quota")?;
-    let flavors = told(nova.flavors().await, "flavors")?;
+    let flavors = match flavors {
+        Some(flavors) => flavors,
+        None => told(nova.flavors().await, "flavors")?,
+    };
     let mut added: Vec<(u64, Flavor)> = Vec::new();
     for (more, group) in grown {
         // A flavor that is gone is told where it is needed.
