@@ -152,6 +152,17 @@ impl Client {
         Ok(self.get(&format!("/v1/clusters/{cluster}")).await?.expect(200)?.body)
     }
 
+    /// Asks for another number of default workers.
+    pub async fn resize(&self, cluster: &str, count: u32) -> Result<Answer> {
+        let path = format!("/v1/clusters/{cluster}/actions/resize");
+        self.at("1.10").post(&path, &json!({"node_count": count})).await?.expect(202)
+    }
+
+    /// Asks for new credentials.
+    pub async fn rotate_credentials(&self, cluster: &str) -> Result<Answer> {
+        self.at("1.12").send(Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)
+    }
+
     /// Waits until a cluster has this status; any final status but this one is an error at once.
     pub async fn wait_for(&self, cluster: &str, wanted: &str, patience: Duration) -> Result<Value> {
         let what = format!("cluster {cluster} to be {wanted}");

@@ -157,7 +157,7 @@ async fn a_cluster_is_made_changed_and_deleted(#[case] mix: Mix, #[case] helm: &
 
     // By somebody else of the project: the cluster has his rights from then on, and the first credential is gone.
     let other = world.user("member2", "demo");
-    other.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    other.rotate_credentials(&cluster).await?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     let (second, _) = credential(&world, &management)?;
     ensure!(first != second, "{first}");

@@ -15,7 +15,7 @@ use tests::world::{Mix, Options, World};
 const FOR_EVER: Duration = Duration::from_secs(600);
 
 async fn rotate(client: &Client, cluster: &str) -> Result<()> {
-    let answer = client.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    let answer = client.rotate_credentials(cluster).await?;
     ensure!(answer.body == json!({"uuid": cluster}), "{}", answer.text);
     client.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     Ok(())
@@ -27,8 +27,7 @@ async fn password(world: &World, cluster: &str) -> Result<Vec<String>> {
 }
 
 async fn resize(client: &Client, cluster: &str, count: u32) -> Result<()> {
-    let body = json!({"node_count": count});
-    client.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    client.resize(cluster, count).await?;
     client.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     Ok(())
 }
@@ -144,7 +143,7 @@ async fn trusting(mix: Mix) -> Result<(World, Client, String)> {
 async fn a_rotation_that_failed_at_a_master_goes_on_with_the_password_that_it_made() -> Result<()> {
     let (world, demo, cluster) = trusting(Mix::Distributed).await?;
     world.cloud.hold_stacks(true);
-    demo.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    demo.rotate_credentials(&cluster).await?;
     world.progress_is_told(&demo, &cluster).await?;
     world.cloud.fail_stack(&world.only_stack().await?, "No valid host was found");
     world.cloud.hold_stacks(false);
@@ -170,7 +169,7 @@ async fn nothing_is_made_anew_while_an_upgrade_is_half_done() -> Result<()> {
     };
     let version = text(&demo.cluster(&cluster).await?, "coe_version");
     set("v1.0.0").await?;
-    demo.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    demo.rotate_credentials(&cluster).await?;
     let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
     ensure!(text(&failed, "status_reason").contains("an upgrade of the cluster is half done"), "{failed}");
     ensure!(password(&world, &cluster).await? == before, "the credentials changed");

@@ -31,8 +31,7 @@ async fn whoever_cannot_delegate_is_told_at_once(#[values(Mix::Embedded, Mix::Di
     let cluster = unrestricted.create_cluster("blue", &template).await?;
     unrestricted.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
-    let body = json!({"node_count": 3});
-    restricted.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    restricted.resize(&cluster, 3).await?;
     restricted.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     let rotate = restricted.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?;
     rotate.expect_error(403, "restricted application credential")?;
@@ -82,8 +81,7 @@ async fn with_keystone_away_known_tokens_go_on_and_others_are_asked_to_come_agai
 }
 
 async fn resize(client: &client::Client, cluster: &str, count: u32, end: &str) -> Result<Value> {
-    let body = json!({"node_count": count});
-    client.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    client.resize(cluster, count).await?;
     client.wait_for(cluster, end, PATIENCE).await
 }
 
@@ -96,7 +94,7 @@ async fn a_cluster_outlives_its_creator(#[values(Mix::Embedded, Mix::Distributed
     // With him go his tokens and his trusts.
     ensure!(world.cloud.remove_user("demo"));
     resize(&colleague, &cluster, 3, "UPDATE_COMPLETE").await?;
-    colleague.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    colleague.rotate_credentials(&cluster).await?;
     colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     resize(&colleague, &cluster, 1, "UPDATE_COMPLETE").await?;
     colleague.delete_cluster(&cluster).await?;
@@ -129,7 +127,7 @@ async fn an_administrator_hands_a_cluster_on(#[values(Mix::Embedded, Mix::Distri
 
     // The former owner goes, and with him the trust; the new one gives his.
     ensure!(world.cloud.remove_user("demo"));
-    colleague.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?.expect(202)?;
+    colleague.rotate_credentials(&cluster).await?;
     colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     resize(&colleague, &cluster, 3, "UPDATE_COMPLETE").await?;
     colleague.delete_cluster(&cluster).await?;

@@ -61,11 +61,6 @@ async fn made(demo: &Client, name: &str, template: &str, label: Option<&str>) ->
     Ok(cluster)
 }
 
-async fn resize(demo: &Client, cluster: &str, count: i32) -> Result<()> {
-    let path = format!("/v1/clusters/{cluster}/actions/resize");
-    demo.at("1.10").post(&path, &json!({"node_count": count})).await?.expect(202).map(drop)
-}
-
 /// Waits until the cluster says something like this.
 async fn says(demo: &Client, cluster: &str, words: &[&str]) -> Result<()> {
     wait::until("the reason", PATIENCE, async || {
@@ -200,12 +195,12 @@ async fn one_that_is_away_holds_up_nobody_but_its_own(#[values(Away::Down, Away:
     for name in ["w1", "w2", "w3", "w4", "w5"] {
         waiting.push(ask(&demo, name, &plain, Some("blue")).await?);
     }
-    resize(&demo, &on_blue, 3).await?;
+    demo.resize(&on_blue, 3).await?;
     demo.delete_cluster(&extra).await?;
     // One of each on the other; the new one without a label.
     let new = made(&demo, "new", &plain, None).await?;
     ensure!(both.green.cluster.objects("Cluster").len() == 2);
-    resize(&demo, &on_green, 3).await?;
+    demo.resize(&on_green, 3).await?;
     demo.wait_for(&on_green, "UPDATE_COMPLETE", PATIENCE).await?;
     demo.delete_cluster(&new).await?;
     demo.wait_gone(&new, PATIENCE).await?;
@@ -264,7 +259,7 @@ async fn a_cluster_that_nobody_has_recorded_is_found_where_it_is() -> Result<()>
     world.database()?.execute("DELETE FROM capi_placement", Vec::new()).await?;
     both.blue.cluster.inject(every(How::Refuse));
     // It is there, whatever another one may have.
-    resize(&demo, &on_green, 2).await?;
+    demo.resize(&on_green, 2).await?;
     demo.wait_for(&on_green, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(places().await? == [(on_green.clone(), "green".to_owned())], "{:?}", places().await?);
     // It may be on the one that cannot be asked: it is not gone.
@@ -277,7 +272,7 @@ async fn a_cluster_that_nobody_has_recorded_is_found_where_it_is() -> Result<()>
     ensure!(both.clusters() == (0, 1) && both.blue.releases()?.is_empty(), "{:?}", both.clusters());
     // One whose management cluster has another name now is found again.
     world.database()?.execute("UPDATE capi_placement SET management_cluster = 'former'", Vec::new()).await?;
-    resize(&demo, &on_green, 1).await?;
+    demo.resize(&on_green, 1).await?;
     demo.wait_for(&on_green, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(places().await? == [(on_green.clone(), "green".to_owned())], "{:?}", places().await?);
     demo.delete_cluster(&on_green).await?;
@@ -304,7 +299,7 @@ async fn a_token_that_is_rotated_in_a_file_of_its_own_is_used_from_then_on() -> 
     let plain = a_template(&demo).await?;
     let cluster = made(&demo, "one", &plain, Some("green")).await?;
     rotate(&both.green)?;
-    resize(&demo, &cluster, 2).await?;
+    demo.resize(&cluster, 2).await?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     rotate(&both.green)?;
     both.green.cluster.drop_watches();

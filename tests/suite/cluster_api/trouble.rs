@@ -135,8 +135,7 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     // Only what is added counts, and nothing that goes.
     world.cloud.set_compute_quota(&project, Some((100, 2, 100_000)));
     let resize = async |count: u32, end: &str| {
-        let body = json!({"node_count": count});
-        demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+        demo.resize(&cluster, count).await?;
         demo.wait_for(&cluster, end, PATIENCE).await
     };
     let failed = resize(4, "UPDATE_FAILED").await?;
@@ -145,7 +144,7 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     resize(3, "UPDATE_COMPLETE").await?;
     // Room that comes while it waits is taken.
     world.cloud.set_compute_quota(&project, Some((100, 1, 100_000)));
-    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 4})).await?.expect(202)?;
+    demo.resize(&cluster, 4).await?;
     wait::until("the operation to wait for room", PATIENCE, async || {
         let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
         Ok(Seen::when(operations.to_string().contains("2 cores are needed and 1 are left"), || operations.to_string()))
