@@ -161,7 +161,7 @@ impl Identity {
         let shared = self.shared.as_ref().filter(|_| age == Age::Valid);
         let ask = async {
             if let Some(shared) = shared
-                && let Some(known) = shared.find(&key).await
+                && let Some(known) = shared.find(&key, self.believed).await
             {
                 return Ok(known);
             }

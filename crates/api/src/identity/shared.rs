@@ -2,7 +2,7 @@
 //!
 //! Whoever could write there what he likes could be whom he likes, so everything is sealed (AES-256-GCM), whatever
 //! `memcache_security_strategy` says, and bound to the name it stands under, which is a keyed hash of the token's. What a process finds there is
-//! believed no longer than by the one that asked Keystone. Refusals are not shared, nor are tokens that have expired.
+//! believed no longer than by the one that asked Keystone, and no longer than what it asks for itself. Refusals are not shared, nor are tokens that have expired.
 //!
 //! A server that fails, or is slow, is left alone for a while: Keystone is asked instead, and nobody waits twice.
 
@@ -68,14 +68,14 @@ impl Shared {
         }
     }
 
-    /// What another process has learned of a token, if it still holds.
-    pub async fn find(&self, key: &Key) -> Option<Known> {
+    /// What another process has learned of a token, if it still holds; believed for `at_most`, whatever clock and settings the other has.
+    pub async fn find(&self, key: &Key, at_most: Duration) -> Option<Known> {
         let name = self.sealer.name(key);
         let sealed = self.ask(key, async |connection| connection.get(&name).await).await??;
         let clear = self.sealer.open(&name, std::str::from_utf8(&sealed).ok()?)?;
         let stored: Stored<'_> = serde_json::from_str(clear.expose_secret()).ok()?;
-        let left = stored.until_ms.checked_sub(millis(now())).and_then(|left| u64::try_from(left).ok()).filter(|left| *left > 0)?;
-        Some(Known { info: Some(Arc::new(stored.info.into_owned())), until: Duration::from_millis(left) })
+        let until = left(stored.until_ms, millis(now()), at_most)?;
+        Some(Known { info: Some(Arc::new(stored.info.into_owned())), until })
     }
 
     /// Tells the others what Keystone said.
@@ -141,6 +141,12 @@ impl Server {
     }
 }
 
+/// How long from now something is believed that its writer believes until `until_ms`; none when that is over.
+fn left(until_ms: i64, now_ms: i64, at_most: Duration) -> Option<Duration> {
+    let left = u64::try_from(until_ms.saturating_sub(now_ms)).ok().filter(|left| *left > 0)?;
+    Some(Duration::from_millis(left).min(at_most))
+}
+
 fn lock<T>(it: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -157,7 +163,18 @@ mod tests {
         let sharing =
             TokenSharing { servers: vec![address], secret: "s".into(), patience: Duration::from_secs(3), rest: Duration::from_secs(60) };
         let shared = Shared::new(sharing);
-        assert!(shared.find(&[1; 32]).await.is_none());
+        assert!(shared.find(&[1; 32], Duration::from_secs(300)).await.is_none());
         assert!(shared.servers[0].is_away());
+    }
+
+    #[test]
+    fn a_writer_whose_clock_is_ahead_is_believed_no_longer_than_keystone() {
+        let at_most = Duration::from_secs(300);
+        assert_eq!(left(1_200, 1_000, at_most), Some(Duration::from_millis(200)));
+        assert_eq!(left(3_600_000, 1_000, at_most), Some(at_most));
+        assert_eq!(left(i64::MAX, i64::MIN, at_most), Some(at_most));
+        for over in [1_000, 999, i64::MIN] {
+            assert_eq!(left(over, 1_000, at_most), None, "{over}");
+        }
     }
 }
