@@ -12,9 +12,17 @@ use crate::{paths, process};
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// The cargo that runs us, in the checkout.
+///
+/// It is not told what cargo has told us of this package: a build script that looks at it (ring's) would be run anew, and much of the workspace
+/// be built anew, whenever it is built by hand and by us in turn.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(paths::root());
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
