@@ -157,7 +157,15 @@ impl User {
                 cluster::insert(conn, spec).await?;
                 let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, workers)].map(|(role, node_count)| {
                     let flavor = spec.flavor.clone();
-                    DefaultNodegroup { role, node_count, min_node_count: None, flavor, image: None, docker_volume_size: None }
+                    DefaultNodegroup {
+                        role,
+                        node_count,
+                        min_node_count: None,
+                        max_node_count: None,
+                        flavor,
+                        image: None,
+                        docker_volume_size: None,
+                    }
                 });
                 nodegroup::insert_defaults(conn, spec, &groups).await?;
                 operation::insert(conn, new).await

@@ -3,6 +3,7 @@
 //! Each test owns its world (`tests::world`) and ends by having it checked, so a test says only what is particular to it.
 
 mod adoption;
+mod autoscaling;
 mod bad_input;
 mod certificates;
 mod changes;

@@ -3,7 +3,7 @@
 pub mod create;
 pub mod delete;
 pub mod list;
-mod rules;
+pub mod rules;
 pub mod show;
 pub mod update;
 

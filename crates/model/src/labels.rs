@@ -5,6 +5,7 @@
 
 mod capi;
 mod heat;
+pub mod options;
 
 use std::net::Ipv4Addr;
 
@@ -45,6 +46,10 @@ pub enum Kind {
     Sha256,
     /// The beginning of image names, up to a slash.
     ImagePrefix,
+    /// Names, separated by commas.
+    Names,
+    /// Options of a program; those named here are not the user's to give.
+    Options(&'static [&'static str]),
     /// One of these words.
     OneOf(&'static [&'static str]),
 }
@@ -86,6 +91,8 @@ impl Kind {
             Self::Url => "url",
             Self::Sha256 => "sha256",
             Self::ImagePrefix => "image_prefix",
+            Self::Names => "name_list",
+            Self::Options(_) => "options",
             Self::OneOf(_) => "enum",
         }
     }
@@ -111,6 +118,11 @@ impl Kind {
             Self::Url => (is_url(text), "It must be an http or https address".into()),
             Self::Sha256 => (text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()), "It must be 64 hexadecimal digits".into()),
             Self::ImagePrefix => (text.ends_with('/'), "It must end with a slash".into()),
+            Self::Names => {
+                let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric());
+                (text.split(',').map(str::trim).all(is_name), "It must be names of letters and digits, separated by commas".into())
+            }
+            Self::Options(own) => return options::read(text, own).map(drop),
             Self::OneOf(words) => (words.contains(&text), format!("It must be one of {}", words.join(", "))),
         };
         if fits { Ok(()) } else { Err(rule) }
@@ -261,6 +273,10 @@ mod tests {
             ("containerd_tarball_url", "ftp://mirror.example/c.tgz"),
             ("containerd_tarball_sha256", "abc"),
             ("container_infra_prefix", "registry.example"),
+            ("admission_control_list", "NodeRestriction,,ServiceAccount"),
+            ("kubelet_options", "max-pods=50"),
+            ("kubelet_options", "--node-ip=10.0.0.1"),
+            ("kubecontroller_options", "--cluster-signing-key-file=/tmp/key"),
         ] {
             let wrong = check(driver, &labels(&[("a", "b"), (name, value)])).expect_err(value);
             assert_eq!((wrong.name, wrong.value.as_str()), (name, value));
@@ -278,6 +294,8 @@ mod tests {
             ("master_lb_allowed_cidrs", "10.0.0.0/8,192.0.2.0/24"),
             ("containerd_tarball_url", "https://mirror.example/c.tgz"),
             ("kube_tag", "v1.28.9-rancher1"),
+            ("admission_control_list", "NodeRestriction, ServiceAccount"),
+            ("kubelet_options", "--max-pods=50 --v 4"),
             ("nonsense", "anything"),
             ("ingress_controller", "Octavia"),
             ("auto_healing_enabled", "perhaps"),

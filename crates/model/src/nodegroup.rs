@@ -144,6 +144,7 @@ pub struct DefaultNodegroup {
     pub role: DefaultRole,
     pub node_count: i32,
     pub min_node_count: Option<i32>,
+    pub max_node_count: Option<i32>,
     pub flavor: Option<String>,
     pub image: Option<String>,
     pub docker_volume_size: Option<i32>,

@@ -4,7 +4,7 @@ use model::cluster::CreateSpec;
 use model::driver::DriverName;
 use model::id::{ClusterId, OperationId, ProjectId};
 use model::json::Labels;
-use model::nodegroup::{DefaultNodegroup, DefaultRole};
+use model::nodegroup::{DEFAULT_WORKER, DefaultNodegroup, DefaultRole};
 use model::operation::{NewOperation, OperationKind, Payload};
 use model::quota::{Demand, Resource};
 use model::store::{Conn, cluster, nodegroup, operation, quota, template};
@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::label;
 use crate::microversion::ZERO_NODES;
+use crate::nodegroup::rules::bounds;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
 use crate::view::cluster::CREATE;
@@ -146,6 +147,23 @@ fn demands(cx: &Context, nodes: i64) -> [Demand; 2] {
     ]
 }
 
+/// Smallest and largest size of the default worker group. In a cluster of the Heat driver that resizes itself it has both, for the autoscaler
+/// finds the groups that are its own by their largest size; bounds that do not hold the size which is asked for are refused.
+fn bounds_of_workers(driver: DriverName, labels: &Labels, node_count: i32) -> Result<(Option<i32>, Option<i32>), ApiError> {
+    let number = |name: &str| labels.get(name).and_then(|n| n.trim().parse::<i32>().ok());
+    let min = number("min_node_count");
+    if driver != DriverName::K8sFedoraCoreosV1 || labels.flag("auto_scaling_enabled") != Some(true) {
+        return Ok((min, None));
+    }
+    let max = number("max_node_count").filter(|max| *max != 0).unwrap_or_else(|| node_count.saturating_add(1));
+    match bounds(DEFAULT_WORKER, node_count, min.unwrap_or(0), Some(max)) {
+        Ok(()) => Ok((min, Some(max))),
+        // Of a group that is there it would be a conflict.
+        Err(ApiError::Conflict(rule)) => Err(ApiError::Invalid(rule)),
+        Err(other) => Err(other),
+    }
+}
+
 /// Everything else (C-12 to C-26); the value that only these checks can make.
 async fn check(
     cx: &Context,
@@ -201,18 +219,19 @@ async fn check(
     // Behind all of upstream's rules, for it is none of them.
     check_network_driver(driver, origin)?;
     let docker_volume_size = asked.docker_volume_size.or(origin.docker_volume_size);
-    let group = |role, node_count, flavor: &Option<String>, min_node_count| DefaultNodegroup {
+    let (min_node_count, max_node_count) = bounds_of_workers(driver, &labels, asked.node_count)?;
+    let group = |role, node_count, flavor: &Option<String>, min_node_count, max_node_count| DefaultNodegroup {
         role,
         node_count,
         min_node_count,
+        max_node_count,
         flavor: flavor.clone(),
         image: origin.image_id.clone(),
         docker_volume_size,
     };
-    let min_nodes = labels.get("min_node_count").and_then(|n| n.trim().parse().ok());
     let groups = [
-        group(DefaultRole::Master, asked.master_count, &master_flavor, None),
-        group(DefaultRole::Worker, asked.node_count, &flavor, min_nodes),
+        group(DefaultRole::Master, asked.master_count, &master_flavor, None, None),
+        group(DefaultRole::Worker, asked.node_count, &flavor, min_node_count, max_node_count),
     ];
     let default_timeout = i32::try_from(cx.shared.settings.deadlines.create_minutes).unwrap_or(60);
     let spec = CreateSpec {

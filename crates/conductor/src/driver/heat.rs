@@ -6,6 +6,7 @@
 mod access;
 mod addons;
 mod adopted;
+mod autoscaler;
 mod bootstrap;
 mod cloud_config;
 mod outputs;

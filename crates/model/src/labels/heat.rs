@@ -1,7 +1,7 @@
 //! The labels of the Heat driver: all that upstream's 20.0.2 has. Values and defaults are those of this program.
 
 use super::Effect;
-use super::Kind::{self, Boolean, Count, ImagePrefix, Network, Networks, OneOf, Sha256, Text, Url};
+use super::Kind::{self, Boolean, Count, ImagePrefix, Names, Network, Networks, OneOf, Options, Sha256, Text, Url};
 use super::Label;
 
 const FIRST: &str = "0.1.0";
@@ -22,13 +22,23 @@ const fn unused(name: &'static str, kind: Kind, about: &'static str) -> Label {
     Label { name, kind, default: None, about, since: FIRST, effect: Effect::Unused }
 }
 
+/// Where the API is found, and whom it believes.
+const OF_API_SERVER: &[&str] =
+    &["advertise-address", "client-ca-file", "secure-port", "service-cluster-ip-range", "tls-cert-file", "tls-private-key-file"];
+/// Ranges, and what certificates are signed with, which changes when authorities do.
+const OF_CONTROLLER_MANAGER: &[&str] =
+    &["cluster-cidr", "cluster-signing-cert-file", "cluster-signing-key-file", "flex-volume-plugin-dir", "service-cluster-ip-range"];
+/// By which nodes are known; labels and taints are the nodegroup's (`node_labels`, `node_taints`).
+const OF_KUBELET: &[&str] =
+    &["bootstrap-kubeconfig", "cloud-provider", "config", "kubeconfig", "node-ip", "node-labels", "register-with-taints"];
+
 #[rustfmt::skip]
 pub(super) static LABELS: &[Label] = &[
-    unused("admission_control_list", Text, "Admission plugins of the API server."),
+    at_creation("admission_control_list", Names, None, "Admission plugins that the API server has beside those that it has by itself; NodeRestriction is always there."),
     unused("auto_healing_controller", OneOf(&["draino", "magnum-auto-healer"]), "Who repairs nodes."),
     unused("auto_healing_enabled", Boolean, "Repair of broken nodes."),
-    unused("auto_scaling_enabled", Boolean, "The cluster autoscaler."),
-    unused("autoscaler_tag", Text, "Its version."),
+    at_creation("auto_scaling_enabled", Boolean, Some("false"), "Whether the cluster autoscaler runs, which resizes worker groups (roles worker and autoscaling) between their min_node_count and max_node_count; the cloud controller manager must run."),
+    at_creation("autoscaler_tag", Text, Some("v1.33.0"), "Version of the cluster autoscaler; without it, the one that fits the version of Kubernetes."),
     new_nodes("availability_zone", Text, None, "Zone of all nodes and volumes."),
     new_nodes("boot_volume_size", Count, None, "Above 0: nodes boot from a volume of so many GiB; default [cinder] default_boot_volume_size."),
     new_nodes("boot_volume_type", Text, None, "Type of that volume; default [cinder] default_boot_volume_type, else the first that Cinder lists."),
@@ -67,7 +77,7 @@ pub(super) static LABELS: &[Label] = &[
     at_creation("flannel_backend", OneOf(&["vxlan", "host-gw", "udp"]), Some("vxlan"), "How flannel connects nodes."),
     unused("flannel_cni_tag", Text, "Version of the CNI plugin of flannel."),
     at_creation("flannel_network_cidr", Network, Some("10.100.0.0/16"), "Range of pods with flannel."),
-    unused("flannel_network_subnetlen", Count, "Prefix length of the pods of one node."),
+    at_creation("flannel_network_subnetlen", Count, Some("24"), "Prefix length of the pods of one node, with flannel."),
     at_creation("flannel_tag", Text, Some("v0.27.2"), "Version of flannel."),
     unused("grafana_admin_passwd", Text, "Password of Grafana."),
     unused("grafana_tag", Text, "Version of Grafana."),
@@ -86,15 +96,15 @@ pub(super) static LABELS: &[Label] = &[
     at_creation("kube_dashboard_version", Text, Some("v2.7.0"), "Its version."),
     unused("kube_image_digest", Text, "Digest that images must have."),
     new_nodes("kube_tag", Text, Some("v1.33.5"), "Version of Kubernetes, v1.31.0 or newer; a build number such as -rancher1 is left out."),
-    unused("kubeapi_options", Text, "Further options of the API server."),
-    unused("kubecontroller_options", Text, "Further options of the controller manager."),
-    unused("kubelet_options", Text, "Further options of kubelet."),
+    at_creation("kubeapi_options", Options(OF_API_SERVER), None, "Further options of the API server."),
+    at_creation("kubecontroller_options", Options(OF_CONTROLLER_MANAGER), None, "Further options of the controller manager."),
+    new_nodes("kubelet_options", Options(OF_KUBELET), None, "Further options of kubelet, on masters and workers."),
     unused("kubeproxy_options", Text, "Further options of kube-proxy."),
-    unused("kubescheduler_options", Text, "Further options of the scheduler."),
+    at_creation("kubescheduler_options", Options(&[]), None, "Further options of the scheduler."),
     unused("magnum_auto_healer_tag", Text, "Version of the auto healer."),
     at_creation("master_lb_allowed_cidrs", Networks, None, "Who reaches the load balancer of the API; default everyone."),
     at_creation("master_lb_floating_ip_enabled", Boolean, None, "Floating address of the load balancer of the API; default floating_ip_enabled."),
-    unused("max_node_count", Count, "Upper bound of the autoscaler."),
+    at_creation("max_node_count", Count, None, "Largest size of the default worker group where auto_scaling_enabled is true; default one more than it begins with."),
     unused("metrics_scraper_tag", Text, "Version of the metrics scraper."),
     unused("metrics_server_chart_tag", Text, "Version of the chart of metrics-server."),
     at_creation("metrics_server_enabled", Boolean, Some("true"), "Whether metrics-server is installed."),

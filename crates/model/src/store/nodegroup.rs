@@ -231,6 +231,7 @@ pub async fn insert_defaults(conn: &mut Conn, spec: &CreateSpec, groups: &[Defau
             nodegroup::node_addresses.eq("[]"),
             nodegroup::node_count.eq(group.node_count),
             nodegroup::min_node_count.eq(group.min_node_count),
+            nodegroup::max_node_count.eq(group.max_node_count),
             nodegroup::role.eq(group.role.role()),
             nodegroup::is_default.eq(true),
             nodegroup::status.eq(Status::CreateInProgress.as_str()),

@@ -140,6 +140,7 @@ pub fn groups() -> [DefaultNodegroup; 2] {
         role,
         node_count,
         min_node_count: None,
+        max_node_count: None,
         flavor: None,
         image: None,
         docker_volume_size: None,

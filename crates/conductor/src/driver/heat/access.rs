@@ -8,7 +8,7 @@ use provider_clients::{ErrorKind, Service};
 use secrecy::SecretString;
 use serde_json::Value;
 
-use super::addons::CINDER;
+use super::addons::{AUTO_SCALING, CINDER};
 use super::parameters::choices;
 use crate::context::Settings;
 use crate::driver::Target;
@@ -82,6 +82,12 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         let text = "cloud_provider_enabled: must not be false with the volume driver cinder; without the label, [trust] cluster_user_trust decides";
         return Err(Failure::fail(OutcomeCode::User, text));
     }
+    let scales = choices::truth(&labels, AUTO_SCALING).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
+    if scales == Some(true)
+        && let Err(rule) = may_scale(wanted.unwrap_or(settings.cluster_user_trust), settings.verify_ca)
+    {
+        return Err(Failure::fail(OutcomeCode::User, format!("{AUTO_SCALING}: {rule}")));
+    }
     match wanted {
         Some(true) if !settings.cluster_user_trust => {
             let text = "cloud_provider_enabled: must not be true where [trust] cluster_user_trust is off: nodes are given no login";
@@ -90,6 +96,17 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         Some(false) => Ok(CloudProvider::Absent),
         None if !settings.cluster_user_trust => Ok(CloudProvider::Absent),
         Some(true) | None => Ok(CloudProvider::Given(Box::new(access(settings, vault, target).await?))),
+    }
+}
+
+/// Whether an autoscaler could do its work.
+fn may_scale(has_login: bool, verify: bool) -> Result<(), &'static str> {
+    match (has_login, verify) {
+        (false, _) => {
+            Err("must not be true without the OpenStack cloud provider, whose login the autoscaler has: see cloud_provider_enabled")
+        }
+        (true, false) => Err("must not be true where certificates of the cloud are not checked: the autoscaler checks them always"),
+        (true, true) => Ok(()),
     }
 }
 
@@ -147,6 +164,13 @@ mod tests {
     fn a_stack_that_says_nothing_has_no_cloud_provider() {
         assert!(!CloudProvider::seen(&Seen::default()).is_there());
         assert!(CloudProvider::seen(&Seen { has_cloud_provider: true, ..Seen::default() }).is_there());
+    }
+
+    #[test]
+    fn an_autoscaler_needs_a_login_and_a_cloud_that_it_can_believe() {
+        assert_eq!(may_scale(true, true), Ok(()));
+        assert!(may_scale(false, true).is_err_and(|rule| rule.contains("without the OpenStack cloud provider")));
+        assert!(may_scale(true, false).is_err_and(|rule| rule.contains("are not checked")));
     }
 
     #[test]

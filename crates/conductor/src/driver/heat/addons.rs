@@ -6,16 +6,19 @@
 use std::fmt::Write as _;
 
 use super::access::{Access, CloudProvider, PARAMETER};
-use super::cloud_config;
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
+use super::{autoscaler, cloud_config};
 
 /// Where documents of ours are on a master.
 pub(super) const FOLDER: &str = "/etc/kubernetes-bootstrap/addons";
 
 /// The volume driver of templates whose clusters get volumes from Cinder.
 pub(super) const CINDER: &str = "cinder";
+
+/// The label of clusters that resize themselves.
+pub(super) const AUTO_SCALING: &str = "auto_scaling_enabled";
 
 /// The project of the cloud provider.
 macro_rules! cloud_provider {
@@ -46,6 +49,8 @@ enum Wanted {
     Label(&'static str, bool),
     /// With the cloud provider.
     CloudProvider,
+    /// With it too, whose login it needs, where a label says so.
+    Login(&'static str),
     /// With it too, where the template's volume driver is `cinder`, and a label does not say otherwise.
     Cinder(&'static str),
 }
@@ -64,6 +69,7 @@ enum Manifest {
 enum Document {
     CloudConfig,
     CloudController,
+    Autoscaler,
 }
 
 impl Document {
@@ -71,19 +77,20 @@ impl Document {
         match self {
             Self::CloudConfig => "cloud-config.json",
             Self::CloudController => "cloud-controller-manager.json",
+            Self::Autoscaler => "cluster-autoscaler.json",
         }
     }
 
     fn write(self, input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> String {
-        let secret = cloud_config::secret(choices, access);
         match self {
-            Self::CloudConfig => secret,
-            Self::CloudController => cloud_config::controller(input, choices, tag, &secret),
+            Self::CloudConfig => cloud_config::secret(choices, access),
+            Self::CloudController => cloud_config::controller(input, choices, tag, &cloud_config::secret(choices, access)),
+            Self::Autoscaler => autoscaler::documents(input, choices, access, tag),
         }
     }
 }
 
-const CATALOGUE: [Addon; 5] = [
+const CATALOGUE: [Addon; 6] = [
     // First: nodes take no other pods before it runs.
     Addon {
         name: "openstack-cloud-controller-manager",
@@ -118,6 +125,14 @@ const CATALOGUE: [Addon; 5] = [
             ("csi_resizer_tag", "csi-resizer"),
             ("csi_snapshotter_tag", "csi-snapshotter"),
         ],
+    },
+    Addon {
+        name: "cluster-autoscaler",
+        wanted: Wanted::Login(AUTO_SCALING),
+        tag: "autoscaler_tag",
+        versions: &[(31, "v1.31.0"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.0")],
+        manifests: &[Manifest::Ours(Document::Autoscaler)],
+        images: &[],
     },
     Addon {
         name: "metrics-server",
@@ -167,6 +182,7 @@ impl Addon {
         match self.wanted {
             Wanted::Label(name, default) => Ok(choices::flag(input, name)?.unwrap_or(default)),
             Wanted::CloudProvider => Ok(input.cloud.is_there()),
+            Wanted::Login(name) => Ok(choices::flag(input, name)?.unwrap_or(false) && input.cloud.is_there()),
             Wanted::Cinder(name) => {
                 Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
             }
@@ -243,6 +259,7 @@ mod tests {
             match addon.wanted {
                 Wanted::Label(name, wanted) => assert_eq!(default(name), Some(if wanted { "true" } else { "false" }), "{}", addon.name),
                 Wanted::Cinder(name) => assert_eq!(default(name), Some("true"), "{}", addon.name),
+                Wanted::Login(name) => assert_eq!(default(name), Some("false"), "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
             assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);

@@ -12,32 +12,28 @@ use super::parameters::choices::Choices;
 use super::stack_input::StackInput;
 
 /// Where the secret is seen inside its pods.
-const FOLDER: &str = "/etc/config";
+pub(super) const FOLDER: &str = "/etc/config";
 
-const NAMESPACE: &str = "kube-system";
+pub(super) const NAMESPACE: &str = "kube-system";
 const CONTROLLER: &str = "openstack-cloud-controller-manager";
 
 /// The secret, as a document for Kubernetes; `@SUBNET_ID@` is filled in on the node, because Heat makes the subnet.
 pub(super) fn secret(choices: &Choices, access: &Access) -> String {
-    let mut files = Map::from_iter([("cloud.conf".to_owned(), json!(config(choices, access)))]);
+    let balancers = load_balancers(choices, access);
+    format!("{:#}\n", secret_of("cloud-config", access, &(global(access) + &section("LoadBalancer", balancers))))
+}
+
+/// A secret with a configuration file and whom the cloud's services are believed by.
+pub(super) fn secret_of(name: &str, access: &Access, config: &str) -> Value {
+    let mut files = Map::from_iter([("cloud.conf".to_owned(), json!(config))]);
     if !access.ca.is_empty() {
         files.insert("ca.crt".into(), json!(access.ca));
     }
-    format!(
-        "{:#}\n",
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-config", "namespace": NAMESPACE}, "stringData": files})
-    )
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": files})
 }
 
-/// The configuration file.
-fn config(choices: &Choices, access: &Access) -> String {
-    let mut text = String::new();
-    let mut section = |name: &str, values: Vec<(&str, String)>| {
-        text.push_str(&format!("[{name}]\n"));
-        for (key, value) in values {
-            text.push_str(&format!("{key}={}\n", quoted(&value)));
-        }
-    };
+/// How to log in, as the configuration file says it.
+pub(super) fn global(access: &Access) -> String {
     let mut global = vec![
         ("auth-url", access.auth_url.clone()),
         ("user-id", access.user_id.clone()),
@@ -51,7 +47,10 @@ fn config(choices: &Choices, access: &Access) -> String {
     if !access.verify {
         global.push(("tls-insecure", "true".into()));
     }
-    section("Global", global);
+    section("Global", global)
+}
+
+fn load_balancers(choices: &Choices, access: &Access) -> Vec<(&'static str, String)> {
     let mut balancers = vec![("enabled", access.has_load_balancers.to_string())];
     if access.has_load_balancers {
         balancers.extend([
@@ -65,8 +64,12 @@ fn config(choices: &Choices, access: &Access) -> String {
             ("monitor-max-retries", "3".into()),
         ]);
     }
-    section("LoadBalancer", balancers);
-    text
+    balancers
+}
+
+fn section(name: &str, values: Vec<(&str, String)>) -> String {
+    let lines = values.into_iter().map(|(key, value)| format!("{key}={}\n", quoted(&value)));
+    format!("[{name}]\n{}", lines.collect::<String>())
 }
 
 /// A value as git's kind of configuration file takes it.
@@ -92,13 +95,7 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
         flag("use-service-account-credentials", "false"),
         flag("bind-address", "127.0.0.1"),
     ];
-    // Whom the node trusts; on Fedora CoreOS the first is made of links into the second.
-    let trusted = [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")];
-    let host = |(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}});
-    let inside = |(name, path)| json!({"name": name, "mountPath": path, "readOnly": true});
-    let config = json!({"name": "config", "secret": {"secretName": "cloud-config"}});
-    let volumes: Vec<Value> = trusted.into_iter().map(host).chain([config]).collect();
-    let mounts: Vec<Value> = trusted.into_iter().chain([("config", FOLDER)]).map(inside).collect();
+    let (volumes, mounts) = seen_inside("cloud-config");
     let template = json!({
         "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/cloud-config": digest(secret)}},
         "spec": {
@@ -131,8 +128,18 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
     format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": [account, set]}))
 }
 
+/// What a pod that speaks with the cloud sees of its node and of its secret: volumes, and where they are inside.
+pub(super) fn seen_inside(secret: &str) -> (Vec<Value>, Vec<Value>) {
+    // Whom the node trusts; on Fedora CoreOS the first is made of links into the second.
+    let trusted = [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")];
+    let host = |(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}});
+    let inside = |(name, path)| json!({"name": name, "mountPath": path, "readOnly": true});
+    let config = json!({"name": "config", "secret": {"secretName": secret}});
+    (trusted.into_iter().map(host).chain([config]).collect(), trusted.into_iter().chain([("config", FOLDER)]).map(inside).collect())
+}
+
 /// SHA-256 in hex.
-fn digest(text: &str) -> String {
+pub(super) fn digest(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

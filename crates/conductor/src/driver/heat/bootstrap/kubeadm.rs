@@ -1,5 +1,6 @@
 //! kubeadm's configuration (v1beta4), as JSON documents, which kubeadm reads as YAML. `@WORDS@` are filled in on the node.
 
+use model::labels::options::Argument;
 use serde_json::{Value, json};
 
 pub(super) use super::registration::Registration;
@@ -38,7 +39,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         // They never expire: workers of a later day join with the user data of the first. They let a node in, nothing more.
         "bootstrapTokens": input.kubernetes.authorities.iter().map(token).collect::<Vec<_>>(),
         "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
-        "nodeRegistration": Registration::of_masters(input.cloud).document(),
+        "nodeRegistration": Registration::of_masters(input.cloud).document(&choices.kubelet_options),
     });
     let mut cluster = json!({
         "apiVersion": API,
@@ -53,11 +54,15 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
             "dnsDomain": "cluster.local",
         },
         "apiServer": {"certSANs": ["@SANS@"]},
-        "controllerManager": {"extraArgs": [
-            {"name": "cluster-signing-cert-file", "value": SIGNING_CERTIFICATE},
-            {"name": "flex-volume-plugin-dir", "value": VOLUME_PLUGINS},
-        ]},
+        "controllerManager": {"extraArgs": controller_manager(choices)},
     });
+    let api_server = api_server(choices);
+    if !api_server.is_empty() {
+        cluster["apiServer"]["extraArgs"] = api_server.into();
+    }
+    if !choices.scheduler_options.is_empty() {
+        cluster["scheduler"] = json!({"extraArgs": arguments(&choices.scheduler_options).collect::<Vec<_>>()});
+    }
     if !choices.image_prefix.is_empty() {
         cluster["imageRepository"] = json!(choices.image_prefix.trim_end_matches('/'));
     }
@@ -75,8 +80,28 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     documents(&[init, cluster, kubelet])
 }
 
+fn argument(name: &str, value: &str) -> Value {
+    json!({"name": name, "value": value})
+}
+
+/// Options as kubeadm takes them; one that is named twice is given twice.
+pub(super) fn arguments(all: &[Argument]) -> impl Iterator<Item = Value> {
+    all.iter().map(|one| argument(&one.name, &one.value))
+}
+
+fn api_server(choices: &Choices) -> Vec<Value> {
+    let plugins = choices.admission_plugins.as_deref().map(|plugins| argument("enable-admission-plugins", plugins));
+    plugins.into_iter().chain(arguments(&choices.api_server_options)).collect()
+}
+
+fn controller_manager(choices: &Choices) -> Vec<Value> {
+    let ours = [argument("cluster-signing-cert-file", SIGNING_CERTIFICATE), argument("flex-volume-plugin-dir", VOLUME_PLUGINS)];
+    let length = choices.node_pods_length.map(|length| argument("node-cidr-mask-size", &length.to_string()));
+    ours.into_iter().chain(length).chain(arguments(&choices.controller_manager_options)).collect()
+}
+
 /// How a node joins.
-pub(super) fn join(input: &StackInput<'_>, registration: &Registration) -> String {
+pub(super) fn join(input: &StackInput<'_>, choices: &Choices, registration: &Registration) -> String {
     let authorities = &input.kubernetes.authorities;
     let mut join = json!({
         "apiVersion": API,
@@ -87,7 +112,7 @@ pub(super) fn join(input: &StackInput<'_>, registration: &Registration) -> Strin
             // One of them must be among the cluster's.
             "caCertHashes": authorities.iter().map(|known| format!("sha256:{}", known.public_key_hash)).collect::<Vec<_>>(),
         }},
-        "nodeRegistration": registration.document(),
+        "nodeRegistration": registration.document(&choices.kubelet_options),
     });
     if registration.is_master {
         join["controlPlane"] = json!({"localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443}});

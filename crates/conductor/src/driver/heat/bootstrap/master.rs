@@ -83,7 +83,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
         config.file(format!("{}/{name}", addons::FOLDER), 0o600, document);
     }
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
-    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &kubeadm::Registration::of_masters(input.cloud)));
+    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, choices, &kubeadm::Registration::of_masters(input.cloud)));
     let pki = &input.kubernetes;
     for (name, pem) in [
         ("ca.crt", pki.ca_cert),

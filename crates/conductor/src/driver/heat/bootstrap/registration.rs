@@ -3,8 +3,10 @@
 //! The labels `magnum.openstack.org/role` and `magnum.openstack.org/nodegroup` are upstream's; autoscaler and auto-healer select by them.
 //! `magnum.openstack.org/generation` is ours: it tells nodes that are replaced from those that replace them.
 
+use model::labels::options::Argument;
 use serde_json::{Value, json};
 
+use super::kubeadm::arguments;
 use crate::driver::heat::access::CloudProvider;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::WorkerGroup;
@@ -50,8 +52,8 @@ impl Registration {
         Ok(Self { is_master: false, labels, taints, waits_for_cloud: cloud.is_there() })
     }
 
-    /// kubeadm's `nodeRegistration`.
-    pub fn document(&self) -> Value {
+    /// kubeadm's `nodeRegistration`; `further` are the users' own options of kubelet.
+    pub fn document(&self, further: &[Argument]) -> Value {
         let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
         let mut document = json!({
             "name": "@NODE_NAME@",
@@ -63,10 +65,11 @@ impl Registration {
                 {"name": "node-labels", "value": labels},
             ],
         });
-        if self.waits_for_cloud
-            && let Some(arguments) = document["kubeletExtraArgs"].as_array_mut()
-        {
-            arguments.push(json!({"name": "cloud-provider", "value": "external"}));
+        if let Some(all) = document["kubeletExtraArgs"].as_array_mut() {
+            if self.waits_for_cloud {
+                all.push(json!({"name": "cloud-provider", "value": "external"}));
+            }
+            all.extend(arguments(further));
         }
         if !self.taints.is_empty() {
             document["taints"] = self.taints.clone().into();
@@ -136,7 +139,7 @@ mod tests {
                 .map(|(key, value)| Taint { key: (*key).into(), value: value.map(Into::into), effect: "NoSchedule".into() })
                 .collect(),
         };
-        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes }, &CloudProvider::Absent)?.document())
+        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes }, &CloudProvider::Absent)?.document(&[]))
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
     let registration = Registration::of_workers(&input.worker_group, input.cloud)?;
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/worker.sh"), &VALUES);
-    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, &registration));
+    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, choices, &registration));
     config.file(format!("{BASE}/pki/ca.crt"), 0o600, common::pem(input.kubernetes.ca_cert));
     Ok(config)
 }

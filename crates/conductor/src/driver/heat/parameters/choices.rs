@@ -5,8 +5,11 @@
 mod cidr;
 
 pub(crate) use cidr::Cidr;
+use model::driver::DriverName;
 use model::json::Labels;
 use model::kubernetes::Version;
+use model::labels::Kind;
+use model::labels::options::{self, Argument};
 
 use crate::driver::heat::addons::{self, Chosen};
 use crate::driver::heat::render::RenderError;
@@ -32,6 +35,7 @@ const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
 const CILIUM: &str = "cilium";
+const NODE_RESTRICTION: &str = "NodeRestriction";
 
 /// Everything that is chosen by the user or by a default of ours.
 #[derive(Clone, Debug)]
@@ -52,6 +56,14 @@ pub(crate) struct Choices {
     pub etcd_volume_size: u32,
     pub etcd_volume_type: String,
     pub flannel_backend: String,
+    /// Prefix length of the pods of one node; none where the pod network divides its range itself.
+    pub node_pods_length: Option<u8>,
+    /// Admission plugins of the API server beside its own, separated by commas.
+    pub admission_plugins: Option<String>,
+    pub api_server_options: Vec<Argument>,
+    pub controller_manager_options: Vec<Argument>,
+    pub scheduler_options: Vec<Argument>,
+    pub kubelet_options: Vec<Argument>,
     pub containerd_version: String,
     pub containerd_url: String,
     pub containerd_sha256: String,
@@ -85,6 +97,12 @@ impl Choices {
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
             cni_manifest,
             flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
+            node_pods_length: node_pods_length(input)?,
+            admission_plugins: admission_plugins(input)?,
+            api_server_options: options(input, "kubeapi_options")?,
+            controller_manager_options: options(input, "kubecontroller_options")?,
+            scheduler_options: options(input, "kubescheduler_options")?,
+            kubelet_options: options(input, "kubelet_options")?,
             containerd_version: version(input, "containerd_version", CONTAINERD_VERSION)?.trim_start_matches('v').to_owned(),
             containerd_url: url("containerd_tarball_url", label("containerd_tarball_url"))?,
             containerd_sha256: sha256("containerd_tarball_sha256", label("containerd_tarball_sha256"))?,
@@ -140,6 +158,50 @@ fn attributes(input: &StackInput<'_>) -> Result<(), RenderError> {
         return Err(RenderError::new("insecure_registry", "must be HOST or HOST:PORT"));
     }
     Ok(())
+}
+
+/// The value of a label that its table says the rule of; none when it is empty or not there.
+fn ruled<'a>(input: &StackInput<'a>, name: &str) -> Result<Option<(&'a str, Kind)>, RenderError> {
+    let value = input.labels.get(name).map(str::trim).filter(|value| !value.is_empty());
+    let label = DriverName::K8sFedoraCoreosV1.label(name);
+    let Some((value, label)) = value.zip(label) else { return Ok(None) };
+    label.kind.check(value).map_err(|rule| RenderError::new(name, rule))?;
+    Ok(Some((value, label.kind)))
+}
+
+fn options(input: &StackInput<'_>, name: &str) -> Result<Vec<Argument>, RenderError> {
+    let read = |(value, kind)| match kind {
+        Kind::Options(own) => options::read(value, own).map_err(|rule| RenderError::new(name, rule)),
+        _ => Err(RenderError::new(name, "is no label of options")),
+    };
+    ruled(input, name)?.map_or(Ok(Vec::new()), read)
+}
+
+/// NodeRestriction comes first, as upstream has it: without it a node could speak for others.
+fn admission_plugins(input: &StackInput<'_>) -> Result<Option<String>, RenderError> {
+    let given = ruled(input, "admission_control_list")?;
+    Ok(given.map(|(list, _)| {
+        let others = list.split(',').map(str::trim).filter(|name| *name != NODE_RESTRICTION);
+        [NODE_RESTRICTION].into_iter().chain(others).collect::<Vec<_>>().join(",")
+    }))
+}
+
+/// The controller manager divides the range of flannel; it makes at most 65,536 parts.
+fn node_pods_length(input: &StackInput<'_>) -> Result<Option<u8>, RenderError> {
+    const NAME: &str = "flannel_network_subnetlen";
+    if input.network_driver != "flannel" {
+        return Ok(None);
+    }
+    let Some((value, _)) = ruled(input, NAME)? else { return Ok(None) };
+    let range = cidr(input, "flannel_network_cidr", PODS_CIDR)?.length();
+    let fits = |length: &u8| *length > range && *length <= 30 && *length - range <= 16;
+    match value.parse::<u8>().ok().filter(fits) {
+        Some(length) => Ok(Some(length)),
+        None => {
+            let (least, most) = (range + 1, (range + 16).min(30));
+            Err(RenderError::new(NAME, format!("must be from {least} to {most} with pods in a network of length {range}, not {value}")))
+        }
+    }
 }
 
 /// The label of the pods' range, and the address of the manifest.
@@ -262,8 +324,6 @@ fn parse_cidr(name: &str, text: &str) -> Result<Cidr, RenderError> {
 
 #[cfg(test)]
 mod tests {
-    use model::driver::DriverName;
-
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 mod cloud;
 mod kubeadm;
 mod measure;
+mod options;
 mod representative;
 
 use std::collections::BTreeSet;

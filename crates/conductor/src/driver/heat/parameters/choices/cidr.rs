@@ -19,6 +19,11 @@ impl Cidr {
         (base & !mask(prefix) == 0).then_some(Self { base, prefix })
     }
 
+    /// Bits of the prefix.
+    pub(crate) fn length(&self) -> u8 {
+        self.prefix
+    }
+
     /// Whether any address is in both.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let common = mask(self.prefix.min(other.prefix));

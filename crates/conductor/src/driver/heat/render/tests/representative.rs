@@ -60,6 +60,19 @@ pub(super) fn cases() -> Vec<Case> {
             volume_driver: Some("cinder"),
             ..i
         }),
+        case("scaled", &[("auto_scaling_enabled", "true"), ("kube_tag", "v1.34.1")], |i| StackInput { cloud: cloud::given(), ..i }),
+        case(
+            "options",
+            &[
+                ("admission_control_list", "NodeRestriction,PodNodeSelector"),
+                ("flannel_network_subnetlen", "25"),
+                ("kubeapi_options", "--profiling=false --event-ttl=2h"),
+                ("kubecontroller_options", "--terminated-pod-gc-threshold 100"),
+                ("kubelet_options", "--max-pods=50 --v=2"),
+                ("kubescheduler_options", "--profiling=false"),
+            ],
+            |i| i,
+        ),
         case("no_ssh", &[("fixed_subnet_cidr", "10.7.0.0/24"), ("service_cluster_ip_range", "10.64.0.0/16")], |i| StackInput {
             ssh_key_name: None,
             ..i
