@@ -1,7 +1,7 @@
-//! Logging in at Keystone with a name and a password, as a user does.
+//! Logging in at Keystone: as a user does, and as programs inside a cluster do.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A token for a user on a project, all in the default domain.
 pub async fn log_in(http: &reqwest::Client, auth_url: &str, user: &str, password: &str, project: &str) -> Result<String> {
@@ -10,6 +10,19 @@ pub async fn log_in(http: &reqwest::Client, auth_url: &str, user: &str, password
         "identity": {"methods": ["password"], "password": {"user": {"name": user, "password": password, "domain": domain}}},
         "scope": {"project": {"name": project, "domain": domain}},
     }});
+    token(http, auth_url, &body, user).await
+}
+
+/// A token for a trustee who acts for the one who trusts him.
+pub async fn log_in_by_trust(http: &reqwest::Client, auth_url: &str, user_id: &str, password: &str, trust: &str) -> Result<String> {
+    let body = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": {"id": user_id, "password": password}}},
+        "scope": {"OS-TRUST:trust": {"id": trust}},
+    }});
+    token(http, auth_url, &body, user_id).await
+}
+
+async fn token(http: &reqwest::Client, auth_url: &str, body: &Value, user: &str) -> Result<String> {
     let url = format!("{auth_url}/auth/tokens");
     let request = http.post(&url).header("Content-Type", "application/json").body(body.to_string());
     let response = request.send().await.with_context(|| format!("POST {url}"))?;

@@ -3,7 +3,7 @@
 pub mod create;
 pub mod delete;
 pub mod list;
-pub mod rules;
+mod rules;
 pub mod show;
 pub mod update;
 

@@ -46,8 +46,8 @@ pub enum Kind {
     Sha256,
     /// The beginning of image names, up to a slash.
     ImagePrefix,
-    /// Names, separated by commas.
-    Names,
+    /// Some of these words, separated by commas.
+    SomeOf(&'static [&'static str]),
     /// Options of a program; those named here are not the user's to give.
     Options(&'static [&'static str]),
     /// One of these words.
@@ -91,7 +91,7 @@ impl Kind {
             Self::Url => "url",
             Self::Sha256 => "sha256",
             Self::ImagePrefix => "image_prefix",
-            Self::Names => "name_list",
+            Self::SomeOf(_) => "enum_list",
             Self::Options(_) => "options",
             Self::OneOf(_) => "enum",
         }
@@ -118,9 +118,11 @@ impl Kind {
             Self::Url => (is_url(text), "It must be an http or https address".into()),
             Self::Sha256 => (text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()), "It must be 64 hexadecimal digits".into()),
             Self::ImagePrefix => (text.ends_with('/'), "It must end with a slash".into()),
-            Self::Names => {
-                let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric());
-                (text.split(',').map(str::trim).all(is_name), "It must be names of letters and digits, separated by commas".into())
+            Self::SomeOf(words) => {
+                let odd = text.split(',').map(str::trim).find(|word| !words.contains(word));
+                let named =
+                    odd.map(|word| format!("; {} is none", if word.is_empty() { "an empty name" } else { word })).unwrap_or_default();
+                (odd.is_none(), format!("It must be some of {}, separated by commas{named}", words.join(", ")))
             }
             Self::Options(own) => return options::read(text, own).map(drop),
             Self::OneOf(words) => (words.contains(&text), format!("It must be one of {}", words.join(", "))),
@@ -274,6 +276,7 @@ mod tests {
             ("containerd_tarball_sha256", "abc"),
             ("container_infra_prefix", "registry.example"),
             ("admission_control_list", "NodeRestriction,,ServiceAccount"),
+            ("admission_control_list", "NodeRestriction,PodSecurityPolicy"),
             ("kubelet_options", "max-pods=50"),
             ("kubelet_options", "--node-ip=10.0.0.1"),
             ("kubecontroller_options", "--cluster-signing-key-file=/tmp/key"),

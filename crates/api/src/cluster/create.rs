@@ -4,7 +4,7 @@ use model::cluster::CreateSpec;
 use model::driver::DriverName;
 use model::id::{ClusterId, OperationId, ProjectId};
 use model::json::Labels;
-use model::nodegroup::{DEFAULT_WORKER, DefaultNodegroup, DefaultRole};
+use model::nodegroup::{DefaultNodegroup, DefaultRole};
 use model::operation::{NewOperation, OperationKind, Payload};
 use model::quota::{Demand, Resource};
 use model::store::{Conn, cluster, nodegroup, operation, quota, template};
@@ -16,7 +16,6 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::label;
 use crate::microversion::ZERO_NODES;
-use crate::nodegroup::rules::bounds;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
 use crate::view::cluster::CREATE;
@@ -148,20 +147,17 @@ fn demands(cx: &Context, nodes: i64) -> [Demand; 2] {
 }
 
 /// Smallest and largest size of the default worker group. In a cluster of the Heat driver that resizes itself it has both, for the autoscaler
-/// finds the groups that are its own by their largest size; bounds that do not hold the size which is asked for are refused.
-fn bounds_of_workers(driver: DriverName, labels: &Labels, node_count: i32) -> Result<(Option<i32>, Option<i32>), ApiError> {
+/// finds the groups that are its own by their largest size. Upstream's holds neither against the size that is asked for: here they make room.
+fn bounds_of_workers(driver: DriverName, labels: &Labels, node_count: i32) -> (Option<i32>, Option<i32>) {
     let number = |name: &str| labels.get(name).and_then(|n| n.trim().parse::<i32>().ok());
     let min = number("min_node_count");
     if driver != DriverName::K8sFedoraCoreosV1 || labels.flag("auto_scaling_enabled") != Some(true) {
-        return Ok((min, None));
+        return (min, None);
     }
+    // Zero is Magnum's word for no upper bound, and the autoscaler's for no nodes.
     let max = number("max_node_count").filter(|max| *max != 0).unwrap_or_else(|| node_count.saturating_add(1));
-    match bounds(DEFAULT_WORKER, node_count, min.unwrap_or(0), Some(max)) {
-        Ok(()) => Ok((min, Some(max))),
-        // Of a group that is there it would be a conflict.
-        Err(ApiError::Conflict(rule)) => Err(ApiError::Invalid(rule)),
-        Err(other) => Err(other),
-    }
+    // Not below one unless it was asked for: what the autoscaler has emptied it cannot always fill again.
+    (Some(min.unwrap_or(1).min(node_count)), Some(max.max(node_count)))
 }
 
 /// Everything else (C-12 to C-26); the value that only these checks can make.
@@ -219,7 +215,7 @@ async fn check(
     // Behind all of upstream's rules, for it is none of them.
     check_network_driver(driver, origin)?;
     let docker_volume_size = asked.docker_volume_size.or(origin.docker_volume_size);
-    let (min_node_count, max_node_count) = bounds_of_workers(driver, &labels, asked.node_count)?;
+    let (min_node_count, max_node_count) = bounds_of_workers(driver, &labels, asked.node_count);
     let group = |role, node_count, flavor: &Option<String>, min_node_count, max_node_count| DefaultNodegroup {
         role,
         node_count,

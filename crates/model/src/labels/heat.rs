@@ -1,7 +1,7 @@
 //! The labels of the Heat driver: all that upstream's 20.0.2 has. Values and defaults are those of this program.
 
 use super::Effect;
-use super::Kind::{self, Boolean, Count, ImagePrefix, Names, Network, Networks, OneOf, Options, Sha256, Text, Url};
+use super::Kind::{self, Boolean, Count, ImagePrefix, Network, Networks, OneOf, Options, Sha256, SomeOf, Text, Url};
 use super::Label;
 
 const FIRST: &str = "0.1.0";
@@ -22,19 +22,113 @@ const fn unused(name: &'static str, kind: Kind, about: &'static str) -> Label {
     Label { name, kind, default: None, about, since: FIRST, effect: Effect::Unused }
 }
 
-/// Where the API is found, and whom it believes.
-const OF_API_SERVER: &[&str] =
-    &["advertise-address", "client-ca-file", "secure-port", "service-cluster-ip-range", "tls-cert-file", "tls-private-key-file"];
-/// Ranges, and what certificates are signed with, which changes when authorities do.
-const OF_CONTROLLER_MANAGER: &[&str] =
-    &["cluster-cidr", "cluster-signing-cert-file", "cluster-signing-key-file", "flex-volume-plugin-dir", "service-cluster-ip-range"];
-/// By which nodes are known; labels and taints are the nodegroup's (`node_labels`, `node_taints`).
-const OF_KUBELET: &[&str] =
-    &["bootstrap-kubeconfig", "cloud-provider", "config", "kubeconfig", "node-ip", "node-labels", "register-with-taints"];
+/// Where the API is found, whom it believes, and where it keeps what it knows.
+const OF_API_SERVER: &[&str] = &[
+    "advertise-address",
+    "allow-privileged",
+    "authorization-mode",
+    "client-ca-file",
+    "disable-admission-plugins",
+    "enable-admission-plugins",
+    "enable-bootstrap-token-auth",
+    "etcd-cafile",
+    "etcd-certfile",
+    "etcd-keyfile",
+    "etcd-servers",
+    "kubelet-client-certificate",
+    "kubelet-client-key",
+    "proxy-client-cert-file",
+    "proxy-client-key-file",
+    "requestheader-client-ca-file",
+    "secure-port",
+    "service-account-issuer",
+    "service-account-key-file",
+    "service-account-signing-key-file",
+    "service-cluster-ip-range",
+    "tls-cert-file",
+    "tls-private-key-file",
+];
+/// Ranges, which controllers there are, and what certificates and tokens are signed with, which changes when authorities do.
+const OF_CONTROLLER_MANAGER: &[&str] = &[
+    "allocate-node-cidrs",
+    "authentication-kubeconfig",
+    "authorization-kubeconfig",
+    "client-ca-file",
+    "cluster-cidr",
+    "cluster-signing-cert-file",
+    "cluster-signing-key-file",
+    "controllers",
+    "flex-volume-plugin-dir",
+    "kubeconfig",
+    "node-cidr-mask-size",
+    "requestheader-client-ca-file",
+    "root-ca-file",
+    "service-account-private-key-file",
+    "service-cluster-ip-range",
+    "use-service-account-credentials",
+];
+const OF_SCHEDULER: &[&str] = &["authentication-kubeconfig", "authorization-kubeconfig", "config", "kubeconfig"];
+/// By which nodes are known, and where kubeadm and the node's other programs look for it; labels and taints are the nodegroup's (`node_labels`,
+/// `node_taints`).
+const OF_KUBELET: &[&str] = &[
+    "bootstrap-kubeconfig",
+    "cgroup-driver",
+    "client-ca-file",
+    "cloud-provider",
+    "config",
+    "container-runtime-endpoint",
+    "hostname-override",
+    "kubeconfig",
+    "node-ip",
+    "node-labels",
+    "pod-manifest-path",
+    "register-node",
+    "register-with-taints",
+    "root-dir",
+    "rotate-certificates",
+    "volume-plugin-dir",
+];
+/// Those of Kubernetes 1.31 to 1.35: an API server that is told of another does not start.
+const ADMISSION_PLUGINS: &[&str] = &[
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "ClusterTrustBundleAttest",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "MutatingAdmissionWebhook",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NamespaceLifecycle",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "PodNodeSelector",
+    "PodSecurity",
+    "PodTolerationRestriction",
+    "Priority",
+    "ResourceQuota",
+    "RuntimeClass",
+    "ServiceAccount",
+    "StorageObjectInUseProtection",
+    "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
 
 #[rustfmt::skip]
 pub(super) static LABELS: &[Label] = &[
-    at_creation("admission_control_list", Names, None, "Admission plugins that the API server has beside those that it has by itself; NodeRestriction is always there."),
+    new_nodes("admission_control_list", SomeOf(ADMISSION_PLUGINS), None, "Admission plugins that the API server has beside those that it has by itself; NodeRestriction is always there."),
     unused("auto_healing_controller", OneOf(&["draino", "magnum-auto-healer"]), "Who repairs nodes."),
     unused("auto_healing_enabled", Boolean, "Repair of broken nodes."),
     at_creation("auto_scaling_enabled", Boolean, Some("false"), "Whether the cluster autoscaler runs, which resizes worker groups (roles worker and autoscaling) between their min_node_count and max_node_count; the cloud controller manager must run."),
@@ -96,11 +190,11 @@ pub(super) static LABELS: &[Label] = &[
     at_creation("kube_dashboard_version", Text, Some("v2.7.0"), "Its version."),
     unused("kube_image_digest", Text, "Digest that images must have."),
     new_nodes("kube_tag", Text, Some("v1.33.5"), "Version of Kubernetes, v1.31.0 or newer; a build number such as -rancher1 is left out."),
-    at_creation("kubeapi_options", Options(OF_API_SERVER), None, "Further options of the API server."),
-    at_creation("kubecontroller_options", Options(OF_CONTROLLER_MANAGER), None, "Further options of the controller manager."),
+    new_nodes("kubeapi_options", Options(OF_API_SERVER), None, "Further options of the API server."),
+    new_nodes("kubecontroller_options", Options(OF_CONTROLLER_MANAGER), None, "Further options of the controller manager."),
     new_nodes("kubelet_options", Options(OF_KUBELET), None, "Further options of kubelet, on masters and workers."),
     unused("kubeproxy_options", Text, "Further options of kube-proxy."),
-    at_creation("kubescheduler_options", Options(&[]), None, "Further options of the scheduler."),
+    new_nodes("kubescheduler_options", Options(OF_SCHEDULER), None, "Further options of the scheduler."),
     unused("magnum_auto_healer_tag", Text, "Version of the auto healer."),
     at_creation("master_lb_allowed_cidrs", Networks, None, "Who reaches the load balancer of the API; default everyone."),
     at_creation("master_lb_floating_ip_enabled", Boolean, None, "Floating address of the load balancer of the API; default floating_ip_enabled."),

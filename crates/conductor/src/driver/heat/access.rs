@@ -20,7 +20,7 @@ use crate::plan::Seen;
 pub(super) const PARAMETER: &str = "cloud_provider_enabled";
 
 /// Longest text of authorities that masters are given: beside it, all else must fit into the user data that Nova takes.
-pub(super) const CA_LIMIT: usize = 8 * 1024;
+pub(super) const CA_LIMIT: usize = 6 * 1024;
 
 /// Whether the programs of the OpenStack cloud provider run in a cluster.
 pub(crate) enum CloudProvider {

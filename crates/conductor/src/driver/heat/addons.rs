@@ -182,7 +182,8 @@ impl Addon {
         match self.wanted {
             Wanted::Label(name, default) => Ok(choices::flag(input, name)?.unwrap_or(default)),
             Wanted::CloudProvider => Ok(input.cloud.is_there()),
-            Wanted::Login(name) => Ok(choices::flag(input, name)?.unwrap_or(false) && input.cloud.is_there()),
+            // A cluster that has none has it by an option that has changed since, or from before: it goes on without.
+            Wanted::Login(name) => Ok(input.cloud.is_there() && input.verify_ca && choices::flag(input, name)?.unwrap_or(false)),
             Wanted::Cinder(name) => {
                 Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
             }

@@ -5,22 +5,23 @@
 //!
 //! Sources: `cluster-autoscaler/cloudprovider/magnum` of the project, and the roles of its chart.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::access::Access;
-use super::cloud_config::{FOLDER, NAMESPACE, digest, global, secret_of, seen_inside};
+use super::cloud_config::{CLOUD_CONFIG, FILE, FOLDER, NAMESPACE, digest, global, secret_of, seen_inside};
 use super::parameters::choices::Choices;
 use super::stack_input::StackInput;
 
 const NAME: &str = "cluster-autoscaler";
-/// Apart from the cloud provider's: its reader refuses sections that it does not know.
+/// Apart from the cloud provider's: its reader refuses sections that it does not know. The authorities are read from the cloud provider's, for
+/// user data has no room for them twice.
 const SECRET: &str = "cluster-autoscaler-cloud-config";
 /// Roles of the groups that are its own, where they have a largest size.
 const ROLES: &str = "worker,autoscaling";
 
-/// The documents for Kubernetes. Its pod hangs on the secret's content, so that new credentials replace it.
+/// The documents for Kubernetes. Its pod hangs on what it reads, so that new credentials replace it.
 pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> String {
-    let secret = secret_of(SECRET, access, &global(access));
+    let secret = secret_of(SECRET, Map::from_iter([(FILE.to_owned(), json!(global(access)))]));
     let metadata = json!({"name": NAME, "namespace": NAMESPACE});
     let everywhere = json!({"name": NAME});
     let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]);
@@ -33,20 +34,25 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         {"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": everywhere, "roleRef": of("ClusterRole"), "subjects": subjects},
         {"apiVersion": rbac, "kind": "Role", "metadata": metadata, "rules": own_rules()},
         {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "roleRef": of("Role"), "subjects": subjects},
-        deployment(input, choices, tag, &digest(&secret.to_string())),
+        deployment(input, choices, access, tag),
     ]);
     format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
 }
 
-fn deployment(input: &StackInput<'_>, choices: &Choices, tag: &str, digest: &str) -> Value {
+fn deployment(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> Value {
     let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/autoscaling/" } else { &choices.image_prefix };
     let labels = json!({"app": NAME});
-    let (volumes, mounts) = seen_inside(SECRET);
+    let mut sources = vec![json!({"secret": {"name": SECRET}})];
+    if !access.ca.is_empty() {
+        sources.push(json!({"secret": {"name": CLOUD_CONFIG, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}));
+    }
+    let (volumes, mounts) = seen_inside(json!({"projected": {"sources": sources}}));
+    let digest = digest(&format!("{}{}", global(access), access.ca));
     let command = [
         format!("/{NAME}"),
         "--cloud-provider=magnum".into(),
         format!("--cluster-name={}", input.cluster_uuid),
-        format!("--cloud-config={FOLDER}/cloud.conf"),
+        format!("--cloud-config={FOLDER}/{FILE}"),
         format!("--node-group-auto-discovery=magnum:role={ROLES}"),
         "--v=2".into(),
         "--stderrthreshold=info".into(),

@@ -14,21 +14,29 @@ use super::stack_input::StackInput;
 /// Where the secret is seen inside its pods.
 pub(super) const FOLDER: &str = "/etc/config";
 
+/// The secret of the cloud provider.
+pub(super) const CLOUD_CONFIG: &str = "cloud-config";
+/// The configuration in it.
+pub(super) const FILE: &str = "cloud.conf";
+
 pub(super) const NAMESPACE: &str = "kube-system";
 const CONTROLLER: &str = "openstack-cloud-controller-manager";
 
-/// The secret, as a document for Kubernetes; `@SUBNET_ID@` is filled in on the node, because Heat makes the subnet.
+/// The secret, as a document for Kubernetes. Two words are filled in on the node: `@SUBNET_ID@`, because Heat makes the subnet, and `@CLOUD_CA@`
+/// from the file that every node has, because user data has no room for the authorities twice.
 pub(super) fn secret(choices: &Choices, access: &Access) -> String {
-    let balancers = load_balancers(choices, access);
-    format!("{:#}\n", secret_of("cloud-config", access, &(global(access) + &section("LoadBalancer", balancers))))
+    let config = global(access) + &section("LoadBalancer", load_balancers(choices, access));
+    let mut secret = secret_of(CLOUD_CONFIG, Map::from_iter([(FILE.to_owned(), json!(config))]));
+    if !access.ca.is_empty() {
+        secret["data"] = json!({"ca.crt": "@CLOUD_CA@"});
+        // What hangs on this document hangs on them too.
+        secret["metadata"]["annotations"] = json!({"magnum.openstack.org/authorities": digest(&access.ca)});
+    }
+    format!("{secret:#}\n")
 }
 
-/// A secret with a configuration file and whom the cloud's services are believed by.
-pub(super) fn secret_of(name: &str, access: &Access, config: &str) -> Value {
-    let mut files = Map::from_iter([("cloud.conf".to_owned(), json!(config))]);
-    if !access.ca.is_empty() {
-        files.insert("ca.crt".into(), json!(access.ca));
-    }
+/// A secret of these files.
+pub(super) fn secret_of(name: &str, files: Map<String, Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": files})
 }
 
@@ -90,12 +98,12 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
         flag("v", "1"),
         // The uuid is what load balancers are known by when the cluster is deleted.
         flag("cluster-name", input.cluster_uuid),
-        flag("cloud-config", &format!("{FOLDER}/cloud.conf")),
+        flag("cloud-config", &format!("{FOLDER}/{FILE}")),
         flag("cloud-provider", "openstack"),
         flag("use-service-account-credentials", "false"),
         flag("bind-address", "127.0.0.1"),
     ];
-    let (volumes, mounts) = seen_inside("cloud-config");
+    let (volumes, mounts) = seen_inside(json!({"secret": {"secretName": CLOUD_CONFIG}}));
     let template = json!({
         "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/cloud-config": digest(secret)}},
         "spec": {
@@ -128,13 +136,14 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
     format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": [account, set]}))
 }
 
-/// What a pod that speaks with the cloud sees of its node and of its secret: volumes, and where they are inside.
-pub(super) fn seen_inside(secret: &str) -> (Vec<Value>, Vec<Value>) {
+/// What a pod that speaks with the cloud sees of its node, and its configuration (what is said of that volume beside its name): volumes, and
+/// where they are inside.
+pub(super) fn seen_inside(mut config: Value) -> (Vec<Value>, Vec<Value>) {
     // Whom the node trusts; on Fedora CoreOS the first is made of links into the second.
     let trusted = [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")];
     let host = |(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}});
     let inside = |(name, path)| json!({"name": name, "mountPath": path, "readOnly": true});
-    let config = json!({"name": "config", "secret": {"secretName": secret}});
+    config["name"] = json!("config");
     (trusted.into_iter().map(host).chain([config]).collect(), trusted.into_iter().chain([("config", FOLDER)]).map(inside).collect())
 }
 

@@ -18,7 +18,7 @@ use crate::outcome::Failure;
 use crate::plan::Seen;
 
 /// Labels that say what a node is made of; a group has its own. All others are the cluster's.
-const OF_NODES: [&str; 4] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type"];
+const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type", "kubelet_options"];
 
 /// Renders the stack of a cluster: template, files and parameters.
 pub(in crate::driver) fn prepare(

@@ -283,9 +283,9 @@ pub(crate) fn flag(input: &StackInput<'_>, name: &str) -> Result<Option<bool>, R
     truth(input.labels, name)
 }
 
-/// Whether a label is true; none without it.
+/// Whether a label is true; none without it, or when it is empty.
 pub(crate) fn truth(labels: &Labels, name: &str) -> Result<Option<bool>, RenderError> {
-    match (labels.get(name), labels.flag(name)) {
+    match (labels.get(name).filter(|text| !text.trim().is_empty()), labels.flag(name)) {
         (Some(text), None) => Err(RenderError::new(name, format!("must be true or false, not {text}"))),
         (_, flag) => Ok(flag),
     }

@@ -115,6 +115,12 @@ fn content(data: &str, path: &str) -> String {
     contents(data).into_iter().find(|(p, _)| p == path).unwrap_or_else(|| panic!("no {path}")).1
 }
 
+/// Options of kubeadm's configuration, as `name=value`.
+fn told(arguments: &Value) -> Vec<String> {
+    let word = |argument: &Value, key: &str| argument[key].as_str().expect("a text").to_owned();
+    arguments.as_array().into_iter().flatten().map(|one| format!("{}={}", word(one, "name"), word(one, "value"))).collect()
+}
+
 fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).expect("a template is YAML")
 }
@@ -328,9 +334,14 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     let authorities: String = (5..9u64).map(pem).collect::<String>().chars().take(CA_LIMIT).collect();
     assert_eq!(authorities.len(), CA_LIMIT);
     let cloud = cloud::given_with(&authorities);
-    large.cloud = &cloud;
+    (large.cloud, large.openstack_ca) = (&cloud, &authorities);
     let size = keys(&mut large);
     assert!(size < 63_000, "{size}");
+    // The autoscaler reads the same authorities.
+    let scaled = labels(&[("auto_scaling_enabled", "true")]);
+    large.labels = &scaled;
+    let size = keys(&mut large);
+    assert!(size < 65_000, "{size}");
     let noise: String = (0..20u64).map(pem).collect();
     let huge = StackInput { kubernetes: Pki { ca_cert: &noise, ..input(&none).kubernetes }, ..input(&none) };
     let error = render(&huge).err().expect("too large");

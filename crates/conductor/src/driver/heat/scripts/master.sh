@@ -215,7 +215,7 @@ install_addons() {
     fetch "$url" "$STATE/addon.yaml"
     case "$url" in
       # Ours; Heat has made the subnet.
-      file:*) sed -i "s#@SUBNET_ID@#$SUBNET_ID#g" "$STATE/addon.yaml" ;;
+      file:*) sed -i -e "s#@SUBNET_ID@#$SUBNET_ID#g" -e "s#@CLOUD_CA@#$(cloud_ca)#g" "$STATE/addon.yaml" ;;
     esac
     case "$name" in
       # Kubelets have certificates of their own making.
@@ -236,6 +236,11 @@ install_addons() {
   done < "$BASE/addons.list"
   rm -f "$STATE/addon.yaml"
   wait_for_cloud_provider
+}
+
+# Who signed the cloud's certificates, as the data of a secret; nothing where nobody said.
+cloud_ca() {
+  [ ! -s "$BASE/cloud-ca.crt" ] || base64 -w 0 "$BASE/cloud-ca.crt"
 }
 
 # Volumes bear the name of the cluster that they were made for, by which they are known when it is deleted.

@@ -46,21 +46,21 @@ fn lines(data: &str) -> Vec<String> {
 fn kubelet(data: &str) -> Vec<String> {
     let text = content(data, "/etc/kubernetes-bootstrap/join.yaml");
     let join: Value = serde_json::from_str(&text).expect("JSON");
-    let arguments = join["nodeRegistration"]["kubeletExtraArgs"].as_array().expect("a list").clone();
-    let word = |argument: &Value, key: &str| argument[key].as_str().expect("a text").to_owned();
-    arguments.iter().map(|a| format!("{}={}", word(a, "name"), word(a, "value"))).collect()
+    told(&join["nodeRegistration"]["kubeletExtraArgs"])
 }
 
 #[test]
 fn masters_are_given_the_login_and_workers_only_wait_for_the_cloud() {
     let none = labels(&[]);
     for distro in [Distro::FedoraCoreos, Distro::Ubuntu] {
-        let rendered = done(&StackInput { distro, cloud: given(), ..input(&none) });
+        let rendered = done(&StackInput { distro, cloud: given(), openstack_ca: "authority", ..input(&none) });
         assert_eq!(rendered.parameters["cloud_provider_enabled"], true);
         let (master, worker) = (user_data(&rendered, "master"), user_data(&rendered, "worker"));
         let secret = addon(master, "cloud-config.json");
         assert_eq!((&secret["kind"], &secret["metadata"]["name"]), (&"Secret".into(), &"cloud-config".into()));
-        assert_eq!(secret["stringData"]["ca.crt"], "authority");
+        // The node fills it in from the file.
+        assert_eq!(secret["data"]["ca.crt"], "@CLOUD_CA@");
+        assert_eq!(content(master, "/etc/kubernetes-bootstrap/cloud-ca.crt"), "authority\n");
         let told: String = contents(worker).into_iter().map(|(_, content)| content).collect();
         for word in [PASSWORD, "\"trust\"", "cloud.conf", "cloud-config"] {
             assert!(!told.contains(word), "{word}");
@@ -121,9 +121,9 @@ fn what_the_cloud_has_not_is_not_asked_of_it() {
     let none = labels(&[]);
     let cloud = CloudProvider::Given(Box::new(access("", false)));
     let rendered = done(&StackInput { cloud: &cloud, ..input(&none) });
-    let files = addon(user_data(&rendered, "master"), "cloud-config.json")["stringData"].clone();
-    assert!(files.get("ca.crt").is_none());
-    let config = files["cloud.conf"].as_str().expect("a text");
+    let secret = addon(user_data(&rendered, "master"), "cloud-config.json");
+    assert!(secret.get("data").is_none() && secret["metadata"].get("annotations").is_none(), "{secret}");
+    let config = secret["stringData"]["cloud.conf"].as_str().expect("a text");
     assert!(config.contains("enabled=\"false\"\n") && !config.contains("lb-provider") && !config.contains("ca-file"), "{config}");
 }
 
@@ -138,6 +138,7 @@ fn new_credentials_replace_the_pods_that_use_them() {
     let renewed = Access { password: SecretString::from("another"), ..access("authority", true) };
     assert_eq!(of(given()), of(given()));
     assert_ne!(of(given()), of(&CloudProvider::Given(Box::new(renewed))));
+    assert_ne!(of(given()), of(&given_with("another authority")));
 }
 
 #[test]

@@ -2,15 +2,11 @@
 
 use super::*;
 
+const LIST: &str = "/etc/kubernetes-bootstrap/addons.list";
+
 fn init(data: &str) -> Vec<Value> {
     let text = content(data, "/etc/kubernetes-bootstrap/init.yaml");
     text.split("---\n").map(|document| serde_json::from_str(document).expect("JSON")).collect()
-}
-
-/// Options as `name=value`.
-fn told(arguments: &Value) -> Vec<String> {
-    let word = |argument: &Value, key: &str| argument[key].as_str().expect("a text").to_owned();
-    arguments.as_array().into_iter().flatten().map(|one| format!("{}={}", word(one, "name"), word(one, "value"))).collect()
 }
 
 fn refused(pairs: &[(&str, &str)], change: representative::Change) -> String {
@@ -61,8 +57,11 @@ fn options_that_would_break_a_cluster_are_refused_by_name() {
         ("kubelet_options", "--node-labels=a=b", "must not hold --node-labels"),
         ("kubecontroller_options", "--cluster-signing-cert-file=/x", "must not hold --cluster-signing-cert-file"),
         ("kubeapi_options", "--service-cluster-ip-range=10.0.0.0/8", "must not hold --service-cluster-ip-range"),
+        ("kubeapi_options", "--enable-admission-plugins=PodNodeSelector", "must not hold --enable-admission-plugins"),
         ("kubescheduler_options", "config=x", "must be options"),
-        ("admission_control_list", "A B", "must be names"),
+        ("kubescheduler_options", "--kubeconfig=/x", "must not hold --kubeconfig"),
+        ("admission_control_list", "Priority PodNodeSelector", "must be some of"),
+        ("admission_control_list", "PodSecurityPolicy", "PodSecurityPolicy is none"),
         ("flannel_network_subnetlen", "16", "must be from 17 to 30 with pods in a network of length 16, not 16"),
         ("flannel_network_subnetlen", "31", "must be from 17 to 30"),
     ] {
@@ -85,7 +84,7 @@ fn the_autoscaler_finds_its_groups_and_logs_in_as_the_clusters_user() {
     let some = labels(&[("auto_scaling_enabled", "true"), ("kube_tag", "v1.34.1")]);
     let rendered = done(&StackInput { cloud: cloud::given(), ..input(&some) });
     let data = user_data(&rendered, "master");
-    let list = content(data, "/etc/kubernetes-bootstrap/addons.list");
+    let list = content(data, LIST);
     assert!(list.contains("cluster-autoscaler file:///etc/kubernetes-bootstrap/addons/cluster-autoscaler.json\n"), "{list}");
     let text = content(data, "/etc/kubernetes-bootstrap/addons/cluster-autoscaler.json");
     let documents: Value = serde_json::from_str(&text).expect("JSON");
@@ -93,6 +92,7 @@ fn the_autoscaler_finds_its_groups_and_logs_in_as_the_clusters_user() {
         let items = documents["items"].as_array().expect("a list");
         items.iter().find(|item| item["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
     };
+    assert_eq!(names(&item("Secret")["stringData"]), BTreeSet::from(["cloud.conf".to_owned()]));
     let config = item("Secret")["stringData"]["cloud.conf"].as_str().expect("a text");
     // Its reader refuses what it does not know.
     assert!(config.starts_with("[Global]\n") && config.matches('[').count() == 1, "{config}");
@@ -106,6 +106,10 @@ fn the_autoscaler_finds_its_groups_and_logs_in_as_the_clusters_user() {
     for word in ["--cluster-name=7d1b2c3e-4f50-4617-8283-94a5b6c7d8e9", "--node-group-auto-discovery=magnum:role=worker,autoscaling"] {
         assert!(command.contains(&word), "{command:?}");
     }
+    let volumes = pod["volumes"].as_array().expect("a list");
+    let sources = &volumes.iter().find(|volume| volume["name"] == "config").expect("its configuration")["projected"]["sources"];
+    assert_eq!(sources[0]["secret"]["name"], item("Secret")["metadata"]["name"]);
+    assert_eq!(sources[1]["secret"], serde_json::json!({"name": "cloud-config", "items": [{"key": "ca.crt", "path": "ca.crt"}]}));
     assert_eq!(pod["serviceAccountName"], item("ServiceAccount")["metadata"]["name"]);
     assert!(!contents(user_data(&rendered, "worker")).iter().any(|(_, content)| content.contains("autoscaler")));
     // From a registry of one's own.
@@ -120,8 +124,15 @@ fn the_autoscaler_finds_its_groups_and_logs_in_as_the_clusters_user() {
 #[test]
 fn where_no_login_is_there_is_no_autoscaler() {
     let some = labels(&[("auto_scaling_enabled", "true")]);
-    let list = content(user_data(&done(&input(&some)), "master"), "/etc/kubernetes-bootstrap/addons.list");
+    let list = content(user_data(&done(&input(&some)), "master"), LIST);
     assert!(!list.contains("autoscaler"), "{list}");
     group(&input(&some));
-    assert!(refused(&[("auto_scaling_enabled", "perhaps")], |i| i).contains("true or false"));
+    // Nor where it could not check whom it speaks with.
+    let list = content(user_data(&done(&StackInput { cloud: cloud::given(), verify_ca: false, ..input(&some) }), "master"), LIST);
+    assert!(!list.contains("autoscaler"), "{list}");
+    for (word, rule) in [("perhaps", "true or false"), ("", "")] {
+        let some = labels(&[("auto_scaling_enabled", word)]);
+        let said = render(&StackInput { cloud: cloud::given(), ..input(&some) }).err().map(|error| error.rule).unwrap_or_default();
+        assert!(said.contains(rule) && said.is_empty() == rule.is_empty(), "{said}");
+    }
 }
