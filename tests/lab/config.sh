@@ -233,6 +233,7 @@ enabled_backends = fake
 default_volume_type = fake
 api_paste_config = $OSLAB/etc/cinder/api-paste.ini
 rootwrap_config = $OSLAB/etc/cinder/rootwrap.conf
+resource_query_filters_file = $OSLAB/etc/cinder/resource_filters.json
 [fake]
 volume_driver = cinder.tests.fake_driver.FakeLoggingVolumeDriver
 volume_backend_name = fake

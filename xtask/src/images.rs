@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(1200);
 /// Whether this machine lets us: root, and leave to make namespaces (which a container of somebody else's may not have).
 pub fn can_run() -> bool {
     let mut probe = Command::new("unshare");
-    probe.args(["--mount", "--pid", "--fork", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
+    probe.args(["--mount", "--pid", "--net", "--fork", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
     paths::is_root() && process::find_program("apt-get").is_some() && probe.status().is_ok_and(|status| status.success())
 }
 

@@ -27,6 +27,18 @@ pub enum Command {
     Run,
     /// Clusters of upstream's Magnum, which runs first, taken over by ours on the same database (the lab must be up)
     Adopt,
+    /// Heat looks at stacks of every choice that changes resources, together with every other one; none is made (the lab must be up)
+    Preview {
+        /// How many choices are together in some stack, at least
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
+        strength: u8,
+    },
+    /// How long clusters take, upstream's and ours, with the programs of a release build (the lab must be up)
+    Times {
+        /// Masters+workers of each cluster
+        #[arg(default_values_t = ["1+1".to_owned(), "3+10".to_owned()])]
+        sizes: Vec<String>,
+    },
     /// Other clients' own test suites against our services: tempest's plugin, gophercloud (the lab must be up)
     Clients,
 }
@@ -55,6 +67,12 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Status => script("status", &[], Duration::from_secs(60)),
         Command::Run => road("run"),
         Command::Adopt => road("adopt"),
+        Command::Preview { strength } => {
+            prerequisites::ensure(&[prerequisites::BUILD])?;
+            let _lock = lock()?;
+            preview(strength)
+        }
+        Command::Times { sizes } => times(&sizes),
         Command::Clients => road("clients"),
     }
 }
@@ -90,8 +108,40 @@ pub fn down(purge: bool) -> Result<()> {
 
 /// Every road through the real OpenStack; the exit code of the worst.
 pub fn walk() -> Result<u8> {
-    let codes = ["run", "adopt", "clients"].map(drive);
+    let codes = [preview(2)].into_iter().chain(["run", "adopt", "clients"].map(drive));
     codes.into_iter().try_fold(0, |worst: u8, code| Ok(worst.max(code?)))
+}
+
+/// Has the driver render the stacks, and Heat look at them.
+fn preview(strength: u8) -> Result<u8> {
+    if !is_up()? {
+        bail!("the lab is not up (cargo xtask lab up)");
+    }
+    let file = oslab()?.join("combinations");
+    // One of an earlier run would hide that nothing is rendered any more.
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("remove the stacks of an earlier run"),
+        _ => {}
+    }
+    let name = "driver::heat::render::tests::combinations::combinations";
+    let mut render = cargo::cargo();
+    // Of the whole workspace: with the dependencies of one package alone, these would be built anew.
+    render.args(["test", "--quiet", "--workspace", "--lib", name, "--", "--ignored", "--exact"]);
+    render.env("MAGNUM_COMBINATIONS", &file).env("MAGNUM_COMBINATIONS_STRENGTH", strength.to_string());
+    match process::run(&mut render, Duration::from_secs(3600)).map(process::exit_code)? {
+        0 => script("preview", &[file.to_str().context("the path is text")?], ROAD),
+        code => Ok(code),
+    }
+}
+
+fn times(sizes: &[String]) -> Result<u8> {
+    prerequisites::ensure(&[prerequisites::BUILD])?;
+    cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;
+    let _lock = lock()?;
+    let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+    let mut command = prepare("times", &sizes)?;
+    command.env("MAGNUM_BIN_DIR", paths::bin_dir("release"));
+    process::run(&mut command, Duration::from_secs(3 * 3600)).map(process::exit_code)
 }
 
 fn road(name: &str) -> Result<u8> {

@@ -16,6 +16,7 @@ mod helm;
 mod images;
 mod keep;
 mod lab;
+mod node;
 mod paths;
 mod prerequisites;
 mod process;
@@ -91,6 +92,8 @@ enum Command {
     },
     /// The container images for kolla-ansible: built, started as it starts them, compared with what it expects (root on Debian)
     Images(images::Options),
+    /// Real machines from the first-boot documents of the Heat driver, with stand-ins for what they download (root on Debian)
+    Node,
     /// Prints where the helm program of the tests is (fetched into the cache folder)
     Helm(helm::Options),
     /// Prints where upstream's releases are that tests build databases with (installed into the cache folder)
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Command::Simulate { args } => simulate::run(&args),
         Command::Schemathesis { args } => schemathesis::run(&args),
         Command::Images(options) => images::run(&options),
+        Command::Node => node::run(),
         Command::Helm(options) => helm::run(&options),
         Command::Upstream => upstream::run(),
         Command::Keep(options) => keep::run(&options),

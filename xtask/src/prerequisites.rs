@@ -50,6 +50,16 @@ pub const IMAGES: Needs = &[
     Need { package: "iproute2", present: || process::find_program("ss").is_some() },
 ];
 
+/// To boot nodes.
+pub const NODE: Needs = &[
+    Need { package: "systemd-container", present: || process::find_program("systemd-nspawn").is_some() },
+    Need { package: "mmdebstrap", present: || process::find_program("mmdebstrap").is_some() },
+    Need { package: "debian-archive-keyring", present: || Path::new("/usr/share/keyrings/debian-archive-keyring.gpg").is_file() },
+    Need { package: "util-linux", present: || process::find_program("nsenter").is_some() },
+    Need { package: "procps", present: || process::find_program("pgrep").is_some() },
+    Need { package: "iproute2", present: || process::find_program("ip").is_some() },
+];
+
 /// To test a rolling restart behind a load balancer, and processes that share what they know.
 pub const BESIDE: Needs = &[
     Need { package: "haproxy", present: || process::find_program("haproxy").is_some() },

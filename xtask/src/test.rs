@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::keep::Keeper;
-use crate::{cargo, helm, images, lab, paths, prerequisites, process, servers, tidy, upstream};
+use crate::{cargo, helm, images, lab, node, paths, prerequisites, process, servers, tidy, upstream};
 
 #[derive(Args, Default)]
 pub struct Options {
@@ -44,6 +44,11 @@ pub fn run(options: &Options) -> Result<u8> {
     if with_tests {
         prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON, prerequisites::BESIDE])?;
     }
+    let whole = with_tests && options.filters.is_empty();
+    let obstacle = if whole { node::obstacle() } else { Some("not asked for".to_owned()) };
+    if obstacle.is_none() {
+        prerequisites::ensure(&[prerequisites::NODE])?;
+    }
     let mut worst = 0;
     if with_tests {
         heading("tidy");
@@ -61,24 +66,19 @@ pub fn run(options: &Options) -> Result<u8> {
         summary = lines;
     }
     let mut images_code = None;
-    if with_tests && options.filters.is_empty() && images::can_run() {
+    if whole && images::can_run() {
         heading("images");
-        let code = images::start("debug").unwrap_or_else(|error| {
-            eprintln!("xtask: images: {error:#}");
-            1
-        });
-        worst = worst.max(code);
-        images_code = Some(code);
+        images_code = Some(judged("images", images::start("debug")));
     }
-    let mut lab_code = None;
-    if with_lab {
-        let code = run_lab().unwrap_or_else(|error| {
-            eprintln!("xtask: the run on the real OpenStack: {error:#}");
-            1
-        });
-        worst = worst.max(code);
-        lab_code = Some(code);
+    let mut nodes = None;
+    if obstacle.is_none() {
+        // Beside the lab, which waits most of its time.
+        heading("nodes");
+        nodes = Some(thread::spawn(|| judged("nodes", node::start())));
     }
+    let lab_code = with_lab.then(|| judged("the run on the real OpenStack", run_lab()));
+    let node_code = nodes.map(|nodes| nodes.join().unwrap_or(1));
+    worst = [images_code, lab_code, node_code].into_iter().flatten().fold(worst, u8::max);
     heading("summary");
     for line in summary {
         eprintln!("{line}");
@@ -88,12 +88,25 @@ pub fn run(options: &Options) -> Result<u8> {
         Some(_) => eprintln!("the images FAILED"),
         None => eprintln!("the images were left out"),
     }
+    match (node_code, obstacle) {
+        (Some(0), _) => eprintln!("the nodes passed"),
+        (Some(_), _) => eprintln!("the nodes FAILED"),
+        (None, obstacle) => eprintln!("the nodes were left out: {}", obstacle.unwrap_or_default()),
+    }
     match lab_code {
         Some(0) => eprintln!("the run on the real OpenStack passed"),
         Some(_) => eprintln!("the run on the real OpenStack FAILED"),
         None => eprintln!("the run on the real OpenStack was left out"),
     }
     Ok(worst)
+}
+
+/// The exit code of a part; one that could not be run has failed.
+fn judged(what: &str, outcome: Result<u8>) -> u8 {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("xtask: {what}: {error:#}");
+        1
+    })
 }
 
 fn run_tests(filters: &[String]) -> Result<(u8, Vec<String>)> {

@@ -1,4 +1,5 @@
 mod cloud;
+mod combinations;
 mod kubeadm;
 mod measure;
 mod options;

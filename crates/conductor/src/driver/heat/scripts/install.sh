@@ -11,7 +11,8 @@ prepare_kernel() {
   swapoff -a
   [ ! -e /etc/fstab ] || sed -i -E '/^[^#[:space:]]+[[:space:]]+[^[:space:]]+[[:space:]]+swap[[:space:]]/d' /etc/fstab
   modprobe -a overlay br_netfilter
-  sysctl --system > /dev/null
+  # Ours: another one of the image that fails is none of the cluster's business.
+  sysctl -q -p /etc/sysctl.d/99-kubernetes.conf
 }
 
 # Mounts VOLUME, if it is given, at PATH. It is found by its serial number, which is the beginning of its id.

@@ -1,0 +1,115 @@
+//! A server's user data, as Heat hands it to Nova: the place-holders of the driver's document are filled in.
+
+use std::io::Read;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+/// The version of containerd that clusters of this program ask for; the stand-in says that it is this one.
+pub const CONTAINERD: &str = "2.0.5";
+
+/// All place-holders that there are; those without a value are filled with nothing.
+const PLACES: [&str; 14] = [
+    "NODE_NAME",
+    "GENERATION",
+    "REPLACES",
+    "NODE_INDEX",
+    "NODE_ADDRESS",
+    "NODE_PUBLIC_ADDRESS",
+    "API_ADDRESS",
+    "API_PUBLIC_ADDRESS",
+    "API_HOLDER",
+    "SUBNET_ID",
+    "ETCD_VOLUME",
+    "DATA_VOLUME",
+    "SIGNAL_ENDPOINT",
+    "SIGNAL_TOKEN",
+];
+
+/// What of the image reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Ubuntu's.
+    CloudInit,
+    /// Fedora CoreOS'.
+    Ignition,
+}
+
+/// A first boot.
+pub struct UserData {
+    pub program: Program,
+    /// As the program finds it.
+    pub text: String,
+    /// What it writes.
+    pub files: Vec<File>,
+}
+
+/// A file that is to be written.
+pub struct File {
+    pub path: String,
+    /// Four octal digits.
+    pub permissions: String,
+    pub content: String,
+}
+
+impl UserData {
+    /// A driver's document, filled with these values.
+    pub fn of(document: &str, values: &[(&str, &str)]) -> Result<Self> {
+        let mut text = document.to_owned();
+        for place in PLACES {
+            let value = values.iter().find(|(name, _)| *name == place).map_or("", |(_, value)| value);
+            text = text.replace(&format!("__{place}__"), value);
+        }
+        let (program, files) = match text.strip_prefix("#cloud-config\n") {
+            Some(body) => (Program::CloudInit, written(&serde_json::from_str(body)?)?),
+            None => (Program::Ignition, ignited(&serde_json::from_str(&text)?)?),
+        };
+        for file in &files {
+            ensure!(!file.content.contains("=__"), "{} has a place that nobody fills", file.path);
+        }
+        Ok(Self { program, text, files })
+    }
+
+    /// All that is written.
+    pub fn content(&self) -> String {
+        self.files.iter().map(|file| file.content.as_str()).collect()
+    }
+}
+
+/// Files of a cloud-config; units are among them.
+fn written(config: &Value) -> Result<Vec<File>> {
+    let file = |file: &Value| {
+        let text = |name: &str| text(file, name);
+        let content = if file["encoding"] == "gz+b64" { unpacked(&text("content")?)? } else { text("content")? };
+        Ok(File { path: text("path")?, permissions: text("permissions")?, content })
+    };
+    config["write_files"].as_array().context("files")?.iter().map(file).collect()
+}
+
+/// Files and units of an Ignition configuration.
+fn ignited(config: &Value) -> Result<Vec<File>> {
+    let file = |file: &Value| {
+        let source = text(&file["contents"], "source")?;
+        let content = unpacked(source.strip_prefix("data:;base64,").context("base64")?)?;
+        Ok(File { path: text(file, "path")?, permissions: format!("{:04o}", file["mode"].as_u64().context("a mode")?), content })
+    };
+    let unit = |unit: &Value| {
+        let path = format!("/etc/systemd/system/{}", text(unit, "name")?);
+        Ok(File { path, permissions: "0644".to_owned(), content: text(unit, "contents")? })
+    };
+    let files = config["storage"]["files"].as_array().context("files")?.iter().map(file);
+    files.chain(config["systemd"]["units"].as_array().context("units")?.iter().map(unit)).collect()
+}
+
+fn text(value: &Value, name: &str) -> Result<String> {
+    value[name].as_str().map(str::to_owned).with_context(|| format!("no {name} in {value}"))
+}
+
+fn unpacked(packed: &str) -> Result<String> {
+    let mut content = String::new();
+    GzDecoder::new(STANDARD.decode(packed)?.as_slice()).read_to_string(&mut content)?;
+    Ok(content)
+}

@@ -1,0 +1,381 @@
+//! Real machines from the first-boot documents that the Heat driver writes: cloud-init or Ignition, and systemd run them to the end, with
+//! stand-ins for what is downloaded. `cargo xtask node` makes the image, builds this, and runs it in namespaces of its own.
+
+mod data;
+mod machine;
+mod site;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Parser;
+use serde_json::{Value, json};
+use tests::client::{self, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+use data::{Program, UserData};
+use machine::{Machine, address, free_address, gateway};
+use site::{HEAT, SIGNAL_TOKEN, SITES, Signal, Site, arch};
+
+/// A boot takes seconds, and a bootstrap as long; but others may be at work on this machine.
+const BOOT: Duration = Duration::from_secs(300);
+
+const LOG: &str = "/var/log/kubernetes-bootstrap.log";
+const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
+
+#[derive(Parser)]
+#[command(about = "Boots nodes; run it through `cargo xtask node`")]
+struct Arguments {
+    /// The folder of the image's files
+    #[arg(long)]
+    image: PathBuf,
+    /// A folder for the machines
+    #[arg(long)]
+    folder: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(&Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("node: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<()> {
+    let Arguments { image, folder } = arguments;
+    let site = Site::start(folder, data::CONTAINERD).await?;
+    let mut nodes = Nodes { image, folder, site: &site, made: 0 };
+    let data = documents(folder, &site).await?;
+    for [master, worker] in &data {
+        let program = UserData::of(worker, &[])?.program;
+        nodes.master(master).await.with_context(|| format!("a master by {program:?}"))?;
+        println!(
+            "ok - {program:?}: a master begins its cluster, tells Heat once, and is a master again when all its processes were killed"
+        );
+        nodes.interrupted_worker(worker).await.with_context(|| format!("a worker by {program:?} that is killed while it is made"))?;
+        println!("ok - {program:?}: a worker that is killed while it is made goes on, joins, and tells Heat once");
+    }
+    nodes.spoiled_worker(&data[0][1]).await.context("a worker with a spoiled download")?;
+    println!("ok - a worker with a download that is not what its sum says tells Heat which, and does not run it");
+    Ok(())
+}
+
+/// What Heat would give to masters and workers, for every program that images have to read it. The clusters are made as any cluster is, through
+/// the API.
+async fn documents(folder: &Path, site: &Site) -> Result<Vec<[String; 2]>> {
+    let authority = folder.join("cloud-ca.pem");
+    std::fs::write(&authority, &site.cloud).context("write the cloud's authority")?;
+    let environment = [
+        ("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned()),
+        ("OS_DRIVERS__OPENSTACK_CA_FILE".to_owned(), authority.display().to_string()),
+    ];
+    let world = World::start(Mix::Embedded, Options { environment: environment.into(), ..Options::default() }).await?;
+    let demo = world.demo();
+    let mut all = Vec::new();
+    for image in ["ubuntu", "fedora-coreos"] {
+        let mut template = client::template(image);
+        template["image_id"] = json!(image);
+        let template = demo.post("/v1/clustertemplates", &template).await?.expect(201)?.uuid()?;
+        let mut cluster = client::cluster("blue", &template);
+        cluster["labels"] = json!({"containerd_version": data::CONTAINERD});
+        let cluster = demo.post("/v1/clusters", &cluster).await?.expect(202)?.uuid()?;
+        demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+        let stacks = world.cloud.stacks();
+        let parameter = |name: &str| {
+            let found = stacks.iter().find_map(|stack| stack.parameters.get(name)).and_then(Value::as_str);
+            found.map(str::to_owned).with_context(|| format!("no {name}"))
+        };
+        all.push([parameter("master_user_data")?, parameter("worker_user_data")?]);
+        demo.delete_cluster(&cluster).await?;
+        demo.wait_gone(&cluster, PATIENCE).await?;
+    }
+    world.finish().await?;
+    Ok(all)
+}
+
+struct Nodes<'a> {
+    image: &'a Path,
+    folder: &'a Path,
+    site: &'a Site,
+    /// Machines so far: each has a number and a network of its own.
+    made: u8,
+}
+
+impl Nodes<'_> {
+    fn number(&mut self) -> u8 {
+        self.made += 1;
+        self.made - 1
+    }
+
+    async fn machine(&self, number: u8, data: &UserData) -> Result<Machine> {
+        let hosts: Vec<&str> = SITES.into_iter().chain([HEAT]).collect();
+        Machine::install(self.image, self.folder, number, data, &hosts, &self.site.public).await
+    }
+
+    /// The only signal to an address, once there is one.
+    async fn signal(&self, machine: &Machine, path: &str) -> Result<Signal> {
+        let heard = wait::until("a signal", BOOT, async || Ok(Seen::from_option(self.site.signals(path).into_iter().next(), "no signal")));
+        heard.await.with_context(|| machine.last_words())
+    }
+
+    async fn master(&mut self, document: &str) -> Result<()> {
+        let number = self.number();
+        let path = &format!("/v1/signals/{number}");
+        let (own, api) = (address(number).to_string(), free_address(number).to_string());
+        let data = UserData::of(
+            document,
+            &[
+                ("NODE_NAME", "blue-master-0"),
+                ("NODE_INDEX", "0"),
+                ("NODE_ADDRESS", &own),
+                ("API_ADDRESS", &api),
+                ("API_PUBLIC_ADDRESS", "203.0.113.9"),
+                ("API_HOLDER", "yes"),
+                ("SUBNET_ID", "the-subnet"),
+                ("SIGNAL_ENDPOINT", &format!("https://{HEAT}{path}")),
+                ("SIGNAL_TOKEN", SIGNAL_TOKEN),
+            ],
+        )?;
+        let mut machine = self.machine(number, &data).await?;
+        machine.boot()?;
+        let signal = self.signal(&machine, path).await?;
+        ensure!(signal.status == "SUCCESS" && signal.reason == "blue-master-0 is ready", "{signal:?}\n{}", machine.last_words());
+
+        has_ended(&machine, data.program).await?;
+        is_as_written(&machine, &data)?;
+        let addons: Vec<String> = machine
+            .read("/etc/kubernetes-bootstrap/addons.list")?
+            .lines()
+            .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+            .collect();
+        ensure!(addons.iter().any(|name| name == "openstack-cloud-controller-manager"), "{addons:?}");
+        let network = setting(&machine, "NETWORK_DRIVER")?;
+        let mut steps =
+            vec!["kernel settings", "container runtime", "Kubernetes binaries", "services", "address of the API", "kubeadm init"];
+        steps.push("holding the address of the API");
+        let mut steps: Vec<String> = steps.into_iter().map(str::to_owned).collect();
+        steps.push(format!("pod network {network}"));
+        steps.extend(addons.iter().map(|name| format!("add-on {name}")));
+        steps.extend(["cloud provider", "end"].map(str::to_owned));
+        ensure!(told_steps(&machine)? == steps, "{:?} and not {steps:?}", told_steps(&machine)?);
+        let mut due = programs(&machine)?;
+        due.push(setting(&machine, "CNI_MANIFEST")?.trim_start_matches("https://").to_owned());
+        due.extend(manifests(&machine)?);
+        let asked = self.site.asked(address(number));
+        ensure!(asked == due, "{asked:?} and not {due:?}");
+
+        // What the parts of Kubernetes were given.
+        let calls = machine.read("/var/lib/stand-ins/calls")?;
+        ensure!(calls.starts_with("kubeadm init --config /var/lib/kubernetes-bootstrap/init.yaml --skip-token-print\n"), "{calls}");
+        let config = machine.read("/var/lib/stand-ins/init.yaml")?;
+        for wanted in [format!("\"advertiseAddress\": \"{own}\""), format!("{api}:6443"), format!("\"{api}\", \"{own}\", \"203.0.113.9\"")]
+        {
+            ensure!(config.contains(&wanted), "no {wanted} in {config}");
+        }
+        let applied = machine.read("/var/lib/stand-ins/applied")?;
+        ensure!(
+            applied.contains("the-subnet") && applied.contains(&STANDARD.encode(&self.site.cloud)),
+            "the cloud's values are not filled in"
+        );
+        ensure!(!applied.contains("@SUBNET_ID@") && !applied.contains("@CLOUD_CA@"), "a place is left");
+        self.is_master(&machine, &api).await?;
+
+        // Everything that starts by itself is there again, and nothing is done twice.
+        let before = machine.read(LOG)?;
+        machine.cut_power().await?;
+        machine.boot()?;
+        let again = wait::until("the machine to be up", BOOT, async || {
+            let said = machine.tell(&["sh", "-c", "systemctl is-system-running; systemctl --failed --no-legend"]).await;
+            let is_up = said.as_ref().is_ok_and(|said| said == "running");
+            Ok(Seen::when(is_up, || said.unwrap_or_else(|error| format!("{error:#}"))))
+        });
+        again.await.with_context(|| machine.last_words())?;
+        self.is_master(&machine, &api).await?;
+        ensure!(machine.read(LOG)? == before, "it was made again: {}", machine.last_words());
+        ensure!(self.site.asked(address(number)) == due, "it downloaded again: {:?}", self.site.asked(address(number)));
+        self.told_once(path)
+    }
+
+    /// What runs on a master, and that it holds the address of the API.
+    async fn is_master(&self, machine: &Machine, api: &str) -> Result<()> {
+        for unit in ["containerd.service", "kubelet.service", "kubernetes-api-address.service", "kubernetes-succession.timer"] {
+            let states = async || {
+                Ok::<_, anyhow::Error>((
+                    machine.tell(&["systemctl", "is-active", unit]).await,
+                    machine.tell(&["systemctl", "is-enabled", unit]).await,
+                ))
+            };
+            let (active, enabled) = states().await?;
+            ensure!(active.is_ok() && enabled.is_ok(), "{unit}: {active:?} {enabled:?}\n{}", machine.last_words());
+        }
+        let held = wait::until("the address of the API to be held", PATIENCE, async || {
+            let addresses = machine.tell(&["ip", "-o", "-4", "address", "show"]).await?;
+            Ok(Seen::when(addresses.contains(&format!(" {api}/32 ")), || addresses))
+        });
+        held.await
+    }
+
+    fn told_once(&self, path: &str) -> Result<()> {
+        ensure!(self.site.signals(path).len() == 1, "{:?}", self.site.signals(path));
+        ensure!(!self.site.has_refused(path), "somebody signalled without the token");
+        Ok(())
+    }
+
+    async fn interrupted_worker(&mut self, document: &str) -> Result<()> {
+        let number = self.number();
+        let path = &format!("/v1/signals/{number}");
+        let data = worker(document, number, "blue-node-0", path)?;
+        let mut machine = self.machine(number, &data).await?;
+        self.site.withhold(Some("/kubelet"));
+        machine.boot()?;
+        let stuck = wait::until("the worker to ask for kubelet", BOOT, async || {
+            let asked = self.site.asked(address(number));
+            Ok(Seen::when(asked.last().is_some_and(|path| path.ends_with("/kubelet")), || format!("{asked:?}")))
+        });
+        stuck.await.with_context(|| machine.last_words())?;
+        machine.cut_power().await?;
+        ensure!(self.site.signals(path).is_empty(), "{:?}", self.site.signals(path));
+        self.site.withhold(None);
+
+        machine.boot()?;
+        let signal = self.signal(&machine, path).await?;
+        ensure!(signal.status == "SUCCESS" && signal.id == "blue-node-0", "{signal:?}\n{}", machine.last_words());
+        has_ended(&machine, data.program).await?;
+        is_as_written(&machine, &data)?;
+        let steps = [
+            "kernel settings",
+            "container runtime",
+            "Kubernetes binaries",
+            "services",
+            "waiting for the API",
+            "kubeadm join",
+            "authorities",
+            "end",
+        ];
+        let told = told_steps(&machine)?;
+        let due: Vec<String> = steps[..3].iter().chain(&steps).map(|&step| step.to_owned()).collect();
+        ensure!(told == due, "{told:?} and not {due:?}");
+        ensure!(machine.read("/var/lib/stand-ins/calls")? == "kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml\n");
+        let config = machine.read("/var/lib/stand-ins/join.yaml")?;
+        ensure!(config.contains(&format!("\"apiServerEndpoint\": \"{}:6443\"", gateway(number))), "{config}");
+        // What it was given is trusted, whatever the cluster says.
+        let given = machine.read("/etc/kubernetes-bootstrap/pki/ca.crt")?;
+        ensure!(machine.read("/etc/kubernetes/pki/ca.crt")? == given, "another authority is trusted");
+        ensure!(machine.read("/etc/kubernetes/kubelet.conf")?.contains(&STANDARD.encode(&given)), "kubelet trusts another authority");
+        ensure!(!data.content().contains("PRIVATE KEY"), "a worker has a key");
+        self.told_once(path)
+    }
+
+    async fn spoiled_worker(&mut self, document: &str) -> Result<()> {
+        let number = self.number();
+        let path = &format!("/v1/signals/{number}");
+        let data = worker(document, number, "blue-node-1", path)?;
+        let mut machine = self.machine(number, &data).await?;
+        self.site.spoil(Some("/kubeadm"));
+        machine.boot()?;
+        let signal = self.signal(&machine, path).await?;
+        self.site.spoil(None);
+        ensure!(signal.status == "FAILURE", "{signal:?}");
+        let reason = &signal.reason;
+        ensure!(
+            reason.starts_with("blue-node-1: Kubernetes binaries failed: ")
+                && reason.contains("/var/lib/kubernetes-bootstrap/kubeadm: FAILED"),
+            "{reason}"
+        );
+        ensure!(machine.rights("/usr/local/bin/kubeadm").is_none(), "what was spoiled is a program now");
+        ensure!(machine.rights("/var/lib/kubernetes-bootstrap/done").is_none(), "it is done");
+        Ok(())
+    }
+}
+
+fn worker(document: &str, number: u8, name: &str, path: &str) -> Result<UserData> {
+    UserData::of(
+        document,
+        &[
+            ("NODE_NAME", name),
+            ("NODE_ADDRESS", &address(number).to_string()),
+            ("API_ADDRESS", &gateway(number).to_string()),
+            ("SIGNAL_ENDPOINT", &format!("https://{HEAT}{path}")),
+            ("SIGNAL_TOKEN", SIGNAL_TOKEN),
+        ],
+    )
+}
+
+/// The script's last act is after its signal.
+async fn has_ended(machine: &Machine, program: Program) -> Result<()> {
+    let ended = wait::until("the script to end", PATIENCE, async || {
+        let state = machine.tell(&["systemctl", "show", "--property=ActiveState,Result", "kubernetes-bootstrap.service"]).await?;
+        Ok(Seen::when(state.contains("ActiveState=active") && state.contains("Result=success"), || state))
+    });
+    ended.await.with_context(|| machine.last_words())?;
+    ensure!(machine.rights("/var/lib/kubernetes-bootstrap/done").is_some(), "it is not done");
+    let unit = machine.read(UNIT)?;
+    ensure!(unit.contains("\nSIGNAL_TOKEN=\n") && !unit.contains(SIGNAL_TOKEN), "the token is kept: {unit}");
+    ensure!(!machine.read(LOG)?.contains(SIGNAL_TOKEN), "the log has the token");
+    ensure!(machine.tell(&["sysctl", "-n", "net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]).await? == "1\n1");
+    if program == Program::Ignition {
+        return Ok(());
+    }
+    let status = machine.tell(&["cloud-init", "status", "--format", "json", "--wait"]).await?;
+    let status: Value = serde_json::from_str(&status).with_context(|| status.clone())?;
+    ensure!(text(&status, "status") == "done" && status["errors"] == json!([]), "{status}");
+    Ok(())
+}
+
+/// Every file of the user data is there, root's, with its permissions, and with its content where nothing writes to it.
+fn is_as_written(machine: &Machine, data: &UserData) -> Result<()> {
+    ensure!(data.files.len() > 10, "{} files", data.files.len());
+    for file in &data.files {
+        let rights = machine.rights(&file.path).with_context(|| format!("no {}", file.path))?;
+        ensure!(rights == format!("0:0 {}", file.permissions), "{}: {rights}", file.path);
+        // The script forgets the token there.
+        if file.path != UNIT {
+            ensure!(machine.read(&file.path)? == file.content, "{} has another content", file.path);
+        }
+    }
+    Ok(())
+}
+
+fn told_steps(machine: &Machine) -> Result<Vec<String>> {
+    Ok(machine.read(LOG)?.lines().filter_map(|line| line.strip_prefix("== ")).map(str::to_owned).collect())
+}
+
+/// A line of the node's settings.
+fn setting(machine: &Machine, name: &str) -> Result<String> {
+    let file = machine.read("/etc/kubernetes-bootstrap/node.env")?;
+    let line = file.lines().find_map(|line| line.strip_prefix(&format!("{name}='"))).with_context(|| format!("no {name}"))?;
+    Ok(line.trim_end_matches('\'').to_owned())
+}
+
+/// The downloads of every node, each followed by its sum, in order.
+fn programs(machine: &Machine) -> Result<Vec<String>> {
+    let version = |name: &str| setting(machine, name);
+    let (arch, github) = (arch(), "github.com");
+    let containerd = version("CONTAINERD_VERSION")?;
+    let tarball = format!("{github}/containerd/containerd/releases/download/v{containerd}/containerd-{containerd}-linux-{arch}.tar.gz");
+    let runc = format!("{github}/opencontainers/runc/releases/download/v{}", version("RUNC_VERSION")?);
+    let plugins = version("CNI_VERSION")?;
+    let plugins = format!("{github}/containernetworking/plugins/releases/download/v{plugins}/cni-plugins-linux-{arch}-v{plugins}.tgz");
+    let mut all = vec![tarball.clone(), format!("{tarball}.sha256sum"), format!("{runc}/runc.{arch}"), format!("{runc}/runc.sha256sum")];
+    all.extend([plugins.clone(), format!("{plugins}.sha256")]);
+    for name in ["kubeadm", "kubelet", "kubectl"] {
+        let program = format!("dl.k8s.io/release/{}/bin/linux/{arch}/{name}", version("KUBE_VERSION")?);
+        all.extend([program.clone(), format!("{program}.sha256")]);
+    }
+    Ok(all)
+}
+
+/// The manifests of add-ons that are not on the node, in order.
+fn manifests(machine: &Machine) -> Result<Vec<String>> {
+    let list = machine.read("/etc/kubernetes-bootstrap/addons.list")?;
+    Ok(list.lines().filter_map(|line| line.split(' ').nth(1)?.strip_prefix("https://")).map(str::to_owned).collect())
+}
