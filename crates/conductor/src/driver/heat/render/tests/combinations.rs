@@ -199,10 +199,10 @@ fn every_choice_meets_every_other_one() {
         assert!(rows.iter().any(|row| shows(row, &tuple)), "{tuple:?}");
     }
     assert!(rows.len() <= 28, "{}", rows.len());
-    // All of them can be rendered, and no two are the same.
-    let stacks = rows.iter().flat_map(|row| rendered(&questions(), row));
-    let all: BTreeSet<String> = stacks.map(|stack| stack["parameters"].to_string()).collect();
-    assert_eq!(all.len(), 2 * rows.len());
+    // All of them can be rendered, and no two clusters are the same.
+    let clusters: Vec<Value> = rows.iter().map(|row| rendered(&questions(), row).swap_remove(0)).collect();
+    let all: BTreeSet<String> = clusters.iter().map(|stack| stack["parameters"].to_string()).collect();
+    assert_eq!(all.len(), rows.len());
 }
 
 #[test]
