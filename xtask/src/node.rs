@@ -95,14 +95,14 @@ pub fn run() -> Result<u8> {
     if let Some(obstacle) = obstacle() {
         bail!("nodes cannot be booted here: {obstacle}");
     }
-    prerequisites::ensure(&[prerequisites::BUILD])?;
+    prerequisites::ensure(&[prerequisites::BUILD, prerequisites::NODE])?;
     cargo::build_binaries()?;
     start()
 }
 
-/// Boots machines with the programs that are built, and looks at what becomes of them.
+/// Boots machines with the programs that are built, and looks at what becomes of them. What [`prerequisites::NODE`] names is there: others may
+/// install packages meanwhile.
 pub fn start() -> Result<u8> {
-    prerequisites::ensure(&[prerequisites::NODE])?;
     let image = image()?;
     let dir = servers::fresh_dir("node")?;
     paths::open_folder(&dir)?;
@@ -122,30 +122,16 @@ pub fn start() -> Result<u8> {
 fn image() -> Result<PathBuf> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").context("read the kernel's release")?;
     let kernel = kernel.trim();
+    let name = format!("node-image-{FORM}-{SUITE}-{kernel}");
+    let image = paths::made_once(&name, |own| make(own, kernel))?;
+    // Those of other kernels, or made otherwise.
     let cache = paths::cache_dir()?;
-    let image = cache.join(format!("node-image-{FORM}-{SUITE}-{kernel}"));
-    if image.is_dir() {
-        return Ok(image);
-    }
-    // Those of other kernels, or made otherwise, and what was begun and killed.
     for other in fs::read_dir(&cache).context("look into the cache folder")? {
-        let other = other.context("look into the cache folder")?.path();
-        if other.file_name().is_some_and(|name| name.to_string_lossy().starts_with("node-image")) {
-            fs::remove_dir_all(&other).with_context(|| format!("remove {}", other.display()))?;
+        let other = other.context("look into the cache folder")?;
+        if other.file_name().to_string_lossy().starts_with("node-image-") && other.path() != image {
+            paths::remove(&other.path())?;
         }
     }
-    eprintln!("making an image of {SUITE} in {}", image.display());
-    // Made aside, so that two who make it at once do not meet half of it.
-    let own = cache.join(format!("node-image.{}", std::process::id()));
-    let moved = make(&own, kernel).and_then(|()| match fs::rename(&own, &image) {
-        Ok(()) => Ok(()),
-        Err(_) if image.is_dir() => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("put the image into {}", image.display())),
-    });
-    if own.exists() {
-        fs::remove_dir_all(&own).context("remove what was made in vain")?;
-    }
-    moved?;
     Ok(image)
 }
 
@@ -175,9 +161,5 @@ fn make(into: &Path, kernel: &str) -> Result<()> {
 }
 
 fn must(command: &mut Command, what: &str) -> Result<()> {
-    match process::run(command, LONGEST) {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => bail!("{what}: {status}"),
-        Err(error) => Err(error),
-    }
+    process::must(command, what, LONGEST)
 }

@@ -31,6 +31,42 @@ pub fn cache_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// A folder of that name in the cache folder, which `make` fills once. It is made aside, so that two who make it at once do not meet half of it;
+/// what somebody left there who was killed is removed.
+pub fn made_once(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let cache = cache_dir()?;
+    let folder = cache.join(name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    eprintln!("making {}", folder.display());
+    let aside = cache.join("making");
+    open_folder(&aside)?;
+    for other in fs::read_dir(&aside).with_context(|| format!("look into {}", aside.display()))? {
+        let other = other.with_context(|| format!("look into {}", aside.display()))?.path();
+        let is_left = other.extension().is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+        if is_left {
+            remove(&other)?;
+        }
+    }
+    let own = aside.join(format!("{name}.{}", std::process::id()));
+    let moved = make(&own).and_then(|()| match fs::rename(&own, &folder) {
+        Ok(()) => Ok(()),
+        Err(_) if folder.is_dir() => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("put {} into its place", folder.display())),
+    });
+    remove(&own)?;
+    moved.map(|()| folder)
+}
+
+/// Removes a folder; fine when there is none.
+pub fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(|| format!("remove {}", folder.display())),
+        _ => Ok(()),
+    }
+}
+
 /// Creates the folder and lets everyone walk through it.
 pub fn open_folder(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;

@@ -105,6 +105,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<ExitStatus> {
     wait(&mut child, &name, limit)
 }
 
+/// The same; an error when it fails.
+pub fn must(command: &mut Command, what: &str, limit: Duration) -> Result<()> {
+    let status = run(command, limit)?;
+    if status.success() { Ok(()) } else { bail!("{what}: {status}") }
+}
+
 /// Waits for a child, and kills it when the time is up.
 pub fn wait(child: &mut Child, name: &str, limit: Duration) -> Result<ExitStatus> {
     let mut ended = None;

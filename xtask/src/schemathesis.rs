@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{cargo, keep, paths, prerequisites, process, servers};
 
@@ -37,12 +37,7 @@ fn tool() -> Result<PathBuf> {
         return Ok(program);
     }
     eprintln!("installing {TOOL} into {}", venv.display());
-    let limit = Duration::from_secs(900);
-    let must = |command: &mut Command, what: &str| match process::run(command, limit) {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => bail!("{what}: {status}"),
-        Err(error) => Err(error),
-    };
+    let must = |command: &mut Command, what: &str| process::must(command, what, Duration::from_secs(900));
     must(Command::new("python3").args(["-m", "venv"]).arg(&venv), "python3 -m venv")?;
     must(Command::new(venv.join("bin/pip")).args(["install", "--quiet", TOOL]), "pip install")?;
     fs::write(&done, "").context("note that the tool is installed")?;

@@ -124,12 +124,8 @@ fn up_with(dir: &Path, kinds: &[Kind], tls: Option<&Path>) -> Result<Vec<(&'stat
     stop(dir, kinds)?;
     for kind in kinds {
         let home = dir.join(kind.name());
-        match fs::remove_dir_all(&home) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("empty {}", home.display()));
-            }
-            _ => paths::open_folder(&home)?,
-        }
+        paths::remove(&home)?;
+        paths::open_folder(&home)?;
         if let Some(from) = tls {
             // Copies: a start after a stop reads them again, and a test may have changed them by then.
             let to = home.join(TLS);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{paths, prerequisites, process};
 
@@ -28,25 +28,10 @@ pub fn run() -> Result<u8> {
 
 /// The folder with `venv` and one folder for each release, made once.
 pub fn folder() -> Result<PathBuf> {
-    let cache = paths::cache_dir()?;
-    let folder = cache.join(format!("upstream-{FORM}-{:016x}", fingerprint()));
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    prerequisites::ensure(&[prerequisites::PYTHON])?;
-    eprintln!("installing upstream's releases into {}", folder.display());
-    // Made aside, so that two who install at once do not meet half of it.
-    let own = cache.join(format!("upstream.{}", std::process::id()));
-    let moved = install(&own).and_then(|()| match fs::rename(&own, &folder) {
-        Ok(()) => Ok(()),
-        Err(_) if folder.is_dir() => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("put upstream's releases into {}", folder.display())),
-    });
-    if own.exists() {
-        fs::remove_dir_all(&own).context("remove what was installed in vain")?;
-    }
-    moved?;
-    Ok(folder)
+    paths::made_once(&format!("upstream-{FORM}-{:016x}", fingerprint()), |own| {
+        prerequisites::ensure(&[prerequisites::PYTHON])?;
+        install(own)
+    })
 }
 
 fn install(into: &Path) -> Result<()> {
@@ -67,11 +52,7 @@ fn install(into: &Path) -> Result<()> {
 }
 
 fn must(command: &mut Command, what: &str) -> Result<()> {
-    match process::run(command, Duration::from_secs(900)) {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => bail!("{what}: {status}"),
-        Err(error) => Err(error),
-    }
+    process::must(command, what, Duration::from_secs(900))
 }
 
 /// Tells one list of libraries and releases from another (FNV-1a).

@@ -2,7 +2,8 @@
 //!
 //! Whoever could write there what he likes could be whom he likes, so everything is sealed (AES-256-GCM), whatever
 //! `memcache_security_strategy` says, and bound to the name it stands under, which is a keyed hash of the token's. What a process finds there is
-//! believed no longer than by the one that asked Keystone, and, where the clocks of the two differ, no longer than what it asks for itself. Refusals are not shared, nor are tokens that have expired.
+//! believed no longer than by the one that asked Keystone, and, where the clocks of the two differ, no longer than what it asks for itself.
+//! Refusals are not shared, nor are tokens that have expired.
 //!
 //! A server that fails, or is slow, is left alone for a while: Keystone is asked instead, and nobody waits twice.
 

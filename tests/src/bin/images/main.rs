@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use tests::process::send_signal;
 use tests::wait::PATIENCE;
 use tests::world::{Mix, Options, World, free_port};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -70,7 +71,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     // It ends its containers when its input ends, or when it is told to.
     drop(check.stdin.take());
     if outcome.is_err() {
-        end(&check).await;
+        end(&check);
     }
     let ended = timeout(LIMIT, check.wait()).await.context("deploy/containers/check does not end")??;
     outcome??;
@@ -104,10 +105,10 @@ async fn a_cluster(world: &mut World, port: u16) -> Result<()> {
     Ok(())
 }
 
-async fn end(check: &Child) {
+fn end(check: &Child) {
     if let Some(pid) = check.id() {
-        // The shell's own kill: no package is needed for it. It may have ended meanwhile.
-        let _ = Command::new("sh").args(["-c", "kill -s TERM \"$1\"", "sh", &pid.to_string()]).status().await;
+        // It may have ended meanwhile.
+        let _ = send_signal("TERM", pid);
     }
 }
 

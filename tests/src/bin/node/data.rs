@@ -1,33 +1,11 @@
 //! A server's user data, as Heat hands it to Nova: the place-holders of the driver's document are filled in.
 
-use std::io::Read;
-
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::read::GzDecoder;
 use serde_json::Value;
+use tests::nodes::unpacked;
 
 /// The version of containerd that clusters of this program ask for; the stand-in says that it is this one.
 pub const CONTAINERD: &str = "2.0.5";
-
-/// All place-holders that there are; those without a value are filled with nothing.
-const PLACES: [&str; 14] = [
-    "NODE_NAME",
-    "GENERATION",
-    "REPLACES",
-    "NODE_INDEX",
-    "NODE_ADDRESS",
-    "NODE_PUBLIC_ADDRESS",
-    "API_ADDRESS",
-    "API_PUBLIC_ADDRESS",
-    "API_HOLDER",
-    "SUBNET_ID",
-    "ETCD_VOLUME",
-    "DATA_VOLUME",
-    "SIGNAL_ENDPOINT",
-    "SIGNAL_TOKEN",
-];
 
 /// What of the image reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +34,14 @@ pub struct File {
 }
 
 impl UserData {
-    /// A driver's document, filled with these values.
+    /// A driver's document, filled with these values; places without one with nothing.
     pub fn of(document: &str, values: &[(&str, &str)]) -> Result<Self> {
-        let mut text = document.to_owned();
-        for place in PLACES {
+        let mut parts = document.split("=__");
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (place, rest) = part.split_once("__").context("a place ends")?;
             let value = values.iter().find(|(name, _)| *name == place).map_or("", |(_, value)| value);
-            text = text.replace(&format!("__{place}__"), value);
+            text.extend(["=", value, rest]);
         }
         let (program, files) = match text.strip_prefix("#cloud-config\n") {
             Some(body) => (Program::CloudInit, written(&serde_json::from_str(body)?)?),
@@ -106,10 +86,4 @@ fn ignited(config: &Value) -> Result<Vec<File>> {
 
 fn text(value: &Value, name: &str) -> Result<String> {
     value[name].as_str().map(str::to_owned).with_context(|| format!("no {name} in {value}"))
-}
-
-fn unpacked(packed: &str) -> Result<String> {
-    let mut content = String::new();
-    GzDecoder::new(STANDARD.decode(packed)?.as_slice()).read_to_string(&mut content)?;
-    Ok(content)
 }

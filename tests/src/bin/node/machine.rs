@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tests::process::Process;
+use tests::process::{Process, send_signal};
 use tests::wait::{self, PATIENCE, Seen};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -41,7 +41,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// One that has never run, of an image that asks the cloud for its user data (cloud-init), or is set up with it before it starts (Ignition). `number` tells its network from the others' (0 to 15); `hosts` are names that lead to this program.
+    /// One that has never run, of an image that asks the cloud for its user data (cloud-init), or is set up with it before it starts (Ignition).
+    /// `number` tells its network from the others' (0 to 15); `hosts` are names that lead to this program.
     pub async fn install(image: &Path, folder: &Path, number: u8, data: &UserData, hosts: &[&str], trusted: &str) -> Result<Self> {
         let name = format!("node{number}");
         let folder = folder.join(&name);
@@ -121,25 +122,26 @@ impl Machine {
     pub async fn cut_power(&mut self) -> Result<()> {
         let first = self.first_process()?;
         // It takes all the others with it, and then what started it ends.
-        kill(&first)?;
+        send_signal("KILL", first)?;
         let mut process = self.process.take().context("it does not run")?;
         wait::until("the machine to be off", PATIENCE, async || Ok(Seen::from_option(process.ended(), "it runs"))).await?;
         Ok(())
     }
 
-    fn first_process(&self) -> Result<String> {
+    fn first_process(&self) -> Result<u32> {
         let process = self.process.as_ref().context("it does not run")?;
         let output = std::process::Command::new("pgrep").arg("-P").arg(process.pid().to_string()).output().context("pgrep")?;
-        let pid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        ensure!(pid.parse::<u32>().is_ok(), "{} has no first process", self.name);
-        Ok(pid)
+        String::from_utf8_lossy(&output.stdout).trim().parse().with_context(|| format!("{} has no first process", self.name))
     }
 
     /// What a command prints in there that must succeed.
     pub async fn tell(&self, command: &[&str]) -> Result<String> {
         let first = self.first_process()?;
         let mut entered = Command::new("nsenter");
-        entered.args(["--target", &first, "--mount", "--uts", "--ipc", "--net", "--pid", "--"]).args(command).kill_on_drop(true);
+        entered
+            .args(["--target", &first.to_string(), "--mount", "--uts", "--ipc", "--net", "--pid", "--"])
+            .args(command)
+            .kill_on_drop(true);
         let output = timeout(Duration::from_secs(30), entered.output()).await.with_context(|| format!("{command:?} hangs"))??;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         ensure!(output.status.success(), "{command:?}: {}: {text} {}", output.status, String::from_utf8_lossy(&output.stderr));
@@ -178,16 +180,9 @@ impl Drop for Machine {
     fn drop(&mut self) {
         // What started it would leave it running. There is nothing to do about errors: all ends with this program.
         if let Ok(first) = self.first_process() {
-            let _ = kill(&first);
+            let _ = send_signal("KILL", first);
         }
     }
-}
-
-fn kill(pid: &str) -> Result<()> {
-    // The shell's own kill: no package is needed for it.
-    let status = std::process::Command::new("sh").args(["-c", "kill -s KILL \"$1\"", "sh", pid]).status();
-    ensure!(status.context("kill")?.success(), "process {pid} could not be killed");
-    Ok(())
 }
 
 async fn run(command: &mut Command) -> Result<()> {

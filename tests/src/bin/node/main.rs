@@ -25,6 +25,9 @@ use site::{HEAT, SIGNAL_TOKEN, SITES, Signal, Site, arch};
 /// A boot takes seconds, and a bootstrap as long; but others may be at work on this machine.
 const BOOT: Duration = Duration::from_secs(300);
 
+/// The steps that every node begins with.
+const INSTALLED: [&str; 4] = ["kernel settings", "container runtime", "Kubernetes binaries", "services"];
+
 const LOG: &str = "/var/log/kubernetes-bootstrap.log";
 const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
 
@@ -53,18 +56,24 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { image, folder } = arguments;
     let site = Site::start(folder, data::CONTAINERD).await?;
-    let mut nodes = Nodes { image, folder, site: &site, made: 0 };
+    let nodes = Nodes { image, folder, site: &site };
     let data = documents(folder, &site).await?;
+    // Each machine has a number and a network of its own.
+    let mut numbers = 0..;
+    let mut next = || numbers.next().context("a number");
     for [master, worker] in &data {
         let program = UserData::of(worker, &[])?.program;
-        nodes.master(master).await.with_context(|| format!("a master by {program:?}"))?;
+        nodes.master(next()?, master).await.with_context(|| format!("a master by {program:?}"))?;
         println!(
             "ok - {program:?}: a master begins its cluster, tells Heat once, and is a master again when all its processes were killed"
         );
-        nodes.interrupted_worker(worker).await.with_context(|| format!("a worker by {program:?} that is killed while it is made"))?;
+        nodes
+            .interrupted_worker(next()?, worker)
+            .await
+            .with_context(|| format!("a worker by {program:?} that is killed while it is made"))?;
         println!("ok - {program:?}: a worker that is killed while it is made goes on, joins, and tells Heat once");
     }
-    nodes.spoiled_worker(&data[0][1]).await.context("a worker with a spoiled download")?;
+    nodes.spoiled_worker(next()?, &data[0][1]).await.context("a worker with a spoiled download")?;
     println!("ok - a worker with a download that is not what its sum says tells Heat which, and does not run it");
     Ok(())
 }
@@ -106,16 +115,9 @@ struct Nodes<'a> {
     image: &'a Path,
     folder: &'a Path,
     site: &'a Site,
-    /// Machines so far: each has a number and a network of its own.
-    made: u8,
 }
 
 impl Nodes<'_> {
-    fn number(&mut self) -> u8 {
-        self.made += 1;
-        self.made - 1
-    }
-
     async fn machine(&self, number: u8, data: &UserData) -> Result<Machine> {
         let hosts: Vec<&str> = SITES.into_iter().chain([HEAT]).collect();
         Machine::install(self.image, self.folder, number, data, &hosts, &self.site.public).await
@@ -127,8 +129,7 @@ impl Nodes<'_> {
         heard.await.with_context(|| machine.last_words())
     }
 
-    async fn master(&mut self, document: &str) -> Result<()> {
-        let number = self.number();
+    async fn master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
         let (own, api) = (address(number).to_string(), free_address(number).to_string());
         let data = UserData::of(
@@ -159,14 +160,19 @@ impl Nodes<'_> {
             .collect();
         ensure!(addons.iter().any(|name| name == "openstack-cloud-controller-manager"), "{addons:?}");
         let network = setting(&machine, "NETWORK_DRIVER")?;
-        let mut steps =
-            vec!["kernel settings", "container runtime", "Kubernetes binaries", "services", "address of the API", "kubeadm init"];
-        steps.push("holding the address of the API");
-        let mut steps: Vec<String> = steps.into_iter().map(str::to_owned).collect();
-        steps.push(format!("pod network {network}"));
-        steps.extend(addons.iter().map(|name| format!("add-on {name}")));
-        steps.extend(["cloud provider", "end"].map(str::to_owned));
-        ensure!(told_steps(&machine)? == steps, "{:?} and not {steps:?}", told_steps(&machine)?);
+        let begun = ["address of the API", "kubeadm init", "holding the address of the API"].map(str::to_owned);
+        let added = addons.iter().map(|name| format!("add-on {name}"));
+        let ended = ["cloud provider", "end"].map(str::to_owned);
+        let steps: Vec<String> = INSTALLED
+            .map(str::to_owned)
+            .into_iter()
+            .chain(begun)
+            .chain([format!("pod network {network}")])
+            .chain(added)
+            .chain(ended)
+            .collect();
+        let told = told_steps(&machine)?;
+        ensure!(told == steps, "{told:?} and not {steps:?}");
         let mut due = programs(&machine)?;
         due.push(setting(&machine, "CNI_MANIFEST")?.trim_start_matches("https://").to_owned());
         due.extend(manifests(&machine)?);
@@ -187,7 +193,7 @@ impl Nodes<'_> {
             "the cloud's values are not filled in"
         );
         ensure!(!applied.contains("@SUBNET_ID@") && !applied.contains("@CLOUD_CA@"), "a place is left");
-        self.is_master(&machine, &api).await?;
+        is_master(&machine, &api).await?;
 
         // Everything that starts by itself is there again, and nothing is done twice.
         let before = machine.read(LOG)?;
@@ -199,29 +205,10 @@ impl Nodes<'_> {
             Ok(Seen::when(is_up, || said.unwrap_or_else(|error| format!("{error:#}"))))
         });
         again.await.with_context(|| machine.last_words())?;
-        self.is_master(&machine, &api).await?;
+        is_master(&machine, &api).await?;
         ensure!(machine.read(LOG)? == before, "it was made again: {}", machine.last_words());
         ensure!(self.site.asked(address(number)) == due, "it downloaded again: {:?}", self.site.asked(address(number)));
         self.told_once(path)
-    }
-
-    /// What runs on a master, and that it holds the address of the API.
-    async fn is_master(&self, machine: &Machine, api: &str) -> Result<()> {
-        for unit in ["containerd.service", "kubelet.service", "kubernetes-api-address.service", "kubernetes-succession.timer"] {
-            let states = async || {
-                Ok::<_, anyhow::Error>((
-                    machine.tell(&["systemctl", "is-active", unit]).await,
-                    machine.tell(&["systemctl", "is-enabled", unit]).await,
-                ))
-            };
-            let (active, enabled) = states().await?;
-            ensure!(active.is_ok() && enabled.is_ok(), "{unit}: {active:?} {enabled:?}\n{}", machine.last_words());
-        }
-        let held = wait::until("the address of the API to be held", PATIENCE, async || {
-            let addresses = machine.tell(&["ip", "-o", "-4", "address", "show"]).await?;
-            Ok(Seen::when(addresses.contains(&format!(" {api}/32 ")), || addresses))
-        });
-        held.await
     }
 
     fn told_once(&self, path: &str) -> Result<()> {
@@ -230,8 +217,7 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    async fn interrupted_worker(&mut self, document: &str) -> Result<()> {
-        let number = self.number();
+    async fn interrupted_worker(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
         let data = worker(document, number, "blue-node-0", path)?;
         let mut machine = self.machine(number, &data).await?;
@@ -251,18 +237,10 @@ impl Nodes<'_> {
         ensure!(signal.status == "SUCCESS" && signal.id == "blue-node-0", "{signal:?}\n{}", machine.last_words());
         has_ended(&machine, data.program).await?;
         is_as_written(&machine, &data)?;
-        let steps = [
-            "kernel settings",
-            "container runtime",
-            "Kubernetes binaries",
-            "services",
-            "waiting for the API",
-            "kubeadm join",
-            "authorities",
-            "end",
-        ];
         let told = told_steps(&machine)?;
-        let due: Vec<String> = steps[..3].iter().chain(&steps).map(|&step| step.to_owned()).collect();
+        // What was begun before it was killed, and then all.
+        let joined = ["waiting for the API", "kubeadm join", "authorities", "end"];
+        let due: Vec<&str> = INSTALLED[..3].iter().chain(&INSTALLED).chain(&joined).copied().collect();
         ensure!(told == due, "{told:?} and not {due:?}");
         ensure!(machine.read("/var/lib/stand-ins/calls")? == "kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml\n");
         let config = machine.read("/var/lib/stand-ins/join.yaml")?;
@@ -275,8 +253,7 @@ impl Nodes<'_> {
         self.told_once(path)
     }
 
-    async fn spoiled_worker(&mut self, document: &str) -> Result<()> {
-        let number = self.number();
+    async fn spoiled_worker(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
         let data = worker(document, number, "blue-node-1", path)?;
         let mut machine = self.machine(number, &data).await?;
@@ -295,6 +272,20 @@ impl Nodes<'_> {
         ensure!(machine.rights("/var/lib/kubernetes-bootstrap/done").is_none(), "it is done");
         Ok(())
     }
+}
+
+/// What runs on a master, and that it holds the address of the API.
+async fn is_master(machine: &Machine, api: &str) -> Result<()> {
+    for unit in ["containerd.service", "kubelet.service", "kubernetes-api-address.service", "kubernetes-succession.timer"] {
+        for question in ["is-active", "is-enabled"] {
+            machine.tell(&["systemctl", question, unit]).await.with_context(|| machine.last_words())?;
+        }
+    }
+    let held = wait::until("the address of the API to be held", PATIENCE, async || {
+        let addresses = machine.tell(&["ip", "-o", "-4", "address", "show"]).await?;
+        Ok(Seen::when(addresses.contains(&format!(" {api}/32 ")), || addresses))
+    });
+    held.await
 }
 
 fn worker(document: &str, number: u8, name: &str, path: &str) -> Result<UserData> {

@@ -5,7 +5,7 @@
 //!
 //! Sources: `cluster-autoscaler/cloudprovider/magnum` of the project, and the roles of its chart.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::access::Access;
 use super::cloud_config::{CLOUD_CONFIG, FILE, FOLDER, NAMESPACE, digest, global, secret_of, seen_inside};
@@ -21,7 +21,7 @@ const ROLES: &str = "worker,autoscaling";
 
 /// The documents for Kubernetes. Its pod hangs on what it reads, so that new credentials replace it.
 pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> String {
-    let secret = secret_of(SECRET, Map::from_iter([(FILE.to_owned(), json!(global(access)))]));
+    let secret = secret_of(SECRET, &global(access));
     let metadata = json!({"name": NAME, "namespace": NAMESPACE});
     let everywhere = json!({"name": NAME});
     let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]);

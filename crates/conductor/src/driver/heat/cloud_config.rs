@@ -4,7 +4,7 @@
 //! Names of options, secret and files are those of the project `cloud-provider-openstack`, so that its other manifests find them.
 
 use secrecy::ExposeSecret;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::access::Access;
@@ -26,7 +26,7 @@ const CONTROLLER: &str = "openstack-cloud-controller-manager";
 /// from the file that every node has, because user data has no room for the authorities twice.
 pub(super) fn secret(choices: &Choices, access: &Access) -> String {
     let config = global(access) + &section("LoadBalancer", load_balancers(choices, access));
-    let mut secret = secret_of(CLOUD_CONFIG, Map::from_iter([(FILE.to_owned(), json!(config))]));
+    let mut secret = secret_of(CLOUD_CONFIG, &config);
     if !access.ca.is_empty() {
         secret["data"] = json!({"ca.crt": "@CLOUD_CA@"});
         // What hangs on this document hangs on them too.
@@ -35,9 +35,10 @@ pub(super) fn secret(choices: &Choices, access: &Access) -> String {
     format!("{secret:#}\n")
 }
 
-/// A secret of these files.
-pub(super) fn secret_of(name: &str, files: Map<String, Value>) -> Value {
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": files})
+/// A secret with a configuration.
+pub(super) fn secret_of(name: &str, config: &str) -> Value {
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {FILE: config}})
 }
 
 /// How to log in, as the configuration file says it.

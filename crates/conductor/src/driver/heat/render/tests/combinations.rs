@@ -32,6 +32,9 @@ const LOAD_BALANCER: usize = 0;
 const NONE_AT_ALL: usize = 1;
 const OF_LOAD_BALANCER: [usize; 4] = [3, 10, 11, 12];
 
+/// In the place of an answer, while there is none.
+const OPEN: usize = usize::MAX;
+
 /// Choices of which exactly one holds, for each question.
 fn questions() -> Vec<Vec<Choice>> {
     let choice = |name, change| Choice { name, change };
@@ -105,25 +108,21 @@ fn covering(sizes: &[usize], strength: usize) -> Vec<Vec<usize>> {
     let mut missing: BTreeSet<Vec<(usize, usize)>> = tuples(sizes, strength).into_iter().collect();
     let mut rows = Vec::new();
     while let Some(first) = missing.first().cloned() {
-        let mut row: Vec<Option<usize>> = vec![None; sizes.len()];
-        first.iter().for_each(|&(question, answer)| row[question] = Some(answer));
+        let mut row = vec![OPEN; sizes.len()];
+        first.iter().for_each(|&(question, answer)| row[question] = answer);
         for question in 0..sizes.len() {
-            if row[question].is_none() {
+            if row[question] == OPEN {
                 let gain = |answer: usize| {
-                    let fits = |&(q, a): &(usize, usize)| if q == question { a == answer } else { row[q] == Some(a) };
-                    let is_new = |tuple: &&Vec<(usize, usize)>| {
-                        tuple.iter().any(|(q, _)| *q == question)
-                            && tuple.iter().all(fits)
-                            && !(row[LOAD_BALANCER] == Some(NONE_AT_ALL) && needs_load_balancer(tuple))
-                    };
-                    missing.iter().filter(is_new).count()
+                    let mut longer = row.clone();
+                    longer[question] = answer;
+                    missing.iter().filter(|tuple| tuple.iter().any(|(q, _)| *q == question) && shows(&longer, tuple)).count()
                 };
                 // What the row is for needs a load balancer, or it would never come to its end.
                 let can = |answer: &usize| !(question == LOAD_BALANCER && *answer == NONE_AT_ALL && needs_load_balancer(&first));
-                row[question] = (0..sizes[question]).filter(can).max_by_key(|&answer| (gain(answer), sizes[question] - answer));
+                row[question] =
+                    (0..sizes[question]).filter(can).max_by_key(|&answer| (gain(answer), sizes[question] - answer)).expect("an answer");
             }
         }
-        let row: Vec<usize> = row.into_iter().flatten().collect();
         missing.retain(|tuple| !shows(&row, tuple));
         rows.push(row);
     }
