@@ -172,4 +172,4 @@ watch_delete() {
 # rows "CLUSTERS NODEGROUPS PAIRS": so many rows are in the database; no_row: nothing of a cluster is left there
 no_row() { rows "0 0 0"; }
 rows() { equals "$1" sql -N $DATABASE -e "select concat_ws(' ', (select count(*) from cluster), (select count(*) from nodegroup), (select count(*) from x509keypair))"; }
-field() { $CLIENT/bin/python -c 'import base64,sys,yaml; c=yaml.safe_load(open(sys.argv[1])); print(eval(sys.argv[2],{"c":c,"d":lambda x:base64.b64decode(x).decode()}))' $RUN/config/config "$1"; }
+field() { $CLIENT/bin/python -c 'import base64,sys,yaml; c=yaml.safe_load(open(sys.argv[1])); print(eval(sys.argv[2],{"c":c,"d":lambda x:base64.b64decode(x).decode()}))' ${2:-$RUN/config/config} "$1"; }

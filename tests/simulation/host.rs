@@ -126,6 +126,8 @@ fn settings(host: String) -> Settings {
         trust_roles: Vec::new(),
         cluster_user_trust: true,
         verify_ca: true,
+        keystone_policy: None,
+        post_install_manifest: None,
         region: None,
         openstack_ca: String::new(),
         nodes_affinity_policy: "soft-anti-affinity".into(),

@@ -103,6 +103,11 @@ pub struct Settings {
     pub openstack_ca: String,
     /// Whether programs inside clusters check the certificates of OpenStack's services (`[drivers] verify_ca`).
     pub verify_ca: bool,
+    /// Who may do what in Kubernetes by his roles in Keystone, as the webhook's policy (`[kubernetes] keystone_auth_default_policy`); none: a
+    /// policy of ours.
+    pub keystone_policy: Option<String>,
+    /// Where a manifest is that every new cluster gets (`[kubernetes] post_install_manifest_url`).
+    pub post_install_manifest: Option<String>,
     /// The region that programs inside clusters are told; none: any.
     pub region: Option<String>,
     pub nodes_affinity_policy: String,

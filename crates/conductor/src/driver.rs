@@ -24,7 +24,7 @@ use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Pool, RollStep, Seen, Wanted};
 
-pub(crate) use heat::{CloudProvider, Stack};
+pub(crate) use heat::{Stack, Told};
 
 /// A stack, by what is known of it before it is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,15 +151,9 @@ fn no_stack() -> Failure {
 }
 
 /// Computes what is to be made; no call to the cloud.
-pub(crate) fn prepare(
-    settings: &Settings,
-    target: &Target<'_>,
-    cloud: &CloudProvider,
-    material: &Material,
-    minutes: u32,
-) -> Result<Stack, Failure> {
+pub(crate) fn prepare(settings: &Settings, target: &Target<'_>, told: &Told, material: &Material, minutes: u32) -> Result<Stack, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, cloud, material, minutes),
+        DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, told, material, minutes),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -176,7 +170,7 @@ pub(crate) async fn prepare_group(
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => {
             let joint = heat::joint(target.session, seen).await?;
-            heat::prepare_group(settings, target, (group, &CloudProvider::seen(seen)), &joint, material, minutes)
+            heat::prepare_group(settings, target, (group, &Told::workers(seen)), &joint, material, minutes)
         }
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
@@ -208,7 +202,7 @@ pub(crate) fn worker_user_data(
     minutes: u32,
 ) -> Result<String, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, &CloudProvider::seen(seen), material, minutes),
+        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, &Told::workers(seen), material, minutes),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -244,30 +238,28 @@ pub(crate) struct NewNodes {
     pub kube_version: String,
 }
 
-/// Looks up what programs inside a cluster that is to be made get of the cloud, where it is to have them.
+/// Looks up what the nodes of a cluster that is to be made are told of the cloud.
 ///
 /// # Errors
 /// When its labels ask for what the operator does not allow, and whatever the cloud's services say.
-pub(crate) async fn cloud_provider(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+pub(crate) async fn told_to_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Told, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::cloud_provider_of_new(settings, vault, target).await,
+        DriverName::K8sFedoraCoreosV1 => heat::told_to_new(settings, vault, target).await,
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 
-/// The same for new nodes of a cluster that is there, whose stack says whether it has them; workers are told nothing.
-pub(crate) async fn cloud_provider_seen(
+/// The same for new nodes of a cluster that is there; workers are told nothing.
+pub(crate) async fn told_to_more(
     settings: &Settings,
     vault: &Vault,
     target: &Target<'_>,
     kind: PoolKind,
     seen: &Seen,
-) -> Result<CloudProvider, Failure> {
-    match (kind, CloudProvider::seen(seen)) {
-        (PoolKind::Masters, CloudProvider::Present) => {
-            Ok(CloudProvider::Given(Box::new(heat::cloud_access(settings, vault, target).await?)))
-        }
-        (_, other) => Ok(other),
+) -> Result<Told, Failure> {
+    match kind {
+        PoolKind::Masters => heat::told_to_masters(settings, vault, target, seen).await,
+        PoolKind::Workers => Ok(Told::workers(seen)),
     }
 }
 
@@ -276,12 +268,12 @@ pub(crate) fn new_nodes(
     settings: &Settings,
     target: &Target<'_>,
     pool: (PoolKind, &Nodegroup),
-    cloud: &CloudProvider,
+    told: &Told,
     material: &Material,
     terms: (&str, u32),
 ) -> Result<NewNodes, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, cloud, material, terms),
+        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, told, material, terms),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }

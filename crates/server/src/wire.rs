@@ -3,6 +3,7 @@
 mod capi;
 mod certificates;
 mod cloud;
+mod kubernetes;
 mod metrics;
 mod policy;
 mod requests;

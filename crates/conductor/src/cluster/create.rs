@@ -53,8 +53,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         CreateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         CreateStep::Make => {
             let material = certificates::material(cx, cluster).await?;
-            let cloud = driver::cloud_provider(&cx.settings, cx.store.vault(), &target).await?;
-            let new = driver::prepare(&cx.settings, &target, &cloud, &material, stack::minutes_left(cx, work))?;
+            let told = driver::told_to_new(&cx.settings, cx.store.vault(), &target).await?;
+            let new = driver::prepare(&cx.settings, &target, &told, &material, stack::minutes_left(cx, work))?;
             stack::make(cx, work, whose, "creating", &target, &new).await
         }
         CreateStep::Wait(seen) => stack::follow(cx, work, whose, "creating", seen, &session).await,

@@ -135,9 +135,10 @@ section! {
 section! {
     /// What is set up in Kubernetes.
     Kubernetes {
-        /// Policy file for Keystone authentication in Kubernetes.
+        /// Policy of Keystone authentication in new clusters: a JSON list of rules, in which `$PROJECT_ID` is the project of the cluster. Where
+        /// the file is not there, a policy of ours for the roles k8s_admin, k8s_developer and k8s_viewer.
         keystone_auth_default_policy: PathBuf = "/etc/magnum/keystone_auth_default_policy.json",
-        /// Manifest applied to every new cluster.
+        /// Manifest (http or https) that every new cluster of the Heat driver gets, after all else.
         post_install_manifest_url: Option<String>,
         /// Seconds between two health checks of a cluster; a negative number turns them off.
         health_polling_interval: i64 = "60",

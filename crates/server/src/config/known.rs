@@ -130,7 +130,6 @@ pub(super) const INERT: &[(&str, &str, &str)] = &[
     ("cluster", "etcd_discovery_service_endpoint_format", "control planes join by kubeadm: no discovery service is asked"),
     ("trust", "trustee_keystone_interface trustee_keystone_region_name", "nodes are given the public address of Keystone"),
     ("drivers", "enabled_beta_drivers", "no driver here is beta"),
-    ("kubernetes", "keystone_auth_default_policy post_install_manifest_url", "nodes run no such step"),
     (
         "cinder",
         "default_docker_volume_type default_etcd_volume_type",

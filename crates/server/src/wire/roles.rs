@@ -16,7 +16,7 @@ use model::store::Store;
 use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{capi, certificates, cloud, requests};
+use super::{capi, certificates, cloud, kubernetes, requests};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
@@ -289,6 +289,8 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         cluster_user_trust: config.trust.cluster_user_trust,
         openstack_ca: openstack_ca(config)?,
         verify_ca: config.drivers.verify_ca,
+        keystone_policy: kubernetes::keystone_policy(config)?,
+        post_install_manifest: kubernetes::post_install_manifest(config)?,
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),

@@ -28,6 +28,8 @@ const BOOT: Duration = Duration::from_secs(300);
 /// The steps that every node begins with.
 const INSTALLED: [&str; 4] = ["kernel settings", "container runtime", "Kubernetes binaries", "services"];
 
+/// How the API server reaches the webhook of Keystone.
+const WEBHOOK: &str = "/etc/kubernetes-bootstrap/keystone-webhook.json";
 const LOG: &str = "/var/log/kubernetes-bootstrap.log";
 const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
 
@@ -193,6 +195,9 @@ impl Nodes<'_> {
             "the cloud's values are not filled in"
         );
         ensure!(!applied.contains("@SUBNET_ID@") && !applied.contains("@CLOUD_CA@"), "a place is left");
+        // The API server is told of a file that is there, and users find one policy, theirs from then on.
+        ensure!(machine.read(WEBHOOK)?.contains("https://127.0.0.1:8443/webhook") && config.contains(WEBHOOK), "no webhook");
+        ensure!(machine.read("/var/lib/stand-ins/made")?.matches("\"k8s-keystone-auth-policy\"").count() == 1, "not one policy");
         is_master(&machine, &api).await?;
 
         // Everything that starts by itself is there again, and nothing is done twice.

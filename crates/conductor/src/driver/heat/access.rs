@@ -44,6 +44,20 @@ impl CloudProvider {
     }
 }
 
+/// What the nodes of a cluster are told of the cloud. May hold a secret: no `Debug`.
+pub(crate) struct Told {
+    pub provider: CloudProvider,
+    /// Keystone's public address with `/v3`; masters alone are told.
+    pub keystone_url: Option<String>,
+}
+
+impl Told {
+    /// Of workers, which join what `seen` is.
+    pub fn workers(seen: &Seen) -> Self {
+        Self { provider: CloudProvider::seen(seen), keystone_url: None }
+    }
+}
+
 /// How programs inside the cluster reach the cloud. Holds a secret: no `Debug`.
 pub(crate) struct Access {
     /// Keystone's public address.
@@ -71,11 +85,33 @@ pub(super) fn is_on(value: Option<&Value>) -> bool {
     }
 }
 
-/// What a new cluster gets: what its label says, else `[trust] cluster_user_trust`, as upstream.
+/// What a new cluster is told.
 ///
 /// # Errors
-/// When the label asks for what the operator does not allow, and as [`access`].
-pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+/// When its labels ask for what the operator does not allow, and as [`access`].
+pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Told, Failure> {
+    let provider = provider_of_new(settings, vault, target).await?;
+    Ok(Told { provider, keystone_url: Some(keystone_url(target).await?) })
+}
+
+/// What new masters of a cluster that is there are told; its stack says whether it has a cloud provider.
+///
+/// # Errors
+/// As [`access`].
+pub(in crate::driver) async fn of_masters(settings: &Settings, vault: &Vault, target: &Target<'_>, seen: &Seen) -> Result<Told, Failure> {
+    let provider = match CloudProvider::seen(seen) {
+        CloudProvider::Present => CloudProvider::Given(Box::new(access(settings, vault, target).await?)),
+        other => other,
+    };
+    Ok(Told { provider, keystone_url: Some(keystone_url(target).await?) })
+}
+
+async fn keystone_url(target: &Target<'_>) -> Result<String, Failure> {
+    Ok(target.session.keystone().public_endpoint().await?.to_string())
+}
+
+/// What its label says, else `[trust] cluster_user_trust`, as upstream.
+async fn provider_of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudProvider, Failure> {
     let labels = target.cluster.labels();
     let wanted = choices::truth(&labels, PARAMETER).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
     if target.template.volume_driver.as_deref() == Some(CINDER) && !wanted.unwrap_or(settings.cluster_user_trust) {
@@ -114,7 +150,7 @@ fn may_scale(has_login: bool, verify: bool) -> Result<(), &'static str> {
 ///
 /// # Errors
 /// When the authorities do not fit, when the external network is not exactly one, when trustee or trust are missing, and whatever the cloud's services say.
-pub(in crate::driver) async fn access(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Access, Failure> {
+async fn access(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Access, Failure> {
     let (cluster, session) = (target.cluster, target.session);
     let login = (cluster.trustee_user_id.clone(), cluster.trustee_password(vault)?, cluster.trust_id.clone());
     let (Some(user_id), Some(password), Some(trust_id)) = login else {
@@ -142,7 +178,7 @@ pub(in crate::driver) async fn access(settings: &Settings, vault: &Vault, target
         Err(error) => return Err(error.into()),
     };
     Ok(Access {
-        auth_url: session.keystone().public_endpoint().await?.to_string(),
+        auth_url: keystone_url(target).await?,
         user_id,
         password,
         trust_id,

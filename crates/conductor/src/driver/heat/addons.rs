@@ -9,7 +9,7 @@ use super::access::{Access, CloudProvider, PARAMETER};
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
-use super::{autoscaler, cloud_config};
+use super::{autoscaler, cloud_config, keystone_auth};
 
 /// Where documents of ours are on a master.
 pub(super) const FOLDER: &str = "/etc/kubernetes-bootstrap/addons";
@@ -51,7 +51,9 @@ enum Wanted {
     CloudProvider,
     /// With it too, whose login it needs, where a label says so.
     Login(&'static str),
-    /// With it too, where the template's volume driver is `cinder`, and a label does not say otherwise.
+    /// Where users log in with Keystone.
+    Keystone,
+    /// With the cloud provider too, where the template's volume driver is `cinder`, and a label does not say otherwise.
     Cinder(&'static str),
 }
 
@@ -70,6 +72,8 @@ enum Document {
     CloudConfig,
     CloudController,
     Autoscaler,
+    KeystonePolicy,
+    KeystoneAuth,
 }
 
 impl Document {
@@ -78,19 +82,32 @@ impl Document {
             Self::CloudConfig => "cloud-config.json",
             Self::CloudController => "cloud-controller-manager.json",
             Self::Autoscaler => "cluster-autoscaler.json",
+            // `scripts/master.sh` knows it.
+            Self::KeystonePolicy => "keystone-auth-policy.json",
+            Self::KeystoneAuth => "keystone-auth.json",
         }
     }
 
-    fn write(self, input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> String {
-        match self {
-            Self::CloudConfig => cloud_config::secret(choices, access),
-            Self::CloudController => cloud_config::controller(input, choices, tag, &cloud_config::secret(choices, access)),
-            Self::Autoscaler => autoscaler::documents(input, choices, access, tag),
-        }
+    fn write(self, input: &StackInput<'_>, choices: &Choices, tag: &str) -> Result<String, RenderError> {
+        Ok(match self {
+            Self::CloudConfig => cloud_config::secret(choices, login(input)?),
+            Self::CloudController => cloud_config::controller(input, choices, tag, &cloud_config::secret(choices, login(input)?)),
+            Self::Autoscaler => autoscaler::documents(input, choices, login(input)?, tag),
+            Self::KeystonePolicy => keystone_auth::policy(input),
+            Self::KeystoneAuth => keystone_auth::documents(input, choices, tag)?,
+        })
     }
 }
 
-const CATALOGUE: [Addon; 6] = [
+/// What the cloud provider gets.
+fn login<'a>(input: &StackInput<'a>) -> Result<&'a Access, RenderError> {
+    match input.cloud {
+        CloudProvider::Given(access) => Ok(access),
+        _ => Err(RenderError::new(PARAMETER, "what the cloud provider gets was not looked up")),
+    }
+}
+
+const CATALOGUE: [Addon; 7] = [
     // First: nodes take no other pods before it runs.
     Addon {
         name: "openstack-cloud-controller-manager",
@@ -125,6 +142,14 @@ const CATALOGUE: [Addon; 6] = [
             ("csi_resizer_tag", "csi-resizer"),
             ("csi_snapshotter_tag", "csi-snapshotter"),
         ],
+    },
+    Addon {
+        name: "keystone-auth",
+        wanted: Wanted::Keystone,
+        tag: "k8s_keystone_auth_tag",
+        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        manifests: &[Manifest::Ours(Document::KeystonePolicy), Manifest::Ours(Document::KeystoneAuth)],
+        images: &[],
     },
     Addon {
         name: "cluster-autoscaler",
@@ -182,6 +207,7 @@ impl Addon {
         match self.wanted {
             Wanted::Label(name, default) => Ok(choices::flag(input, name)?.unwrap_or(default)),
             Wanted::CloudProvider => Ok(input.cloud.is_there()),
+            Wanted::Keystone => keystone_auth::is_wanted(input.labels, input.verify_ca),
             // A cluster that has none has it by an option that has changed since, or from before: it goes on without.
             Wanted::Login(name) => Ok(input.cloud.is_there() && input.verify_ca && choices::flag(input, name)?.unwrap_or(false)),
             Wanted::Cinder(name) => {
@@ -222,7 +248,7 @@ pub(super) struct Files {
 /// files of documents of ours.
 ///
 /// # Errors
-/// When the cluster has a cloud provider and nobody has looked up what it gets.
+/// When nobody has looked up what the cloud provider gets, or where Keystone is, and the cluster has what needs it.
 pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, RenderError> {
     let (mut list, mut documents) = (String::new(), Vec::new());
     for Chosen { addon, tag, images } in &choices.addons {
@@ -230,16 +256,16 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
             let place = match manifest {
                 Manifest::Project(address) => address.replace("TAG", tag),
                 Manifest::Ours(document) => {
-                    let CloudProvider::Given(access) = input.cloud else {
-                        return Err(RenderError::new(PARAMETER, "what the cloud provider gets was not looked up"));
-                    };
-                    documents.push((document.file(), document.write(input, choices, access, tag)));
+                    documents.push((document.file(), document.write(input, choices, tag)?));
                     format!("file://{FOLDER}/{}", document.file())
                 }
             };
             let line = format!("{} {place} {}", addon.name, images.join(","));
             writeln!(list, "{}", line.trim_end()).expect("a text takes it");
         }
+    }
+    if let Some(address) = input.post_install_manifest {
+        writeln!(list, "post-install {address}").expect("a text takes it");
     }
     Ok(Files { list, documents })
 }
@@ -261,6 +287,7 @@ mod tests {
                 Wanted::Label(name, wanted) => assert_eq!(default(name), Some(if wanted { "true" } else { "false" }), "{}", addon.name),
                 Wanted::Cinder(name) => assert_eq!(default(name), Some("true"), "{}", addon.name),
                 Wanted::Login(name) => assert_eq!(default(name), Some("false"), "{}", addon.name),
+                Wanted::Keystone => assert_eq!(default(keystone_auth::LABEL), Some("true"), "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
             assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);

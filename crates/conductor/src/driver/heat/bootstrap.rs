@@ -54,6 +54,14 @@ impl NodeConfig {
         self.files.push(File { path: path.into(), mode, content: content.into() });
     }
 
+    /// A script of ours, by the name of its file. Its comments stay here: user data has little room.
+    fn script(&mut self, name: &str, text: &str) {
+        let is_comment =
+            |line: &str| line.strip_prefix('#').is_some_and(|rest| !rest.starts_with('!') && !rest.starts_with(" shellcheck "));
+        let lines = text.lines().filter(|line| !is_comment(line.trim_start()));
+        self.file(format!("{}/{name}", common::BASE), 0o600, lines.flat_map(|line| [line, "\n"]).collect::<String>());
+    }
+
     fn unit(&mut self, name: &'static str, enabled: bool, content: impl Into<String>) {
         self.units.push(Unit { name, content: content.into(), enabled });
     }

@@ -140,12 +140,19 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
 /// What a pod that speaks with the cloud sees of its node, and its configuration (what is said of that volume beside its name): volumes, and
 /// where they are inside.
 pub(super) fn seen_inside(mut config: Value) -> (Vec<Value>, Vec<Value>) {
-    // Whom the node trusts; on Fedora CoreOS the first is made of links into the second.
+    let (mut volumes, mut mounts) = trusted_by_node();
+    config["name"] = json!("config");
+    volumes.push(config);
+    mounts.push(json!({"name": "config", "mountPath": FOLDER, "readOnly": true}));
+    (volumes, mounts)
+}
+
+/// Whom the node trusts, as volumes of a pod, and where they are inside; on Fedora CoreOS the first is made of links into the second.
+pub(super) fn trusted_by_node() -> (Vec<Value>, Vec<Value>) {
     let trusted = [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")];
     let host = |(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}});
     let inside = |(name, path)| json!({"name": name, "mountPath": path, "readOnly": true});
-    config["name"] = json!("config");
-    (trusted.into_iter().map(host).chain([config]).collect(), trusted.into_iter().chain([("config", FOLDER)]).map(inside).collect())
+    (trusted.map(host).into(), trusted.map(inside).into())
 }
 
 /// SHA-256 in hex.

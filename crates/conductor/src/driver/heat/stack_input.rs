@@ -44,6 +44,12 @@ pub(crate) struct StackInput<'a> {
     pub network_driver: &'a str,
     pub tls_disabled: bool,
     pub cloud: &'a CloudProvider,
+    /// Keystone's public address with `/v3`, where masters are written.
+    pub keystone_url: Option<&'a str>,
+    /// The operator's policy of who may do what in Kubernetes by his roles in Keystone.
+    pub keystone_policy: Option<&'a str>,
+    /// Where a manifest of the operator's is, that every cluster gets.
+    pub post_install_manifest: Option<&'a str>,
     pub volume_driver: Option<&'a str>,
     pub labels: &'a Labels,
     pub nodes_affinity_policy: &'a str,

@@ -67,9 +67,9 @@ WantedBy=multi-user.target
 
 /// Adds what masters and workers share. `script` is the role's own; `values` name what Heat fills in for each node.
 pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Choices, script: &str, values: &[&str]) {
-    config.file(format!("{BASE}/common.sh"), 0o600, include_str!("../scripts/common.sh"));
-    config.file(format!("{BASE}/install.sh"), 0o600, include_str!("../scripts/install.sh"));
-    config.file(format!("{BASE}/node.sh"), 0o600, script);
+    config.script("common.sh", include_str!("../scripts/common.sh"));
+    config.script("install.sh", include_str!("../scripts/install.sh"));
+    config.script("node.sh", script);
     config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
     config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
     if !input.openstack_ca.is_empty() {

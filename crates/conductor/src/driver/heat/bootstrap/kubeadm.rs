@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 pub(super) use super::registration::Registration;
 use super::token::bootstrap_token;
+use crate::driver::heat::keystone_auth;
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::stack_input::{KnownAuthority, StackInput};
 
@@ -60,6 +61,9 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     if !api_server.is_empty() {
         cluster["apiServer"]["extraArgs"] = api_server.into();
     }
+    if choices.keystone_auth {
+        cluster["apiServer"]["extraVolumes"] = json!([keystone_auth::api_server_volume()]);
+    }
     if !choices.scheduler_options.is_empty() {
         cluster["scheduler"] = json!({"extraArgs": arguments(&choices.scheduler_options).collect::<Vec<_>>()});
     }
@@ -91,7 +95,8 @@ pub(super) fn arguments(all: &[Argument]) -> impl Iterator<Item = Value> {
 
 fn api_server(choices: &Choices) -> Vec<Value> {
     let plugins = choices.admission_plugins.as_deref().map(|plugins| argument("enable-admission-plugins", plugins));
-    plugins.into_iter().chain(arguments(&choices.api_server_options)).collect()
+    let webhook = choices.keystone_auth.then(keystone_auth::api_server).into_iter().flatten().map(|(name, value)| argument(name, value));
+    plugins.into_iter().chain(webhook).chain(arguments(&choices.api_server_options)).collect()
 }
 
 fn controller_manager(choices: &Choices) -> Vec<Value> {

@@ -3,6 +3,7 @@
 use super::common::{self, BASE};
 use super::{NodeConfig, kubeadm};
 use crate::driver::heat::addons::{self, Files};
+use crate::driver::heat::keystone_auth;
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
@@ -66,21 +67,24 @@ const VALUES: [&str; 14] = [
 /// The first boot of a master.
 ///
 /// # Errors
-/// When the cluster has a cloud provider and nobody has looked up what it gets.
+/// As [`addons::files`].
 pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeConfig, RenderError> {
     let mut config = NodeConfig::default();
     common::add(&mut config, input, choices, include_str!("../scripts/master.sh"), &VALUES);
-    config.file(format!("{BASE}/succession.sh"), 0o600, include_str!("../scripts/succession.sh"));
+    config.script("succession.sh", include_str!("../scripts/succession.sh"));
     config.unit("kubernetes-succession.service", false, SUCCESSION);
     config.unit("kubernetes-succession.timer", true, SUCCESSION_TIMER);
     if !input.master_lb_enabled {
-        config.file(format!("{BASE}/api-address.sh"), 0o600, include_str!("../scripts/api-address.sh"));
+        config.script("api-address.sh", include_str!("../scripts/api-address.sh"));
         config.unit("kubernetes-api-address.service", false, API_ADDRESS);
     }
     let Files { list, documents } = addons::files(input, choices)?;
     config.file(format!("{BASE}/addons.list"), 0o600, list);
     for (name, document) in documents {
         config.file(format!("{}/{name}", addons::FOLDER), 0o600, document);
+    }
+    if choices.keystone_auth {
+        config.file(keystone_auth::WEBHOOK, 0o600, keystone_auth::webhook());
     }
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
     config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, choices, &kubeadm::Registration::of_masters(input.cloud)));

@@ -1,5 +1,6 @@
 mod cloud;
 mod combinations;
+mod keystone;
 mod kubeadm;
 mod measure;
 mod options;
@@ -53,6 +54,9 @@ fn input(labels: &Labels) -> StackInput<'_> {
         network_driver: "flannel",
         tls_disabled: false,
         cloud: &ABSENT,
+        keystone_url: Some("https://keystone.example:5000/v3"),
+        keystone_policy: None,
+        post_install_manifest: None,
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",

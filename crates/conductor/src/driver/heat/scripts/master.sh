@@ -225,10 +225,15 @@ install_addons() {
     for image in ${images//,/ }; do
       sed -i -E "s#(image: *\"?([^ \"]*/)?${image%%=*}):[^ \"]+#\1:${image#*=}#" "$STATE/addon.yaml"
     done
-    if [ -n "$IMAGE_PREFIX" ]; then
+    # The operator's own manifest says what it means.
+    if [ -n "$IMAGE_PREFIX" ] && [ "$name" != post-install ]; then
       sed -i -E "s#(image: *\"?)([^/ \"]+/)*([^/ \"]+)#\1$IMAGE_PREFIX\3#" "$STATE/addon.yaml"
     fi
-    apply "$STATE/addon.yaml"
+    case "$url" in
+      # Users write in it from then on.
+      */keystone-auth-policy.json) make_once "$STATE/addon.yaml" ;;
+      *) apply "$STATE/addon.yaml" ;;
+    esac
     case "$url" in
       */cinder-csi-controllerplugin.yaml) tie_to_cloud_config deployment csi-cinder-controllerplugin ;;
       */cinder-csi-nodeplugin.yaml) tie_to_cloud_config daemonset csi-cinder-nodeplugin ;;
@@ -276,6 +281,17 @@ wait_for_cloud_provider() {
     fi
     sleep 5
   done
+}
+
+make_once() {
+  local try
+  for try in 1 2 3 4 5; do
+    if kubectl get -f "$1" > /dev/null 2>&1 || kubectl create -f "$1"; then
+      return 0
+    fi
+    sleep $((try * 5))
+  done
+  return 1
 }
 
 apply() {

@@ -17,6 +17,7 @@ fn refused(pairs: &[(&str, &str)], change: representative::Change) -> String {
 #[test]
 fn options_reach_the_programs_they_are_for() {
     let some = labels(&[
+        ("keystone_auth_enabled", "false"),
         ("admission_control_list", "ServiceAccount, NodeRestriction"),
         ("flannel_network_subnetlen", "26"),
         ("kubeapi_options", "--profiling=false --v 4"),
@@ -45,7 +46,7 @@ fn options_reach_the_programs_they_are_for() {
 
 #[test]
 fn a_cluster_without_options_is_told_none() {
-    let some = labels(&[("kubeapi_options", " "), ("admission_control_list", "")]);
+    let some = labels(&[("kubeapi_options", " "), ("admission_control_list", ""), ("keystone_auth_enabled", "false")]);
     let cluster = &init(user_data(&done(&input(&some)), "master"))[1];
     assert!(cluster.get("scheduler").is_none() && cluster["apiServer"].get("extraArgs").is_none(), "{cluster:#}");
     assert_eq!(told(&cluster["controllerManager"]["extraArgs"]).len(), 2);

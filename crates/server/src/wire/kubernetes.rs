@@ -1,0 +1,90 @@
+//! What is set up inside clusters: who may do what with a token of Keystone, and a manifest of the operator's.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use url::Url;
+
+use crate::config::Config;
+
+const POLICY: &str = "[kubernetes] keystone_auth_default_policy";
+const MANIFEST: &str = "[kubernetes] post_install_manifest_url";
+
+/// Longest policy: masters are made with it, and Nova takes 64 KiB of user data in all.
+const POLICY_LIMIT: usize = 8 * 1024;
+
+/// The operator's policy for Keystone authentication in Kubernetes; none where the file is not there, as upstream.
+pub(super) fn keystone_policy(config: &Config) -> anyhow::Result<Option<String>> {
+    policy(&config.kubernetes.keystone_auth_default_policy)
+}
+
+fn policy(path: &Path) -> anyhow::Result<Option<String>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            tracing::info!("{POLICY}: there is no {}; clusters get a policy of ours", path.display());
+            return Ok(None);
+        }
+        Err(error) => return Err(error).with_context(|| format!("{POLICY}: read {}", path.display())),
+    };
+    if text.len() > POLICY_LIMIT {
+        bail!("{POLICY}: {} must have at most {POLICY_LIMIT} bytes, not {}", path.display(), text.len());
+    }
+    match serde_json::from_str(&text) {
+        // Written anew: as operators indent it, it takes more of the user data than it must.
+        Ok(Value::Array(rules)) => Ok(Some(Value::Array(rules).to_string())),
+        Ok(_) => bail!("{POLICY}: {} must be a JSON list of rules", path.display()),
+        Err(error) => bail!("{POLICY}: {} is no JSON: {error}", path.display()),
+    }
+}
+
+/// Where the operator's manifest is.
+pub(super) fn post_install_manifest(config: &Config) -> anyhow::Result<Option<String>> {
+    manifest(config.kubernetes.post_install_manifest_url.as_deref())
+}
+
+/// It ends up in a list that nodes read by words.
+fn manifest(address: Option<&str>) -> anyhow::Result<Option<String>> {
+    let Some(address) = address.map(str::trim).filter(|address| !address.is_empty()) else { return Ok(None) };
+    let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let is_plain = address.chars().all(|c| c.is_ascii_graphic() && !"'\"\\`".contains(c));
+    match url.filter(|_| is_plain) {
+        Some(_) => Ok(Some(address.to_owned())),
+        None => bail!("{MANIFEST} must be an http or https URL without spaces and quotes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_a_list_of_rules_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("policy.json");
+        assert_eq!(policy(&path).unwrap(), None);
+        std::fs::write(&path, "[ {\"users\": {\"roles\": [\"k8s_admin\"]}} ]\n").unwrap();
+        assert_eq!(policy(&path).unwrap().as_deref(), Some("[{\"users\":{\"roles\":[\"k8s_admin\"]}}]"));
+        for (text, rule) in
+            [("{}", "must be a JSON list of rules"), ("[", "is no JSON: EOF"), (&" ".repeat(8200), "at most 8192 bytes, not 8200")]
+        {
+            std::fs::write(&path, text).unwrap();
+            let error = policy(&path).unwrap_err().to_string();
+            assert!(error.starts_with(POLICY) && error.contains(rule), "{error}");
+        }
+        assert!(policy(dir.path()).is_err(), "a folder");
+    }
+
+    #[test]
+    fn a_manifest_is_fetched_by_http_alone() {
+        assert_eq!(manifest(None).unwrap(), None);
+        assert_eq!(manifest(Some(" ")).unwrap(), None);
+        let good = "https://example.org/manifests/all.yaml?ref=1";
+        assert_eq!(manifest(Some(good)).unwrap().as_deref(), Some(good));
+        for bad in ["/etc/x.yaml", "file:///etc/x.yaml", "https://", "https://a/b c", "https://a/'x'", "ftp://a/b"] {
+            assert!(manifest(Some(bad)).unwrap_err().to_string().starts_with(MANIFEST), "{bad}");
+        }
+    }
+}
