@@ -126,6 +126,7 @@ fn settings(host: String) -> Settings {
         trust_roles: Vec::new(),
         cluster_user_trust: true,
         verify_ca: true,
+        keystone_auth: true,
         keystone_policy: None,
         post_install_manifest: None,
         region: None,

@@ -103,6 +103,8 @@ pub struct Settings {
     pub openstack_ca: String,
     /// Whether programs inside clusters check the certificates of OpenStack's services (`[drivers] verify_ca`).
     pub verify_ca: bool,
+    /// Whether users of new clusters log in to Kubernetes with Keystone, unless a label says otherwise (`[kubernetes] keystone_auth`).
+    pub keystone_auth: bool,
     /// Who may do what in Kubernetes by his roles in Keystone, as the webhook's policy (`[kubernetes] keystone_auth_default_policy`); none: a
     /// policy of ours.
     pub keystone_policy: Option<String>,

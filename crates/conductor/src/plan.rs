@@ -51,6 +51,8 @@ pub(crate) struct Seen {
     pub has_our_workers: bool,
     /// Whether it says that programs of the cloud provider run in its cluster; those that were made before there were any do not.
     pub has_cloud_provider: bool,
+    /// The same of the webhook by which users log in with Keystone.
+    pub has_keystone_auth: bool,
 }
 
 /// What a stack says of its workers.

@@ -169,6 +169,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         kube_version: stack.parameters.get(KUBE_VERSION).and_then(Value::as_str).map(str::to_owned),
         has_our_workers: stack.parameters.contains_key(workers::USER_DATA),
         has_cloud_provider: access::is_on(stack.parameters.get(access::PARAMETER)),
+        has_keystone_auth: access::is_on(stack.parameters.get(keystone_auth::PARAMETER)),
     }
 }
 

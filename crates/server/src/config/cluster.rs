@@ -135,10 +135,14 @@ section! {
 section! {
     /// What is set up in Kubernetes.
     Kubernetes {
+        /// Whether users log in to the Kubernetes of new Heat clusters with Keystone, unless the label keystone_auth_enabled says false.
+        /// Whoever may name users or groups in a domain of Keystone can take names there that Kubernetes gives rights to
+        /// (SECURITY.md): turn it off where tenants administer domains.
+        keystone_auth: bool = "true",
         /// Policy of Keystone authentication in new clusters: a JSON list of rules, in which `$PROJECT_ID` is the project of the cluster. Where
         /// the file is not there, a policy of ours for the roles k8s_admin, k8s_developer and k8s_viewer.
         keystone_auth_default_policy: PathBuf = "/etc/magnum/keystone_auth_default_policy.json",
-        /// Manifest (http or https) that every new cluster of the Heat driver gets, after all else.
+        /// Manifest (http or https) that every new cluster of the Heat driver gets, once, after all else.
         post_install_manifest_url: Option<String>,
         /// Seconds between two health checks of a cluster; a negative number turns them off.
         health_polling_interval: i64 = "60",

@@ -13,7 +13,7 @@ const POLICY: &str = "[kubernetes] keystone_auth_default_policy";
 const MANIFEST: &str = "[kubernetes] post_install_manifest_url";
 
 /// Longest policy: masters are made with it, and Nova takes 64 KiB of user data in all.
-const POLICY_LIMIT: usize = 8 * 1024;
+const POLICY_LIMIT: usize = 6 * 1024;
 
 /// The operator's policy for Keystone authentication in Kubernetes; none where the file is not there, as upstream.
 pub(super) fn keystone_policy(config: &Config) -> anyhow::Result<Option<String>> {
@@ -34,10 +34,20 @@ fn policy(path: &Path) -> anyhow::Result<Option<String>> {
     }
     match serde_json::from_str(&text) {
         // Written anew: as operators indent it, it takes more of the user data than it must.
-        Ok(Value::Array(rules)) => Ok(Some(Value::Array(rules).to_string())),
-        Ok(_) => bail!("{POLICY}: {} must be a JSON list of rules", path.display()),
+        Ok(Value::Array(rules)) if rules.iter().all(is_rule) => Ok(Some(Value::Array(rules).to_string())),
+        Ok(_) => bail!("{POLICY}: {} must be a JSON list of rules, each with users or match", path.display()),
         Err(error) => bail!("{POLICY}: {} is no JSON: {error}", path.display()),
     }
+}
+
+/// The webhook does not start with others.
+fn is_rule(rule: &Value) -> bool {
+    let is_texts = |list: &Value| list.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+    let is_map = |map: &Value| map.as_object().is_some_and(|map| map.values().all(is_texts));
+    let is_match = |one: &Value| one["type"].is_string() && is_texts(&one["values"]);
+    let permits = |name: &str| rule.get(name).is_none_or(is_map);
+    let by_users = rule.get("users").is_some_and(is_map) && permits("resource_permissions") && permits("nonresource_permissions");
+    by_users || rule["match"].as_array().is_some_and(|all| all.iter().all(is_match))
 }
 
 /// Where the operator's manifest is.
@@ -49,10 +59,10 @@ pub(super) fn post_install_manifest(config: &Config) -> anyhow::Result<Option<St
 fn manifest(address: Option<&str>) -> anyhow::Result<Option<String>> {
     let Some(address) = address.map(str::trim).filter(|address| !address.is_empty()) else { return Ok(None) };
     let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let is_plain = address.chars().all(|c| c.is_ascii_graphic() && !"'\"\\`".contains(c));
+    let is_plain = address.chars().all(|c| c.is_ascii_graphic() && !"'\"\\`{}[]".contains(c));
     match url.filter(|_| is_plain) {
         Some(_) => Ok(Some(address.to_owned())),
-        None => bail!("{MANIFEST} must be an http or https URL without spaces and quotes"),
+        None => bail!("{MANIFEST} must be an http or https URL without spaces, quotes and brackets"),
     }
 }
 
@@ -67,9 +77,14 @@ mod tests {
         assert_eq!(policy(&path).unwrap(), None);
         std::fs::write(&path, "[ {\"users\": {\"roles\": [\"k8s_admin\"]}} ]\n").unwrap();
         assert_eq!(policy(&path).unwrap().as_deref(), Some("[{\"users\":{\"roles\":[\"k8s_admin\"]}}]"));
-        for (text, rule) in
-            [("{}", "must be a JSON list of rules"), ("[", "is no JSON: EOF"), (&" ".repeat(8200), "at most 8192 bytes, not 8200")]
-        {
+        for (text, rule) in [
+            ("{}", "must be a JSON list of rules"),
+            ("[1]", "each with users or match"),
+            (r#"[{"users": ["k8s_admin"]}]"#, "each with"),
+            (r#"[{"match": [{"type": "role"}]}]"#, "each with"),
+            ("[", "is no JSON: EOF"),
+            (&" ".repeat(6200), "at most 6144 bytes, not 6200"),
+        ] {
             std::fs::write(&path, text).unwrap();
             let error = policy(&path).unwrap_err().to_string();
             assert!(error.starts_with(POLICY) && error.contains(rule), "{error}");
@@ -83,7 +98,7 @@ mod tests {
         assert_eq!(manifest(Some(" ")).unwrap(), None);
         let good = "https://example.org/manifests/all.yaml?ref=1";
         assert_eq!(manifest(Some(good)).unwrap().as_deref(), Some(good));
-        for bad in ["/etc/x.yaml", "file:///etc/x.yaml", "https://", "https://a/b c", "https://a/'x'", "ftp://a/b"] {
+        for bad in ["/etc/x.yaml", "file:///etc/x.yaml", "https://", "https://a/b c", "https://a/'x'", "https://a/{b,c}", "ftp://a/b"] {
             assert!(manifest(Some(bad)).unwrap_err().to_string().starts_with(MANIFEST), "{bad}");
         }
     }

@@ -28,8 +28,9 @@ const BOOT: Duration = Duration::from_secs(300);
 /// The steps that every node begins with.
 const INSTALLED: [&str; 4] = ["kernel settings", "container runtime", "Kubernetes binaries", "services"];
 
-/// How the API server reaches the webhook of Keystone.
+/// What the API server reads of the webhook of Keystone.
 const WEBHOOK: &str = "/etc/kubernetes-bootstrap/keystone-webhook.json";
+const AUTHORIZERS: &str = "/etc/kubernetes-bootstrap/authorizers.json";
 const LOG: &str = "/var/log/kubernetes-bootstrap.log";
 const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
 
@@ -195,8 +196,10 @@ impl Nodes<'_> {
             "the cloud's values are not filled in"
         );
         ensure!(!applied.contains("@SUBNET_ID@") && !applied.contains("@CLOUD_CA@"), "a place is left");
-        // The API server is told of a file that is there, and users find one policy, theirs from then on.
-        ensure!(machine.read(WEBHOOK)?.contains("https://127.0.0.1:8443/webhook") && config.contains(WEBHOOK), "no webhook");
+        // The API server is told of files that are there, and users find one policy.
+        for path in [WEBHOOK, AUTHORIZERS] {
+            ensure!(machine.read(path)?.contains("webhook") && config.contains(path), "no {path}");
+        }
         ensure!(machine.read("/var/lib/stand-ins/made")?.matches("\"k8s-keystone-auth-policy\"").count() == 1, "not one policy");
         is_master(&machine, &api).await?;
 

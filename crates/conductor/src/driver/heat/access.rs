@@ -2,6 +2,7 @@
 //!
 //! Only masters are told, and Kubernetes by them; a worker's first boot holds none of it.
 
+use model::json::Labels;
 use model::operation::OutcomeCode;
 use model::seal::vault::Vault;
 use provider_clients::{ErrorKind, Service};
@@ -9,7 +10,9 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use super::addons::{AUTO_SCALING, CINDER};
+use super::keystone_auth::{self, Keystone};
 use super::parameters::choices;
+use super::render::RenderError;
 use crate::context::Settings;
 use crate::driver::Target;
 use crate::outcome::Failure;
@@ -47,14 +50,14 @@ impl CloudProvider {
 /// What the nodes of a cluster are told of the cloud. May hold a secret: no `Debug`.
 pub(crate) struct Told {
     pub provider: CloudProvider,
-    /// Keystone's public address with `/v3`; masters alone are told.
-    pub keystone_url: Option<String>,
+    /// Where users log in with Keystone; masters alone are told.
+    pub keystone: Option<Keystone>,
 }
 
 impl Told {
     /// Of workers, which join what `seen` is.
     pub fn workers(seen: &Seen) -> Self {
-        Self { provider: CloudProvider::seen(seen), keystone_url: None }
+        Self { provider: CloudProvider::seen(seen), keystone: None }
     }
 }
 
@@ -90,11 +93,19 @@ pub(super) fn is_on(value: Option<&Value>) -> bool {
 /// # Errors
 /// When its labels ask for what the operator does not allow, and as [`access`].
 pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Told, Failure> {
-    let provider = provider_of_new(settings, vault, target).await?;
-    Ok(Told { provider, keystone_url: Some(keystone_url(target).await?) })
+    let labels = target.cluster.labels();
+    let is_wanted = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca);
+    let keystone = match is_wanted.map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))? {
+        true => {
+            let policy = keystone_auth::policy_of(settings.keystone_policy.as_deref(), &target.cluster.project().0);
+            Some(Keystone { url: keystone_url(target).await?, policy: Some(policy) })
+        }
+        false => None,
+    };
+    Ok(Told { provider: provider_of_new(settings, vault, target).await?, keystone })
 }
 
-/// What new masters of a cluster that is there are told; its stack says whether it has a cloud provider.
+/// What new masters of a cluster that is there are told; its stack says what it has.
 ///
 /// # Errors
 /// As [`access`].
@@ -103,7 +114,25 @@ pub(in crate::driver) async fn of_masters(settings: &Settings, vault: &Vault, ta
         CloudProvider::Present => CloudProvider::Given(Box::new(access(settings, vault, target).await?)),
         other => other,
     };
-    Ok(Told { provider, keystone_url: Some(keystone_url(target).await?) })
+    let keystone = match seen.has_keystone_auth {
+        true => Some(Keystone { url: keystone_url(target).await?, policy: None }),
+        false => None,
+    };
+    Ok(Told { provider, keystone })
+}
+
+/// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's
+/// certificate always.
+fn has_keystone_auth(labels: &Labels, is_allowed: bool, verify: bool) -> Result<bool, RenderError> {
+    let wanted = choices::truth(labels, keystone_auth::PARAMETER)?;
+    let rule = match (is_allowed, verify) {
+        (true, true) => return Ok(wanted.unwrap_or(true)),
+        (false, _) => "must not be true where [kubernetes] keystone_auth is off",
+        (true, false) => {
+            "must not be true where certificates of the cloud are not checked ([drivers] verify_ca): the webhook checks them always"
+        }
+    };
+    if wanted == Some(true) { Err(RenderError::new(keystone_auth::PARAMETER, rule)) } else { Ok(false) }
 }
 
 async fn keystone_url(target: &Target<'_>) -> Result<String, Failure> {
@@ -207,6 +236,22 @@ mod tests {
         assert_eq!(may_scale(true, true), Ok(()));
         assert!(may_scale(false, true).is_err_and(|rule| rule.contains("without the OpenStack cloud provider")));
         assert!(may_scale(true, false).is_err_and(|rule| rule.contains("are not checked")));
+    }
+
+    #[test]
+    fn users_log_in_with_keystone_unless_somebody_says_otherwise() {
+        let of = |value: &str, is_allowed, verify| {
+            let labels = [("keystone_auth_enabled".to_owned(), value.to_owned())];
+            has_keystone_auth(&Labels(labels.into_iter().filter(|(_, value)| !value.is_empty()).collect()), is_allowed, verify)
+        };
+        assert_eq!(of("", true, true), Ok(true));
+        assert_eq!(of("false", true, true), Ok(false));
+        for (is_allowed, verify, word) in [(false, true, "keystone_auth is off"), (true, false, "verify_ca"), (false, false, "is off")] {
+            assert_eq!(of("", is_allowed, verify), Ok(false));
+            assert_eq!(of("false", is_allowed, verify), Ok(false));
+            assert!(of("true", is_allowed, verify).is_err_and(|error| error.field == "keystone_auth_enabled" && error.rule.contains(word)));
+        }
+        assert!(of("maybe", true, true).is_err());
     }
 
     #[test]

@@ -6,13 +6,14 @@
 use std::fmt::Write as _;
 
 use super::access::{Access, CloudProvider, PARAMETER};
+use super::bootstrap::BASE;
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
 use super::{autoscaler, cloud_config, keystone_auth};
 
-/// Where documents of ours are on a master.
-pub(super) const FOLDER: &str = "/etc/kubernetes-bootstrap/addons";
+/// Where documents of ours are on a master, below our folder.
+pub(super) const FOLDER: &str = "addons";
 
 /// The volume driver of templates whose clusters get volumes from Cinder.
 pub(super) const CINDER: &str = "cinder";
@@ -88,14 +89,15 @@ impl Document {
         }
     }
 
-    fn write(self, input: &StackInput<'_>, choices: &Choices, tag: &str) -> Result<String, RenderError> {
-        Ok(match self {
+    /// None where the cluster is told nothing by it.
+    fn write(self, input: &StackInput<'_>, choices: &Choices, tag: &str) -> Result<Option<String>, RenderError> {
+        Ok(Some(match self {
             Self::CloudConfig => cloud_config::secret(choices, login(input)?),
             Self::CloudController => cloud_config::controller(input, choices, tag, &cloud_config::secret(choices, login(input)?)),
             Self::Autoscaler => autoscaler::documents(input, choices, login(input)?, tag),
-            Self::KeystonePolicy => keystone_auth::policy(input),
+            Self::KeystonePolicy => return Ok(keystone_auth::policy(input)),
             Self::KeystoneAuth => keystone_auth::documents(input, choices, tag)?,
-        })
+        }))
     }
 }
 
@@ -207,7 +209,7 @@ impl Addon {
         match self.wanted {
             Wanted::Label(name, default) => Ok(choices::flag(input, name)?.unwrap_or(default)),
             Wanted::CloudProvider => Ok(input.cloud.is_there()),
-            Wanted::Keystone => keystone_auth::is_wanted(input.labels, input.verify_ca),
+            Wanted::Keystone => Ok(input.keystone.is_some()),
             // A cluster that has none has it by an option that has changed since, or from before: it goes on without.
             Wanted::Login(name) => Ok(input.cloud.is_there() && input.verify_ca && choices::flag(input, name)?.unwrap_or(false)),
             Wanted::Cinder(name) => {
@@ -256,16 +258,14 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
             let place = match manifest {
                 Manifest::Project(address) => address.replace("TAG", tag),
                 Manifest::Ours(document) => {
-                    documents.push((document.file(), document.write(input, choices, tag)?));
-                    format!("file://{FOLDER}/{}", document.file())
+                    let Some(text) = document.write(input, choices, tag)? else { continue };
+                    documents.push((document.file(), text));
+                    format!("file://{BASE}/{FOLDER}/{}", document.file())
                 }
             };
             let line = format!("{} {place} {}", addon.name, images.join(","));
             writeln!(list, "{}", line.trim_end()).expect("a text takes it");
         }
-    }
-    if let Some(address) = input.post_install_manifest {
-        writeln!(list, "post-install {address}").expect("a text takes it");
     }
     Ok(Files { list, documents })
 }
@@ -287,7 +287,7 @@ mod tests {
                 Wanted::Label(name, wanted) => assert_eq!(default(name), Some(if wanted { "true" } else { "false" }), "{}", addon.name),
                 Wanted::Cinder(name) => assert_eq!(default(name), Some("true"), "{}", addon.name),
                 Wanted::Login(name) => assert_eq!(default(name), Some("false"), "{}", addon.name),
-                Wanted::Keystone => assert_eq!(default(keystone_auth::LABEL), Some("true"), "{}", addon.name),
+                Wanted::Keystone => assert_eq!(default(keystone_auth::PARAMETER), Some("true"), "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
             assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);

@@ -36,7 +36,7 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "roleRef": of("Role"), "subjects": subjects},
         deployment(input, choices, access, tag),
     ]);
-    format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
 fn deployment(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> Value {

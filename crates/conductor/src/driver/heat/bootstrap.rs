@@ -22,6 +22,8 @@ use flate2::write::GzEncoder;
 use super::render::RenderError;
 use super::stack_input::Distro;
 
+pub(super) use common::BASE;
+
 /// Nova's limit of user data, after encoding.
 const USER_DATA_LIMIT: usize = 65_535;
 
@@ -60,6 +62,13 @@ impl NodeConfig {
             |line: &str| line.strip_prefix('#').is_some_and(|rest| !rest.starts_with('!') && !rest.starts_with(" shellcheck "));
         let lines = text.lines().filter(|line| !is_comment(line.trim_start()));
         self.file(format!("{}/{name}", common::BASE), 0o600, lines.flat_map(|line| [line, "\n"]).collect::<String>());
+    }
+
+    /// Documents of ours, each by its place below our folder, as JSON in one line: in one file they take half the room. `scripts/master.sh`
+    /// takes it apart.
+    fn documents(&mut self, all: &[(String, String)]) {
+        let lines = all.iter().map(|(name, text)| format!("{name} {text}\n"));
+        self.file(format!("{}/documents", common::BASE), 0o600, lines.collect::<String>());
     }
 
     fn unit(&mut self, name: &'static str, enabled: bool, content: impl Into<String>) {

@@ -32,7 +32,7 @@ pub(super) fn secret(choices: &Choices, access: &Access) -> String {
         // What hangs on this document hangs on them too.
         secret["metadata"]["annotations"] = json!({"magnum.openstack.org/authorities": digest(&access.ca)});
     }
-    format!("{secret:#}\n")
+    secret.to_string()
 }
 
 /// A secret with a configuration.
@@ -134,7 +134,7 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
     let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": CONTROLLER, "namespace": NAMESPACE, "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "updateStrategy": {"type": "RollingUpdate"}, "template": template}});
-    format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": [account, set]}))
+    json!({"apiVersion": "v1", "kind": "List", "items": [account, set]}).to_string()
 }
 
 /// What a pod that speaks with the cloud sees of its node, and its configuration (what is said of that volume beside its name): volumes, and

@@ -6,19 +6,20 @@
 //!
 //! Sources: `docs/keystone-auth` and `pkg/identity/keystone` of the project `cloud-provider-openstack`; `heat-driver` of upstream for names.
 
-use model::json::Labels;
+use model::kubernetes::Version;
 use serde_json::{Value, json};
 
+use super::bootstrap::BASE;
 use super::cloud_config::{NAMESPACE, digest, trusted_by_node};
-use super::parameters::choices::{self, Choices};
+use super::parameters::choices::Choices;
 use super::render::RenderError;
 use super::stack_input::StackInput;
 
-/// The label of clusters whose users log in so.
-pub(super) const LABEL: &str = "keystone_auth_enabled";
+/// The label of clusters whose users log in so, and the parameter of their stacks: a cluster that was made without stays without.
+pub(super) const PARAMETER: &str = "keystone_auth_enabled";
 
-/// Who may do what, where the operator says nothing. Secrets are nobody's but the administrators': a list of all namespaces would show what
-/// programs of the cluster log in to the cloud with.
+/// Who may do what, where the operator says nothing. A developer may run any pod, which is as much as being its node's administrator unless
+/// the cluster's own admission forbids it.
 const DEFAULT_POLICY: &str = include_str!("keystone_policy.json");
 
 /// What an operator's policy may say in place of the cluster's project.
@@ -28,53 +29,76 @@ const NAME: &str = "k8s-keystone-auth";
 /// The configuration that users change to say who may do what.
 const POLICY: &str = "k8s-keystone-auth-policy";
 const ADDRESS: &str = "127.0.0.1:8443";
-/// How the API server reaches the webhook, on a master. Beside its own certificate, which names it `kubernetes`.
-pub(super) const WEBHOOK: &str = "/etc/kubernetes-bootstrap/keystone-webhook.json";
+/// How the API server reaches the webhook, below our folder on a master.
+const WEBHOOK: &str = "keystone-webhook.json";
+/// Whom the API server asks what a user may do, there too.
+const AUTHORIZERS: &str = "authorizers.json";
 const PKI: &str = "/etc/kubernetes/pki";
-/// Who signed Keystone's certificate, on a master and inside the pod.
-const CLOUD_CA: &str = "/etc/kubernetes-bootstrap/cloud-ca.crt";
 
-/// Options of the API server that are the webhook's.
-const CONFIG_FILES: [&str; 2] = ["authentication-token-webhook-config-file", "authorization-webhook-config-file"];
-
-/// Whether a cluster has it: unless its label says otherwise, as upstream. The webhook checks Keystone's certificate always.
-///
-/// # Errors
-/// When the label is neither true nor false, or says what cannot be.
-pub(super) fn is_wanted(labels: &Labels, verify: bool) -> Result<bool, RenderError> {
-    match (choices::truth(labels, LABEL)?, verify) {
-        (Some(true), false) => Err(RenderError::new(
-            LABEL,
-            "must not be true where certificates of the cloud are not checked ([drivers] verify_ca): the webhook checks them always",
-        )),
-        (wanted, verify) => Ok(wanted.unwrap_or(true) && verify),
-    }
+/// What masters are told of Keystone, for their users to log in with it.
+pub(crate) struct Keystone {
+    /// Its public address with `/v3`.
+    pub url: String,
+    /// Who may do what, in a new cluster; from then on its users say it.
+    pub policy: Option<String>,
 }
 
-/// Refuses options of the user's own for the API server that say the same thing.
-pub(super) fn check(choices: &Choices) -> Result<(), RenderError> {
-    let given = choices.api_server_options.iter().find(|option| CONFIG_FILES.contains(&option.name.as_str()));
-    match given.filter(|_| choices.keystone_auth) {
-        Some(option) => {
-            let rule = format!("must not hold --{}, which the cluster sets itself unless {LABEL} is false", option.name);
-            Err(RenderError::new("kubeapi_options", rule))
-        }
-        None => Ok(()),
-    }
+/// The policy of a new cluster: the operator's, or ours.
+pub(super) fn policy_of(operators: Option<&str>, project: &str) -> String {
+    operators.unwrap_or(DEFAULT_POLICY).replace(PROJECT, project)
 }
 
-/// Options of the API server. Kubernetes' own roles come first: the webhook is asked only about what they do not allow.
-pub(super) fn api_server() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CONFIG_FILES.map(|name| (name, WEBHOOK)).into_iter().chain([("authorization-mode", "Node,RBAC,Webhook")])
+/// Options of the API server. kubeadm names no authorizers of its own beside such a file.
+pub(super) fn api_server() -> impl Iterator<Item = (&'static str, String)> {
+    [("authentication-token-webhook-config-file", WEBHOOK), ("authorization-config", AUTHORIZERS)]
+        .map(|(name, file)| (name, path(file)))
+        .into_iter()
+}
+
+fn path(file: &str) -> String {
+    format!("{BASE}/{file}")
+}
+
+/// What the API server reads, by the names of the files.
+pub(super) fn files(choices: &Choices) -> impl Iterator<Item = (&'static str, String)> {
+    [(WEBHOOK, webhook()), (AUTHORIZERS, authorizers(choices))].into_iter()
 }
 
 /// What kubeadm lets the API server see of its machine beside its own folders.
-pub(super) fn api_server_volume() -> Value {
-    json!({"name": "keystone-webhook", "hostPath": WEBHOOK, "mountPath": WEBHOOK, "readOnly": true, "pathType": "File"})
+pub(super) fn api_server_volumes() -> Vec<Value> {
+    let file = |(name, file): (&str, &str)| json!({"name": name, "hostPath": path(file), "mountPath": path(file), "readOnly": true, "pathType": "File"});
+    [("keystone-webhook", WEBHOOK), ("authorizers", AUTHORIZERS)].map(file).into()
+}
+
+/// Whom the API server asks what a user may do: Kubernetes' own roles, and about users of Keystone the webhook. About nobody else: kubeadm
+/// waits for a plain refusal before there is a webhook, and where it does not run nobody but Keystone's users is to notice.
+fn authorizers(choices: &Choices) -> String {
+    // The only one that 1.31 knows; Kubernetes 1.32 has the other.
+    let version = if Version::parse(&choices.kube_version).is_some_and(|version| version.minor < 32) { "v1beta1" } else { "v1" };
+    let webhook = json!({
+        "timeout": "10s",
+        "authorizedTTL": "30s",
+        "unauthorizedTTL": "30s",
+        "subjectAccessReviewVersion": "v1beta1",
+        "matchConditionSubjectAccessReviewVersion": "v1",
+        "failurePolicy": "NoOpinion",
+        "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": path(WEBHOOK)},
+        "matchConditions": [{"expression": "has(request.extra) && 'alpha.kubernetes.io/identity/roles' in request.extra"}],
+    });
+    let config = json!({
+        "apiVersion": format!("apiserver.config.k8s.io/{version}"),
+        "kind": "AuthorizationConfiguration",
+        "authorizers": [
+            {"type": "Node", "name": "node"},
+            {"type": "RBAC", "name": "rbac"},
+            {"type": "Webhook", "name": "keystone", "webhook": webhook},
+        ],
+    });
+    config.to_string()
 }
 
 /// How the API server reaches the webhook, as a kubeconfig.
-pub(super) fn webhook() -> String {
+fn webhook() -> String {
     let cluster = json!({
         "server": format!("https://{ADDRESS}/webhook"),
         "certificate-authority": format!("{PKI}/ca.crt"),
@@ -88,35 +112,41 @@ pub(super) fn webhook() -> String {
         "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "webhook"}}],
         "current-context": "webhook",
     });
-    format!("{config:#}\n")
+    config.to_string()
 }
 
 /// What users may change, apart from the rest: it is made once, and what they wrote stays.
-pub(super) fn policy(input: &StackInput<'_>) -> String {
-    let policies = input.keystone_policy.unwrap_or(DEFAULT_POLICY).replace(PROJECT, input.project_id);
+fn policy_map(policies: &str) -> String {
     let metadata = json!({"name": POLICY, "namespace": NAMESPACE});
-    format!("{:#}\n", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"policies": policies}}))
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"policies": policies}}).to_string()
+}
+
+/// The policy, where the cluster is new.
+pub(super) fn policy(input: &StackInput<'_>) -> Option<String> {
+    input.keystone?.policy.as_deref().map(policy_map)
 }
 
 /// The webhook on every master, as documents for Kubernetes.
 ///
 /// # Errors
-/// When nobody has looked up where Keystone is.
+/// When the cluster has none.
 pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, tag: &str) -> Result<String, RenderError> {
-    let url = input.keystone_url.ok_or_else(|| RenderError::new(LABEL, "where Keystone is was not looked up"))?;
+    let keystone = input.keystone.ok_or_else(|| RenderError::new(PARAMETER, "where Keystone is was not looked up"))?;
     let metadata = json!({"name": NAME, "namespace": NAMESPACE});
+    let everywhere = json!({"name": NAME});
     let rbac = "rbac.authorization.k8s.io";
     let api = format!("{rbac}/v1");
-    let role = json!({"apiGroup": rbac, "kind": "Role", "name": NAME});
+    let role = json!({"apiGroup": rbac, "kind": "ClusterRole", "name": NAME});
     let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]);
+    // It watches those of all namespaces, and listens only once it may.
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
     let items = json!([
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules},
-        {"apiVersion": api, "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": subjects},
-        daemon_set(input, choices, tag, url),
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": everywhere, "rules": rules},
+        {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": everywhere, "roleRef": role, "subjects": subjects},
+        daemon_set(input, choices, tag, &keystone.url),
     ]);
-    Ok(format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items})))
+    Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
 }
 
 fn daemon_set(input: &StackInput<'_>, choices: &Choices, tag: &str, url: &str) -> Value {
@@ -133,8 +163,9 @@ fn daemon_set(input: &StackInput<'_>, choices: &Choices, tag: &str, url: &str) -
         format!("--keystone-url={url}"),
     ];
     if !input.openstack_ca.is_empty() {
-        args.push(format!("--keystone-ca-file={CLOUD_CA}"));
-        files.push(("cloud-ca", CLOUD_CA.to_owned()));
+        let ca = path("cloud-ca.crt");
+        args.push(format!("--keystone-ca-file={ca}"));
+        files.push(("cloud-ca", ca));
     }
     volumes.extend(files.iter().map(|(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "File"}})));
     mounts.extend(files.iter().map(|(name, path)| json!({"name": name, "mountPath": path, "readOnly": true})));

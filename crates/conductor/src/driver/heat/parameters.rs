@@ -52,6 +52,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "etcd_volume_size": choices.etcd_volume_size,
         "etcd_volume_type": choices.etcd_volume_type,
         "cloud_provider_enabled": input.cloud.is_there(),
+        "keystone_auth_enabled": input.keystone.is_some(),
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,

@@ -3,6 +3,7 @@
 //! Holds key material by reference only and has no `Debug`, so that none of it reaches a log.
 
 use super::access::CloudProvider;
+use super::keystone_auth::Keystone;
 use model::json::Labels;
 use model::nodegroup::Nodes;
 
@@ -44,10 +45,8 @@ pub(crate) struct StackInput<'a> {
     pub network_driver: &'a str,
     pub tls_disabled: bool,
     pub cloud: &'a CloudProvider,
-    /// Keystone's public address with `/v3`, where masters are written.
-    pub keystone_url: Option<&'a str>,
-    /// The operator's policy of who may do what in Kubernetes by his roles in Keystone.
-    pub keystone_policy: Option<&'a str>,
+    /// What masters are told of Keystone, where users log in with it.
+    pub keystone: Option<&'a Keystone>,
     /// Where a manifest of the operator's is, that every cluster gets.
     pub post_install_manifest: Option<&'a str>,
     pub volume_driver: Option<&'a str>,

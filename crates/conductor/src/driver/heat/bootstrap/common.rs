@@ -6,7 +6,7 @@ use crate::driver::heat::parameters::wait_seconds;
 use crate::driver::heat::stack_input::{Distro, StackInput};
 
 /// Where the scripts and what they read are kept.
-pub(super) const BASE: &str = "/etc/kubernetes-bootstrap";
+pub(in crate::driver::heat) const BASE: &str = "/etc/kubernetes-bootstrap";
 
 const RUNC_VERSION: &str = "1.3.0";
 const CILIUM_CLI_VERSION: &str = "v0.18.5";
@@ -134,6 +134,7 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("FLANNEL_BACKEND", &choices.flannel_backend),
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),
+        ("POST_INSTALL_MANIFEST", input.post_install_manifest.unwrap_or_default()),
         ("CLUSTER_UUID", input.cluster_uuid),
         ("CLOUD_PROVIDER", if input.cloud.is_there() { "external" } else { "" }),
         ("CLOUD_VERIFY", if input.verify_ca { "true" } else { "false" }),

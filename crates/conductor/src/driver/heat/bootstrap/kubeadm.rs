@@ -57,12 +57,12 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         "apiServer": {"certSANs": ["@SANS@"]},
         "controllerManager": {"extraArgs": controller_manager(choices)},
     });
-    let api_server = api_server(choices);
+    let api_server = api_server(input, choices);
     if !api_server.is_empty() {
         cluster["apiServer"]["extraArgs"] = api_server.into();
     }
-    if choices.keystone_auth {
-        cluster["apiServer"]["extraVolumes"] = json!([keystone_auth::api_server_volume()]);
+    if input.keystone.is_some() {
+        cluster["apiServer"]["extraVolumes"] = keystone_auth::api_server_volumes().into();
     }
     if !choices.scheduler_options.is_empty() {
         cluster["scheduler"] = json!({"extraArgs": arguments(&choices.scheduler_options).collect::<Vec<_>>()});
@@ -93,9 +93,9 @@ pub(super) fn arguments(all: &[Argument]) -> impl Iterator<Item = Value> {
     all.iter().map(|one| argument(&one.name, &one.value))
 }
 
-fn api_server(choices: &Choices) -> Vec<Value> {
+fn api_server(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
     let plugins = choices.admission_plugins.as_deref().map(|plugins| argument("enable-admission-plugins", plugins));
-    let webhook = choices.keystone_auth.then(keystone_auth::api_server).into_iter().flatten().map(|(name, value)| argument(name, value));
+    let webhook = input.keystone.map(|_| keystone_auth::api_server()).into_iter().flatten().map(|(name, value)| argument(name, &value));
     plugins.into_iter().chain(webhook).chain(arguments(&choices.api_server_options)).collect()
 }
 

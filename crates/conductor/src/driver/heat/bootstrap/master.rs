@@ -80,12 +80,11 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
     }
     let Files { list, documents } = addons::files(input, choices)?;
     config.file(format!("{BASE}/addons.list"), 0o600, list);
-    for (name, document) in documents {
-        config.file(format!("{}/{name}", addons::FOLDER), 0o600, document);
+    let mut documents: Vec<_> = documents.into_iter().map(|(name, text)| (format!("{}/{name}", addons::FOLDER), text)).collect();
+    if input.keystone.is_some() {
+        documents.extend(keystone_auth::files(choices).map(|(name, text)| (name.to_owned(), text)));
     }
-    if choices.keystone_auth {
-        config.file(keystone_auth::WEBHOOK, 0o600, keystone_auth::webhook());
-    }
+    config.documents(&documents);
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
     config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, choices, &kubeadm::Registration::of_masters(input.cloud)));
     let pki = &input.kubernetes;

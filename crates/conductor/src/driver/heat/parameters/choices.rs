@@ -12,7 +12,6 @@ use model::labels::Kind;
 use model::labels::options::{self, Argument};
 
 use crate::driver::heat::addons::{self, Chosen};
-use crate::driver::heat::keystone_auth;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -54,8 +53,6 @@ pub(crate) struct Choices {
     /// Of that installer; empty for others.
     pub cilium_tag: String,
     pub addons: Vec<Chosen>,
-    /// Whether the API server asks a webhook about tokens of Keystone.
-    pub keystone_auth: bool,
     pub etcd_volume_size: u32,
     pub etcd_volume_type: String,
     pub flannel_backend: String,
@@ -90,7 +87,6 @@ impl Choices {
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let choices = Self {
             addons: addons::choose(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
-            keystone_auth: keystone_auth::is_wanted(input.labels, input.verify_ca)?,
             cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", CILIUM_TAG)? } else { String::new() },
             etcd_volume_size: number(input, "etcd_volume_size")?,
             etcd_volume_type: label("etcd_volume_type"),
@@ -121,7 +117,6 @@ impl Choices {
             lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
         };
         choices.apart(input, pods_label)?;
-        keystone_auth::check(&choices)?;
         Ok(choices)
     }
 

@@ -19,9 +19,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
+use crate::driver::heat::keystone_auth::{self, Keystone};
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 
 static NONE: OnceLock<Nodes> = OnceLock::new();
+static KEYSTONE: OnceLock<Keystone> = OnceLock::new();
 static ABSENT: CloudProvider = CloudProvider::Absent;
 
 const CA_KEY: &str = "-----BEGIN PRIVATE KEY-----\nkubernetes-authority\n-----END PRIVATE KEY-----";
@@ -54,8 +56,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         network_driver: "flannel",
         tls_disabled: false,
         cloud: &ABSENT,
-        keystone_url: Some("https://keystone.example:5000/v3"),
-        keystone_policy: None,
+        keystone: Some(KEYSTONE.get_or_init(|| keystone(None))),
         post_install_manifest: None,
         volume_driver: None,
         labels,
@@ -77,6 +78,11 @@ fn input(labels: &Labels) -> StackInput<'_> {
     }
 }
 
+/// Of a new cluster, by the operator's policy or ours.
+fn keystone(policy: Option<&str>) -> Keystone {
+    Keystone { url: "https://keystone.example:5000/v3".into(), policy: Some(keystone_auth::policy_of(policy, "p1")) }
+}
+
 fn labels(pairs: &[(&str, &str)]) -> Labels {
     Labels(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
 }
@@ -96,8 +102,22 @@ fn unpacked(text: &str) -> String {
     content
 }
 
-/// Every file and unit of the user data, by path.
+/// Every file and unit of the user data, by path; documents by where they are taken to.
 fn contents(data: &str) -> Vec<(String, String)> {
+    let apart = |(path, text): (String, String)| -> Vec<(String, String)> {
+        match path.strip_suffix("/documents") {
+            Some(folder) => {
+                let lines = text.lines().map(|line| line.split_once(' ').expect("a name and a document"));
+                lines.map(|(name, text)| (format!("{folder}/{name}"), text.to_owned())).collect()
+            }
+            None => vec![(path, text)],
+        }
+    };
+    written(data).into_iter().flat_map(apart).collect()
+}
+
+/// The same, as the first boot writes them.
+fn written(data: &str) -> Vec<(String, String)> {
     let text = |v: &Value| v.as_str().expect("text").to_owned();
     if let Some(body) = data.strip_prefix("#cloud-config\n") {
         let config: Value = serde_json::from_str(body).expect("the body is JSON");
@@ -168,7 +188,7 @@ fn check_parameters(rendered: &Rendered, groups: &[(&str, &str)]) {
         read.remove("OS::stack_name");
         let mut unread: Vec<String> = names(&template["parameters"]).difference(&read).cloned().collect();
         // Said for whoever looks at the stack.
-        unread.retain(|p| p != "nodegroup_uuid" && p != "cloud_provider_enabled");
+        unread.retain(|p| !["nodegroup_uuid", "cloud_provider_enabled", "keystone_auth_enabled"].contains(&p.as_str()));
         assert_eq!(unread, Vec::<String>::new(), "{name}");
         assert_eq!(read.difference(&names(&template["parameters"])).count(), 0, "{name}");
     }
@@ -346,7 +366,23 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     let scaled = labels(&[("auto_scaling_enabled", "true")]);
     large.labels = &scaled;
     let size = keys(&mut large);
-    assert!(size < 65_000, "{size}");
+    assert!(size < 62_000, "{size}");
+    // A policy of the size that an operator may give: many groups of users, each with its own resources.
+    let rule = |n: usize| {
+        let all = ["pods", "services", "configmaps", "deployments", "ingresses", "jobs", "secrets", "events", "endpoints", "replicasets"];
+        let some: Vec<&str> = all.iter().enumerate().filter(|(i, _)| (n * 37 + 11) >> i & 1 == 1).map(|(_, name)| *name).collect();
+        let key = format!("team-{n}/['{}']", some.join("', '"));
+        serde_json::json!({"users": {"roles": [format!("k8s_team_{n}")], "projects": ["$PROJECT_ID"]}, "resource_permissions": {key: ["*"]}})
+    };
+    let mut policy = (0..50).map(rule).collect::<Vec<_>>();
+    while Value::from(policy.clone()).to_string().len() > 6 * 1024 {
+        policy.pop();
+    }
+    let policy = Value::from(policy).to_string();
+    assert!(policy.len() > 5_900, "{}", policy.len());
+    let theirs = keystone(Some(&policy));
+    let size = keys(&mut StackInput { keystone: Some(&theirs), ..large });
+    assert!(size < 62_700, "{size}");
     let noise: String = (0..20u64).map(pem).collect();
     let huge = StackInput { kubernetes: Pki { ca_cert: &noise, ..input(&none).kubernetes }, ..input(&none) };
     let error = render(&huge).err().expect("too large");

@@ -18,6 +18,16 @@ for address in "$API_PUBLIC_ADDRESS" "$NODE_PUBLIC_ADDRESS"; do
   [ -z "$address" ] || SANS="$SANS, \"$address\""
 done
 
+# Documents come in one file, a line for each.
+unpack_documents() {
+  local name text
+  mkdir -p "$BASE/addons"
+  while read -r name text; do
+    install -m 0600 /dev/null "$BASE/$name"
+    printf '%s\n' "$text" > "$BASE/$name"
+  done < "$BASE/documents"
+}
+
 # kubeadm takes what it finds here and signs the rest itself.
 install_pki() {
   mkdir -p /etc/kubernetes/pki
@@ -225,13 +235,12 @@ install_addons() {
     for image in ${images//,/ }; do
       sed -i -E "s#(image: *\"?([^ \"]*/)?${image%%=*}):[^ \"]+#\1:${image#*=}#" "$STATE/addon.yaml"
     done
-    # The operator's own manifest says what it means.
-    if [ -n "$IMAGE_PREFIX" ] && [ "$name" != post-install ]; then
+    if [ -n "$IMAGE_PREFIX" ]; then
       sed -i -E "s#(image: *\"?)([^/ \"]+/)*([^/ \"]+)#\1$IMAGE_PREFIX\3#" "$STATE/addon.yaml"
     fi
     case "$url" in
       # Users write in it from then on.
-      */keystone-auth-policy.json) make_once "$STATE/addon.yaml" ;;
+      file:*/keystone-auth-policy.json) make_once "$STATE/addon.yaml" ;;
       *) apply "$STATE/addon.yaml" ;;
     esac
     case "$url" in
@@ -283,21 +292,31 @@ wait_for_cloud_provider() {
   done
 }
 
-make_once() {
-  local try
-  for try in 1 2 3 4 5; do
-    if kubectl get -f "$1" > /dev/null 2>&1 || kubectl create -f "$1"; then
-      return 0
-    fi
-    sleep $((try * 5))
-  done
-  return 1
+# What the operator gives every new cluster; once, so that what its users make of it stays.
+install_own_manifest() {
+  [ -n "$POST_INSTALL_MANIFEST" ] || return 0
+  step "manifest of the operator"
+  fetch "$POST_INSTALL_MANIFEST" "$STATE/own.yaml"
+  apply "$STATE/own.yaml"
+  rm -f "$STATE/own.yaml"
 }
 
 apply() {
+  repeatedly kubectl apply -f "$1"
+}
+
+make_once() {
+  repeatedly is_or_gets_made "$1"
+}
+
+is_or_gets_made() {
+  kubectl get -f "$1" > /dev/null 2>&1 || kubectl create -f "$1"
+}
+
+repeatedly() {
   local try
   for try in 1 2 3 4 5; do
-    if kubectl apply -f "$1"; then
+    if "$@"; then
       return 0
     fi
     sleep $((try * 5))
@@ -306,12 +325,14 @@ apply() {
 }
 
 install_node
+unpack_documents
 mount_volume "$(node_value ETCD_VOLUME)" /var/lib/etcd-volume
 install_pki
 if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
   begin_cluster
   install_network
   install_addons
+  install_own_manifest
 else
   join_cluster
   if [ -n "$REPLACES" ]; then

@@ -29,21 +29,27 @@ fn the_api_server_asks_the_webhook_on_its_own_machine() {
     let rendered = done(&StackInput { openstack_ca: "authority", ..input(&none) });
     let master = user_data(&rendered, "master");
     let server = init(master);
-    let file = "/etc/kubernetes-bootstrap/keystone-webhook.json";
-    let told = told(&server["extraArgs"]);
-    for option in [
-        format!("authentication-token-webhook-config-file={file}"),
-        format!("authorization-webhook-config-file={file}"),
-        "authorization-mode=Node,RBAC,Webhook".to_owned(),
-    ] {
-        assert!(told.contains(&option), "{option}: {told:?}");
+    let folder = "/etc/kubernetes-bootstrap";
+    assert_eq!(
+        told(&server["extraArgs"]),
+        [
+            format!("authentication-token-webhook-config-file={folder}/keystone-webhook.json"),
+            format!("authorization-config={folder}/authorizers.json")
+        ]
+    );
+    for (volume, name) in server["extraVolumes"].as_array().expect("a list").iter().zip(["keystone-webhook.json", "authorizers.json"]) {
+        let path = Value::from(format!("{folder}/{name}"));
+        assert_eq!((&volume["hostPath"], &volume["mountPath"]), (&path, &path));
     }
-    assert_eq!((&server["extraVolumes"][0]["hostPath"], &server["extraVolumes"][0]["mountPath"]), (&file.into(), &file.into()));
+    assert_eq!(rendered.parameters["keystone_auth_enabled"], true);
     let webhook = document(master, "keystone-webhook.json");
     let cluster = &webhook["clusters"][0]["cluster"];
     // The certificate is the API server's own, which kubeadm writes that name into.
     assert_eq!((&cluster["server"], &cluster["tls-server-name"]), (&"https://127.0.0.1:8443/webhook".into(), &"kubernetes".into()));
-    let set = document(master, "addons/keystone-auth.json")["items"][3].clone();
+    let items = document(master, "addons/keystone-auth.json")["items"].clone();
+    // It watches all namespaces, and listens only once it may.
+    assert_eq!((&items[1]["kind"], &items[2]["kind"]), (&"ClusterRole".into(), &"ClusterRoleBinding".into()));
+    let set = &items[3];
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     assert_eq!(container["image"], "registry.k8s.io/provider-os/k8s-keystone-auth:v1.33.0");
@@ -67,58 +73,97 @@ fn the_api_server_asks_the_webhook_on_its_own_machine() {
     assert_eq!(paths(user_data(&rendered, "worker")), Vec::<String>::new());
 }
 
+/// Without a webhook `kubeadm init` must meet a plain refusal, and so must whoever is no user of Keystone.
+#[test]
+fn the_webhook_is_asked_about_users_of_keystone_alone() {
+    for (tag, version) in [("v1.31.4", "v1beta1"), ("v1.32.0", "v1"), ("v1.34.1", "v1")] {
+        let some = labels(&[("kube_tag", tag)]);
+        let config = document(user_data(&done(&input(&some)), "master"), "authorizers.json");
+        assert_eq!(config["apiVersion"], format!("apiserver.config.k8s.io/{version}"));
+        let kinds: Vec<&str> = config["authorizers"].as_array().expect("a list").iter().filter_map(|one| one["type"].as_str()).collect();
+        assert_eq!(kinds, ["Node", "RBAC", "Webhook"]);
+        let webhook = &config["authorizers"][2]["webhook"];
+        assert_eq!(webhook["failurePolicy"], "NoOpinion");
+        assert!(webhook["matchConditions"][0]["expression"].as_str().expect("a text").contains("alpha.kubernetes.io/identity/roles"));
+        assert_eq!(webhook["connectionInfo"]["kubeConfigFile"], "/etc/kubernetes-bootstrap/keystone-webhook.json");
+    }
+}
+
 #[test]
 fn who_may_do_what_is_the_operators_to_say_and_else_ours() {
     let none = labels(&[]);
     let ours = rules(user_data(&done(&input(&none)), "master"));
-    let text = ours.to_string();
-    assert!(!text.contains('$') && text.contains("\"p1\""), "{text}");
-    let of = |role: &str| -> Vec<Value> {
-        let holds = |rule: &&Value| rule["users"]["roles"][0] == role || rule["match"][0]["values"].to_string().contains(role);
-        ours.as_array().expect("a list").iter().filter(holds).cloned().collect()
+    let all = ours.as_array().expect("a list");
+    let roles = |rule: &Value| match rule.get("users") {
+        Some(users) => users["roles"].clone(),
+        None => rule["match"][0]["values"].clone(),
     };
-    assert_eq!(of("k8s_admin")[0]["resource_permissions"]["*/*"][0], "*");
-    for role in ["k8s_developer", "k8s_viewer"] {
-        let own = Value::from(of(role)).to_string();
-        assert!(own.contains("deployments"), "{own}");
-        for word in ["secrets", "clusterrole", "\"*/*\"", "serviceaccounts/token", "pods/exec"] {
-            assert!(!own.contains(word), "{role}: {word}");
-        }
-    }
+    assert_eq!(
+        all.iter().map(roles).collect::<Vec<_>>(),
+        [serde_json::json!(["k8s_admin"]), serde_json::json!(["k8s_developer"]), serde_json::json!(["k8s_developer", "k8s_viewer"]),]
+    );
     // A rule without a project would let in whoever has the role anywhere.
-    for rule in ours.as_array().expect("a list") {
-        assert!(rule.to_string().contains("\"p1\""), "{rule}");
+    assert!(all.iter().all(|rule| rule.to_string().contains("[\"p1\"]")), "{ours}");
+    // By this kind of rule a resource is all that is below it.
+    let write = names(&all[1]["resource_permissions"]);
+    assert_eq!(write.len(), 1);
+    let write = write.first().expect("one");
+    assert!(write.starts_with("!kube-system/['configmaps', "), "{write}");
+    for word in ["secrets", "serviceaccounts", "role", "nodes", "*"] {
+        assert!(!write.contains(word), "{word}");
     }
+    let read = &all[2]["resource"];
+    assert_eq!(read["verbs"], serde_json::json!(["get", "list", "watch"]));
+    let read: Vec<&str> = read["resources"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(read.iter().filter(|name| name.contains('/')).collect::<Vec<_>>(), [&"pods/log"]);
+    assert!(!read.contains(&"secrets") && !read.contains(&"*"));
+
     let policy = r#"[{"users":{"projects":["$PROJECT_ID"]},"resource_permissions":{"*/pods":["list"]}}]"#;
-    let theirs = rules(user_data(&done(&StackInput { keystone_policy: Some(policy), ..input(&none) }), "master"));
+    let theirs = keystone(Some(policy));
+    let theirs = rules(user_data(&done(&StackInput { keystone: Some(&theirs), ..input(&none) }), "master"));
     assert_eq!(theirs, serde_json::from_str::<Value>(&policy.replace("$PROJECT_ID", "p1")).expect("JSON"));
 }
 
 #[test]
-fn it_is_left_out_by_its_label_and_where_certificates_are_not_checked() {
-    let off = labels(&[("keystone_auth_enabled", "false"), ("kubeapi_options", "--authentication-token-webhook-config-file=/etc/own")]);
+fn new_masters_of_a_cluster_leave_its_policy_alone() {
     let none = labels(&[]);
-    for (input, own) in [(input(&off), 1), (StackInput { verify_ca: false, ..input(&none) }, 0)] {
-        let rendered = done(&input);
-        let master = user_data(&rendered, "master");
-        assert_eq!(paths(master), Vec::<String>::new());
-        assert_eq!(told(&init(master)["extraArgs"]).len(), own);
-        assert!(init(master).get("extraVolumes").is_none());
-    }
-    let on = labels(&[("keystone_auth_enabled", "true")]);
-    let error = render(&StackInput { verify_ca: false, ..input(&on) }).err().expect("refused");
-    assert_eq!(error.field, "keystone_auth_enabled");
-    let own = labels(&[("kubeapi_options", "--v=2 --authorization-webhook-config-file=/etc/own")]);
-    let error = render(&input(&own)).err().expect("refused");
-    assert_eq!(error.field, "kubeapi_options");
-    assert!(error.rule.contains("--authorization-webhook-config-file"), "{error}");
+    let known = Keystone { policy: None, ..keystone(None) };
+    let (data, _) = first_boot(&StackInput { keystone: Some(&known), ..input(&none) }, crate::driver::PoolKind::Masters).expect("good");
+    let list = content(&data, "/etc/kubernetes-bootstrap/addons.list");
+    assert!(!list.contains("keystone-auth-policy.json") && list.contains("keystone-auth.json"), "{list}");
+    assert!(paths(&data).iter().all(|path| !path.contains("policy")));
 }
 
 #[test]
-fn the_operators_own_manifest_comes_last() {
+fn a_cluster_without_it_knows_nothing_of_it() {
     let none = labels(&[]);
-    let address = "https://example.org/all.yaml";
-    let rendered = done(&StackInput { post_install_manifest: Some(address), ..input(&none) });
-    let list = content(user_data(&rendered, "master"), "/etc/kubernetes-bootstrap/addons.list");
-    assert_eq!(list.lines().last(), Some("post-install https://example.org/all.yaml"));
+    let rendered = done(&StackInput { keystone: None, ..input(&none) });
+    let master = user_data(&rendered, "master");
+    assert_eq!(rendered.parameters["keystone_auth_enabled"], false);
+    assert_eq!(paths(master), Vec::<String>::new());
+    assert!(init(master).get("extraArgs").is_none() && init(master).get("extraVolumes").is_none());
+}
+
+/// What the master's script makes of a map that is there already, or is not: what a stand-in for kubectl was called with.
+#[test]
+fn a_policy_is_made_once() {
+    let script = include_str!("../../scripts/master.sh");
+    let functions = &script[script.find("make_once() {").expect("the function")..];
+    let functions = &functions[..functions.find("\ninstall_node\n").expect("the end of functions")];
+    for (is_there, want) in [(true, "get -f map\n"), (false, "get -f map\ncreate -f map\n")] {
+        let kubectl = format!("kubectl() {{ echo \"$*\" >&2; [ \"$1\" = create ] || {is_there}; }}\n");
+        // What looks for it says nothing itself.
+        let whole = format!("{kubectl}{}make_once map", functions.replace("> /dev/null 2>&1 ||", "||"));
+        let output = Command::new("bash").args(["-euc", &whole]).output().expect("bash runs");
+        assert!(output.status.success());
+        assert_eq!(String::from_utf8(output.stderr).expect("text"), want);
+    }
+}
+
+#[test]
+fn the_operators_own_manifest_is_told_to_masters() {
+    let none = labels(&[]);
+    let rendered = done(&StackInput { post_install_manifest: Some("https://example.org/all.yaml"), ..input(&none) });
+    let env = content(user_data(&rendered, "master"), "/etc/kubernetes-bootstrap/node.env");
+    assert!(env.contains("POST_INSTALL_MANIFEST='https://example.org/all.yaml'\n"), "{env}");
 }

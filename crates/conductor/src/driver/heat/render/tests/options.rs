@@ -17,7 +17,6 @@ fn refused(pairs: &[(&str, &str)], change: representative::Change) -> String {
 #[test]
 fn options_reach_the_programs_they_are_for() {
     let some = labels(&[
-        ("keystone_auth_enabled", "false"),
         ("admission_control_list", "ServiceAccount, NodeRestriction"),
         ("flannel_network_subnetlen", "26"),
         ("kubeapi_options", "--profiling=false --v 4"),
@@ -25,7 +24,7 @@ fn options_reach_the_programs_they_are_for() {
         ("kubescheduler_options", "--v=3"),
         ("kubelet_options", "--max-pods=50"),
     ]);
-    let rendered = done(&input(&some));
+    let rendered = done(&StackInput { keystone: None, ..input(&some) });
     let (master, worker) = (user_data(&rendered, "master"), user_data(&rendered, "worker"));
     let documents = init(master);
     let cluster = &documents[1];
@@ -46,8 +45,8 @@ fn options_reach_the_programs_they_are_for() {
 
 #[test]
 fn a_cluster_without_options_is_told_none() {
-    let some = labels(&[("kubeapi_options", " "), ("admission_control_list", ""), ("keystone_auth_enabled", "false")]);
-    let cluster = &init(user_data(&done(&input(&some)), "master"))[1];
+    let some = labels(&[("kubeapi_options", " "), ("admission_control_list", "")]);
+    let cluster = &init(user_data(&done(&StackInput { keystone: None, ..input(&some) }), "master"))[1];
     assert!(cluster.get("scheduler").is_none() && cluster["apiServer"].get("extraArgs").is_none(), "{cluster:#}");
     assert_eq!(told(&cluster["controllerManager"]["extraArgs"]).len(), 2);
 }
