@@ -24,7 +24,7 @@ use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Pool, RollStep, Seen, Wanted};
 
-pub(crate) use heat::{Stack, Told};
+pub(crate) use heat::{CloudFacts, Stack};
 
 /// A stack, by what is known of it before it is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,9 +151,15 @@ fn no_stack() -> Failure {
 }
 
 /// Computes what is to be made; no call to the cloud.
-pub(crate) fn prepare(settings: &Settings, target: &Target<'_>, told: &Told, material: &Material, minutes: u32) -> Result<Stack, Failure> {
+pub(crate) fn prepare(
+    settings: &Settings,
+    target: &Target<'_>,
+    facts: &CloudFacts,
+    material: &Material,
+    minutes: u32,
+) -> Result<Stack, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, told, material, minutes),
+        DriverName::K8sFedoraCoreosV1 => heat::prepare(settings, target, facts, material, minutes),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -170,7 +176,7 @@ pub(crate) async fn prepare_group(
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => {
             let joint = heat::joint(target.session, seen).await?;
-            heat::prepare_group(settings, target, (group, &Told::workers(seen)), &joint, material, minutes)
+            heat::prepare_group(settings, target, (group, &CloudFacts::workers(seen)), &joint, material, minutes)
         }
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
@@ -202,7 +208,7 @@ pub(crate) fn worker_user_data(
     minutes: u32,
 ) -> Result<String, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, &Told::workers(seen), material, minutes),
+        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, &CloudFacts::workers(seen), material, minutes),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -242,24 +248,24 @@ pub(crate) struct NewNodes {
 ///
 /// # Errors
 /// When its labels ask for what the operator does not allow, and whatever the cloud's services say.
-pub(crate) async fn told_to_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Told, Failure> {
+pub(crate) async fn facts_of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudFacts, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::told_to_new(settings, vault, target).await,
+        DriverName::K8sFedoraCoreosV1 => heat::facts_of_new(settings, vault, target).await,
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
 
 /// The same for new nodes of a cluster that is there; workers are told nothing.
-pub(crate) async fn told_to_more(
+pub(crate) async fn facts_of_more(
     settings: &Settings,
     vault: &Vault,
     target: &Target<'_>,
     kind: PoolKind,
     seen: &Seen,
-) -> Result<Told, Failure> {
+) -> Result<CloudFacts, Failure> {
     match kind {
-        PoolKind::Masters => heat::told_to_masters(settings, vault, target, seen).await,
-        PoolKind::Workers => Ok(Told::workers(seen)),
+        PoolKind::Masters => heat::facts_of_masters(settings, vault, target, seen).await,
+        PoolKind::Workers => Ok(CloudFacts::workers(seen)),
     }
 }
 
@@ -268,12 +274,12 @@ pub(crate) fn new_nodes(
     settings: &Settings,
     target: &Target<'_>,
     pool: (PoolKind, &Nodegroup),
-    told: &Told,
+    facts: &CloudFacts,
     material: &Material,
     terms: (&str, u32),
 ) -> Result<NewNodes, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, told, material, terms),
+        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, facts, material, terms),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }

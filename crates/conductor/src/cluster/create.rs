@@ -53,8 +53,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         CreateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         CreateStep::Make => {
             let material = certificates::material(cx, cluster).await?;
-            let told = driver::told_to_new(&cx.settings, cx.store.vault(), &target).await?;
-            let new = driver::prepare(&cx.settings, &target, &told, &material, stack::minutes_left(cx, work))?;
+            let facts = driver::facts_of_new(&cx.settings, cx.store.vault(), &target).await?;
+            let new = driver::prepare(&cx.settings, &target, &facts, &material, stack::minutes_left(cx, work))?;
             stack::make(cx, work, whose, "creating", &target, &new).await
         }
         CreateStep::Wait(seen) => stack::follow(cx, work, whose, "creating", seen, &session).await,

@@ -136,8 +136,8 @@ pub(crate) async fn prepare(
     let whole = target.cluster.create_timeout.and_then(|minutes| u32::try_from(minutes).ok()).filter(|minutes| *minutes > 0);
     let minutes = stack::minutes_left(cx, work).min(whole.unwrap_or(cx.settings.deadlines.create_minutes));
     let material = certificates::material(cx, target.cluster).await?;
-    let told = driver::told_to_more(&cx.settings, cx.store.vault(), target, todo.pool.0, seen).await?;
-    let new = driver::new_nodes(&cx.settings, target, todo.pool, &told, &material, (replacing.generation, minutes))?;
+    let facts = driver::facts_of_more(&cx.settings, cx.store.vault(), target, todo.pool.0, seen).await?;
+    let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, (replacing.generation, minutes))?;
     Ok(Made { new, minutes })
 }
 

@@ -27,8 +27,8 @@ use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 
-pub(crate) use access::Told;
-pub(super) use access::{of_masters as told_to_masters, of_new as told_to_new};
+pub(crate) use access::CloudFacts;
+pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(super) use pools::replace;
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};

@@ -48,13 +48,13 @@ impl CloudProvider {
 }
 
 /// What the nodes of a cluster are told of the cloud. May hold a secret: no `Debug`.
-pub(crate) struct Told {
+pub(crate) struct CloudFacts {
     pub provider: CloudProvider,
     /// Where users log in with Keystone; masters alone are told.
     pub keystone: Option<Keystone>,
 }
 
-impl Told {
+impl CloudFacts {
     /// Of workers, which join what `seen` is.
     pub fn workers(seen: &Seen) -> Self {
         Self { provider: CloudProvider::seen(seen), keystone: None }
@@ -92,7 +92,7 @@ pub(super) fn is_on(value: Option<&Value>) -> bool {
 ///
 /// # Errors
 /// When its labels ask for what the operator does not allow, and as [`access`].
-pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<Told, Failure> {
+pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudFacts, Failure> {
     let labels = target.cluster.labels();
     let is_wanted = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca);
     let keystone = match is_wanted.map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))? {
@@ -102,14 +102,19 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         }
         false => None,
     };
-    Ok(Told { provider: provider_of_new(settings, vault, target).await?, keystone })
+    Ok(CloudFacts { provider: provider_of_new(settings, vault, target).await?, keystone })
 }
 
 /// What new masters of a cluster that is there are told; its stack says what it has.
 ///
 /// # Errors
 /// As [`access`].
-pub(in crate::driver) async fn of_masters(settings: &Settings, vault: &Vault, target: &Target<'_>, seen: &Seen) -> Result<Told, Failure> {
+pub(in crate::driver) async fn of_masters(
+    settings: &Settings,
+    vault: &Vault,
+    target: &Target<'_>,
+    seen: &Seen,
+) -> Result<CloudFacts, Failure> {
     let provider = match CloudProvider::seen(seen) {
         CloudProvider::Present => CloudProvider::Given(Box::new(access(settings, vault, target).await?)),
         other => other,
@@ -118,7 +123,7 @@ pub(in crate::driver) async fn of_masters(settings: &Settings, vault: &Vault, ta
         true => Some(Keystone { url: keystone_url(target).await?, policy: None }),
         false => None,
     };
-    Ok(Told { provider, keystone })
+    Ok(CloudFacts { provider, keystone })
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's

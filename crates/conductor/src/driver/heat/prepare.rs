@@ -7,7 +7,7 @@ use provider_clients::Session;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
-use super::access::Told;
+use super::access::CloudFacts;
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs, resolved};
@@ -24,12 +24,12 @@ const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volu
 pub(in crate::driver) fn prepare(
     settings: &Settings,
     target: &Target<'_>,
-    told: &Told,
+    facts: &CloudFacts,
     material: &Material,
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let name = stack_input::stack_name(target.cluster.display_name(), &target.cluster.uuid);
-    let rendered = with_input(settings, target, (None, told), material, minutes, render::render)?;
+    let rendered = with_input(settings, target, (None, facts), material, minutes, render::render)?;
     Ok(stack(target, name, rendered, minutes))
 }
 
@@ -37,14 +37,14 @@ pub(in crate::driver) fn prepare(
 pub(in crate::driver) fn prepare_group(
     settings: &Settings,
     target: &Target<'_>,
-    (group, told): (&Nodegroup, &Told),
+    (group, facts): (&Nodegroup, &CloudFacts),
     joint: &Joint,
     material: &Material,
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let name = stack_input::group_stack_name(target.cluster.display_name(), &group.name, &group.uuid);
     let rendered =
-        with_input(settings, target, (Some(group), told), material, minutes, |input| render::render_group(input, joint, &group.uuid))?;
+        with_input(settings, target, (Some(group), facts), material, minutes, |input| render::render_group(input, joint, &group.uuid))?;
     Ok(stack(target, name, rendered, minutes))
 }
 
@@ -53,11 +53,11 @@ pub(in crate::driver) fn worker_user_data(
     settings: &Settings,
     target: &Target<'_>,
     group: &Nodegroup,
-    told: &Told,
+    facts: &CloudFacts,
     material: &Material,
     minutes: u32,
 ) -> Result<String, Failure> {
-    with_input(settings, target, (Some(group), told), material, minutes, render::worker_user_data)
+    with_input(settings, target, (Some(group), facts), material, minutes, render::worker_user_data)
 }
 
 /// What the nodes of a pool are made of from now on.
@@ -65,7 +65,7 @@ pub(in crate::driver) fn new_nodes(
     settings: &Settings,
     target: &Target<'_>,
     (kind, group): (PoolKind, &Nodegroup),
-    told: &Told,
+    facts: &CloudFacts,
     material: &Material,
     (generation, minutes): (&str, u32),
 ) -> Result<NewNodes, Failure> {
@@ -73,7 +73,7 @@ pub(in crate::driver) fn new_nodes(
         PoolKind::Masters => None,
         PoolKind::Workers => Some(group),
     };
-    with_input(settings, target, (group, told), material, minutes, |input| {
+    with_input(settings, target, (group, facts), material, minutes, |input| {
         let (user_data, kube_version) = render::first_boot(input, kind)?;
         let image = match kind {
             PoolKind::Masters => input.master_image,
@@ -141,7 +141,7 @@ fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -
 fn with_input<T>(
     settings: &Settings,
     target: &Target<'_>,
-    (group, told): (Option<&Nodegroup>, &Told),
+    (group, facts): (Option<&Nodegroup>, &CloudFacts),
     material: &Material,
     minutes: u32,
     render: impl FnOnce(&StackInput<'_>) -> Result<T, RenderError>,
@@ -197,8 +197,8 @@ fn with_input<T>(
         insecure_registry: template.insecure_registry.as_deref(),
         network_driver: template.network_driver.as_deref().unwrap_or("flannel"),
         tls_disabled: template.is_tls_disabled(),
-        cloud: &told.provider,
-        keystone: told.keystone.as_ref(),
+        cloud: &facts.provider,
+        keystone: facts.keystone.as_ref(),
         post_install_manifest: settings.post_install_manifest.as_deref(),
         volume_driver: template.volume_driver.as_deref(),
         labels: &labels,
