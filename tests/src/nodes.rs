@@ -48,6 +48,20 @@ pub fn file(user_data: &Value, path: &str) -> Result<String> {
     unpacked(source.strip_prefix("data:;base64,").context("base64")?)
 }
 
+/// A document of Kubernetes that an Ignition configuration brings, by its place below the driver's folder; none when it brings no such one.
+pub fn document(user_data: &Value, place: &str) -> Result<Option<Value>> {
+    let all = file(user_data, "/etc/kubernetes-bootstrap/documents")?;
+    let found = all.lines().find_map(|line| line.strip_prefix(place)?.strip_prefix(' '));
+    found.map(serde_json::from_str).transpose().with_context(|| format!("{place} is no JSON"))
+}
+
+/// What the masters of the only stack are made with.
+pub fn masters(world: &World) -> Result<Value> {
+    let stacks = world.cloud.stacks();
+    let data = stacks.iter().find_map(|stack| stack.parameters.get("master_user_data")).and_then(Value::as_str).context("masters")?;
+    Ok(serde_json::from_str(data)?)
+}
+
 /// The text that a first-boot document holds packed: base64 of gzip.
 pub fn unpacked(packed: &str) -> Result<String> {
     let mut content = String::new();

@@ -19,11 +19,8 @@ async fn create(demo: &Client, labels: Value) -> Result<String> {
 
 /// Somebody who has logged in with what the autoscaler finds inside its cluster.
 async fn scaler(world: &World, cluster: &str) -> Result<Client> {
-    let stacks = world.cloud.stacks();
-    let data = stacks.iter().find_map(|stack| stack.parameters.get("master_user_data")).and_then(Value::as_str).context("masters")?;
-    let documents = nodes::file(&serde_json::from_str(data)?, "/etc/kubernetes-bootstrap/addons/cluster-autoscaler.json")?;
-    ensure!(documents.contains(&format!("--cluster-name={cluster}")), "the autoscaler of another cluster");
-    let documents: Value = serde_json::from_str(&documents)?;
+    let documents = nodes::document(&nodes::masters(world)?, "addons/cluster-autoscaler.json")?.context("an autoscaler")?;
+    ensure!(documents.to_string().contains(&format!("--cluster-name={cluster}")), "the autoscaler of another cluster");
     let config = text(&documents["items"][0]["stringData"], "cloud.conf");
     let value = |name: &str| {
         let line = config.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::client::{self, Client, text};
 use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
@@ -116,10 +116,8 @@ async fn a_rotation_whose_conductor_is_killed_is_finished_by_another() -> Result
 
 /// What the masters of the only stack bring into their cluster: the secret of the cloud provider.
 fn secret(world: &World) -> Result<String> {
-    let stacks = world.cloud.stacks();
-    let data = stacks.iter().find_map(|stack| stack.parameters.get("master_user_data")).and_then(Value::as_str).context("masters")?;
-    let secret = nodes::file(&serde_json::from_str(data)?, "/etc/kubernetes-bootstrap/addons/cloud-config.json")?;
-    Ok(text(&serde_json::from_str::<Value>(&secret)?["stringData"], "cloud.conf"))
+    let secret = nodes::document(&nodes::masters(world)?, "addons/cloud-config.json")?.context("a secret")?;
+    Ok(text(&secret["stringData"], "cloud.conf"))
 }
 
 /// Whoever holds it acts in the project: it must be what Keystone knows now, and nothing else.

@@ -22,6 +22,7 @@ mod idempotency;
 mod identity;
 mod isolation;
 mod keepers;
+mod keystone_login;
 mod labels;
 mod lately;
 mod lifecycle;
