@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::text;
@@ -42,6 +44,12 @@ async fn a_cluster_is_created_followed_shown_and_deleted(#[values(Mix::Embedded,
     ensure!(stacks.len() == 1, "{stacks:?}");
     ensure!(complete["stack_id"] == stacks[0].id.as_str(), "{complete}");
     ensure!(stacks[0].parameters["cluster_uuid"] == cluster.as_str(), "{:?}", stacks[0].parameters.keys());
+    // What its secrets are encrypted with in etcd, as Kubernetes takes it.
+    ensure!(
+        STANDARD
+            .decode(stacks[0].parameters["secrets_key"].as_str().unwrap_or_default())
+            .is_ok_and(|key| key.len() == 32 && key != [0; 32])
+    );
     ensure!(text(&complete, "api_address").starts_with("https://"), "{complete}");
     for (key, count) in [("node_addresses", 2), ("master_addresses", 1)] {
         let addresses = complete[key].as_array().map_or(0, Vec::len);

@@ -1,6 +1,7 @@
 //! `lab`: the real OpenStack on loopback, by the scripts in tests/lab. One at a time on a machine: its ports are fixed.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
@@ -99,8 +100,13 @@ pub fn is_up() -> Result<bool> {
     Ok(process::run(&mut command, Duration::from_secs(60))?.success())
 }
 
+/// Starts what does not run. A lab in which a road did not come to its end is made anew: the next one would count what was left in it.
 pub fn up() -> Result<()> {
     prerequisites::ensure_lab()?;
+    if unfinished()?.exists() && !is_up()? {
+        eprintln!("a run in the lab was cut off or failed: its data is removed");
+        down(true)?;
+    }
     must("up", &[], Duration::from_secs(3600))
 }
 
@@ -144,7 +150,7 @@ fn times(sizes: &[String]) -> Result<u8> {
     let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
     let mut command = prepare("times", &sizes)?;
     command.env("MAGNUM_BIN_DIR", paths::bin_dir("release"));
-    process::run(&mut command, Duration::from_secs(3 * 3600)).map(process::exit_code)
+    finish(command, Duration::from_secs(3 * 3600))
 }
 
 fn road(name: &str) -> Result<u8> {
@@ -158,7 +164,23 @@ fn drive(name: &str) -> Result<u8> {
     let mut command = prepare(name, &[])?;
     // For the management cluster of `run`.
     command.env("MAGNUM_TEST_HELM", helm::program(helm::Major::Three)?);
-    process::run(&mut command, ROAD).map(process::exit_code)
+    finish(command, ROAD)
+}
+
+/// Runs what makes things in the lab, and removes them at its end.
+fn finish(mut command: Process, limit: Duration) -> Result<u8> {
+    let mark = unfinished()?;
+    File::create(&mark).with_context(|| format!("create {}", mark.display()))?;
+    let code = process::run(&mut command, limit).map(process::exit_code)?;
+    if code == 0 {
+        std::fs::remove_file(&mark).with_context(|| format!("remove {}", mark.display()))?;
+    }
+    Ok(code)
+}
+
+/// There while a road is under way in the lab, and after one that did not come to a good end.
+fn unfinished() -> Result<PathBuf> {
+    Ok(oslab()?.join("state/unfinished"))
 }
 
 fn must(name: &str, args: &[&str], limit: Duration) -> Result<()> {
@@ -183,7 +205,7 @@ fn prepare(name: &str, args: &[&str]) -> Result<Process> {
     Ok(command)
 }
 
-fn oslab() -> Result<std::path::PathBuf> {
+fn oslab() -> Result<PathBuf> {
     match std::env::var_os("OSLAB").filter(|v| !v.is_empty()) {
         Some(dir) => std::path::absolute(dir).context("read OSLAB"),
         None => Ok(paths::cache_dir()?.join("lab")),

@@ -26,6 +26,8 @@ const fn unused(name: &'static str, kind: Kind, about: &'static str) -> Label {
 const OF_API_SERVER: &[&str] = &[
     "advertise-address",
     "allow-privileged",
+    "audit-policy-file",
+    "authentication-token-webhook-config-file",
     "authorization-config",
     "authorization-mode",
     "authorization-policy-file",
@@ -34,6 +36,7 @@ const OF_API_SERVER: &[&str] = &[
     "disable-admission-plugins",
     "enable-admission-plugins",
     "enable-bootstrap-token-auth",
+    "encryption-provider-config",
     "etcd-cafile",
     "etcd-certfile",
     "etcd-keyfile",

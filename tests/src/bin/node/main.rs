@@ -31,6 +31,10 @@ const INSTALLED: [&str; 4] = ["kernel settings", "container runtime", "Kubernete
 /// What the API server reads of the webhook of Keystone.
 const WEBHOOK: &str = "/etc/kubernetes-bootstrap/keystone-webhook.json";
 const AUTHORIZERS: &str = "/etc/kubernetes-bootstrap/authorizers.json";
+const AUDIT_POLICY: &str = "/etc/kubernetes-bootstrap/audit-policy.json";
+const SECRETS_AT_REST: &str = "/etc/kubernetes-bootstrap/secrets-at-rest.json";
+/// As Heat keeps it for a cluster.
+const SECRETS_KEY: &str = "c2VjcmV0cyBvZiB0aGlzIGNsdXN0ZXIgYXJlIGhlcmU=";
 const LOG: &str = "/var/log/kubernetes-bootstrap.log";
 const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
 
@@ -145,6 +149,7 @@ impl Nodes<'_> {
                 ("API_PUBLIC_ADDRESS", "203.0.113.9"),
                 ("API_HOLDER", "yes"),
                 ("SUBNET_ID", "the-subnet"),
+                ("SECRETS_KEY", SECRETS_KEY),
                 ("SIGNAL_ENDPOINT", &format!("https://{HEAT}{path}")),
                 ("SIGNAL_TOKEN", SIGNAL_TOKEN),
             ],
@@ -197,9 +202,14 @@ impl Nodes<'_> {
         );
         ensure!(!applied.contains("@SUBNET_ID@") && !applied.contains("@CLOUD_CA@"), "a place is left");
         // The API server is told of files that are there, and users find one policy.
-        for path in [WEBHOOK, AUTHORIZERS] {
-            ensure!(machine.read(path)?.contains("webhook") && config.contains(path), "no {path}");
+        for (path, word) in [(WEBHOOK, "webhook"), (AUTHORIZERS, "webhook"), (AUDIT_POLICY, "Metadata"), (SECRETS_AT_REST, SECRETS_KEY)] {
+            let text = machine.read(path)?;
+            serde_json::from_str::<Value>(&text).with_context(|| text.clone())?;
+            ensure!(text.contains(word) && config.contains(path), "no {path}");
         }
+        ensure!(machine.rights(SECRETS_AT_REST).as_deref() == Some("0:0 0600"), "{:?}", machine.rights(SECRETS_AT_REST));
+        let unit = machine.read(UNIT)?;
+        ensure!(unit.contains("\nSECRETS_KEY=\n") && !machine.read(LOG)?.contains(SECRETS_KEY), "the key is kept: {unit}");
         ensure!(machine.read("/var/lib/stand-ins/made")?.matches("\"k8s-keystone-auth-policy\"").count() == 1, "not one policy");
         is_master(&machine, &api).await?;
 
@@ -336,7 +346,7 @@ fn is_as_written(machine: &Machine, data: &UserData) -> Result<()> {
     for file in &data.files {
         let rights = machine.rights(&file.path).with_context(|| format!("no {}", file.path))?;
         ensure!(rights == format!("0:0 {}", file.permissions), "{}: {rights}", file.path);
-        // The script forgets the token there.
+        // The script forgets token and key there.
         if file.path != UNIT {
             ensure!(machine.read(&file.path)? == file.content, "{} has another content", file.path);
         }

@@ -3,6 +3,7 @@
 //! File contents are the same for all nodes of a kind and travel compressed. What differs between nodes (name, addresses, where to signal) is
 //! filled in by Heat, and stands only in the unit's text: a place-holder inside compressed content would never be found.
 
+mod api_server;
 mod cloud_init;
 mod common;
 mod ignition;
@@ -22,7 +23,7 @@ use flate2::write::GzEncoder;
 use super::render::RenderError;
 use super::stack_input::Distro;
 
-pub(super) use common::BASE;
+pub(super) use common::{BASE, path};
 
 /// Nova's limit of user data, after encoding.
 const USER_DATA_LIMIT: usize = 65_535;

@@ -9,7 +9,7 @@
 use model::kubernetes::Version;
 use serde_json::{Value, json};
 
-use super::bootstrap::BASE;
+use super::bootstrap::path;
 use super::cloud_config::{NAMESPACE, digest, trusted_by_node};
 use super::parameters::choices::Choices;
 use super::render::RenderError;
@@ -55,19 +55,14 @@ pub(super) fn api_server() -> impl Iterator<Item = (&'static str, String)> {
         .into_iter()
 }
 
-fn path(file: &str) -> String {
-    format!("{BASE}/{file}")
-}
-
 /// What the API server reads, by the names of the files.
 pub(super) fn files(choices: &Choices) -> impl Iterator<Item = (&'static str, String)> {
     [(WEBHOOK, webhook()), (AUTHORIZERS, authorizers(choices))].into_iter()
 }
 
-/// What kubeadm lets the API server see of its machine beside its own folders.
-pub(super) fn api_server_volumes() -> Vec<Value> {
-    let file = |(name, file): (&str, &str)| json!({"name": name, "hostPath": path(file), "mountPath": path(file), "readOnly": true, "pathType": "File"});
-    [("keystone-webhook", WEBHOOK), ("authorizers", AUTHORIZERS)].map(file).into()
+/// The same files, by the names of volumes.
+pub(super) fn api_server_files() -> impl Iterator<Item = (&'static str, &'static str)> {
+    [("keystone-webhook", WEBHOOK), ("authorizers", AUTHORIZERS)].into_iter()
 }
 
 /// Whom the API server asks what a user may do: Kubernetes' own roles, and about users of Keystone the webhook. About nobody else: kubeadm

@@ -1,5 +1,7 @@
 //! From rows to what is asked of Heat: the stack of a cluster, the stack of a nodegroup, the first boot of workers yet to come.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use model::json::Labels;
 use model::nodegroup::{Nodegroup, Nodes};
 use model::operation::OutcomeCode;
@@ -20,6 +22,9 @@ use crate::plan::Seen;
 /// Labels that say what a node is made of; a group has its own. All others are the cluster's.
 const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type", "kubelet_options"];
 
+/// The parameter of what secrets are encrypted with in etcd.
+const SECRETS_KEY: &str = "secrets_key";
+
 /// Renders the stack of a cluster: template, files and parameters.
 pub(in crate::driver) fn prepare(
     settings: &Settings,
@@ -29,7 +34,9 @@ pub(in crate::driver) fn prepare(
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let name = stack_input::stack_name(target.cluster.display_name(), &target.cluster.uuid);
-    let rendered = with_input(settings, target, (None, facts), material, minutes, render::render)?;
+    let mut rendered = with_input(settings, target, (None, facts), material, minutes, render::render)?;
+    // Heat alone keeps it, from the creation on: masters of any later day are made with the same.
+    rendered.parameters.insert(SECRETS_KEY.into(), STANDARD.encode(model::random::bytes::<32>()).into());
     Ok(stack(target, name, rendered, minutes))
 }
 

@@ -8,6 +8,11 @@ use crate::driver::heat::stack_input::{Distro, StackInput};
 /// Where the scripts and what they read are kept.
 pub(in crate::driver::heat) const BASE: &str = "/etc/kubernetes-bootstrap";
 
+/// The place of a file there.
+pub(in crate::driver::heat) fn path(file: &str) -> String {
+    format!("{BASE}/{file}")
+}
+
 const RUNC_VERSION: &str = "1.3.0";
 const CILIUM_CLI_VERSION: &str = "v0.18.5";
 const CNI_VERSION: &str = "1.7.1";

@@ -3,9 +3,9 @@
 use model::labels::options::Argument;
 use serde_json::{Value, json};
 
+use super::api_server;
 pub(super) use super::registration::Registration;
 use super::token::bootstrap_token;
-use crate::driver::heat::keystone_auth;
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::stack_input::{KnownAuthority, StackInput};
 
@@ -54,16 +54,13 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
             "serviceSubnet": choices.services_cidr.to_string(),
             "dnsDomain": "cluster.local",
         },
-        "apiServer": {"certSANs": ["@SANS@"]},
+        "apiServer": {
+            "certSANs": ["@SANS@"],
+            "extraArgs": api_server::options(input, choices),
+            "extraVolumes": api_server::volumes(input),
+        },
         "controllerManager": {"extraArgs": controller_manager(choices)},
     });
-    let api_server = api_server(input, choices);
-    if !api_server.is_empty() {
-        cluster["apiServer"]["extraArgs"] = api_server.into();
-    }
-    if input.keystone.is_some() {
-        cluster["apiServer"]["extraVolumes"] = keystone_auth::api_server_volumes().into();
-    }
     if !choices.scheduler_options.is_empty() {
         cluster["scheduler"] = json!({"extraArgs": arguments(&choices.scheduler_options).collect::<Vec<_>>()});
     }
@@ -84,19 +81,13 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     documents(&[init, cluster, kubelet])
 }
 
-fn argument(name: &str, value: &str) -> Value {
+pub(super) fn argument(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
 }
 
 /// Options as kubeadm takes them; one that is named twice is given twice.
 pub(super) fn arguments(all: &[Argument]) -> impl Iterator<Item = Value> {
     all.iter().map(|one| argument(&one.name, &one.value))
-}
-
-fn api_server(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
-    let plugins = choices.admission_plugins.as_deref().map(|plugins| argument("enable-admission-plugins", plugins));
-    let webhook = input.keystone.map(|_| keystone_auth::api_server()).into_iter().flatten().map(|(name, value)| argument(name, &value));
-    plugins.into_iter().chain(webhook).chain(arguments(&choices.api_server_options)).collect()
 }
 
 fn controller_manager(choices: &Choices) -> Vec<Value> {

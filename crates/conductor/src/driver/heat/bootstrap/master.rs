@@ -1,9 +1,8 @@
 //! A master: the authorities' certificates and keys, from which kubeadm signs the rest on the node, and both of kubeadm's configurations.
 
 use super::common::{self, BASE};
-use super::{NodeConfig, kubeadm};
+use super::{NodeConfig, api_server, kubeadm};
 use crate::driver::heat::addons::{self, Files};
-use crate::driver::heat::keystone_auth;
 use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
@@ -47,7 +46,7 @@ RestartSec=5
 WantedBy=multi-user.target
 ";
 
-const VALUES: [&str; 14] = [
+const VALUES: [&str; 15] = [
     "NODE_NAME",
     "GENERATION",
     "REPLACES",
@@ -60,6 +59,7 @@ const VALUES: [&str; 14] = [
     "SUBNET_ID",
     "ETCD_VOLUME",
     "DATA_VOLUME",
+    "SECRETS_KEY",
     "SIGNAL_ENDPOINT",
     "SIGNAL_TOKEN",
 ];
@@ -81,9 +81,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
     let Files { list, documents } = addons::files(input, choices)?;
     config.file(format!("{BASE}/addons.list"), 0o600, list);
     let mut documents: Vec<_> = documents.into_iter().map(|(name, text)| (format!("{}/{name}", addons::FOLDER), text)).collect();
-    if input.keystone.is_some() {
-        documents.extend(keystone_auth::files(choices).map(|(name, text)| (name.to_owned(), text)));
-    }
+    documents.extend(api_server::documents(input, choices));
     config.documents(&documents);
     config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
     config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, choices, &kubeadm::Registration::of_masters(input.cloud)));

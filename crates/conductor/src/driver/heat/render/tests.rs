@@ -1,3 +1,4 @@
+mod api_server;
 mod cloud;
 mod combinations;
 mod keystone;
@@ -140,6 +141,18 @@ fn content(data: &str, path: &str) -> String {
     contents(data).into_iter().find(|(p, _)| p == path).unwrap_or_else(|| panic!("no {path}")).1
 }
 
+/// A document of ours, by its place below our folder.
+fn document(data: &str, name: &str) -> Value {
+    serde_json::from_str(&content(data, &format!("/etc/kubernetes-bootstrap/{name}"))).expect("JSON")
+}
+
+/// What kubeadm is told of the API server.
+fn api_server(master: &str) -> Value {
+    let text = content(master, "/etc/kubernetes-bootstrap/init.yaml");
+    let cluster = text.split("---\n").nth(1).expect("a cluster's configuration");
+    serde_json::from_str::<Value>(cluster).expect("JSON")["apiServer"].clone()
+}
+
 /// Options of kubeadm's configuration, as `name=value`.
 fn told(arguments: &Value) -> Vec<String> {
     let word = |argument: &Value, key: &str| argument[key].as_str().expect("a text").to_owned();
@@ -242,9 +255,10 @@ fn secrets_are_hidden_parameters() {
     let none = labels(&[]);
     let rendered = done(&input(&none));
     let top = yaml(&rendered.template);
-    for name in ["master_user_data", "worker_user_data"] {
+    for name in ["master_user_data", "worker_user_data", "secrets_key"] {
         assert_eq!(top["parameters"][name]["hidden"], true);
     }
+    assert_eq!(yaml(&rendered.files["kubemaster.yaml"])["parameters"]["secrets_key"]["hidden"], true);
     for file in rendered.files.values() {
         assert_eq!(yaml(file)["parameters"]["user_data"]["hidden"], true);
     }

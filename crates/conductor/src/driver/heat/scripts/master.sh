@@ -28,6 +28,24 @@ unpack_documents() {
   done < "$BASE/documents"
 }
 
+# How the API server keeps secrets in etcd. All masters know the cluster's one key; what a cluster without one keeps stays legible to all of them.
+# A second start finds what the first one wrote: the key has gone from the unit, which everybody on this machine can read.
+secrets_at_rest() {
+  local key file="$BASE/secrets-at-rest.json" providers='{"identity": {}}'
+  key=$(node_value SECRETS_KEY)
+  if [ -z "$key" ] && [ -s "$file" ]; then
+    return 0
+  fi
+  [ -z "$key" ] || providers="{\"secretbox\": {\"keys\": [{\"name\": \"cluster\", \"secret\": \"$key\"}]}}, $providers"
+  install -m 0600 /dev/null "$file.new"
+  cat > "$file.new" << EOF
+{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+ "resources": [{"resources": ["secrets"], "providers": [$providers]}]}
+EOF
+  mv "$file.new" "$file"
+  sed -i 's/^SECRETS_KEY=.*/SECRETS_KEY=/' "$UNIT"
+}
+
 # kubeadm takes what it finds here and signs the rest itself.
 install_pki() {
   mkdir -p /etc/kubernetes/pki
@@ -326,6 +344,7 @@ repeatedly() {
 
 install_node
 unpack_documents
+secrets_at_rest
 mount_volume "$(node_value ETCD_VOLUME)" /var/lib/etcd-volume
 install_pki
 if [ "$NODE_INDEX" = 0 ] && ! api_answers; then

@@ -1,0 +1,74 @@
+//! What the API server of a master is told beside the user's own options, the files that it reads, and what it sees of its machine.
+//!
+//! Sources: Kubernetes' documentation of auditing and of the encryption of confidential data at rest; kubeadm's `ArgumentsToCommand`, which sorts
+//! options by their values where a name is given twice, so that none is.
+
+use serde_json::{Value, json};
+
+use super::common::path;
+use super::kubeadm::{argument, arguments};
+use crate::driver::heat::keystone_auth;
+use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::stack_input::StackInput;
+
+/// Which requests are written down, and how much of them.
+const AUDIT_POLICY: &str = "audit-policy.json";
+/// Where they are written down, on the master.
+const AUDIT_FOLDER: &str = "/var/log/kubernetes/audit";
+/// So much is kept at most: days, files beside the one that is written, MiB of each.
+const AUDIT_LIMITS: [(&str, &str); 3] = [("audit-log-maxage", "30"), ("audit-log-maxbackup", "4"), ("audit-log-maxsize", "100")];
+
+/// How secrets are kept in etcd. Written by `scripts/master.sh`: the key is the cluster's, not the generation's, and comes from Heat.
+const SECRETS_AT_REST: &str = "secrets-at-rest.json";
+
+/// Options.
+pub(super) fn options(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
+    let plugins = choices.admission_plugins.as_ref().map(|plugins| ("enable-admission-plugins", plugins.clone()));
+    let webhook = input.keystone.map(|_| keystone_auth::api_server()).into_iter().flatten();
+    let log = ("audit-log-path", format!("{AUDIT_FOLDER}/audit.log"));
+    let audit = AUDIT_LIMITS.map(|(name, value)| (name, value.to_owned())).into_iter().chain([log]);
+    let ours = audit.filter(|(name, _)| choices.api_server_options.iter().all(|given| given.name != *name));
+    let files = [("audit-policy-file", path(AUDIT_POLICY)), ("encryption-provider-config", path(SECRETS_AT_REST))];
+    let all = plugins.into_iter().chain(webhook).chain(ours).chain(files).map(|(name, value)| argument(name, &value));
+    all.chain(arguments(&choices.api_server_options)).collect()
+}
+
+/// What kubeadm lets it see of its machine beside its own folders.
+pub(super) fn volumes(input: &StackInput<'_>) -> Vec<Value> {
+    let webhook = input.keystone.map(|_| keystone_auth::api_server_files()).into_iter().flatten();
+    let files = webhook.chain([("audit-policy", AUDIT_POLICY), ("secrets-at-rest", SECRETS_AT_REST)]);
+    let file = |(name, file): (&str, &str)| json!({"name": name, "hostPath": path(file), "mountPath": path(file), "readOnly": true, "pathType": "File"});
+    let log = json!({"name": "audit-log", "hostPath": AUDIT_FOLDER, "mountPath": AUDIT_FOLDER, "pathType": "DirectoryOrCreate"});
+    files.map(file).chain([log]).collect()
+}
+
+/// What it reads, by the names of the files.
+pub(super) fn documents(input: &StackInput<'_>, choices: &Choices) -> Vec<(String, String)> {
+    let webhook = input.keystone.map(|_| keystone_auth::files(choices)).into_iter().flatten();
+    webhook.chain([(AUDIT_POLICY, audit_policy())]).map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// Who asked for what and when, of everything that changes the cluster or reads its secrets; what changes rights with its text, nothing else
+/// with its text: it may be a secret. What the parts of Kubernetes ask of it all the time is left out.
+fn audit_policy() -> String {
+    let reads = ["get", "list", "watch"];
+    let parts = ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"];
+    let policy = json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", "/version", "/openapi/*"]},
+            {"level": "None", "resources": [
+                {"group": "", "resources": ["events"]},
+                {"group": "events.k8s.io", "resources": ["events"]},
+                {"group": "coordination.k8s.io", "resources": ["leases"]},
+            ]},
+            {"level": "None", "users": parts, "verbs": reads},
+            {"level": "None", "userGroups": ["system:nodes", "system:serviceaccounts:kube-system"], "verbs": reads},
+            {"level": "Request", "verbs": ["create", "update", "patch", "delete"], "resources": [{"group": "rbac.authorization.k8s.io"}]},
+            {"level": "Metadata"},
+        ],
+    });
+    policy.to_string()
+}
