@@ -72,11 +72,13 @@ def look(name, template, files, parameters, wanted):
 
 def node(stack, around, pool):
     """The template of a node of a group of the stack, and its parameters."""
-    definition = yaml.safe_load(stack["template"])["resources"][around]["properties"]["resource_def"]
+    template = yaml.safe_load(stack["template"])
+    definition = template["resources"][around]["properties"]["resource_def"]
+    every = {name: parameter["default"] for name, parameter in template["parameters"].items() if "default" in parameter} | stack["parameters"]
     given = {}
     for name, value in definition["properties"].items():
         asked = value.get("get_param") if isinstance(value, dict) else None
-        given[name] = AROUND[name] if name in AROUND else here(stack["parameters"][asked]) if asked else pool
+        given[name] = AROUND[name] if name in AROUND else here(every[asked]) if asked else pool
     return stack["files"][definition["type"]], given
 
 
