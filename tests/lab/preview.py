@@ -2,7 +2,7 @@
 """The real Heat looks at stacks that are not made: each with what it nests, and then its master and its worker, whose properties and what they
 name in the cloud Heat judges only where they stand alone.
 
-Usage: preview.py FILE   with OS_* of a user. FILE has a line of JSON for each stack (name, template, files, parameters), as
+Usage: preview.py FILE   with OS_* of a user. FILE has a line of JSON for each stack (name, template, files, parameters, need), as
 `MAGNUM_COMBINATIONS=FILE cargo test --workspace --lib combinations -- --ignored` writes it. Prints what is not as it should be; exit 0 when
 that is nothing.
 """
@@ -32,12 +32,30 @@ def here(value):
     return [here(v) for v in value] if isinstance(value, list) else HERE.get(value, value) if isinstance(value, str) else value
 
 
+def flat(found):
+    """All resources, with those that are nested: each of these is a list in the list."""
+    return [inner for one in found for inner in (flat(one) if isinstance(one, list) else [one])]
+
+
 def types(found):
-    """How many resources of each type, with those that are nested: each of these is a list in the list."""
-    counts = collections.Counter()
-    for one in found:
-        counts.update(types(one) if isinstance(one, list) else {one["resource_type"]: 1})
-    return counts
+    """How many resources of each type."""
+    return collections.Counter(one["resource_type"] for one in flat(found))
+
+
+def taken(found):
+    """What these resources take of quotas."""
+    counts = types(found)
+    properties = lambda kind: [one["properties"] for one in flat(found) if one["resource_type"] == kind]
+    groups, balancers, interfaces = (counts[kind] for kind in ("OS::Neutron::SecurityGroup", "OS::Octavia::LoadBalancer",
+                                                               "OS::Neutron::RouterInterface"))
+    return {"servers": counts["OS::Nova::Server"], "server_groups": counts["OS::Nova::ServerGroup"], "volumes": counts["OS::Cinder::Volume"],
+            "gigabytes": sum(int(volume["size"]) for volume in properties("OS::Cinder::Volume")), "networks": counts["OS::Neutron::Net"],
+            # One that is only looked up is not made; the one that is made is on the router.
+            "subnets": interfaces, "routers": counts["OS::Neutron::Router"], "floating_ips": counts["OS::Neutron::FloatingIP"],
+            # Routers and load balancers have theirs; a group has two rules before it is given any.
+            "ports": counts["OS::Neutron::Port"] + interfaces + balancers, "load_balancers": balancers, "security_groups": groups,
+            "security_group_rules": 2 * groups + counts["OS::Neutron::SecurityGroupRule"]
+            + sum(len(one["rules"]) for one in properties("OS::Neutron::SecurityGroup"))}
 
 
 def preview(template, files, parameters):
@@ -53,8 +71,8 @@ def due(given, masters, workers):
             "OS::Cinder::Volume": nodes * volumes + masters * (given.get("etcd_volume_size", 0) > 0)}
 
 
-def look(name, template, files, parameters, wanted):
-    """Whether Heat takes it, with the resources that it must have; says what is wrong."""
+def look(name, template, files, parameters, wanted, need=None):
+    """Whether Heat takes it, with the resources that it must have, and takes of quotas what we count; says what is wrong."""
     answer = preview(template, files, parameters)
     wrong = None
     if answer.status_code != 200:
@@ -65,6 +83,8 @@ def look(name, template, files, parameters, wanted):
         got = {kind: found[kind] for kind in wanted}
         if any(got[kind] < count or got[kind] > count and kind != "OS::Neutron::Port" for kind, count in wanted.items()):
             wrong = "wanted %s, got %s" % (wanted, got)
+        if need is not None and taken(answer.json()["stack"]["resources"]) != need:
+            wrong = "takes %s, counted %s" % (taken(answer.json()["stack"]["resources"]), need)
     if wrong:
         print("%s: %s" % (name, wrong))
     return not wrong
@@ -109,7 +129,7 @@ def main(path):
             given = {name: here(value) for name, value in stack["parameters"].items()}
             masters, workers = given.get("number_of_masters", 0), given["number_of_minions"]
             looks += 1
-            bad += not look(stack["name"], stack["template"], stack["files"], given, due(given, masters, workers))
+            bad += not look(stack["name"], stack["template"], stack["files"], given, due(given, masters, workers), stack["need"])
             for around, is_master in (("kube_masters", True), ("kube_minions", False)):
                 if is_master and not masters:
                     continue

@@ -127,6 +127,7 @@ fn settings(host: String) -> Settings {
         cluster_user_trust: true,
         verify_ca: true,
         keystone_auth: true,
+        encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
         region: None,

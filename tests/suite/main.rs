@@ -40,6 +40,7 @@ mod reload;
 mod replay;
 mod resize;
 mod rolling;
+mod room;
 mod rotate_ca;
 mod sealing;
 mod secure;

@@ -101,7 +101,11 @@ impl Fleet {
             let last = self.parameters.insert(stack.id.clone(), stack.parameters.clone());
             // Masters with another one could not read what is there.
             let key = |parameters: &Map<String, Value>| parameters.get("secrets_key").cloned();
-            ensure!(last.as_ref().is_none_or(|last| key(last) == key(&stack.parameters)), "another key for secrets");
+            let now = key(&stack.parameters);
+            ensure!(
+                now.is_some() == stack.parameters.contains_key("master_user_data") && last.as_ref().is_none_or(|last| key(last) == now),
+                "another key for secrets"
+            );
             for (is_master, [generation, former, user_data]) in [
                 (true, ["master_generation", "former_masters", "master_user_data"]),
                 (false, ["minion_generation", "former_minions", "worker_user_data"]),

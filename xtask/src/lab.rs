@@ -16,7 +16,7 @@ pub enum Command {
     Up,
     /// Stop everything
     Down {
-        /// Also remove data and configuration (not the Python environments)
+        /// Also remove data and configuration (not logs, nor the Python environments)
         #[arg(long)]
         purge: bool,
     },
@@ -95,15 +95,24 @@ pub fn lock() -> Result<Lock> {
 
 /// Whether all of it runs.
 pub fn is_up() -> Result<bool> {
-    let mut command = prepare("status", &[])?;
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(process::run(&mut command, Duration::from_secs(60))?.success())
+    Ok(status()? == 0)
 }
 
-/// Starts what does not run. A lab in which a road did not come to its end is made anew: the next one would count what was left in it.
+/// What the script `status` ends with.
+fn status() -> Result<u8> {
+    let mut command = prepare("status", &[])?;
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    process::run(&mut command, Duration::from_secs(60)).map(process::exit_code)
+}
+
+/// That of a lab that is down, as [`status`] tells it.
+const NONE_RUNS: u8 = 3;
+
+/// Starts what does not run. A lab that is down, and in which a road did not come to a good end, is made anew: the next one would count what
+/// was left in it.
 pub fn up() -> Result<()> {
     prerequisites::ensure_lab()?;
-    if unfinished()?.exists() && !is_up()? {
+    if unfinished()?.exists() && status()? == NONE_RUNS {
         eprintln!("a run in the lab was cut off or failed: its data is removed");
         down(true)?;
     }
@@ -120,11 +129,13 @@ pub fn walk() -> Result<u8> {
     codes.into_iter().try_fold(0, |worst: u8, code| Ok(worst.max(code?)))
 }
 
+fn must_be_up() -> Result<()> {
+    if is_up()? { Ok(()) } else { bail!("the lab is not up (cargo xtask lab up)") }
+}
+
 /// Has the driver render the stacks, and Heat look at them.
 fn preview(strength: u8) -> Result<u8> {
-    if !is_up()? {
-        bail!("the lab is not up (cargo xtask lab up)");
-    }
+    must_be_up()?;
     let file = oslab()?.join("combinations");
     // One of an earlier run would hide that nothing is rendered any more.
     match std::fs::remove_file(&file) {
@@ -167,12 +178,14 @@ fn drive(name: &str) -> Result<u8> {
     finish(command, ROAD)
 }
 
-/// Runs what makes things in the lab, and removes them at its end.
+/// Runs what makes things in the lab, and removes them at its end. What an earlier one has left stays marked.
 fn finish(mut command: Process, limit: Duration) -> Result<u8> {
+    must_be_up()?;
     let mark = unfinished()?;
+    let was_left = mark.exists();
     File::create(&mark).with_context(|| format!("create {}", mark.display()))?;
     let code = process::run(&mut command, limit).map(process::exit_code)?;
-    if code == 0 {
+    if code == 0 && !was_left {
         std::fs::remove_file(&mark).with_context(|| format!("remove {}", mark.display()))?;
     }
     Ok(code)

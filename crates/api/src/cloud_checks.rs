@@ -121,7 +121,7 @@ async fn flavors(cx: &Context, session: &Session, wanted: &[&str]) -> Result<Vec
     }
     let all = session.nova().flavors().await.map_err(failed)?;
     for name in wanted {
-        if let Some(flavor) = flavor(&all, name) {
+        if let Some(flavor) = Flavor::named(&all, name) {
             shelf.keep(Key::new(&cx.caller, name), flavor.clone()).await;
         }
     }
@@ -131,11 +131,6 @@ async fn flavors(cx: &Context, session: &Session, wanted: &[&str]) -> Result<Vec
 /// Whether an image says what it is made of (C-18).
 fn has_distro(image: &Image) -> bool {
     image.os_distro.as_deref().is_some_and(|distro| !distro.is_empty())
-}
-
-/// A flavor of this id, else of this name.
-fn flavor<'a>(all: &'a [Flavor], name: &str) -> Option<&'a Flavor> {
-    all.iter().find(|f| f.id == name).or_else(|| all.iter().find(|f| f.name == name))
 }
 
 /// What is on the shelf, else what the cloud answers, which is kept when it is one thing alone and `is_sound`.
@@ -198,7 +193,7 @@ impl Found {
 
     /// A flavor of this id or name (C-14, C-21).
     pub fn flavor(&self, name: &str) -> Result<&Flavor, ApiError> {
-        flavor(&self.flavors, name).ok_or_else(|| ApiError::Invalid(format!("Unable to find flavor {name}.")))
+        Flavor::named(&self.flavors, name).ok_or_else(|| ApiError::Invalid(format!("Unable to find flavor {name}.")))
     }
 
     /// Root disk rules (C-14, C-15): a flavor without disk needs a boot volume.

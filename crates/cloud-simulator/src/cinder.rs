@@ -43,6 +43,7 @@ impl Store {
 pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
     match (method, path) {
         ("GET", [] | ["v3"]) => Route::open("cinder.version_show", catalog::version),
+        ("GET", ["v3", "limits"] | ["v3", _, "limits"]) => Route::new("cinder.limits_show", limits),
         ("GET", ["v3", "types"] | ["v3", _, "types"]) => Route::new("cinder.type_list", types),
         ("GET", ["v3", "volumes"] | ["v3", "volumes", "detail"] | ["v3", _, "volumes"] | ["v3", _, "volumes", "detail"]) => {
             Route::new("cinder.volume_list", list)
@@ -52,6 +53,16 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
         ("DELETE", ["v3", "volumes", _] | ["v3", _, "volumes", _]) => Route::new("cinder.volume_delete", delete),
         _ => None,
     }
+}
+
+fn limits(world: &mut World, call: &Call) -> Outcome {
+    let project = call.project()?;
+    let volumes = seen(world, Some(project));
+    let gigabytes: u64 = volumes.iter().filter_map(|volume| volume["size"].as_u64()).sum();
+    Answer::ok(json!({"limits": {"rate": [], "absolute": {
+        "maxTotalVolumes": world.quota(project, "volumes"), "totalVolumesUsed": volumes.len(),
+        "maxTotalVolumeGigabytes": world.quota(project, "gigabytes"), "totalGigabytesUsed": gigabytes,
+    }}}))
 }
 
 fn types(_: &mut World, _: &Call) -> Outcome {

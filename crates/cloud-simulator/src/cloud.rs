@@ -235,12 +235,13 @@ impl Cloud {
         lines
     }
 
-    /// What a project, by its id, may have of Nova: instances, cores, MiB of memory; none: any number.
-    pub fn set_compute_quota(&self, project: &str, most: Option<(u64, u64, u64)>) {
-        let quotas = &mut self.world().nova.quotas;
+    /// How much of a resource, by its service's name for it, a project may have, by its id; none: any number. Only told, never enforced.
+    pub fn set_quota(&self, project: &str, resource: &str, most: Option<u64>) {
+        let key = (project.to_owned(), resource.to_owned());
+        let quotas = &mut self.world().quotas;
         match most {
-            Some(most) => quotas.insert(project.to_owned(), most),
-            None => quotas.remove(project),
+            Some(most) => quotas.insert(key, most),
+            None => quotas.remove(&key),
         };
     }
 

@@ -102,9 +102,32 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             },
             show,
         ),
+        ("GET", ["v2.0", "quotas", _, "details.json"]) => Route::new("neutron.quota_show", quota),
         ("DELETE", ["v2.0", "floatingips", _]) => Route::new("neutron.floatingip_delete", delete),
         _ => None,
     }
+}
+
+/// What has a port that is no resource of its own.
+const WITH_PORTS: [&str; 2] = ["OS::Neutron::RouterInterface", "OS::Octavia::LoadBalancer"];
+
+/// Counts what stacks made, and what others did of floating IPs.
+fn quota(world: &mut World, call: &Call) -> Outcome {
+    let project = call.at(2);
+    if project != call.project()? && !call.token()?.has_role("admin") {
+        return Err(Refusal::new(403, "AdminRequired", "User does not have admin privileges."));
+    }
+    let detail = |(_, singular, kinds): &(&str, &str, [&str; 1])| {
+        let others = match *singular {
+            "floatingip" => world.neutron.floating_ips.values().filter(|other| other.project == project).count(),
+            "port" => world.heat.things(Some(project), &WITH_PORTS).count(),
+            _ => 0,
+        };
+        let used = world.heat.things(Some(project), kinds).count() + others;
+        ((*singular).to_owned(), json!({"limit": world.quota(project, singular), "used": used, "reserved": 0}))
+    };
+    let quota: Map<String, Value> = COLLECTIONS.iter().map(detail).collect();
+    Answer::ok(json!({"quota": quota}))
 }
 
 fn list(world: &mut World, call: &Call) -> Outcome {

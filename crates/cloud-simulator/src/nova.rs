@@ -1,7 +1,5 @@
 //! Nova: flavours, keypairs, and the servers and server groups that stacks make.
 
-use std::collections::HashMap;
-
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,8 +15,6 @@ const GROUPS: [&str; 1] = ["OS::Nova::ServerGroup"];
 /// Everything Nova knows by itself.
 pub(crate) struct Store {
     flavors: Vec<Value>,
-    /// Instances, cores and MiB of memory that a project may have, by its id; one that is not here may have any number.
-    pub(crate) quotas: HashMap<String, (u64, u64, u64)>,
     pub(crate) keypairs: Vec<Keypair>,
 }
 
@@ -40,7 +36,6 @@ impl Store {
         let owners = ["demo", "demo2", "admin", "member2"];
         Self {
             flavors: flavors.into_iter().map(|(id, name, ram, vcpus, disk)| flavor(id, name, ram, vcpus, disk)).collect(),
-            quotas: HashMap::new(),
             keypairs: owners
                 .iter()
                 .map(|user| Keypair {
@@ -97,12 +92,14 @@ fn show_flavor(world: &mut World, call: &Call) -> Outcome {
 fn limits(world: &mut World, call: &Call) -> Outcome {
     let project = call.project()?;
     let used = world.heat.things(Some(project), &SERVERS).count();
-    let most = world.nova.quotas.get(project);
-    let most = |of: fn(&(u64, u64, u64)) -> u64| most.map_or(json!(-1), |quota| json!(of(quota)));
+    let groups = world.heat.things(Some(project), &GROUPS).count();
+    let most = |resource| world.quota(project, resource);
     Answer::ok(json!({"limits": {"rate": [], "absolute": {
-        "maxTotalInstances": most(|quota| quota.0), "totalInstancesUsed": used,
-        "maxTotalCores": most(|quota| quota.1), "totalCoresUsed": used,
-        "maxTotalRAMSize": most(|quota| quota.2), "totalRAMUsed": 2048 * used,
+        "maxTotalInstances": most("instances"), "totalInstancesUsed": used,
+        "maxTotalCores": most("cores"), "totalCoresUsed": used,
+        "maxTotalRAMSize": most("ram"), "totalRAMUsed": 2048 * used,
+        "maxServerGroups": most("server_groups"), "totalServerGroupsUsed": groups,
+        "maxServerGroupMembers": most("server_group_members"),
     }}}))
 }
 

@@ -95,9 +95,21 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("DELETE", [_]) => Route::new("octavia.loadbalancer_delete", delete),
             _ => None,
         },
+        ("GET", ["v2.0" | "v2", "lbaas", "quotas", _]) => Route::new("octavia.quota_show", quota),
         ("DELETE", ["v2.0" | "v2", "lbaas", "pools", _, "members", _]) => Route::new("octavia.pool_member_delete", delete_member),
         _ => None,
     }
+}
+
+fn quota(world: &mut World, call: &Call) -> Outcome {
+    enter(call)?;
+    let project = call.at(3);
+    if project != call.project()? {
+        return Err(Refusal::forbidden("Policy does not allow this request to be performed."));
+    }
+    Answer::ok(
+        json!({"quota": {"load_balancer": world.quota(project, "load_balancer"), "listener": -1, "pool": -1, "health_monitor": -1, "member": -1}}),
+    )
 }
 
 /// Members are those that stacks made.

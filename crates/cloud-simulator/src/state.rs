@@ -4,6 +4,7 @@
 
 use std::{
     cell::Cell,
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,6 +35,8 @@ pub(crate) struct World {
     pub(crate) octavia: octavia::Store,
     pub(crate) cinder: cinder::Store,
     pub(crate) barbican: barbican::Store,
+    /// How much of a resource, by its service's name for it, a project may have, by its id; of what is not here any number.
+    pub(crate) quotas: HashMap<(String, String), u64>,
     pub(crate) container_infra_url: Option<String>,
 }
 
@@ -61,9 +64,16 @@ impl World {
             octavia: octavia::Store::new(clock::delta(delete_duration)),
             cinder: cinder::Store::default(),
             barbican: barbican::Store::default(),
+            quotas: HashMap::new(),
             container_infra_url,
             keystone,
         }
+    }
+
+    /// How much of a resource a project may have; -1 is any number.
+    pub(crate) fn quota(&self, project: &str, resource: &str) -> i64 {
+        let most = self.quotas.get(&(project.to_owned(), resource.to_owned()));
+        most.map_or(-1, |most| i64::try_from(*most).unwrap_or(i64::MAX))
     }
 
     /// Brings everything that takes time up to this moment.

@@ -105,6 +105,8 @@ pub struct Settings {
     pub verify_ca: bool,
     /// Whether users of new clusters log in to Kubernetes with Keystone, unless a label says otherwise (`[kubernetes] keystone_auth`).
     pub keystone_auth: bool,
+    /// Whether secrets of new clusters are encrypted in etcd (`[kubernetes] encrypt_secrets`).
+    pub encrypt_secrets: bool,
     /// Who may do what in Kubernetes by his roles in Keystone, as the webhook's policy (`[kubernetes] keystone_auth_default_policy`); none: a
     /// policy of ours.
     pub keystone_policy: Option<String>,

@@ -23,6 +23,7 @@ use crate::certificates::Material;
 use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Pool, RollStep, Seen, Wanted};
+use crate::room::Need;
 
 pub(crate) use heat::{CloudFacts, Stack};
 
@@ -305,6 +306,11 @@ pub(crate) struct Resize {
     pub minutes: u32,
     /// Whether the cloud takes back a change that failed.
     pub rollback: bool,
+}
+
+/// What more workers of a stack take of the project's quotas, which then has so many.
+pub(crate) async fn need_of_workers(session: &Session, seen: &Seen, more: u64, then: u64) -> Result<Need, Failure> {
+    heat::need_of_workers(session, seen, more, then).await
 }
 
 /// Asks for a new number of workers. When the answer is lost, looking at the stack tells whether it was taken.

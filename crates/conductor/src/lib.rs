@@ -22,6 +22,7 @@ mod operation;
 mod outcome;
 mod plan;
 mod rest;
+mod room;
 mod scan;
 mod settle;
 mod stack;

@@ -53,6 +53,8 @@ pub(crate) struct Seen {
     pub has_cloud_provider: bool,
     /// The same of the webhook by which users log in with Keystone.
     pub has_keystone_auth: bool,
+    /// Whether it keeps a key for what is secret in etcd.
+    pub has_secrets_key: bool,
 }
 
 /// What a stack says of its workers.

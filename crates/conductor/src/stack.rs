@@ -21,6 +21,7 @@ use crate::driver::{self, Handle, Stack, Target};
 use crate::leaving;
 use crate::outcome::{Failure, Follow, Turn};
 use crate::plan::{self, DeleteStep, Observed, Seen};
+use crate::room;
 use crate::worker::Work;
 
 pub(crate) use request::{UPDATE, before, is_request, sent};
@@ -246,7 +247,7 @@ pub(crate) fn minutes_left(cx: &Context, work: &Work) -> u32 {
     u32::try_from(left).unwrap_or(cx.settings.deadlines.create_minutes)
 }
 
-/// Makes a stack: recorded before it is asked for, and with its id afterwards; then waits for it.
+/// Makes a stack where the project has room for it: recorded before it is asked for, and with its id afterwards; then waits for it.
 pub(crate) async fn make(
     cx: &Context,
     work: &Work,
@@ -255,6 +256,9 @@ pub(crate) async fn make(
     target: &Target<'_>,
     stack: &Stack,
 ) -> Result<Turn, Failure> {
+    if let Some(short) = room::short(target.session, &stack.need(), None).await {
+        return room::wait(cx, work, &events(cx, work).await?, short).await;
+    }
     let id = whose.cluster().cluster_id();
     let progress = Progress { step: "stack", waiting_for: Some(format!("stack {}", stack.name)), ..Progress::default() };
     let (id, progress, name, operation_id) = (&id, &progress, &stack.name, work.operation.operation_id());

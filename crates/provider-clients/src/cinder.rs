@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::error::CloudError;
 use crate::json::or_default;
 use crate::page;
+use crate::quota::{Limit, LimitsAnswer};
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
@@ -37,6 +38,23 @@ pub struct Volume {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// What of Cinder's a project may have, whatever the volumes' types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeLimits {
+    pub volumes: Limit,
+    /// GiB.
+    pub gigabytes: Limit,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AbsoluteLimits {
+    max_total_volumes: i64,
+    total_volumes_used: i64,
+    max_total_volume_gigabytes: i64,
+    total_gigabytes_used: i64,
+}
+
 #[derive(Deserialize)]
 struct VolumeAnswer {
     volume: Volume,
@@ -53,6 +71,16 @@ impl Cinder {
     /// The volume types the project may use.
     pub async fn volume_types(&self) -> Result<Vec<VolumeType>, CloudError> {
         page::all(&self.0, "volume_types", || Request::get(Service::BlockStorage, "volume_type_list", ["types"])).await
+    }
+
+    /// What the project may have, and what of it is in use.
+    pub async fn limits(&self) -> Result<VolumeLimits, CloudError> {
+        let answer: LimitsAnswer<AbsoluteLimits> = self.0.fetch(Request::get(Service::BlockStorage, "limits_show", ["limits"])).await?;
+        let told = answer.limits.absolute;
+        Ok(VolumeLimits {
+            volumes: Limit::told(told.max_total_volumes, told.total_volumes_used),
+            gigabytes: Limit::told(told.max_total_volume_gigabytes, told.total_gigabytes_used),
+        })
     }
 
     /// The volumes of the session's project or, for administrators, of the project of this id.

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use crate::error::CloudError;
 use crate::json::or_default;
 use crate::page;
+use crate::quota::Limit;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
@@ -26,6 +27,57 @@ pub struct Network {
     pub project_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub subnets: Vec<String>,
+}
+
+/// What of Neutron's a project may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkLimits {
+    pub networks: Limit,
+    pub subnets: Limit,
+    pub routers: Limit,
+    pub ports: Limit,
+    pub floating_ips: Limit,
+    pub security_groups: Limit,
+    pub security_group_rules: Limit,
+}
+
+#[derive(Deserialize)]
+struct QuotaAnswer {
+    quota: Quota,
+}
+
+/// Quotas with what of them is in use.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Quota {
+    network: Detail,
+    subnet: Detail,
+    router: Detail,
+    port: Detail,
+    floatingip: Detail,
+    security_group: Detail,
+    security_group_rule: Detail,
+}
+
+#[derive(Deserialize)]
+struct Detail {
+    limit: i64,
+    used: i64,
+    /// For requests under way.
+    #[serde(default)]
+    reserved: i64,
+}
+
+impl Default for Detail {
+    fn default() -> Self {
+        Self { limit: -1, used: 0, reserved: 0 }
+    }
+}
+
+impl From<Detail> for Limit {
+    fn from(told: Detail) -> Self {
+        Self::told(told.limit, told.used.saturating_add(told.reserved))
+    }
 }
 
 /// A subnet.
@@ -130,6 +182,21 @@ impl Session {
 }
 
 impl Neutron {
+    /// What a project may have, and what of it is in use: the session's own, for an administrator any.
+    pub async fn limits(&self, project: &str) -> Result<NetworkLimits, CloudError> {
+        let request = Request::get(Service::Network, "quota_show", ["quotas", project, "details.json"]);
+        let told = self.0.fetch::<QuotaAnswer>(request).await?.quota;
+        Ok(NetworkLimits {
+            networks: told.network.into(),
+            subnets: told.subnet.into(),
+            routers: told.router.into(),
+            ports: told.port.into(),
+            floating_ips: told.floatingip.into(),
+            security_groups: told.security_group.into(),
+            security_group_rules: told.security_group_rule.into(),
+        })
+    }
+
     /// The network that has this id, or else all that have this name.
     pub async fn find_networks(&self, name_or_id: &str, external: Option<bool>) -> Result<Vec<Network>, CloudError> {
         let external = external.map(|external| if external { "True" } else { "False" });

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::error::CloudError;
 use crate::json::or_default;
 use crate::page;
+use crate::quota::{Limit, LimitsAnswer};
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
@@ -35,6 +36,13 @@ pub struct Flavor {
     pub disk: u64,
 }
 
+impl Flavor {
+    /// The flavor of this id, else of this name.
+    pub fn named<'a>(all: &'a [Self], wanted: &str) -> Option<&'a Self> {
+        all.iter().find(|flavor| flavor.id == wanted).or_else(|| all.iter().find(|flavor| flavor.name == wanted))
+    }
+}
+
 /// A user's keypair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Keypair {
@@ -43,28 +51,16 @@ pub struct Keypair {
     pub public_key: String,
 }
 
-/// How much of something a project may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// None where there is no limit, or none is told.
-    pub most: Option<u64>,
-    pub used: u64,
-}
-
-impl Limit {
-    /// What is left; none where there is no limit.
-    pub fn left(&self) -> Option<u64> {
-        self.most.map(|most| most.saturating_sub(self.used))
-    }
-}
-
 /// What of Nova's a project may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComputeLimits {
     pub instances: Limit,
     pub cores: Limit,
     /// MiB.
     pub ram: Limit,
+    pub server_groups: Limit,
+    /// Of a new group.
+    pub server_group_members: Limit,
 }
 
 /// A server.
@@ -79,16 +75,6 @@ pub struct Server {
     pub metadata: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
-struct LimitsAnswer {
-    limits: Limits,
-}
-
-#[derive(Deserialize)]
-struct Limits {
-    absolute: AbsoluteLimits,
-}
-
 /// As Nova writes them: -1 is no limit. Where quotas are unified limits of Keystone, 0 is told for what has none registered.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -101,6 +87,9 @@ struct AbsoluteLimits {
     max_total_ram_size: i64,
     #[serde(rename = "totalRAMUsed")]
     total_ram_used: i64,
+    max_server_groups: i64,
+    total_server_groups_used: i64,
+    max_server_group_members: i64,
 }
 
 impl Default for AbsoluteLimits {
@@ -112,20 +101,22 @@ impl Default for AbsoluteLimits {
             total_cores_used: 0,
             max_total_ram_size: -1,
             total_ram_used: 0,
+            max_server_groups: -1,
+            total_server_groups_used: 0,
+            max_server_group_members: -1,
         }
     }
 }
 
 impl From<AbsoluteLimits> for ComputeLimits {
     fn from(told: AbsoluteLimits) -> Self {
-        let limit = |most: i64, used: i64| Limit {
-            most: u64::try_from(most).ok().filter(|most| *most > 0),
-            used: u64::try_from(used).unwrap_or(0),
-        };
+        let limit = |most: i64, used: i64| Limit::told(if most == 0 { -1 } else { most }, used);
         Self {
             instances: limit(told.max_total_instances, told.total_instances_used),
             cores: limit(told.max_total_cores, told.total_cores_used),
             ram: limit(told.max_total_ram_size, told.total_ram_used),
+            server_groups: limit(told.max_server_groups, told.total_server_groups_used),
+            server_group_members: limit(told.max_server_group_members, 0),
         }
     }
 }
@@ -161,7 +152,7 @@ impl Nova {
 
     /// What the project may have, and what of it is in use.
     pub async fn limits(&self) -> Result<ComputeLimits, CloudError> {
-        let answer: LimitsAnswer = self.0.fetch(Request::get(Service::Compute, "limits_show", ["limits"])).await?;
+        let answer: LimitsAnswer<AbsoluteLimits> = self.0.fetch(Request::get(Service::Compute, "limits_show", ["limits"])).await?;
         Ok(answer.limits.absolute.into())
     }
 
@@ -225,11 +216,13 @@ mod tests {
     #[test]
     fn no_limit_is_told_from_none_left() {
         let answer = r#"{"limits": {"rate": [], "absolute": {"maxTotalInstances": 10, "totalInstancesUsed": 12, "maxTotalCores": -1,
-            "totalCoresUsed": 3, "maxTotalRAMSize": 51200, "totalRAMUsed": 1024, "maxServerMeta": 128}}}"#;
-        let answer: LimitsAnswer = serde_json::from_str(answer).expect("as Nova answers");
+            "totalCoresUsed": 3, "maxTotalRAMSize": 51200, "totalRAMUsed": 1024, "maxServerMeta": 128, "maxServerGroups": 10,
+            "totalServerGroupsUsed": 9, "maxServerGroupMembers": 7}}}"#;
+        let answer: LimitsAnswer<AbsoluteLimits> = serde_json::from_str(answer).expect("as Nova answers");
         let limits = ComputeLimits::from(answer.limits.absolute);
         assert_eq!((limits.instances.left(), limits.cores.left(), limits.ram.left()), (Some(0), None, Some(50_176)));
-        let unregistered: LimitsAnswer =
+        assert_eq!((limits.server_groups.left(), limits.server_group_members.left()), (Some(1), Some(7)));
+        let unregistered: LimitsAnswer<AbsoluteLimits> =
             serde_json::from_str(r#"{"limits": {"absolute": {"maxTotalInstances": 0, "totalInstancesUsed": 3}}}"#)
                 .expect("as Nova answers");
         assert_eq!(ComputeLimits::from(unregistered.limits.absolute).instances.left(), None);

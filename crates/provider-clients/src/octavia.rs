@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::error::CloudError;
 use crate::json::or_default;
 use crate::page;
+use crate::quota::Limit;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
@@ -52,6 +53,18 @@ struct LoadBalancerAnswer {
     loadbalancer: LoadBalancer,
 }
 
+#[derive(Deserialize)]
+struct QuotaAnswer {
+    quota: Quota,
+}
+
+#[derive(Deserialize)]
+struct Quota {
+    /// Null where the project has the default, which this answer does not tell.
+    #[serde(default)]
+    load_balancer: Option<i64>,
+}
+
 impl Session {
     /// Load balancer calls with this session.
     pub fn octavia(&self) -> Octavia {
@@ -60,6 +73,18 @@ impl Session {
 }
 
 impl Octavia {
+    /// How many load balancers a project may have, and has: the session's own. Octavia does not count them, so they are listed where there is
+    /// a limit.
+    pub async fn limit(&self, project: &str) -> Result<Limit, CloudError> {
+        let request = Request::get(Service::LoadBalancer, "quota_show", ["lbaas", "quotas", project]);
+        let told = self.0.fetch::<QuotaAnswer>(request).await?.quota.load_balancer.unwrap_or(-1);
+        if told < 0 {
+            return Ok(Limit::default());
+        }
+        let filter = LoadBalancerFilter { project_id: Some(project.to_owned()), ..LoadBalancerFilter::default() };
+        Ok(Limit::told(told, i64::try_from(self.load_balancers(&filter).await?.len()).unwrap_or(i64::MAX)))
+    }
+
     /// The load balancers that match.
     pub async fn load_balancers(&self, filter: &LoadBalancerFilter) -> Result<Vec<LoadBalancer>, CloudError> {
         page::all(&self.0, "loadbalancers", || {

@@ -121,19 +121,20 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     let world = world(Mix::Embedded, &management).await?;
     let demo = world.demo();
     let project = world.cloud.project_id("demo");
-    world.cloud.set_compute_quota(&project, Some((2, 100, 100_000)));
+    let quota = |resource, most| world.cloud.set_quota(&project, resource, most);
+    quota("instances", Some(2));
     let cluster = create(&demo, "blue").await?;
     let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
-    let rule = "the project's compute quota has no room for 3 more nodes: 3 instances are needed and 2 are left";
+    let rule = "the project's quotas have no room for 3 more nodes: 3 instances are needed and 2 are left";
     ensure!(text(&failed, "status_reason") == rule, "{failed}");
     ensure!(management.releases()?.is_empty(), "{:?}", management.releases()?);
 
-    world.cloud.set_compute_quota(&project, None);
+    quota("instances", None);
     demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
 
     // Only what is added counts, and nothing that goes.
-    world.cloud.set_compute_quota(&project, Some((100, 2, 100_000)));
+    quota("cores", Some(2));
     let resize = async |count: u32, end: &str| {
         demo.resize(&cluster, count).await?;
         demo.wait_for(&cluster, end, PATIENCE).await
@@ -143,16 +144,17 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     ensure!(failed["node_count"] == 2, "{failed}");
     resize(3, "UPDATE_COMPLETE").await?;
     // Room that comes while it waits is taken.
-    world.cloud.set_compute_quota(&project, Some((100, 1, 100_000)));
+    quota("cores", Some(1));
     demo.resize(&cluster, 4).await?;
     wait::until("the operation to wait for room", PATIENCE, async || {
         let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
         Ok(Seen::when(operations.to_string().contains("2 cores are needed and 1 are left"), || operations.to_string()))
     })
     .await?;
-    world.cloud.set_compute_quota(&project, Some((100, 2, 100_000)));
+    quota("cores", Some(2));
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    world.cloud.set_compute_quota(&project, Some((1, 1, 1)));
+    quota("instances", Some(1));
+    quota("cores", Some(1));
     resize(1, "UPDATE_COMPLETE").await?;
     world.finish().await
 }

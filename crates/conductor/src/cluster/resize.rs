@@ -16,7 +16,7 @@ use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
 use crate::worker::Work;
-use crate::{certificates, credentials, driver, nodegroup};
+use crate::{certificates, credentials, driver, nodegroup, room};
 
 /// The event of having found the nodes that go; its text is their numbers.
 const CHOSEN: &str = "nodes_to_remove";
@@ -89,7 +89,14 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
 }
 
-/// Asks the stack for what is wanted, recorded first.
+/// What the project lacks for the workers that are wanted, if anything.
+async fn short(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Option<String>, Failure> {
+    let more = wanted.count - seen.workers.count.unwrap_or(wanted.count);
+    let (Ok(more @ 1..), Ok(then)) = (u64::try_from(more), u64::try_from(wanted.count)) else { return Ok(None) };
+    Ok(room::short(session, &driver::need_of_workers(session, seen, more, then).await?, None).await)
+}
+
+/// Asks the stack for what is wanted where the project has room for it, recorded first.
 async fn send(
     cx: &Context,
     work: &Work,
@@ -99,6 +106,9 @@ async fn send(
     seen: &Seen,
     wanted: Wanted,
 ) -> Result<Turn, Failure> {
+    if let Some(short) = short(session, seen, &wanted).await? {
+        return room::wait(cx, work, &stack::events(cx, work).await?, short).await;
+    }
     let minutes = stack::minutes_left(cx, work);
     // Labels and taints that were changed since the stack was made are for the nodes to come; a stack that upstream made has none of ours.
     let user_data = match rows.nodes.contains_key(&group.uuid) && seen.has_our_workers {

@@ -10,6 +10,7 @@ mod autoscaler;
 mod bootstrap;
 mod cloud_config;
 mod keystone_auth;
+mod need;
 mod outputs;
 mod parameters;
 mod pools;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value};
 use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged};
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
+use crate::room::Need;
 
 pub(crate) use access::CloudFacts;
 pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new};
@@ -60,6 +62,19 @@ pub(crate) struct Stack {
     parameters: Map<String, Value>,
     minutes: u32,
     owner: String,
+}
+
+impl Stack {
+    /// What it takes of the project's quotas.
+    pub(crate) fn need(&self) -> Need {
+        need::of(&self.parameters)
+    }
+}
+
+/// What more workers of a stack take of the project's quotas; nothing when the stack is gone, which is told elsewhere.
+pub(super) async fn need_of_workers(session: &Session, seen: &Seen, more: u64, then: u64) -> Result<Need, Failure> {
+    let stack = session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Skip).await?;
+    Ok(stack.map(|stack| need::of_workers(&stack.parameters, more, then)).unwrap_or_default())
 }
 
 /// A stack by its id where one is recorded, else by its name.
@@ -170,6 +185,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         has_our_workers: stack.parameters.contains_key(workers::USER_DATA),
         has_cloud_provider: access::is_on(stack.parameters.get(access::PARAMETER)),
         has_keystone_auth: access::is_on(stack.parameters.get(keystone_auth::PARAMETER)),
+        has_secrets_key: stack.parameters.get(prepare::SECRETS_KEY).and_then(Value::as_str).is_some_and(|key| !key.is_empty()),
     }
 }
 

@@ -139,6 +139,9 @@ section! {
         /// Whoever may name users or groups in a domain of Keystone can take names there that Kubernetes gives rights to
         /// (SECURITY.md): turn it off where tenants administer domains.
         keystone_auth: bool = "true",
+        /// Whether secrets of new Heat clusters are encrypted in etcd. Off as long as there is a conductor of a release that does not know this
+        /// option: masters that such a one makes could not read them.
+        encrypt_secrets: bool = "true",
         /// Policy of Keystone authentication in new clusters: a JSON list of rules, in which `$PROJECT_ID` is the project of the cluster. Where
         /// the file is not there, a policy of ours for the roles k8s_admin, k8s_developer and k8s_viewer.
         keystone_auth_default_policy: PathBuf = "/etc/magnum/keystone_auth_default_policy.json",

@@ -290,6 +290,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         openstack_ca: openstack_ca(config)?,
         verify_ca: config.drivers.verify_ca,
         keystone_auth: config.kubernetes.keystone_auth,
+        encrypt_secrets: config.kubernetes.encrypt_secrets,
         keystone_policy: kubernetes::keystone_policy(config)?,
         post_install_manifest: kubernetes::post_install_manifest(config)?,
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),

@@ -151,13 +151,8 @@ pub(super) async fn check_flavors(bench: &Bench<'_>, session: &Session, groups: 
     Ok(flavors)
 }
 
-/// A flavor of this id, else of this name.
-pub(super) fn flavor<'a>(flavors: &'a [Flavor], wanted: &str) -> Option<&'a Flavor> {
-    flavors.iter().find(|f| f.id == wanted).or_else(|| flavors.iter().find(|f| f.name == wanted))
-}
-
 fn check_flavor(flavors: &[Flavor], wanted: &str, (ram, vcpus): (u64, u64)) -> Result<(), String> {
-    let Some(flavor) = flavor(flavors, wanted) else {
+    let Some(flavor) = Flavor::named(flavors, wanted) else {
         return Err(format!("flavor {wanted} is not there"));
     };
     if flavor.ram < ram {

@@ -52,12 +52,14 @@ pub(crate) struct CloudFacts {
     pub provider: CloudProvider,
     /// Where users log in with Keystone; masters alone are told.
     pub keystone: Option<Keystone>,
+    /// Whether masters are given a key for what is secret in etcd.
+    pub has_secrets_key: bool,
 }
 
 impl CloudFacts {
     /// Of workers, which join what `seen` is.
     pub fn workers(seen: &Seen) -> Self {
-        Self { provider: CloudProvider::seen(seen), keystone: None }
+        Self { provider: CloudProvider::seen(seen), keystone: None, has_secrets_key: seen.has_secrets_key }
     }
 }
 
@@ -102,7 +104,8 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         }
         false => None,
     };
-    Ok(CloudFacts { provider: provider_of_new(settings, vault, target).await?, keystone })
+    let provider = provider_of_new(settings, vault, target).await?;
+    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets })
 }
 
 /// What new masters of a cluster that is there are told; its stack says what it has.
@@ -123,7 +126,7 @@ pub(in crate::driver) async fn of_masters(
         true => Some(Keystone { url: keystone_url(target).await?, policy: None }),
         false => None,
     };
-    Ok(CloudFacts { provider, keystone })
+    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key })
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's

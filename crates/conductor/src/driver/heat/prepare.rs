@@ -22,8 +22,8 @@ use crate::plan::Seen;
 /// Labels that say what a node is made of; a group has its own. All others are the cluster's.
 const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type", "kubelet_options"];
 
-/// The parameter of what secrets are encrypted with in etcd.
-const SECRETS_KEY: &str = "secrets_key";
+/// The parameter of what secrets are encrypted with in etcd. A stack of ours that has none was made before there was one, or without.
+pub(super) const SECRETS_KEY: &str = "secrets_key";
 
 /// Renders the stack of a cluster: template, files and parameters.
 pub(in crate::driver) fn prepare(
@@ -35,8 +35,10 @@ pub(in crate::driver) fn prepare(
 ) -> Result<Stack, Failure> {
     let name = stack_input::stack_name(target.cluster.display_name(), &target.cluster.uuid);
     let mut rendered = with_input(settings, target, (None, facts), material, minutes, render::render)?;
-    // Heat alone keeps it, from the creation on: masters of any later day are made with the same.
-    rendered.parameters.insert(SECRETS_KEY.into(), STANDARD.encode(model::random::bytes::<32>()).into());
+    if facts.has_secrets_key {
+        // Heat keeps it, from the creation on: masters of any later day are made with the same.
+        rendered.parameters.insert(SECRETS_KEY.into(), STANDARD.encode(model::random::bytes::<32>()).into());
+    }
     Ok(stack(target, name, rendered, minutes))
 }
 
@@ -206,6 +208,7 @@ fn with_input<T>(
         tls_disabled: template.is_tls_disabled(),
         cloud: &facts.provider,
         keystone: facts.keystone.as_ref(),
+        has_secrets_key: facts.has_secrets_key,
         post_install_manifest: settings.post_install_manifest.as_deref(),
         volume_driver: template.volume_driver.as_deref(),
         labels: &labels,

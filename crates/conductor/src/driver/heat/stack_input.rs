@@ -47,6 +47,8 @@ pub(crate) struct StackInput<'a> {
     pub cloud: &'a CloudProvider,
     /// What masters are told of Keystone, where users log in with it.
     pub keystone: Option<&'a Keystone>,
+    /// Whether Heat gives masters a key for what is secret in etcd.
+    pub has_secrets_key: bool,
     /// Where a manifest of the operator's is, that every cluster gets.
     pub post_install_manifest: Option<&'a str>,
     pub volume_driver: Option<&'a str>,

@@ -18,7 +18,8 @@ const AUDIT_FOLDER: &str = "/var/log/kubernetes/audit";
 /// So much is kept at most: days, files beside the one that is written, MiB of each.
 const AUDIT_LIMITS: [(&str, &str); 3] = [("audit-log-maxage", "30"), ("audit-log-maxbackup", "4"), ("audit-log-maxsize", "100")];
 
-/// How secrets are kept in etcd. Written by `scripts/master.sh`: the key is the cluster's, not the generation's, and comes from Heat.
+/// How secrets are kept in etcd, in a cluster that has a key for it. Written by `scripts/master.sh`: the key is the cluster's, not the
+/// generation's, and comes from Heat.
 const SECRETS_AT_REST: &str = "secrets-at-rest.json";
 
 /// Options.
@@ -28,15 +29,17 @@ pub(super) fn options(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
     let log = ("audit-log-path", format!("{AUDIT_FOLDER}/audit.log"));
     let audit = AUDIT_LIMITS.map(|(name, value)| (name, value.to_owned())).into_iter().chain([log]);
     let ours = audit.filter(|(name, _)| choices.api_server_options.iter().all(|given| given.name != *name));
-    let files = [("audit-policy-file", path(AUDIT_POLICY)), ("encryption-provider-config", path(SECRETS_AT_REST))];
-    let all = plugins.into_iter().chain(webhook).chain(ours).chain(files).map(|(name, value)| argument(name, &value));
+    let policy = ("audit-policy-file", path(AUDIT_POLICY));
+    let secrets = input.has_secrets_key.then(|| ("encryption-provider-config", path(SECRETS_AT_REST)));
+    let all = plugins.into_iter().chain(webhook).chain(ours).chain([policy]).chain(secrets).map(|(name, value)| argument(name, &value));
     all.chain(arguments(&choices.api_server_options)).collect()
 }
 
 /// What kubeadm lets it see of its machine beside its own folders.
 pub(super) fn volumes(input: &StackInput<'_>) -> Vec<Value> {
     let webhook = input.keystone.map(|_| keystone_auth::api_server_files()).into_iter().flatten();
-    let files = webhook.chain([("audit-policy", AUDIT_POLICY), ("secrets-at-rest", SECRETS_AT_REST)]);
+    let secrets = input.has_secrets_key.then_some(("secrets-at-rest", SECRETS_AT_REST));
+    let files = webhook.chain([("audit-policy", AUDIT_POLICY)]).chain(secrets);
     let file = |(name, file): (&str, &str)| json!({"name": name, "hostPath": path(file), "mountPath": path(file), "readOnly": true, "pathType": "File"});
     let log = json!({"name": "audit-log", "hostPath": AUDIT_FOLDER, "mountPath": AUDIT_FOLDER, "pathType": "DirectoryOrCreate"});
     files.map(file).chain([log]).collect()
@@ -48,8 +51,9 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices) -> Vec<(Strin
     webhook.chain([(AUDIT_POLICY, audit_policy())]).map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// Who asked for what and when, of everything that changes the cluster or reads its secrets; what changes rights with its text, nothing else
-/// with its text: it may be a secret. What the parts of Kubernetes ask of it all the time is left out.
+/// Who asked for what and when, of everything that changes the cluster, reads its secrets or gets into its pods; what changes rights with its
+/// text, nothing else with its text: it may be a secret. What the control plane reads is left out, and what nodes and programs of
+/// `kube-system` read beside that.
 fn audit_policy() -> String {
     let reads = ["get", "list", "watch"];
     let parts = ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy"];
@@ -65,8 +69,14 @@ fn audit_policy() -> String {
                 {"group": "coordination.k8s.io", "resources": ["leases"]},
             ]},
             {"level": "None", "users": parts, "verbs": reads},
+            // Over a web socket, getting into a pod is a get.
+            {"level": "Metadata", "resources": [
+                {"group": "", "resources": [
+                    "secrets", "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy",
+                ]},
+            ]},
             {"level": "None", "userGroups": ["system:nodes", "system:serviceaccounts:kube-system"], "verbs": reads},
-            {"level": "Request", "verbs": ["create", "update", "patch", "delete"], "resources": [{"group": "rbac.authorization.k8s.io"}]},
+            {"level": "Request", "verbs": ["create", "update", "patch", "delete", "deletecollection"], "resources": [{"group": "rbac.authorization.k8s.io"}]},
             {"level": "Metadata"},
         ],
     });

@@ -70,7 +70,8 @@ const VALUES: [&str; 15] = [
 /// As [`addons::files`].
 pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeConfig, RenderError> {
     let mut config = NodeConfig::default();
-    common::add(&mut config, input, choices, include_str!("../scripts/master.sh"), &VALUES);
+    let values: Vec<&str> = VALUES.into_iter().filter(|name| *name != "SECRETS_KEY" || input.has_secrets_key).collect();
+    common::add(&mut config, input, choices, include_str!("../scripts/master.sh"), &values);
     config.script("succession.sh", include_str!("../scripts/succession.sh"));
     config.unit("kubernetes-succession.service", false, SUCCESSION);
     config.unit("kubernetes-succession.timer", true, SUCCESSION_TIMER);

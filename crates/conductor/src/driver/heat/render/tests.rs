@@ -58,6 +58,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         tls_disabled: false,
         cloud: &ABSENT,
         keystone: Some(KEYSTONE.get_or_init(|| keystone(None))),
+        has_secrets_key: true,
         post_install_manifest: None,
         volume_driver: None,
         labels,

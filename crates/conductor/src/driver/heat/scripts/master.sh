@@ -28,22 +28,26 @@ unpack_documents() {
   done < "$BASE/documents"
 }
 
-# How the API server keeps secrets in etcd. All masters know the cluster's one key; what a cluster without one keeps stays legible to all of them.
-# A second start finds what the first one wrote: the key has gone from the unit, which everybody on this machine can read.
+# How the API server keeps secrets in etcd, in a cluster that has a key for it; all its masters know the same. The key leaves the unit, which
+# everybody on this machine can read, once it is kept: a second start finds it there.
 secrets_at_rest() {
-  local key file="$BASE/secrets-at-rest.json" providers='{"identity": {}}'
+  local key file="$BASE/secrets-at-rest.json"
+  grep -q '^SECRETS_KEY=' "$UNIT" || return 0
   key=$(node_value SECRETS_KEY)
-  if [ -z "$key" ] && [ -s "$file" ]; then
-    return 0
-  fi
-  [ -z "$key" ] || providers="{\"secretbox\": {\"keys\": [{\"name\": \"cluster\", \"secret\": \"$key\"}]}}, $providers"
-  install -m 0600 /dev/null "$file.new"
-  cat > "$file.new" << EOF
-{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
- "resources": [{"resources": ["secrets"], "providers": [$providers]}]}
+  if [ -n "$key" ]; then
+    install -m 0600 /dev/null "$file.new"
+    cat > "$file.new" << EOF
+{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [{"resources": ["secrets"], "providers": [
+ {"secretbox": {"keys": [{"name": "cluster", "secret": "$key"}]}}, {"identity": {}}]}]}
 EOF
-  mv "$file.new" "$file"
-  sed -i 's/^SECRETS_KEY=.*/SECRETS_KEY=/' "$UNIT"
+    mv "$file.new" "$file"
+    sync
+    sed -i 's/^SECRETS_KEY=.*/SECRETS_KEY=/' "$UNIT"
+  fi
+  if [ ! -s "$file" ]; then
+    echo "the key for secrets is missing" >&2
+    return 1
+  fi
 }
 
 # kubeadm takes what it finds here and signs the rest itself.
@@ -342,9 +346,9 @@ repeatedly() {
   return 1
 }
 
+secrets_at_rest
 install_node
 unpack_documents
-secrets_at_rest
 mount_volume "$(node_value ETCD_VOLUME)" /var/lib/etcd-volume
 install_pki
 if [ "$NODE_INDEX" = 0 ] && ! api_answers; then

@@ -88,6 +88,7 @@ fn changes_and_whoever_reads_secrets_are_written_down_and_no_secret_is() {
         assert!(names(rule).iter().all(|key| known.contains(&key.as_str())), "{rule}");
     }
     let (alice, kubelet) = (("alice", &["system:authenticated"][..]), ("system:node:one", &["system:nodes", "system:authenticated"][..]));
+    let program = ("system:serviceaccount:kube-system:csi", &["system:serviceaccounts:kube-system", "system:authenticated"][..]);
     let manager = ("system:kube-controller-manager", &["system:authenticated"][..]);
     for (who, verb, what, want) in [
         (alice, "get", ("", "secrets"), "Metadata"),
@@ -96,7 +97,11 @@ fn changes_and_whoever_reads_secrets_are_written_down_and_no_secret_is() {
         (alice, "create", ("", "secrets"), "Metadata"),
         (alice, "create", ("rbac.authorization.k8s.io", "clusterrolebindings"), "Request"),
         (alice, "list", ("rbac.authorization.k8s.io", "clusterroles"), "Metadata"),
+        (alice, "get", ("", "pods/exec"), "Metadata"),
         (kubelet, "get", ("", "configmaps"), "None"),
+        (kubelet, "get", ("", "secrets"), "Metadata"),
+        (program, "list", ("", "secrets"), "Metadata"),
+        (program, "list", ("", "pods"), "None"),
         (kubelet, "create", ("", "pods"), "Metadata"),
         (kubelet, "patch", ("coordination.k8s.io", "leases"), "None"),
         (manager, "watch", ("", "secrets"), "None"),
@@ -110,33 +115,54 @@ fn changes_and_whoever_reads_secrets_are_written_down_and_no_secret_is() {
     assert!(with_text.into_iter().all(|rule| rule["resources"] == serde_json::json!([{"group": "rbac.authorization.k8s.io"}])));
 }
 
-/// The master's script on a unit with and without a key, started again as after a power cut.
 #[test]
-fn masters_keep_the_clusters_key_and_a_cluster_without_one_stays_legible() {
-    let script = include_str!("../../scripts/master.sh");
-    let function = &script[script.find("secrets_at_rest() {").expect("the function")..];
-    let function = &function[..function.find("\n}\n").expect("its end") + 3];
-    let common = include_str!("../../scripts/common.sh");
-    let value = &common[common.find("node_value() {").expect("the function")..];
-    let value = &value[..value.find("\n}\n").expect("its end") + 3];
-    let identity = serde_json::json!({"identity": {}});
-    let sealed = serde_json::json!({"secretbox": {"keys": [{"name": "cluster", "secret": "c2VjcmV0"}]}});
-    for (key, want) in [("c2VjcmV0", vec![sealed, identity.clone()]), ("", vec![identity])] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (unit, file) = (folder.path().join("unit"), folder.path().join("secrets-at-rest.json"));
-        std::fs::write(&unit, format!("[X-Node]\nSECRETS_KEY={key}\nSIGNAL_TOKEN=t\n")).expect("a unit");
-        let whole = format!("{value}{function}secrets_at_rest\n");
-        for _ in 0..2 {
-            let mut bash = Command::new("bash");
-            bash.args(["-euc", &whole]).env("BASE", folder.path()).env("UNIT", &unit);
-            assert!(bash.status().expect("bash runs").success());
-            let config: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("a file")).expect("JSON");
-            let resources = &config["resources"][0];
-            assert_eq!((&config["kind"], &resources["resources"][0]), (&"EncryptionConfiguration".into(), &"secrets".into()));
-            assert_eq!(resources["providers"], Value::from(want.clone()));
-            assert_eq!(std::fs::read_to_string(&unit).expect("a unit"), "[X-Node]\nSECRETS_KEY=\nSIGNAL_TOKEN=t\n");
-            let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("a file").permissions());
-            assert_eq!(mode & 0o777, 0o600);
-        }
-    }
+fn a_cluster_without_a_key_is_told_nothing_of_it() {
+    let none = labels(&[]);
+    let given = StackInput { has_secrets_key: false, ..input(&none) };
+    let (data, _) = first_boot(&given, crate::driver::PoolKind::Masters).expect("good");
+    let server = api_server(&data).to_string();
+    assert!(!server.contains("encryption-provider-config") && !server.contains("secrets-at-rest"), "{server}");
+    // The template of a stack that was made before there was one fills no such place.
+    assert!(!content(&data, "/etc/systemd/system/kubernetes-bootstrap.service").contains("SECRETS_KEY"));
+    assert!(
+        content(user_data(&done(&input(&none)), "master"), "/etc/systemd/system/kubernetes-bootstrap.service").contains("SECRETS_KEY=")
+    );
+}
+
+/// The master's script on a unit with a key, started again as after a power cut; and on units that have none, or had one.
+#[test]
+fn masters_keep_the_clusters_key() {
+    let function = |script: &'static str, name: &str| {
+        let from = &script[script.find(&format!("{name}() {{")).expect("the function")..];
+        &from[..from.find("\n}\n").expect("its end") + 3]
+    };
+    let whole = [
+        function(include_str!("../../scripts/common.sh"), "node_value"),
+        function(include_str!("../../scripts/master.sh"), "secrets_at_rest"),
+        "secrets_at_rest\n",
+    ]
+    .concat();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (unit, file) = (folder.path().join("unit"), folder.path().join("secrets-at-rest.json"));
+    let run = |text: &str| {
+        std::fs::write(&unit, text).expect("a unit");
+        let status = Command::new("bash").args(["-euc", &whole]).env("BASE", folder.path()).env("UNIT", &unit).status();
+        let left = std::fs::read_to_string(&unit).expect("a unit");
+        (status.expect("bash runs").success(), left, std::fs::read_to_string(&file).ok())
+    };
+    let (given, kept) = ("[X-Node]\nSECRETS_KEY=c2VjcmV0\nSIGNAL_TOKEN=t\n", "[X-Node]\nSECRETS_KEY=\nSIGNAL_TOKEN=t\n");
+    let without = "[X-Node]\nSIGNAL_TOKEN=t\n";
+    assert_eq!(run(without), (true, without.into(), None));
+    // Neither there nor kept: secrets would be written for everybody to read.
+    assert_eq!(run(kept), (false, kept.into(), None));
+    let (is_done, left, first) = run(given);
+    assert!(is_done && left == kept, "{left}");
+    let config: Value = serde_json::from_str(first.as_deref().expect("a file")).expect("JSON");
+    assert_eq!(config["kind"], "EncryptionConfiguration");
+    let key = serde_json::json!({"secretbox": {"keys": [{"name": "cluster", "secret": "c2VjcmV0"}]}});
+    let resources = serde_json::json!([{"resources": ["secrets"], "providers": [key, {"identity": {}}]}]);
+    assert_eq!(config["resources"], resources);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("a file").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(run(kept), (true, kept.into(), first));
 }

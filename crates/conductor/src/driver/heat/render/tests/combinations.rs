@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::*;
+use crate::driver::heat::need;
 
 /// A choice, and what it makes of a cluster.
 struct Choice {
@@ -185,7 +186,14 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
     let name = chosen.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", ");
     let stack = |what: &str, rendered: &Rendered| {
         let Rendered { template, files, parameters, .. } = rendered;
-        json!({"name": format!("{what}: {name}"), "template": template, "files": files, "parameters": parameters})
+        let need = need::of(parameters);
+        let need = json!({
+            "servers": need.nodes.iter().map(|(count, _)| count).sum::<u64>(), "server_groups": need.server_groups,
+            "volumes": need.volumes, "gigabytes": need.gigabytes, "networks": need.networks, "subnets": need.subnets,
+            "routers": need.routers, "ports": need.ports, "floating_ips": need.floating_ips, "load_balancers": need.load_balancers,
+            "security_groups": need.security_groups, "security_group_rules": need.security_group_rules,
+        });
+        json!({"name": format!("{what}: {name}"), "template": template, "files": files, "parameters": parameters, "need": need})
     };
     vec![stack("cluster", &done(&input)), stack("group", &group)]
 }

@@ -137,7 +137,7 @@ fn a_cluster_without_it_knows_nothing_of_it() {
 fn a_policy_is_made_once() {
     let script = include_str!("../../scripts/master.sh");
     let functions = &script[script.find("make_once() {").expect("the function")..];
-    let functions = &functions[..functions.find("\ninstall_node\n").expect("the end of functions")];
+    let functions = &functions[..functions.find("\nsecrets_at_rest\ninstall_node\n").expect("the end of functions")];
     for (is_there, want) in [(true, "get -f map\n"), (false, "get -f map\ncreate -f map\n")] {
         let kubectl = format!("kubectl() {{ echo \"$*\" >&2; [ \"$1\" = create ] || {is_there}; }}\n");
         // What looks for it says nothing itself.

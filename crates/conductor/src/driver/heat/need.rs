@@ -1,0 +1,173 @@
+//! What a stack of ours takes of the project's quotas, from its parameters: what `templates/*.yaml` make of them. A real Heat's opinion of that
+//! is asked by `tests/lab/preview.py`.
+
+use serde_json::{Map, Value};
+
+use super::access::is_on;
+use super::workers;
+use crate::room::Need;
+
+/// Rules that every new security group has before there are any of ours: out, for both versions of IP.
+const RULES_OF_A_GROUP: u64 = 2;
+
+/// Of the groups for nodes, workers and ssh; those of masters depend on who may reach the API.
+const RULES: [u64; 3] = [3, 2, 1];
+
+/// Volumes of every node, by the parameters of their sizes.
+const SIZES: [&str; 2] = ["boot_volume_size", "docker_volume_size"];
+
+fn is_made(size: u64) -> u64 {
+    u64::from(size > 0)
+}
+
+/// The parameters of a stack, as they were given or as Heat shows them.
+struct Parameters<'a>(&'a Map<String, Value>);
+
+impl Parameters<'_> {
+    fn number(&self, name: &str) -> u64 {
+        self.0.get(name).and_then(workers::count).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        is_on(self.0.get(name))
+    }
+
+    /// Whether a template of ours is meant: upstream's parameters have other meanings, but for those of workers.
+    fn is_ours(&self) -> bool {
+        self.0.contains_key(workers::USER_DATA)
+    }
+}
+
+/// What so many more workers of a stack take, which then has so many of them.
+pub(super) fn of_workers(parameters: &Map<String, Value>, more: u64, then: u64) -> Need {
+    let given = Parameters(parameters);
+    let nodes = vec![(more, given.text("minion_flavor").to_owned())];
+    if !given.is_ours() {
+        return Need { nodes, ..Need::default() };
+    }
+    let sizes = SIZES.map(|name| given.number(name));
+    Need {
+        nodes,
+        server_group_members: then,
+        volumes: more * sizes.map(is_made).iter().sum::<u64>(),
+        gigabytes: more * sizes.iter().sum::<u64>(),
+        ports: more,
+        floating_ips: if given.flag("floating_ip_enabled") { more } else { 0 },
+        ..Need::default()
+    }
+}
+
+/// What a new stack takes; nothing is known of one by upstream's templates.
+pub(super) fn of(parameters: &Map<String, Value>) -> Need {
+    let given = Parameters(parameters);
+    if !given.is_ours() {
+        return Need::default();
+    }
+    let (masters, workers) = (given.number("number_of_masters"), given.number(workers::COUNT));
+    let mut need = of_workers(parameters, workers, workers);
+    need.server_groups = 1;
+    if masters == 0 {
+        return need;
+    }
+    let (text, flag) = (|name| given.text(name), |name| given.flag(name));
+    let sizes = SIZES.map(|name| given.number(name)).into_iter().chain([given.number("etcd_volume_size")]);
+    for size in sizes {
+        need.volumes += masters * is_made(size);
+        need.gigabytes += masters * size;
+    }
+    let floating = flag("floating_ip_enabled");
+    need.server_group_members = workers.max(masters);
+    let has_balancer = flag("master_lb_enabled");
+    let is_network_made = u64::from(text("fixed_network").is_empty());
+    let has_ssh = !text("ssh_key_name").is_empty();
+    need.nodes.push((masters, text("master_flavor").to_owned()));
+    need.server_groups += 1;
+    need.networks = is_network_made;
+    need.subnets = is_network_made;
+    need.routers = is_network_made;
+    // The API's own, or its load balancer's; the router's on the network that is made.
+    need.ports += masters + 1 + is_network_made;
+    need.load_balancers = u64::from(has_balancer);
+    need.floating_ips += match has_balancer {
+        true => u64::from(flag("master_lb_floating_ip_enabled")) + if floating { masters } else { 0 },
+        false => u64::from(floating),
+    };
+    // Whoever is not named reaches the API from nowhere, but for the nodes' own subnet.
+    let sources = parameters.get("master_lb_allowed_cidrs").map_or(0, |value| workers::list(value).len()) as u64;
+    let of_masters = if sources == 0 { 1 } else { sources + 1 };
+    need.security_groups = 3 + u64::from(has_ssh);
+    let rules = RULES[0] + RULES[1] + if has_ssh { RULES[2] } else { 0 } + of_masters;
+    need.security_group_rules = rules + RULES_OF_A_GROUP * need.security_groups;
+    need
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parameters(changes: &Value) -> Map<String, Value> {
+        let mut all = json!({
+            "number_of_masters": 3, "number_of_minions": 2, "master_flavor": "m", "minion_flavor": "w", "ssh_key_name": "key", "fixed_network": "",
+            "floating_ip_enabled": true, "master_lb_enabled": true, "master_lb_floating_ip_enabled": true, "master_lb_allowed_cidrs": [],
+            "boot_volume_size": 20, "docker_volume_size": 0, "etcd_volume_size": 5, "worker_user_data": "",
+        });
+        let all = all.as_object_mut().expect("an object");
+        all.extend(changes.as_object().expect("an object").clone());
+        all.clone()
+    }
+
+    #[test]
+    fn a_cluster_is_counted_whole() {
+        let need = of(&parameters(&json!({})));
+        assert_eq!(
+            need,
+            Need {
+                nodes: vec![(2, "w".into()), (3, "m".into())],
+                server_groups: 2,
+                server_group_members: 3,
+                volumes: 8,
+                gigabytes: 115,
+                networks: 1,
+                subnets: 1,
+                routers: 1,
+                ports: 7,
+                floating_ips: 6,
+                security_groups: 4,
+                security_group_rules: 15,
+                load_balancers: 1,
+            }
+        );
+        // One master alone on a network that is there, open to two networks, without ssh.
+        let alone = json!({"number_of_masters": 1, "number_of_minions": 0, "master_lb_enabled": false, "fixed_network": "theirs", "ssh_key_name": "",
+            "master_lb_allowed_cidrs": ["192.0.2.0/24", "198.51.100.0/24"], "boot_volume_size": 0, "etcd_volume_size": 0});
+        let need = of(&parameters(&alone));
+        assert_eq!((need.ports, need.floating_ips, need.load_balancers, need.networks), (2, 1, 0, 0));
+        assert_eq!((need.security_groups, need.security_group_rules, need.volumes), (3, 14, 0));
+    }
+
+    #[test]
+    fn workers_are_counted_from_what_heat_shows_and_of_upstreams_stacks_their_servers_alone() {
+        let shown = json!({"docker_volume_size": "10", "floating_ip_enabled": "True"});
+        let need = of_workers(&parameters(&shown), 2, 5);
+        let want = Need {
+            nodes: vec![(2, "w".into())],
+            server_group_members: 5,
+            volumes: 4,
+            gigabytes: 60,
+            ports: 2,
+            floating_ips: 2,
+            ..Need::default()
+        };
+        assert_eq!(need, want);
+        let mut upstreams = parameters(&shown);
+        upstreams.remove("worker_user_data");
+        assert_eq!(of_workers(&upstreams, 2, 5), Need { nodes: vec![(2, "w".into())], ..Need::default() });
+        assert_eq!(of(&upstreams), Need::default());
+    }
+}

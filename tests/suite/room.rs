@@ -1,0 +1,107 @@
+//! What the project's quotas have no room for is refused before anything is made, whichever service counts it.
+
+use anyhow::{Result, ensure};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tests::client::{self, Client, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, World};
+
+/// A cluster of one master and two workers, each with a volume and an address of its own, behind a load balancer.
+async fn create(demo: &Client) -> Result<String> {
+    let template = demo.create_template("large").await?;
+    let mut body = client::cluster("blue", &template);
+    body["node_count"] = json!(2);
+    body["docker_volume_size"] = json!(10);
+    body["master_lb_enabled"] = json!(true);
+    body["floating_ip_enabled"] = json!(true);
+    demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()
+}
+
+/// The operations of a cluster, as text.
+async fn operations(demo: &Client, cluster: &str) -> Result<String> {
+    Ok(demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body.to_string())
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_cluster_that_does_not_fit_fails_with_what_is_short_and_nothing_is_made(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let project = world.cloud.project_id("demo");
+    let limits = [
+        ("cores", 2, "3 cores are needed and 2 are left"),
+        ("server_group_members", 1, "2 members of a server group are needed and 1 are left"),
+        ("volumes", 2, "3 volumes are needed and 2 are left"),
+        ("gigabytes", 29, "30 GiB of volumes are needed and 29 are left"),
+        ("network", 0, "1 networks are needed and 0 are left"),
+        ("port", 4, "5 ports are needed and 4 are left"),
+        ("floatingip", 3, "4 floating IPs are needed and 3 are left"),
+        ("security_group", 3, "4 security groups are needed and 3 are left"),
+        ("load_balancer", 0, "1 load balancers are needed and 0 are left"),
+    ];
+    for (resource, most, _) in limits {
+        world.cloud.set_quota(&project, resource, Some(most));
+    }
+    let cluster = create(&demo).await?;
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let short = limits.map(|(.., text)| text).join(", ");
+    ensure!(text(&failed, "status_reason") == format!("the project's quotas have no room for 3 more nodes: {short}"), "{failed}");
+    ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
+    ensure!(operations(&demo, &cluster).await?.contains("\"quota\""), "{}", operations(&demo, &cluster).await?);
+
+    // Exactly enough is enough.
+    for (resource, most, _) in limits {
+        world.cloud.set_quota(&project, resource, Some(most + 1));
+    }
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+
+    // More workers are counted too, and fewer never are.
+    let failed = resized(&demo, &cluster, 3, "UPDATE_FAILED").await?;
+    for part in ["for 1 more node: 1 cores are needed and 0 are left", "1 volumes", "10 GiB of volumes", "1 ports", "1 floating IPs"] {
+        ensure!(text(&failed, "status_reason").contains(part), "{part}: {failed}");
+    }
+    ensure!(world.cloud.stacks()[0].parameters["number_of_minions"] == json!(2), "{:?}", world.cloud.stacks()[0].parameters);
+    resized(&demo, &cluster, 1, "UPDATE_COMPLETE").await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+async fn resized(demo: &Client, cluster: &str, count: u32, end: &str) -> Result<Value> {
+    demo.resize(cluster, count).await?.expect(202)?;
+    demo.wait_for(cluster, end, PATIENCE).await
+}
+
+#[tokio::test]
+async fn room_that_comes_while_an_operation_waits_is_taken() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let project = world.cloud.project_id("demo");
+    world.cloud.set_quota(&project, "floatingip", Some(3));
+    let cluster = create(&demo).await?;
+    wait::until("the operation to wait for room", PATIENCE, async || {
+        let told = operations(&demo, &cluster).await?;
+        Ok(Seen::when(told.contains("4 floating IPs are needed and 3 are left"), || told))
+    })
+    .await?;
+    world.cloud.set_quota(&project, "floatingip", Some(4));
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+
+    // A group of its own.
+    world.cloud.set_quota(&project, "server_groups", Some(2));
+    let group = json!({"name": "more", "node_count": 1});
+    let at = demo.at("1.10");
+    at.post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(world.cloud.stacks().len() == 1, "{:?}", world.cloud.stacks());
+    let groups = at.get(&format!("/v1/clusters/{cluster}/nodegroups/more")).await?.expect(200)?.body;
+    let reason = text(&groups, "status_reason");
+    ensure!(reason.contains("1 server groups are needed and 0 are left"), "{failed} {groups}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
