@@ -43,6 +43,7 @@ mod rolling;
 mod room;
 mod rotate_ca;
 mod sealing;
+mod secrets_at_rest;
 mod secure;
 mod services;
 mod shared_tokens;

@@ -33,14 +33,14 @@ async fn a_cluster_that_does_not_fit_fails_with_what_is_short_and_nothing_is_mad
     let project = world.cloud.project_id("demo");
     let limits = [
         ("cores", 2, "3 cores are needed and 2 are left"),
-        ("server_group_members", 1, "2 members of a server group are needed and 1 are left"),
+        ("server_group_members", 1, "2 members of one server group are needed and 1 can be"),
         ("volumes", 2, "3 volumes are needed and 2 are left"),
         ("gigabytes", 29, "30 GiB of volumes are needed and 29 are left"),
-        ("network", 0, "1 networks are needed and 0 are left"),
+        ("network", 0, "1 network is needed and 0 are left"),
         ("port", 4, "5 ports are needed and 4 are left"),
         ("floatingip", 3, "4 floating IPs are needed and 3 are left"),
         ("security_group", 3, "4 security groups are needed and 3 are left"),
-        ("load_balancer", 0, "1 load balancers are needed and 0 are left"),
+        ("load_balancer", 0, "1 load balancer is needed and 0 are left"),
     ];
     for (resource, most, _) in limits {
         world.cloud.set_quota(&project, resource, Some(most));
@@ -61,7 +61,9 @@ async fn a_cluster_that_does_not_fit_fails_with_what_is_short_and_nothing_is_mad
 
     // More workers are counted too, and fewer never are.
     let failed = resized(&demo, &cluster, 3, "UPDATE_FAILED").await?;
-    for part in ["for 1 more node: 1 cores are needed and 0 are left", "1 volumes", "10 GiB of volumes", "1 ports", "1 floating IPs"] {
+    for part in
+        ["for 1 more node: 1 core is needed and 0 are left", "1 volume is", "10 GiB of volumes are", "1 port is", "1 floating IP is"]
+    {
         ensure!(text(&failed, "status_reason").contains(part), "{part}: {failed}");
     }
     ensure!(world.cloud.stacks()[0].parameters["number_of_minions"] == json!(2), "{:?}", world.cloud.stacks()[0].parameters);
@@ -100,7 +102,7 @@ async fn room_that_comes_while_an_operation_waits_is_taken() -> Result<()> {
     ensure!(world.cloud.stacks().len() == 1, "{:?}", world.cloud.stacks());
     let groups = at.get(&format!("/v1/clusters/{cluster}/nodegroups/more")).await?.expect(200)?.body;
     let reason = text(&groups, "status_reason");
-    ensure!(reason.contains("1 server groups are needed and 0 are left"), "{failed} {groups}");
+    ensure!(reason.contains("1 server group is needed and 0 are left"), "{failed} {groups}");
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await

@@ -123,7 +123,9 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
 /// Whether anything that changes the size of a group may have been asked of the cloud, by whoever worked on the operation.
 async fn has_asked(conn: &mut Conn, work: &Work) -> Result<bool, StoreError> {
     let events = event::of_operation(conn, &work.operation.operation_id(), MOST_EVENTS).await?;
-    Ok(events.iter().any(|e| e.kind == operation::STEP && !matches!(e.message.as_str(), "nodes" | "name" | "found" | "stack_owner")))
+    Ok(events
+        .iter()
+        .any(|e| e.kind == operation::STEP && !matches!(e.message.as_str(), "nodes" | "name" | "found" | "stack_owner" | "quota")))
 }
 
 async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {

@@ -1,8 +1,8 @@
 //! Whether the project has room for what an operation adds, asked of the cloud's quotas before anything moves: else it would come to an end half
 //! way, and what was made by then would have to go again.
 //!
-//! It promises nothing, and only says no where the cloud would: what it cannot tell, it lets pass. Only what grows is counted. Nodes that
-//! replace others come and go one after the other.
+//! It promises nothing, and only says no where the cloud would: what it cannot tell, it lets pass. Only what grows is counted, not the few
+//! nodes more that there are while others are replaced.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -73,13 +73,15 @@ pub(crate) async fn short(session: &Session, need: &Need, flavors: Option<Vec<Fl
     fits(need, &Told { compute, flavors, volumes, network, load_balancers }).err()
 }
 
-/// Waits a little for room: what was deleted just now counts until it is gone.
+/// Waits a little for room: what was deleted just now counts until it is gone. `events`: the operation's; what was short before something was
+/// asked of the cloud counts no more.
 ///
 /// # Errors
 /// What is short, when there was no room for a while.
 pub(crate) async fn wait(cx: &Context, work: &Work, events: &[OperationEvent], short: String) -> Result<Turn, Failure> {
     let patience = 2 * cx.settings.timing.settle;
-    let since = events.iter().find(|e| e.kind == SHORT).map(|e| stack::age(stack::at(e)));
+    let since_asked = events.iter().rev().take_while(|e| ![stack::MADE, stack::UPDATE].contains(&e.kind.as_str()));
+    let since = since_asked.filter(|e| e.kind == SHORT).last().map(|e| stack::age(stack::at(e)));
     if since.is_some_and(|since| since >= patience) {
         return Err(Failure::fail(OutcomeCode::Quota, short));
     }
@@ -133,27 +135,30 @@ fn fits(need: &Need, told: &Told) -> Result<(), String> {
         (told.compute.unwrap_or_default(), told.volumes.unwrap_or_default(), told.network.unwrap_or_default());
     let sum = |of: fn(&Flavor) -> u64| told.flavors.iter().flatten().map(|(count, flavor)| count * of(flavor)).sum::<u64>();
     let wants = [
-        (need.count(), "instances", compute.instances),
-        (sum(|f| f.vcpus), "cores", compute.cores),
-        (sum(|f| f.ram), "MiB of memory", compute.ram),
-        (need.server_groups, "server groups", compute.server_groups),
-        (need.server_group_members, "members of a server group", compute.server_group_members),
-        (need.volumes, "volumes", volumes.volumes),
-        (need.gigabytes, "GiB of volumes", volumes.gigabytes),
-        (need.networks, "networks", network.networks),
-        (need.subnets, "subnets", network.subnets),
-        (need.routers, "routers", network.routers),
-        (need.ports, "ports", network.ports),
-        (need.floating_ips, "floating IPs", network.floating_ips),
-        (need.security_groups, "security groups", network.security_groups),
-        (need.security_group_rules, "security group rules", network.security_group_rules),
-        (need.load_balancers, "load balancers", told.load_balancers.unwrap_or_default()),
+        (need.count(), ["instance", "instances"], compute.instances),
+        (sum(|f| f.vcpus), ["core", "cores"], compute.cores),
+        (sum(|f| f.ram), ["MiB of memory"; 2], compute.ram),
+        (need.server_groups, ["server group", "server groups"], compute.server_groups),
+        (need.server_group_members, ["member", "members of one server group"], compute.server_group_members),
+        (need.volumes, ["volume", "volumes"], volumes.volumes),
+        (need.gigabytes, ["GiB of volumes"; 2], volumes.gigabytes),
+        (need.networks, ["network", "networks"], network.networks),
+        (need.subnets, ["subnet", "subnets"], network.subnets),
+        (need.routers, ["router", "routers"], network.routers),
+        (need.ports, ["port", "ports"], network.ports),
+        (need.floating_ips, ["floating IP", "floating IPs"], network.floating_ips),
+        (need.security_groups, ["security group", "security groups"], network.security_groups),
+        (need.security_group_rules, ["security group rule", "security group rules"], network.security_group_rules),
+        (need.load_balancers, ["load balancer", "load balancers"], told.load_balancers.unwrap_or_default()),
     ];
     let short: Vec<String> = wants
         .into_iter()
-        .filter_map(|(wanted, what, limit)| {
+        .filter_map(|(wanted, [one, many], limit)| {
             let left = limit.left().filter(|left| wanted > *left)?;
-            Some(format!("{wanted} {what} are needed and {left} are left"))
+            let (what, is) = if wanted == 1 { (one, "is") } else { (many, "are") };
+            // A group is never full of others.
+            let rest = if many.contains("of one") { "can be".to_owned() } else { format!("{} left", if left == 1 { "is" } else { "are" }) };
+            Some(format!("{wanted} {what} {is} needed and {left} {rest}"))
         })
         .collect();
     if short.is_empty() {
@@ -208,10 +213,10 @@ mod tests {
         };
         let short = fits(&need, &told).expect_err("no room");
         let want = [
-            "11 members of a server group are needed and 10 are left",
+            "11 members of one server group are needed and 10 can be",
             "30 GiB of volumes are needed and 20 are left",
-            "2 floating IPs are needed and 1 are left",
-            "1 load balancers are needed and 0 are left",
+            "2 floating IPs are needed and 1 is left",
+            "1 load balancer is needed and 0 are left",
         ];
         assert!(short.ends_with(&want.join(", ")), "{short}");
     }

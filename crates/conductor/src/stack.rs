@@ -96,7 +96,7 @@ pub(crate) fn age(at: DateTime<Utc>) -> std::time::Duration {
 }
 
 /// The event of a request to make a stack.
-const MADE: &str = "stack_create";
+pub(crate) const MADE: &str = "stack_create";
 
 /// Whether what there is of a stack was left by the failed operation that this one does again: it was not made by this one.
 pub(crate) async fn is_left_over(cx: &Context, work: &Work) -> Result<bool, Failure> {

@@ -148,7 +148,7 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     demo.resize(&cluster, 4).await?;
     wait::until("the operation to wait for room", PATIENCE, async || {
         let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
-        Ok(Seen::when(operations.to_string().contains("2 cores are needed and 1 are left"), || operations.to_string()))
+        Ok(Seen::when(operations.to_string().contains("2 cores are needed and 1 is left"), || operations.to_string()))
     })
     .await?;
     quota("cores", Some(2));

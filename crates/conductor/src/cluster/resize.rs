@@ -89,8 +89,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
 }
 
-/// What the project lacks for the workers that are wanted, if anything.
+/// What the project lacks for the workers that are wanted, if anything. After a change that failed the stack's parameters do not say how many
+/// there are.
 async fn short(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Option<String>, Failure> {
+    if !seen.status.ends_with("_COMPLETE") {
+        return Ok(None);
+    }
     let more = wanted.count - seen.workers.count.unwrap_or(wanted.count);
     let (Ok(more @ 1..), Ok(then)) = (u64::try_from(more), u64::try_from(wanted.count)) else { return Ok(None) };
     Ok(room::short(session, &driver::need_of_workers(session, seen, more, then).await?, None).await)

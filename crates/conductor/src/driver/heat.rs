@@ -185,7 +185,8 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         has_our_workers: stack.parameters.contains_key(workers::USER_DATA),
         has_cloud_provider: access::is_on(stack.parameters.get(access::PARAMETER)),
         has_keystone_auth: access::is_on(stack.parameters.get(keystone_auth::PARAMETER)),
-        has_secrets_key: stack.parameters.get(prepare::SECRETS_KEY).and_then(Value::as_str).is_some_and(|key| !key.is_empty()),
+        // Of the key itself Heat does not show whether there is one.
+        has_secrets_key: access::is_on(stack.parameters.get(parameters::ENCRYPTED)),
     }
 }
 

@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 use super::stack_input::{Joint, StackInput};
 use choices::Choices;
 
+/// Whether masters are given a key for what is secret in etcd.
+pub(super) const ENCRYPTED: &str = "secrets_encrypted";
+
 /// Heat's upper bound of a wait condition, seconds.
 const WAIT_LIMIT: u32 = 43_200;
 
@@ -53,6 +56,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "etcd_volume_type": choices.etcd_volume_type,
         "cloud_provider_enabled": input.cloud.is_there(),
         "keystone_auth_enabled": input.keystone.is_some(),
+        ENCRYPTED: input.has_secrets_key,
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,

@@ -22,8 +22,8 @@ use crate::plan::Seen;
 /// Labels that say what a node is made of; a group has its own. All others are the cluster's.
 const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type", "kubelet_options"];
 
-/// The parameter of what secrets are encrypted with in etcd. A stack of ours that has none was made before there was one, or without.
-pub(super) const SECRETS_KEY: &str = "secrets_key";
+/// The parameter of what secrets are encrypted with in etcd.
+const SECRETS_KEY: &str = "secrets_key";
 
 /// Renders the stack of a cluster: template, files and parameters.
 pub(in crate::driver) fn prepare(
