@@ -8,6 +8,7 @@ use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::{Conn, Scope, Store, StoreError};
 use provider_clients::{Cloud, Session, Tracing};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
 
 use crate::accept::Accept;
@@ -44,6 +45,9 @@ pub struct Shared {
     pub feed: Feed,
     /// Counts the requests of projects, when they are limited.
     pub limiter: Option<Limiter>,
+    /// Places for pages of lists: nobody knows before how long one is, and a thousand clusters are megabytes from the first row read to the
+    /// last byte written. What waits here costs nothing, and the answer's deadline bounds the wait.
+    pub pages: Semaphore,
     pub metrics: Metrics,
     /// Knows the traces that requests belong to, when there are any.
     pub tracing: Option<Arc<dyn Tracing>>,
@@ -53,7 +57,14 @@ pub struct Shared {
     pub runtime: tokio::runtime::Handle,
 }
 
+/// Pages that each worker puts together at once: one is written while others wait for their rows.
+pub const PAGES_PER_WORKER: usize = 4;
+
 impl Shared {
+    async fn place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        self.pages.acquire().await.map_err(|e| ApiError::Internal(e.to_string()))
+    }
+
     /// Does work that must end although its client leaves or the request runs out of time: on the runtime of the process, under the span of
     /// the request, so that its log lines carry the request id.
     pub async fn to_the_end<T: Send + 'static>(
@@ -151,9 +162,16 @@ impl Context {
         }
     }
 
-    /// The page that the query asks for.
-    pub fn page(&self) -> Result<PageQuery, ApiError> {
-        page::parse(&self.query, self.shared.settings.max_limit)
+    /// The page that the query asks for, and its place among those that are put together at once, to be kept until the answer stands.
+    pub async fn page(&self) -> Result<(PageQuery, SemaphorePermit<'_>), ApiError> {
+        let page = page::parse(&self.query, self.shared.settings.max_limit)?;
+        Ok((page, self.shared.place().await?))
+    }
+
+    /// As [`Context::page`], for lists whose markers are numbers.
+    pub async fn numbered_page(&self) -> Result<(PageQuery, SemaphorePermit<'_>), ApiError> {
+        let page = page::parse_numbered(&self.query, self.shared.settings.max_limit)?;
+        Ok((page, self.shared.place().await?))
     }
 
     /// A part of the path.

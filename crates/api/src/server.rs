@@ -27,12 +27,13 @@ use model::seal::Sealer;
 use model::store::Store;
 use provider_clients::{Cloud, Session, Tracing};
 use secrecy::SecretString;
+use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::accept::{self, Accept};
 use crate::answer::{self, Answer, Failed, REQUEST_ID};
 use crate::cloud_checks::Lately;
-use crate::context::{Context, Head, RawBody, Shared};
+use crate::context::{Context, Head, PAGES_PER_WORKER, RawBody, Shared};
 use crate::error::ApiError;
 use crate::event::Feed;
 use crate::identity::{Caller, Identity};
@@ -79,6 +80,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         sealer: api.sealer,
         keepers: api.keepers,
         feed: Feed::new(api.settings.limits.streams),
+        pages: Semaphore::new(PAGES_PER_WORKER * api.settings.workers.max(1)),
         settings: api.settings,
         policy: api.policy,
         identity: Identity::new(believed, sharing, api.metrics.clone()),

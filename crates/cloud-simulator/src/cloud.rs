@@ -3,6 +3,7 @@
 //! It shares the state that the HTTP side answers from; nothing here is reachable over HTTP, so nothing here can be mistaken for
 //! what a real cloud offers.
 
+mod copies;
 mod tokens;
 mod users;
 
@@ -23,6 +24,7 @@ use crate::{
     state::{Shared, World, dashed_id},
 };
 
+pub use copies::StackCopy;
 pub use tokens::TokenScope;
 
 /// A hold on a simulated cloud; cheap to clone.
@@ -138,6 +140,11 @@ impl Cloud {
     /// The stacks that are not deleted.
     pub fn stacks(&self) -> Vec<StackView> {
         self.world().heat.stacks.values().filter(|stack| stack.deleted.is_none()).map(StackView::of).collect()
+    }
+
+    /// How many stacks are not deleted.
+    pub fn stack_count(&self) -> usize {
+        self.world().heat.stacks.values().filter(|stack| stack.deleted.is_none()).count()
     }
 
     /// All stacks that were made, also those that are deleted; but for the oldest of these, when there are very many.

@@ -19,7 +19,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 pub(crate) use crate::heat::{
-    stack::{Resource, Stack, status_name},
+    stack::{Resource, Stack, StackName, status_name},
     view::address,
 };
 use crate::{
@@ -123,7 +123,7 @@ impl Store {
             .filter(move |(_, resource)| resource.exists() && kinds.contains(&resource.acts_as.as_str()))
     }
 
-    fn keep(&mut self, stack: Stack) {
+    pub(crate) fn keep(&mut self, stack: Stack) {
         if self.stacks.len() >= MOST_STACKS
             && let Some(oldest) = self.stacks.values().position(|stack| stack.deleted.is_some())
         {

@@ -9,18 +9,14 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use openssl::hash::MessageDigest;
-use openssl::pkey::PKey;
-use openssl::sign::Signer;
-use openssl::symm::{Cipher, decrypt_aead, encrypt_aead};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use sha2::{Digest, Sha256};
 
 use crate::id::OperationId;
 
 const VERSION: &str = "v1:";
-const NONCE: usize = 12;
-const TAG: usize = 16;
 
 /// A key; overwritten when the last who has it is dropped.
 type Key = Arc<SecretBox<[u8; 32]>>;
@@ -102,32 +98,35 @@ fn derived(secret: &SecretString, purpose: &[u8]) -> Key {
 
 /// HMAC-SHA-256 in base 64.
 fn keyed_hash(key: &Key, of: &[u8]) -> String {
-    let sign = || {
-        let key = PKey::hmac(key.expose_secret())?;
-        let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
-        signer.update(of)?;
-        signer.sign_to_vec()
-    };
-    URL_SAFE_NO_PAD.encode(sign().expect("an HMAC with a key of 32 bytes"))
+    URL_SAFE_NO_PAD.encode(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.expose_secret()), of))
 }
 
 /// Nonce, sealed text and tag, in base 64; `of` is what the text belongs to.
 fn close(key: &Key, of: &[u8], text: &str) -> String {
-    let nonce: [u8; NONCE] = crate::random::bytes();
-    let mut tag = [0u8; TAG];
-    let sealed = encrypt_aead(Cipher::aes_256_gcm(), key.expose_secret(), Some(&nonce), of, text.as_bytes(), &mut tag)
-        .expect("AES-GCM with a key and a nonce of the right size");
-    let all: Vec<u8> = nonce.into_iter().chain(sealed).chain(tag).collect();
+    let nonce: [u8; NONCE_LEN] = crate::random::bytes();
+    let mut all = Vec::with_capacity(NONCE_LEN + text.len() + AES_256_GCM.tag_len());
+    all.extend_from_slice(&nonce);
+    all.extend_from_slice(text.as_bytes());
+    let tag = cipher(key)
+        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(of), &mut all[NONCE_LEN..])
+        .expect("a text that is shorter than AES-GCM's limit of 64 GiB");
+    all.extend_from_slice(tag.as_ref());
     STANDARD.encode(all)
 }
 
 /// What [`close`] has sealed; none when it was changed, belongs to something else, or another key sealed it.
 fn open(key: &Key, of: &[u8], sealed: &str) -> Option<SecretString> {
-    let all = STANDARD.decode(sealed).ok()?;
-    let (nonce, rest) = all.split_at_checked(NONCE)?;
-    let (body, tag) = rest.split_at_checked(rest.len().checked_sub(TAG)?)?;
-    let clear = decrypt_aead(Cipher::aes_256_gcm(), key.expose_secret(), Some(nonce), of, body, tag).ok()?;
-    String::from_utf8(clear).ok().map(SecretString::from)
+    let mut all = STANDARD.decode(sealed).ok()?;
+    let nonce = Nonce::try_assume_unique_for_key(all.get(..NONCE_LEN)?).ok()?;
+    // In its own buffer: no second copy is left behind.
+    let clear = cipher(key).open_within(nonce, Aad::from(of), &mut all, NONCE_LEN..).ok()?.len();
+    all.truncate(clear);
+    String::from_utf8(all).ok().map(SecretString::from)
+}
+
+/// AES-256-GCM by a key.
+fn cipher(key: &Key) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.expose_secret()).expect("AES-256 with a key of 32 bytes"))
 }
 
 #[cfg(test)]
@@ -154,6 +153,16 @@ mod tests {
         assert!(sealer.open(&other, &sealed).is_none() && sealer.open(&one, "anything").is_none());
         let stranger = CacheSealer::new(&"another".into());
         assert!(stranger.open(&one, &sealed).is_none() && stranger.name(b"one") != one);
+    }
+
+    /// Sealed by Python's `cryptography` (`AESGCM`, `hmac`), by the derivations above: whatever library does it, rows of any day open.
+    #[test]
+    fn the_form_is_that_of_other_libraries() {
+        let sealer = Sealer::new(&"secret".into());
+        let operation = OperationId::new("7d1b2c3e-4f50-4617-8283-94a5b6c7d8e9".to_owned());
+        let opened = sealer.open(&operation, "v1:AAECAwQFBgcICQoLKGhcSjSTxP30dj5JCisxxkaGUP0bsUDEghi7");
+        assert_eq!(opened.expect("opens").expose_secret(), "gAAAA-token");
+        assert_eq!(sealer.password("one").expose_secret(), "aB1-1UU83bE2lgkWNV6ceD-1a5jXbDw1EjKiCWfUB8htpmU");
     }
 
     #[test]

@@ -52,7 +52,7 @@ const OFTEN: [(What, u32); 16] = [
     (What::FreezeConductorShortly, 2),
     (What::KillApi, 2),
     (What::StopApi, 1),
-    (What::KillBroker, 1),
+    (What::KillBroker, 2),
     (What::StopBroker, 1),
     (What::KillDatabase, 1),
     (What::StopDatabase, 1),

@@ -18,7 +18,7 @@ use crate::view::page::Next;
 pub async fn list(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::ClusterGetAll)?;
     let scope = cx.wide_scope(Act::ClusterGetAllEverywhere)?;
-    let page = cx.page()?;
+    let (page, _place) = cx.page().await?;
     let (scope, page) = (&scope, &page);
     let read = async |conn: &mut Conn| {
         let rows = cluster::list_short(conn, scope, page).await?;
@@ -46,7 +46,7 @@ pub async fn list(cx: Context) -> Result<Answer, ApiError> {
 pub async fn detail(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::ClusterDetail)?;
     let scope = cx.wide_scope(Act::ClusterDetailEverywhere)?;
-    let page = cx.page()?;
+    let (page, _place) = cx.page().await?;
     let (scope, page) = (&scope, &page);
     let read = async |conn: &mut Conn| {
         let rows = cluster::list(conn, scope, page).await?;

@@ -9,14 +9,13 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::policy::Act;
 use crate::view::event::{EventPage, EventView};
-use crate::view::page;
 
 /// Answers in the form that the client asks for.
 pub async fn list(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::EventGetAll)?;
     let scope = cx.wide_scope(Act::OperationGetAllEverywhere)?;
     let cluster = crate::operation::subject(&cx, &scope).await?;
-    let page = page::parse_numbered(&cx.query, cx.shared.settings.max_limit)?;
+    let (page, _place) = cx.numbered_page().await?;
     let after = number("marker", page.marker.as_deref())?;
     if matches!(cx.head.accept, Accept::EventStream { .. }) {
         let last = cx.head.last_event_id.as_deref().or(cx.parameter("last_event_id"));

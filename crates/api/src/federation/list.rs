@@ -26,7 +26,8 @@ async fn list(
     collection: &'static str,
     view: for<'a> fn(&'a model::federation::Federation, &'a str) -> FederationView<'a>,
 ) -> Result<Answer, ApiError> {
-    let (scope, page) = (&cx.own_scope(), &cx.page()?);
+    let (page, _place) = cx.page().await?;
+    let (scope, page) = (&cx.own_scope(), &page);
     let rows = cx.shared.store.read(async |conn: &mut Conn| federation::list(conn, scope, page).await).await?;
     let next = Next::of(&cx.base, collection, page, rows.len(), rows.last().map(|row| row.uuid.as_str()));
     Answer::ok(&FederationPage { federations: rows.iter().map(|row| view(row, &cx.base)).collect(), next })

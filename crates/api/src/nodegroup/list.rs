@@ -13,7 +13,7 @@ use crate::view::page::Next;
 pub async fn list(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::NodegroupGetAll)?;
     let scope = cx.wide_scope(Act::NodegroupGetAllEverywhere)?;
-    let page = cx.page()?;
+    let (page, _place) = cx.page().await?;
     let project = match &scope {
         Scope::Project(project) => Some(project.clone()),
         Scope::All | Scope::User(_) => None,

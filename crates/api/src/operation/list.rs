@@ -47,7 +47,7 @@ pub fn uuid(cx: &Context, name: &str) -> Result<Option<String>, ApiError> {
 }
 
 async fn answer(cx: &Context, scope: &Scope, cluster: Option<ClusterId>, collection: &str) -> Result<Answer, ApiError> {
-    let page: Page = cx.page()?;
+    let (page, _place) = cx.page().await?;
     let shown = Shown { cluster, state: word(cx, "state", OperationState::WORDS)?, kind: word(cx, "kind", OperationKind::WORDS)? };
     let (page, shown) = (&page, &shown);
     let rows = cx.shared.store.read(async |conn: &mut Conn| history::page(conn, scope, shown, page).await).await?;

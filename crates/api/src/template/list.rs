@@ -26,7 +26,7 @@ pub const DETAIL: Variant =
 pub async fn list(cx: Context, variant: Variant) -> Result<Answer, ApiError> {
     cx.allow_own(variant.act)?;
     let visible = super::visible(&cx, cx.wide_scope(variant.everywhere)?);
-    let page = cx.page()?;
+    let (page, _place) = cx.page().await?;
     let (visible, page) = (&visible, &page);
     let rows = cx.shared.store.read(async |conn: &mut Conn| template::list(conn, visible, page).await).await?;
     let next = Next::of(&cx.base, variant.collection, page, rows.len(), rows.last().map(|r| r.uuid.as_str()));

@@ -16,6 +16,7 @@ const IN_USE: &str = "Conflict: resources.fixed_subnet: Unable to complete opera
     this subnet.";
 
 /// A stack.
+#[derive(Clone)]
 pub(crate) struct Stack {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -53,6 +54,7 @@ pub(crate) struct Stack {
 }
 
 /// A stack before an update.
+#[derive(Clone)]
 struct Before {
     blueprint: Blueprint,
     parameters: Map<String, Value>,
@@ -119,6 +121,17 @@ impl Stack {
         stack.pending = (0..stack.resources.len()).collect();
         stack.enter(Action::Create, now, duration);
         stack
+    }
+
+    /// Another stack that is like this one, with an id and a name of its own and some parameters of other values.
+    pub(crate) fn copy(&self, own: StackName, parameters: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let mut copy = self.clone();
+        for resource in copy.resources.iter_mut().filter(|resource| resource.stack.id == self.id) {
+            resource.stack = own.clone();
+        }
+        StackName { name: copy.name, id: copy.id } = own;
+        copy.parameters.extend(parameters);
+        copy
     }
 
     /// Begins an update: what is in both stays as it is, what is new is made, what is no longer wanted goes at once.

@@ -1,9 +1,11 @@
 //! Clusters in flight by the thousand: what following them costs, and how soon their end is noticed.
 //!
-//! One run for each number of clusters and conductors: all clusters are asked for at a steady rate, all are in flight for a while (the
-//! simulated stacks move and do not end), then the stacks are ended at a steady rate. The figures of Heat are the simulator's counts.
+//! One run for each number of clusters and conductors: most of the clusters are copies of one whose stack is being made (`copies`), which the
+//! conductors find and take up; then some more are asked for at a steady rate. All are in flight for a while (the simulated stacks move and do
+//! not end), then some of the stacks are ended at a steady rate. The figures of Heat are the simulator's counts.
 //! Clusters of the Cluster API driver take a run of helm each, so there all numbers of conductors watch the same ones.
 
+mod copies;
 mod management;
 mod run;
 
@@ -16,7 +18,7 @@ use clap::Args;
 #[derive(Args)]
 pub struct Plan {
     /// Clusters in flight, one run for each number
-    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000, 20_000])]
     clusters: Vec<usize>,
     /// Conductors, one line for each number
     #[arg(long, value_delimiter = ',', default_values_t = [1, 3, 9])]
@@ -24,6 +26,12 @@ pub struct Plan {
     /// Seconds for which all are in flight
     #[arg(long, default_value_t = 60)]
     window: u64,
+    /// Clusters that are asked for of the API; what there are more are copies (clusters of the Cluster API driver are all asked for)
+    #[arg(long, default_value_t = 200)]
+    asked: usize,
+    /// Stacks that are ended
+    #[arg(long, default_value_t = 1000)]
+    ended: usize,
     /// Requests for a cluster per second
     #[arg(long, default_value_t = 10.0)]
     posts: f64,

@@ -1,4 +1,4 @@
-//! One run.
+//! One run with clusters of the Heat driver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 use tokio::sync::Semaphore;
 
-use super::{Line, Plan, Table};
+use super::{Line, Plan, Table, copies};
 
 /// Requests for a cluster under way at once.
 const POSTING: usize = 32;
@@ -33,7 +33,7 @@ pub struct Figures {
     pub heat_per_second: f64,
     pub lists_per_second: f64,
     pub sql_per_second: f64,
-    /// From the request to the end, the API's included.
+    /// From the request to the end, the API's included, beyond what following all that are in flight takes.
     pub sql_per_cluster: f64,
     /// Of one CPU, all conductors together, while all are in flight.
     pub cpu_percent: f64,
@@ -41,6 +41,8 @@ pub struct Figures {
     pub memory_mib: f64,
     /// What all conductors have grown by, for each cluster.
     pub kib_per_cluster: f64,
+    /// Copies that the conductors took up in a second.
+    pub taken_up: Option<f64>,
     /// From the end of a stack to the end of its operation.
     pub end: (f64, f64),
     /// From the request to the stack.
@@ -50,8 +52,8 @@ pub struct Figures {
 
 impl Line for Figures {
     const HEAD: &'static [&'static str] = &[
-        "clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "end p50", "end p99", "POST p50",
-        "POST p99",
+        "clusters", "cond.", "Heat/s", "lists/s", "SQL/s", "SQL each", "CPU %", "MiB max", "KiB each", "taken/s", "end p50", "end p99",
+        "POST p50", "POST p99",
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -65,6 +67,7 @@ impl Line for Figures {
             format!("{:.1}", self.cpu_percent),
             format!("{:.1}", self.memory_mib),
             format!("{:.1}", self.kib_per_cluster),
+            self.taken_up.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
             format!("{:.2} s", self.end.0),
             format!("{:.2} s", self.end.1),
             format!("{:.2} s", self.post.0),
@@ -99,32 +102,40 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
         apis: 1,
         conductors,
         api: MANY_CLUSTERS.to_owned(),
-        conductor: format!("{PRODUCTION_TIMES}{hear}{SMALL_KEYS}"),
+        // The last setting of PRODUCTION_TIMES' section: room for all that one conductor may have to take.
+        conductor: format!("{PRODUCTION_TIMES}max_held = 60000\n{hear}{SMALL_KEYS}"),
         ..Options::default()
     };
-    let world = World::start(Mix::Distributed, options).await?;
+    let mut world = World::start(Mix::Distributed, options).await?;
     world.cloud.hold_stacks(true);
-    let begin = statements(&world).await?;
     let pids = world.pids("conductor");
     let empty = accounts(&pids)?;
     let template = world.demo().create_template("bench").await?;
-    let posted = post(&world, plan, &template, clusters).await?;
-    let in_flight = wait::until("all stacks", Duration::from_secs(1800), async || {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let made = world.cloud.calls("heat.stack_create");
-        Ok(Seen::when(made >= clusters && world.cloud.stacks().len() == clusters, || format!("{made} stacks")))
-    });
-    in_flight.await?;
-    let stacks = world.cloud.stacks();
+
+    let asked = plan.asked.clamp(1, clusters);
+    let first = post(&world, plan, &template, 1).await?;
+    stacks_made(&world, 1, 1).await?;
+    let copies = clusters - asked;
+    let taken_up = if copies > 0 { Some(copies::make(&world, copies).await?) } else { None };
+
+    let asking = Spent::begin(&world).await?;
+    let mut posted = post(&world, plan, &template, asked - 1).await?;
+    stacks_made(&world, asked, clusters).await?;
+    let asking = asking.end(&world).await?;
+    posted.extend(first);
 
     let count = || vec![world.cloud.calls("heat.any"), world.cloud.calls("heat.stack_list")];
     let watched = Watched::begin(&world, &pids, count).await?;
     tokio::time::sleep(plan.window()).await;
     let window = watched.end(&world, &pids).await?;
 
+    // Those that were asked for are among those that end: the newest.
+    let stacks = world.cloud.stacks();
+    let ended = plan.ended.clamp(1, clusters);
+    let ending = Spent::begin(&world).await?;
     let mut ends = HashMap::new();
     let mut ticks = tokio::time::interval(Plan::pace(plan.ends));
-    for stack in &stacks {
+    for stack in stacks.iter().rev().take(ended) {
         ticks.tick().await;
         ends.insert(owner(&stack.parameters), Utc::now());
         world.cloud.complete_stack(&stack.id);
@@ -132,13 +143,14 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
             notifier.created(&stack.id).await?;
         }
     }
-    let finished = finished(&world, 0).await?;
-    let statements = statements(&world).await? - begin;
-    let failed = clusters - finished.len();
+    let finished = finished(&world, clusters - ended).await?;
+    let ending = ending.end(&world).await?;
 
     let end = finished.iter().filter_map(|(id, at)| Some((*at - *ends.get(id)?).as_seconds_f64())).collect();
     let begun: HashMap<String, DateTime<Utc>> = stacks.iter().map(|stack| (owner(&stack.parameters), stack.began)).collect();
     let post = posted.iter().filter_map(|(id, at)| Some((*begun.get(id)? - *at).as_seconds_f64())).collect();
+    // Thousands that wait would be given back one by one.
+    world.kill_all("conductor")?;
     world.close().await?;
     Ok(Figures {
         clusters,
@@ -146,14 +158,48 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
         heat_per_second: window.counted[0],
         lists_per_second: window.counted[1],
         sql_per_second: window.statements,
-        sql_per_cluster: statements as f64 / clusters as f64,
+        sql_per_cluster: asking.beyond(window.statements) / (asked - 1).max(1) as f64 + ending.beyond(window.statements) / ended as f64,
         cpu_percent: window.cpu_percent,
         memory_mib: window.memory_mib(),
         kib_per_cluster: window.kib_per_cluster(&empty, clusters),
+        taken_up,
         end: quantiles(end),
         post: quantiles(post),
-        failed,
+        failed: ended - finished.len().min(ended),
     })
+}
+
+/// Waits until so many stacks were asked for, and so many are there.
+async fn stacks_made(world: &World, asked: usize, there: usize) -> Result<()> {
+    wait::until("all stacks", Duration::from_secs(1800), async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let made = world.cloud.calls("heat.stack_create");
+        Ok(Seen::when(made >= asked && world.cloud.stack_count() == there, || format!("{made} stacks")))
+    })
+    .await
+}
+
+/// Statements in a while.
+struct Spent {
+    at: Instant,
+    statements: u64,
+    took: f64,
+}
+
+impl Spent {
+    async fn begin(world: &World) -> Result<Self> {
+        Ok(Self { at: Instant::now(), statements: statements(world).await?, took: 0.0 })
+    }
+
+    async fn end(self, world: &World) -> Result<Self> {
+        let statements = statements(world).await? - self.statements;
+        Ok(Self { took: self.at.elapsed().as_secs_f64(), statements, ..self })
+    }
+
+    /// What is left without so many in a second.
+    fn beyond(&self, per_second: f64) -> f64 {
+        (self.statements as f64 - per_second * self.took).max(0.0)
+    }
 }
 
 /// The cluster whose stack has these parameters.
