@@ -13,6 +13,7 @@ mod cluster_api;
 mod crash_matrix;
 mod credentials;
 mod deploy;
+mod dry_run;
 mod events;
 mod exits;
 mod faults;

@@ -37,8 +37,12 @@ pub struct Found {
 
 /// Asks Nova, Glance and Neutron.
 pub async fn look_up(cx: &Context, wanted: &Wanted<'_>) -> Result<Found, ApiError> {
-    let session = cx.shared.cloud.session_known(cx.caller.token.clone(), cx.caller.info.clone()).with_request_id(cx.request_id.clone());
-    within(cx.shared.settings.cloud_check_deadline, ask(cx, &session, wanted)).await
+    within(cx.shared.settings.cloud_check_deadline, ask(cx, &session(cx), wanted)).await
+}
+
+/// Asks with the caller's token.
+pub fn session(cx: &Context) -> Session {
+    cx.shared.cloud.session_known(cx.caller.token.clone(), cx.caller.info.clone()).with_request_id(cx.request_id.clone())
 }
 
 /// Whether Keystone has a project of this id.
@@ -152,7 +156,8 @@ async fn known<T: Clone + Send + Sync + 'static>(
     Ok(found)
 }
 
-async fn within<T>(deadline: Duration, work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+/// What the cloud answers in time.
+pub async fn within<T>(deadline: Duration, work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     match tokio::time::timeout(deadline, work).await {
         Ok(result) => result,
         Err(_) => {

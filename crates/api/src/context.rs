@@ -14,6 +14,7 @@ use tracing::Instrument;
 use crate::accept::Accept;
 use crate::answer::Answer;
 use crate::cloud_checks::Lately;
+use crate::dry_run::Foresight;
 use crate::error::ApiError;
 use crate::event::Feed;
 use crate::idempotency::Key;
@@ -34,6 +35,8 @@ pub struct Shared {
     pub cloud: Cloud,
     pub service: Session,
     pub sealer: Sealer,
+    /// Knows what operations would do.
+    pub foresight: Arc<dyn Foresight>,
     /// Where certificates are kept.
     pub keepers: Keepers,
     pub settings: Settings,
@@ -102,6 +105,8 @@ pub struct Context {
     pub query: Vec<(String, String)>,
     pub body: RawBody,
     pub head: Head,
+    /// Whether nothing is to be done: the answer tells what would be.
+    pub is_dry_run: bool,
     /// The key that the request holds, if it came with one.
     pub key: Option<Arc<Key>>,
 }

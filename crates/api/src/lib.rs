@@ -12,6 +12,7 @@ mod cluster;
 mod context;
 mod credential;
 mod discovery;
+mod dry_run;
 mod error;
 mod event;
 mod federation;
@@ -36,6 +37,7 @@ mod stats;
 mod template;
 mod view;
 
+pub use dry_run::Foresight;
 pub use identity::{ServiceTokens, TokenSharing};
 pub use policy::{Policy, PolicyError, PolicyFile, PolicyOptions};
 pub use server::cors::Cors;

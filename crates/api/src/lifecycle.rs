@@ -16,13 +16,14 @@ use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
 use model::store::lifecycle::Accepted;
 use model::store::{
-    Conn, Scope, StoreError, cluster as clusters, event, health, lifecycle, nodegroup, nodes, operation, quota, resource, template,
+    Conn, End, Scope, StoreError, cluster as clusters, event, health, lifecycle, nodegroup, nodes, operation, quota, resource, template,
 };
 use model::template::ClusterTemplate;
 use model::time::{millis, now};
 
 use crate::answer::{self, Answer};
 use crate::context::Context;
+use crate::dry_run;
 use crate::error::ApiError;
 use crate::policy::Allowed;
 use crate::view::nodegroup::NodegroupView;
@@ -141,13 +142,43 @@ impl Request {
     }
 }
 
-/// Stores the request, rings, and answers. From here on the work must finish although the client may leave.
+/// Stores the request, rings, and answers. From here on the work must finish although the client may leave. Of a dry run nothing is stored.
 pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<Answer, ApiError> {
+    if cx.is_dry_run {
+        return rehearse(&cx, &request).await;
+    }
     let shared = cx.shared.clone();
     shared.to_the_end(async move { store(&cx, &request).await }).await
 }
 
 async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
+    let (answer, accepted) = transact(cx, request, End::Commit).await?;
+    cx.shared.doorbell.ring(accepted.operation);
+    Ok(answer)
+}
+
+/// Does all that accepting the request does, takes it back, and tells what would come of it: so it is refused as it would be.
+async fn rehearse(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
+    let (_, accepted) = transact(cx, request, End::RollBack).await?;
+    let (id, kind, payload) = (&request.cluster, request.kind, &request.payload);
+    let (intent, before) = cx
+        .shared
+        .store
+        .read(async |conn: &mut Conn| {
+            let before = operation::unfinished(conn, id).await?.len();
+            Ok::<_, StoreError>((dry_run::intent(conn, id, kind, payload).await?, before))
+        })
+        .await?;
+    let note = match (accepted.is_new, before) {
+        (false, _) => Some("the same is being done already: nothing would be added to it".to_owned()),
+        (true, 0) => None,
+        (true, others) if kind.removal().is_some() => Some(format!("unfinished operations on the cluster that would give way: {others}")),
+        (true, others) => Some(format!("unfinished operations on the cluster that would come first: {others}")),
+    };
+    dry_run::answer(cx, &intent, note).await
+}
+
+async fn transact(cx: &Context, request: &Request, end: End) -> Result<(Answer, Accepted), ApiError> {
     let id = OperationId::generate();
     let new = NewOperation {
         kind: request.kind,
@@ -163,15 +194,13 @@ async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
     };
     let new = &new;
     let mut tries = 1;
-    let (answer, ring) = loop {
+    loop {
         let more = growth(cx, request).await?;
-        match cx.shared.store.write(async |conn: &mut Conn| attempt(conn, cx, request, new, more).await).await {
+        match cx.shared.store.transact(end, async |conn: &mut Conn| attempt(conn, cx, request, new, more).await).await {
             Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
-            other => break other?,
+            other => return Ok(other?),
         }
-    };
-    cx.shared.doorbell.ring(ring);
-    Ok(answer)
+    }
 }
 
 /// Nodes that a request adds to its project, as the group stands now.
@@ -195,7 +224,7 @@ async fn attempt(
     request: &Request,
     new: &NewOperation,
     more: Demand,
-) -> Result<(Answer, OperationId), StoreError> {
+) -> Result<(Answer, Accepted), StoreError> {
     // Both guards before anything is read: whoever has read goes on seeing what was there then.
     event::queue_up(conn, &request.cluster).await?;
     quota::reserve(conn, &request.project, &[more]).await?;
@@ -205,7 +234,7 @@ async fn attempt(
     }
     let answer = answer::in_store(answer_to(conn, cx, request, &accepted).await?)?;
     cx.keep(conn, &answer).await?;
-    Ok((answer, accepted.operation))
+    Ok((answer, accepted))
 }
 
 /// The answer to an accepted request. The group that it is about is read anew.

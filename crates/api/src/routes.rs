@@ -12,10 +12,12 @@ use futures::future::BoxFuture;
 use crate::accept::Accept;
 use crate::answer::Answer;
 use crate::context::{Args, Context};
+use crate::dry_run;
 use crate::error::ApiError;
 use crate::idempotency::{self, Once};
 use crate::microversion::{Microversion, NODEGROUPS};
 use crate::policy::Act;
+use crate::view::forecast::FORECAST;
 use crate::view::schema::{Schema, is_storable};
 use crate::view::shape::Shape;
 pub use table::ROUTES;
@@ -49,6 +51,16 @@ impl Route {
     /// Whether it changes something, and so takes a key that keeps it from being done twice.
     pub fn changes(&self) -> bool {
         self.method != "GET"
+    }
+
+    /// Whether it can be asked what would happen, which is answered with 200 and a forecast.
+    pub fn foretells(&self) -> bool {
+        self.query.iter().any(|parameter| parameter.name == dry_run::PARAMETER)
+    }
+
+    /// The status and the shape of a good answer.
+    fn good(&self, is_dry_run: bool) -> (u16, Shape) {
+        if is_dry_run { (200, Shape::Object(&FORECAST)) } else { (self.success, self.answer) }
     }
 }
 
@@ -109,6 +121,7 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
         return Err(ApiError::NotAcceptable("The service answers in application/json only.".into()));
     }
     check_query(&cx, route)?;
+    cx.is_dry_run = cx.flag(dry_run::PARAMETER)?.unwrap_or(false);
     if matches!(route.body, Takes::Nothing) {
         cx.refuse_body()?;
     }
@@ -116,8 +129,9 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
     if let Some((what, key)) = cx.args.0.iter().find(|(_, value)| !is_storable(value)) {
         return Err(ApiError::Missing(format!("There is no {what} {key}.")));
     }
-    let version = cx.version;
-    let answer = match cx.head.idempotency_key.clone().filter(|_| route.changes()) {
+    let (version, is_dry_run) = (cx.version, cx.is_dry_run);
+    // What does nothing can be asked as often as one likes.
+    let answer = match cx.head.idempotency_key.clone().filter(|_| route.changes() && !is_dry_run) {
         None => (route.handler)(cx).await?,
         Some(key) => match idempotency::once(cx, route.handler, &key, method, path).await? {
             Once::Done(answer) => answer,
@@ -125,7 +139,7 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
         },
     };
     if cfg!(debug_assertions) {
-        check_answer(route, version, &answer)?;
+        check_answer(route, version, is_dry_run, &answer)?;
     }
     Ok(answer)
 }
@@ -144,15 +158,16 @@ pub fn name_of(path: &str) -> &'static str {
 }
 
 /// Whether an answer is what the table, and with it the OpenAPI document, says of it.
-fn check_answer(route: &Route, version: Microversion, answer: &Answer) -> Result<(), ApiError> {
+fn check_answer(route: &Route, version: Microversion, is_dry_run: bool, answer: &Answer) -> Result<(), ApiError> {
+    let (status, shape) = route.good(is_dry_run);
     let wrong = |what: String| ApiError::Internal(format!("the answer of {} is not as described: {what}", route.name));
-    if answer.status() != route.success {
-        return Err(wrong(format!("status {} where {} is due", answer.status(), route.success)));
+    if answer.status() != status {
+        return Err(wrong(format!("status {} where {status} is due", answer.status())));
     }
     if answer.is_stream() {
         return if route.streams { Ok(()) } else { Err(wrong("it is a stream".into())) };
     }
-    match (route.answer, &answer.body()[..]) {
+    match (shape, &answer.body()[..]) {
         (Shape::Nothing, []) => Ok(()),
         (Shape::Nothing, _) => Err(wrong("it has a body".into())),
         (shape, body) => {

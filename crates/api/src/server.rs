@@ -34,6 +34,7 @@ use crate::accept::{self, Accept};
 use crate::answer::{self, Answer, Failed, REQUEST_ID};
 use crate::cloud_checks::Lately;
 use crate::context::{Context, Head, PAGES_PER_WORKER, RawBody, Shared};
+use crate::dry_run::Foresight;
 use crate::error::ApiError;
 use crate::event::Feed;
 use crate::identity::{Caller, Identity};
@@ -55,6 +56,8 @@ pub struct Api {
     /// The service user, who asks Keystone about tokens.
     pub service: Session,
     pub sealer: Sealer,
+    /// Knows what operations would do in the cloud.
+    pub foresight: Arc<dyn Foresight>,
     /// Where certificates are kept.
     pub keepers: Keepers,
     pub settings: Settings,
@@ -78,6 +81,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         cloud: api.cloud,
         service: api.service,
         sealer: api.sealer,
+        foresight: api.foresight,
         keepers: api.keepers,
         feed: Feed::new(api.settings.limits.streams),
         pages: Semaphore::new(PAGES_PER_WORKER * api.settings.workers.max(1)),
@@ -251,6 +255,7 @@ async fn handle(
             idempotency_key: request.headers().get(idempotency::HEADER).map(|value| value.to_str().unwrap_or_default().to_owned()),
             last_event_id: header(request, "last-event-id").map(str::to_owned),
         },
+        is_dry_run: false,
         key: None,
     };
     routes::dispatch(cx, method, request.path()).await.map(Good::Answer)

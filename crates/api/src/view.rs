@@ -4,6 +4,7 @@ pub mod certificate;
 pub mod cluster;
 pub mod event;
 pub mod federation;
+pub mod forecast;
 pub mod label;
 pub mod labels;
 pub mod links;

@@ -133,11 +133,7 @@ impl Rows {
     /// # Errors
     /// When the cluster has no such group (any more).
     pub fn group(&self, payload: &Payload) -> Result<&Nodegroup, Failure> {
-        let wanted = |g: &&Nodegroup| match &payload.nodegroup {
-            Some(id) => g.uuid == id.as_str(),
-            None => g.name == DEFAULT_WORKER,
-        };
-        self.groups.iter().find(wanted).ok_or_else(|| Failure::fail(OutcomeCode::User, "the nodegroup is gone"))
+        concerned(&self.groups, payload)
     }
 
     /// What a driver works on.
@@ -160,6 +156,18 @@ impl Rows {
             handle,
         }
     }
+}
+
+/// The group of a cluster that an operation is about.
+///
+/// # Errors
+/// When the cluster has no such group (any more).
+pub(crate) fn concerned<'a>(groups: &'a [Nodegroup], payload: &Payload) -> Result<&'a Nodegroup, Failure> {
+    let wanted = |g: &&Nodegroup| match &payload.nodegroup {
+        Some(id) => g.uuid == id.as_str(),
+        None => g.name == DEFAULT_WORKER,
+    };
+    groups.iter().find(wanted).ok_or_else(|| Failure::fail(OutcomeCode::User, "the nodegroup is gone"))
 }
 
 /// A stack that upstream made has another name than we would give it: it is recorded under its own, and known by its id.

@@ -308,9 +308,14 @@ pub(crate) struct Resize {
     pub rollback: bool,
 }
 
-/// What more workers of a stack take of the project's quotas, which then has so many.
-pub(crate) async fn need_of_workers(session: &Session, seen: &Seen, more: u64, then: u64) -> Result<Need, Failure> {
-    heat::need_of_workers(session, seen, more, then).await
+/// What a new cluster's stack takes of the project's quotas, as its [`Stack::need`]; no call to the cloud.
+pub(crate) fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
+    heat::need_of_new(settings, target)
+}
+
+/// What more masters or workers of a stack take of the project's quotas, which then has so many of them.
+pub(crate) async fn need_of_more(session: &Session, seen: &Seen, kind: PoolKind, more: u64, then: u64) -> Result<Need, Failure> {
+    heat::need_of_more(session, seen, kind, more, then).await
 }
 
 /// Asks for a new number of workers. When the answer is lost, looking at the stack tells whether it was taken.

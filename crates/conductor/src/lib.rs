@@ -10,6 +10,7 @@ mod context;
 mod credentials;
 mod driver;
 mod follow;
+mod forecast;
 mod health;
 mod heartbeat;
 mod housekeeping;
@@ -31,6 +32,7 @@ mod worker;
 
 pub use context::{Conductor, Settings, Timing};
 pub use driver::capi_helm::{Capi, CapiSettings, DoorParts, Kinds as CapiKinds, News};
+pub use forecast::Forecaster;
 pub use metrics::Metrics;
 pub use notify::Notifications;
 pub use outcome::fault;

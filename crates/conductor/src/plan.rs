@@ -91,6 +91,11 @@ impl Seen {
         Self { stack_id, stack_name, status: "CREATE_IN_PROGRESS".into(), ..Self::default() }
     }
 
+    /// How many workers there are, where the stack's parameters say it: after a change that failed they say what was asked for.
+    pub fn settled_workers(&self) -> Option<i32> {
+        self.workers.count.filter(|_| self.status.ends_with("_COMPLETE"))
+    }
+
     /// A number that changes with what is told of a stack at work.
     pub fn motion(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use futures::future::join_all;
+use model::forecast::{QuotaUse, Thing};
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use provider_clients::{CloudError, ComputeLimits, Flavor, Limit, NetworkLimits, Session, VolumeLimits};
 
@@ -41,8 +42,30 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    fn count(&self) -> u64 {
+    /// Nodes in all.
+    pub fn count(&self) -> u64 {
         self.nodes.iter().map(|(count, _)| count).sum()
+    }
+
+    /// The things that are counted, by their kinds.
+    pub fn things(&self) -> [(Thing, u64); 11] {
+        [
+            (Thing::Server, self.count()),
+            (Thing::ServerGroup, self.server_groups),
+            (Thing::Volume, self.volumes),
+            (Thing::Network, self.networks),
+            (Thing::Subnet, self.subnets),
+            (Thing::Router, self.routers),
+            (Thing::Port, self.ports),
+            (Thing::FloatingIp, self.floating_ips),
+            (Thing::SecurityGroup, self.security_groups),
+            (Thing::SecurityGroupRule, self.security_group_rules),
+            (Thing::LoadBalancer, self.load_balancers),
+        ]
+    }
+
+    fn uses_network(&self) -> bool {
+        self.ports + self.networks + self.floating_ips + self.security_groups > 0
     }
 }
 
@@ -50,27 +73,101 @@ impl Need {
 #[derive(Default)]
 struct Told {
     compute: Option<ComputeLimits>,
-    /// How many nodes of which flavor; none where one of them is not found: that is told where it is needed.
-    flavors: Option<Vec<(u64, Flavor)>>,
     volumes: Option<VolumeLimits>,
     network: Option<NetworkLimits>,
     load_balancers: Option<Limit>,
 }
 
+/// Nodes of one flavor.
+struct Weighed {
+    count: u64,
+    flavor: Flavor,
+    /// Whether Nova counts what the flavor says.
+    is_plain: bool,
+}
+
+/// Something that a service counts, how much of it is to be added, and what there may be.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    service: &'static str,
+    resource: &'static str,
+    /// One of it, and several, in words.
+    words: [&'static str; 2],
+    /// At least so much.
+    needed: u64,
+    /// Whether it is no more.
+    is_exact: bool,
+    /// None where the service does not tell.
+    limit: Option<Limit>,
+}
+
+impl Counted {
+    /// What is left, where it is too little.
+    fn left_of_too_little(&self) -> Option<u64> {
+        self.limit?.left().filter(|left| self.needed > *left)
+    }
+
+    /// As it is told before anything is begun.
+    pub fn quota_use(&self) -> QuotaUse {
+        let limit = self.limit.and_then(|limit| limit.most);
+        QuotaUse {
+            service: self.service,
+            resource: self.resource,
+            needed: self.is_exact.then_some(self.needed),
+            is_told: self.limit.is_some(),
+            limit,
+            // Where there is no limit, some services do not count.
+            used: limit.and(self.limit).map(|limit| limit.used),
+            is_short: self.left_of_too_little().is_some(),
+        }
+    }
+}
+
 /// What is short, if anything is. `flavors`: all that there are, where they have been looked up already.
 pub(crate) async fn short(session: &Session, need: &Need, flavors: Option<Vec<Flavor>>) -> Option<String> {
+    missing(need.count(), &look(session, &[need], flavors).await)
+}
+
+/// Asks the services what of all this the project may have. Of several needs, of which one comes behind the other, the largest counts.
+pub(crate) async fn look(session: &Session, needs: &[&Need], flavors: Option<Vec<Flavor>>) -> Vec<Counted> {
     let (nova, cinder, neutron, octavia) = (session.nova(), session.cinder(), session.neutron(), session.octavia());
     let project = told("Keystone", session.info().await).and_then(|info| info.project_id.clone());
     let project = project.as_deref();
-    let uses_network = need.ports + need.networks + need.floating_ips + need.security_groups > 0;
-    let (compute, flavors, volumes, network, load_balancers) = futures::join!(
-        wanted(need.count() + need.server_groups > 0, "Nova", nova.limits()),
-        of_flavors(session, &need.nodes, flavors),
-        wanted(need.volumes > 0, "Cinder", cinder.limits()),
-        async { wanted(uses_network, "Neutron", neutron.limits(project?)).await },
-        async { wanted(need.load_balancers > 0, "Octavia", octavia.limit(project?)).await },
+    let any = |wants: fn(&Need) -> bool| needs.iter().any(|need| wants(need));
+    let flavors = async {
+        match flavors {
+            Some(flavors) => Some(flavors),
+            None => wanted(any(|need| !need.nodes.is_empty()), "Nova", nova.flavors()).await,
+        }
+    };
+    let weighed = async {
+        let flavors = flavors.await;
+        join_all(needs.iter().map(|need| weigh(session, &need.nodes, flavors.as_deref()))).await
+    };
+    let (compute, weighed, volumes, network, load_balancers) = futures::join!(
+        wanted(any(|need| need.count() + need.server_groups > 0), "Nova", nova.limits()),
+        weighed,
+        wanted(any(|need| need.volumes > 0), "Cinder", cinder.limits()),
+        async { wanted(any(Need::uses_network), "Neutron", neutron.limits(project?)).await },
+        async { wanted(any(|need| need.load_balancers > 0), "Octavia", octavia.limit(project?)).await },
     );
-    fits(need, &Told { compute, flavors, volumes, network, load_balancers }).err()
+    let told = Told { compute, volumes, network, load_balancers };
+    largest(needs.iter().zip(&weighed).map(|(need, weighed)| counted(need, weighed.as_deref(), &told)))
+}
+
+/// The largest of each, without what nobody needs.
+fn largest(all: impl Iterator<Item = Vec<Counted>>) -> Vec<Counted> {
+    let mut most: Vec<Counted> = Vec::new();
+    for counted in all.flatten().filter(|counted| counted.needed > 0 || !counted.is_exact) {
+        match most.iter_mut().find(|other| (other.service, other.resource) == (counted.service, counted.resource)) {
+            Some(other) => {
+                other.needed = other.needed.max(counted.needed);
+                other.is_exact &= counted.is_exact;
+            }
+            None => most.push(counted),
+        }
+    }
+    most
 }
 
 /// Waits a little for room: what was deleted just now counts until it is gone. `events`: the operation's; what was short before something was
@@ -109,52 +206,78 @@ fn told<T>(service: &str, answer: Result<T, CloudError>) -> Option<T> {
     None
 }
 
-async fn of_flavors(session: &Session, nodes: &[(u64, String)], known: Option<Vec<Flavor>>) -> Option<Vec<(u64, Flavor)>> {
-    let nova = &session.nova();
-    let all = match known {
-        Some(flavors) => flavors,
-        None => wanted(!nodes.is_empty(), "Nova", nova.flavors()).await?,
-    };
+/// None where one of the flavors is not found: that is told where it is needed.
+async fn weigh(session: &Session, nodes: &[(u64, String)], flavors: Option<&[Flavor]>) -> Option<Vec<Weighed>> {
+    if nodes.is_empty() {
+        return Some(Vec::new());
+    }
     let mut counts: BTreeMap<&str, (u64, &Flavor)> = BTreeMap::new();
     for (count, name) in nodes {
-        let flavor = Flavor::named(&all, name)?;
+        let flavor = Flavor::named(flavors?, name)?;
         counts.entry(&flavor.id).or_insert((0, flavor)).0 += count;
     }
-    let counted = counts.into_values().map(async |(count, flavor)| {
+    let nova = &session.nova();
+    let weighed = counts.into_values().map(async |(count, flavor)| {
         let specs = told("Nova", nova.extra_specs(&flavor.id).await);
         // With these Nova may count other resources than what the flavor says.
         let counts_otherwise = specs.is_none_or(|specs| specs.keys().any(|key| key.starts_with("resources") || key == "hw:cpu_policy"));
-        (count, if counts_otherwise { Flavor { vcpus: 0, ram: 0, ..flavor.clone() } } else { flavor.clone() })
+        Weighed { count, flavor: flavor.clone(), is_plain: !counts_otherwise }
     });
-    Some(join_all(counted).await)
+    Some(join_all(weighed).await)
 }
 
-/// Whether all of it fits; the error says what does not, and how much of it is left.
-fn fits(need: &Need, told: &Told) -> Result<(), String> {
-    let (compute, volumes, network) =
-        (told.compute.unwrap_or_default(), told.volumes.unwrap_or_default(), told.network.unwrap_or_default());
-    let sum = |of: fn(&Flavor) -> u64| told.flavors.iter().flatten().map(|(count, flavor)| count * of(flavor)).sum::<u64>();
-    let wants = [
-        (need.count(), ["instance", "instances"], compute.instances),
-        (sum(|f| f.vcpus), ["core", "cores"], compute.cores),
-        (sum(|f| f.ram), ["MiB of memory"; 2], compute.ram),
-        (need.server_groups, ["server group", "server groups"], compute.server_groups),
-        (need.server_group_members, ["member", "members of one server group"], compute.server_group_members),
-        (need.volumes, ["volume", "volumes"], volumes.volumes),
-        (need.gigabytes, ["GiB of volumes"; 2], volumes.gigabytes),
-        (need.networks, ["network", "networks"], network.networks),
-        (need.subnets, ["subnet", "subnets"], network.subnets),
-        (need.routers, ["router", "routers"], network.routers),
-        (need.ports, ["port", "ports"], network.ports),
-        (need.floating_ips, ["floating IP", "floating IPs"], network.floating_ips),
-        (need.security_groups, ["security group", "security groups"], network.security_groups),
-        (need.security_group_rules, ["security group rule", "security group rules"], network.security_group_rules),
-        (need.load_balancers, ["load balancer", "load balancers"], told.load_balancers.unwrap_or_default()),
-    ];
-    let short: Vec<String> = wants
-        .into_iter()
-        .filter_map(|(wanted, [one, many], limit)| {
-            let left = limit.left().filter(|left| wanted > *left)?;
+/// All that services count, in the order in which it is told.
+fn counted(need: &Need, weighed: Option<&[Weighed]>, told: &Told) -> Vec<Counted> {
+    let plain = || weighed.into_iter().flatten().filter(|w| w.is_plain);
+    let sum = |of: fn(&Flavor) -> u64| plain().map(|w| w.count * of(&w.flavor)).sum::<u64>();
+    let is_weighed = weighed.is_some_and(|all| all.iter().all(|w| w.is_plain));
+    let (compute, volumes, network) = (told.compute, told.volumes, told.network);
+    let compute = |of: fn(ComputeLimits) -> Limit| compute.map(of);
+    let volumes = |of: fn(VolumeLimits) -> Limit| volumes.map(of);
+    let network = |of: fn(NetworkLimits) -> Limit| network.map(of);
+    [
+        ("nova", "instances", need.count(), ["instance", "instances"], compute(|c| c.instances)),
+        ("nova", "cores", sum(|f| f.vcpus), ["core", "cores"], compute(|c| c.cores)),
+        ("nova", "ram", sum(|f| f.ram), ["MiB of memory"; 2], compute(|c| c.ram)),
+        ("nova", "server_groups", need.server_groups, ["server group", "server groups"], compute(|c| c.server_groups)),
+        (
+            "nova",
+            "server_group_members",
+            need.server_group_members,
+            ["member", "members of one server group"],
+            compute(|c| c.server_group_members),
+        ),
+        ("cinder", "volumes", need.volumes, ["volume", "volumes"], volumes(|v| v.volumes)),
+        ("cinder", "gigabytes", need.gigabytes, ["GiB of volumes"; 2], volumes(|v| v.gigabytes)),
+        ("neutron", "networks", need.networks, ["network", "networks"], network(|n| n.networks)),
+        ("neutron", "subnets", need.subnets, ["subnet", "subnets"], network(|n| n.subnets)),
+        ("neutron", "routers", need.routers, ["router", "routers"], network(|n| n.routers)),
+        ("neutron", "ports", need.ports, ["port", "ports"], network(|n| n.ports)),
+        ("neutron", "floating_ips", need.floating_ips, ["floating IP", "floating IPs"], network(|n| n.floating_ips)),
+        ("neutron", "security_groups", need.security_groups, ["security group", "security groups"], network(|n| n.security_groups)),
+        (
+            "neutron",
+            "security_group_rules",
+            need.security_group_rules,
+            ["security group rule", "security group rules"],
+            network(|n| n.security_group_rules),
+        ),
+        ("octavia", "load_balancers", need.load_balancers, ["load balancer", "load balancers"], told.load_balancers),
+    ]
+    .map(|(service, resource, needed, words, limit)| {
+        let is_exact = is_weighed || !["cores", "ram"].contains(&resource);
+        Counted { service, resource, words, needed, is_exact, limit }
+    })
+    .into()
+}
+
+/// What does not fit, if anything does not, and how much of it is left.
+pub(crate) fn missing(nodes: u64, counted: &[Counted]) -> Option<String> {
+    let short: Vec<String> = counted
+        .iter()
+        .filter_map(|counted| {
+            let left = counted.left_of_too_little()?;
+            let ([one, many], wanted) = (counted.words, counted.needed);
             let (what, is) = if wanted == 1 { (one, "is") } else { (many, "are") };
             // A group is never full of others.
             let rest = if many.contains("of one") { "can be".to_owned() } else { format!("{} left", if left == 1 { "is" } else { "are" }) };
@@ -162,62 +285,15 @@ fn fits(need: &Need, told: &Told) -> Result<(), String> {
         })
         .collect();
     if short.is_empty() {
-        return Ok(());
+        return None;
     }
-    let added = match need.count() {
+    let added = match nodes {
         0 => String::new(),
         1 => " for 1 more node".to_owned(),
         nodes => format!(" for {nodes} more nodes"),
     };
-    Err(format!("the project's quotas have no room{added}: {}", short.join(", ")))
+    Some(format!("the project's quotas have no room{added}: {}", short.join(", ")))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn limit(most: Option<u64>, used: u64) -> Limit {
-        Limit { most, used }
-    }
-
-    #[test]
-    fn what_is_short_is_told_with_what_is_left() {
-        let flavor = |ram, vcpus| Flavor { ram, vcpus, ..Flavor::default() };
-        let need = Need { nodes: vec![(3, "small".into()), (1, "large".into())], ..Need::default() };
-        let says = |instances, cores, ram| {
-            let compute =
-                ComputeLimits { instances: limit(instances, 2), cores: limit(cores, 4), ram: limit(ram, 0), ..ComputeLimits::default() };
-            let flavors = Some(vec![(3, flavor(2048, 2)), (1, flavor(8192, 4))]);
-            fits(&need, &Told { compute: Some(compute), flavors, ..Told::default() }).err().unwrap_or_default()
-        };
-        assert_eq!(says(Some(6), Some(14), Some(14_336)), "");
-        assert_eq!(says(None, None, None), "");
-        assert!(says(Some(5), None, None).ends_with("4 more nodes: 4 instances are needed and 3 are left"));
-        let both = "10 cores are needed and 9 are left, 14336 MiB of memory are needed and 100 are left";
-        assert!(says(None, Some(13), Some(100)).ends_with(both));
-        // Lowered below what is used.
-        assert!(says(Some(1), None, None).ends_with("and 0 are left"));
-    }
-
-    #[test]
-    fn every_service_may_be_short_and_one_that_does_not_tell_is_not() {
-        let need =
-            Need { server_group_members: 11, gigabytes: 30, volumes: 3, ports: 5, floating_ips: 2, load_balancers: 1, ..Need::default() };
-        assert_eq!(fits(&need, &Told::default()), Ok(()));
-        let told = Told {
-            compute: Some(ComputeLimits { server_group_members: limit(Some(10), 0), ..ComputeLimits::default() }),
-            volumes: Some(VolumeLimits { volumes: limit(Some(3), 0), gigabytes: limit(Some(1000), 980) }),
-            network: Some(NetworkLimits { ports: limit(Some(5), 0), floating_ips: limit(Some(1), 0), ..NetworkLimits::default() }),
-            load_balancers: Some(limit(Some(0), 0)),
-            ..Told::default()
-        };
-        let short = fits(&need, &told).expect_err("no room");
-        let want = [
-            "11 members of one server group are needed and 10 can be",
-            "30 GiB of volumes are needed and 20 are left",
-            "2 floating IPs are needed and 1 is left",
-            "1 load balancer is needed and 0 are left",
-        ];
-        assert!(short.ends_with(&want.join(", ")), "{short}");
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ pub mod certificate;
 pub mod cluster;
 pub mod driver;
 pub mod federation;
+pub mod forecast;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod id;

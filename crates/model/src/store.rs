@@ -132,8 +132,21 @@ impl Store {
     /// # Errors
     /// What `change` returned (nothing was stored), [`StoreError::Busy`] when the database made it give way each time, or
     /// [`StoreError::Unavailable`]; after a lost connection during commit it is not known whether the change was stored.
-    #[expect(clippy::manual_async_fn, reason = "an async fn could not promise that its future is Send")]
     pub fn write<'a, T, F>(&'a self, change: F) -> impl Future<Output = Result<T, StoreError>> + Send + 'a
+    where
+        for<'c> F:
+            AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
+        T: Send + 'a,
+    {
+        self.transact(End::Commit, change)
+    }
+
+    /// As [`Self::write`], to an end of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    #[expect(clippy::manual_async_fn, reason = "an async fn could not promise that its future is Send")]
+    pub fn transact<'a, T, F>(&'a self, end: End, change: F) -> impl Future<Output = Result<T, StoreError>> + Send + 'a
     where
         for<'c> F:
             AsyncFn(&'c mut Conn) -> Result<T, StoreError> + Query<&'c mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync + 'a,
@@ -144,7 +157,7 @@ impl Store {
             let mut tries = 1;
             loop {
                 let mut conn = Lent::new(self.db.get().await?);
-                let result = within(transaction(&change, conn.get())).await;
+                let result = within(transaction(&change, end, conn.get())).await;
                 match &result {
                     Err(Cut::Unbegun(error)) if error.is_connection_lost() && tries < WRITE_TRIES => conn.discard(),
                     Err(Cut::Unbegun(StoreError::Busy(_)) | Cut::Begun(StoreError::Busy(_))) if tries < WRITE_TRIES => {
@@ -164,6 +177,15 @@ impl Store {
             }
         }
     }
+}
+
+/// How a transaction ends whose statements went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// What it did is stored.
+    Commit,
+    /// Nothing is: it was to be seen whether it could be done.
+    RollBack,
 }
 
 /// Where a transaction was cut short.
@@ -188,24 +210,19 @@ impl From<StoreError> for Cut {
     }
 }
 
-async fn transaction<T, F>(change: &F, conn: &mut Conn) -> Result<T, Cut>
+async fn transaction<T, F>(change: &F, end: End, conn: &mut Conn) -> Result<T, Cut>
 where
     for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, StoreError> + Query<&'r mut Conn, Result<T, StoreError>, Answer: Send> + Send + Sync,
 {
     conn.begin().await.map_err(Cut::Unbegun)?;
-    match change.answer(conn).await {
-        Ok(value) => {
-            conn.commit().await?;
-            Ok(value)
-        }
-        Err(error) => {
-            // A connection that cannot roll back is broken, which the pool sees.
-            if let Err(broken) = conn.rollback().await {
-                tracing::debug!(error = %broken, "failed to roll back");
-            }
-            Err(Cut::Begun(error))
-        }
+    let changed = change.answer(conn).await;
+    if changed.is_ok() && end == End::Commit {
+        conn.commit().await?;
+    } else if let Err(broken) = conn.rollback().await {
+        // A connection that cannot roll back is broken, which the pool sees.
+        tracing::debug!(error = %broken, "failed to roll back");
     }
+    changed.map_err(Cut::Begun)
 }
 
 /// Bounds one attempt: a database host that vanished without a word must not hold a worker until TCP gives up.

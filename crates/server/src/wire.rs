@@ -3,6 +3,7 @@
 mod capi;
 mod certificates;
 mod cloud;
+mod foresight;
 mod kubernetes;
 mod metrics;
 mod policy;

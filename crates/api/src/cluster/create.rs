@@ -7,12 +7,13 @@ use model::json::Labels;
 use model::nodegroup::{DefaultNodegroup, DefaultRole};
 use model::operation::{NewOperation, OperationKind, Payload};
 use model::quota::{Demand, Resource};
-use model::store::{Conn, cluster, nodegroup, operation, quota, template};
+use model::store::{Conn, End, StoreError, cluster, nodegroup, operation, quota, template};
 use model::template::ClusterTemplate;
 
 use crate::answer::Answer;
 use crate::cloud_checks::{self, Wanted};
 use crate::context::Context;
+use crate::dry_run;
 use crate::error::ApiError;
 use crate::label;
 use crate::microversion::ZERO_NODES;
@@ -45,6 +46,9 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
             return Err(error);
         }
     };
+    if cx.is_dry_run {
+        return rehearse(&cx, &checked).await;
+    }
     // From here on the work must finish although the client may leave.
     let shared = cx.shared.clone();
     shared.to_the_end(async move { accept(&cx, &checked, allowed).await }).await
@@ -256,11 +260,37 @@ async fn check(
 
 /// Stores cluster, groups and operation together, rings, and answers.
 async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, ApiError> {
+    let answer = Answer::accepted(checked.spec.id.as_str())?;
+    let (kept, new) = (&answer, &operation_of(cx, checked));
+    cx.shared
+        .store
+        .write(async |conn: &mut Conn| {
+            insert(conn, cx, checked, new).await?;
+            cx.keep(conn, kept).await
+        })
+        .await?;
+    cx.shared.doorbell.ring(new.id.clone());
+    Ok(answer)
+}
+
+/// Stores them, takes that back, and tells what would come of them.
+async fn rehearse(cx: &Context, checked: &Checked) -> Result<Answer, ApiError> {
+    let new = &operation_of(cx, checked);
+    let intent = cx
+        .shared
+        .store
+        .transact(End::RollBack, async |conn: &mut Conn| {
+            insert(conn, cx, checked, new).await?;
+            dry_run::intent(conn, &new.cluster, new.kind, &new.payload).await
+        })
+        .await?;
+    dry_run::answer(cx, &intent, None).await
+}
+
+fn operation_of(cx: &Context, checked: &Checked) -> NewOperation {
     let spec = &checked.spec;
-    let answer = Answer::accepted(spec.id.as_str())?;
-    let kept = &answer;
     let operation_id = OperationId::generate();
-    let new = NewOperation {
+    NewOperation {
         kind: OperationKind::ClusterCreate,
         cluster: spec.id.clone(),
         project: spec.project.clone(),
@@ -270,22 +300,17 @@ async fn accept(cx: &Context, checked: &Checked, _: Allowed) -> Result<Answer, A
         payload: Payload { traceparent: cx.traceparent(), ..Payload::default() },
         sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
         id: operation_id,
-    };
-    let new = &new;
+    }
+}
+
+/// All that is stored of a new cluster.
+async fn insert(conn: &mut Conn, cx: &Context, checked: &Checked, new: &NewOperation) -> Result<(), StoreError> {
+    let spec = &checked.spec;
     let demands = demands(cx, checked.groups.iter().map(|group| i64::from(group.node_count)).sum());
-    let demands = &demands;
-    cx.shared
-        .store
-        .write(async |conn: &mut Conn| {
-            quota::reserve(conn, &spec.project, demands).await?;
-            // A write, so that a change of the template and its use exclude each other.
-            template::touch(conn, &spec.template).await?;
-            cluster::insert(conn, spec).await?;
-            nodegroup::insert_defaults(conn, spec, &checked.groups).await?;
-            operation::insert(conn, new).await?;
-            cx.keep(conn, kept).await
-        })
-        .await?;
-    cx.shared.doorbell.ring(new.id.clone());
-    Ok(answer)
+    quota::reserve(conn, &spec.project, &demands).await?;
+    // A write, so that a change of the template and its use exclude each other.
+    template::touch(conn, &spec.template).await?;
+    cluster::insert(conn, spec).await?;
+    nodegroup::insert_defaults(conn, spec, &checked.groups).await?;
+    operation::insert(conn, new).await
 }

@@ -7,6 +7,7 @@ use crate::answer::EVENT_STREAM;
 use crate::idempotency;
 use crate::microversion::{HEADER, MAX, MIN, Microversion};
 use crate::routes::{Parameter, Route, Takes};
+use crate::view::forecast::FORECAST;
 use crate::view::shape::Shape;
 
 /// What every request may be refused with, because of its head, its token, its microversion, its size, or the state of the cloud.
@@ -202,6 +203,11 @@ fn responses(route: &Route, components: &mut Components) -> Value {
         Shape::Nothing => json!({"description": "Done; no body.", "headers": {"x-openstack-request-id": header("request-id")}}),
         shape => answer(if route.success == 202 { "Accepted; the work goes on." } else { "Good." }, &components.shape(&shape)),
     };
+    let foretold = route.foretells().then(|| {
+        let mut foretold = answer("With `dry_run`: nothing is done, and this would be.", &components.shape(&Shape::Object(&FORECAST)));
+        foretold["headers"].as_object_mut().expect("an answer has headers").extend(version_headers());
+        ("200".to_owned(), foretold)
+    });
     if route.streams {
         good["content"][EVENT_STREAM] =
             json!({"schema": {"type": "string", "description": "Server-sent events; each holds one event of the list."}});
@@ -212,7 +218,7 @@ fn responses(route: &Route, components: &mut Components) -> Value {
             headers.insert("Location".to_owned(), header("location"));
         }
     }
-    let mut responses = Map::from_iter([(route.success.to_string(), good)]);
+    let mut responses = Map::from_iter(foretold.into_iter().chain([(route.success.to_string(), good)]));
     let open = route.path.contains('{');
     let takes_body = !matches!(route.body, Takes::Nothing);
     let pages = route.query.iter().any(|p| p.name == "marker");

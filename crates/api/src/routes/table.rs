@@ -15,7 +15,7 @@ use crate::view::{
     nodegroup as nodegroup_view, operation as operation_view, quota as quota_view, service as service_view, stats as stats_view,
     template as template_view,
 };
-use crate::{certificate, cluster, credential, event, federation, label, nodegroup, operation, quota, service, stats, template};
+use crate::{certificate, cluster, credential, dry_run, event, federation, label, nodegroup, operation, quota, service, stats, template};
 
 const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
@@ -54,6 +54,13 @@ const GROUP_PAGE: &[Parameter] = &[MARKER, LIMIT, sort_key(store::nodegroup::SOR
 
 const ROLLBACK: Parameter =
     Parameter { name: "rollback", holds: Holds::Boolean, since: microversion::ROLLBACK, about: "Whether a failed change is taken back." };
+
+const DRY_RUN: Parameter = Parameter {
+    name: dry_run::PARAMETER,
+    holds: Holds::Boolean,
+    since: MIN,
+    about: "Whether nothing is done: the answer is 200 and tells what would be. What would be refused is refused.",
+};
 
 const CA_CERT_TYPE: Parameter =
     Parameter { name: "ca_cert_type", holds: Holds::Text, since: MIN, about: "etcd, front_proxy, or (anything else) the cluster's own." };
@@ -107,12 +114,12 @@ const fn route(
 pub static ROUTES: &[Route] = &[
     Route { query: CLUSTER_PAGE, ..route("GET", "clusters", "list_clusters", 200, Object(&cluster_view::PAGE), &[ClusterGetAll, ClusterGetAllEverywhere], to!(cluster::list::list)) },
     Route { query: CLUSTER_PAGE, ..route("GET", "clusters/detail", "list_clusters_detail", 200, Object(&cluster_view::DETAIL_PAGE), &[ClusterDetail, ClusterDetailEverywhere], to!(cluster::list::detail)) },
-    Route { body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, Object(&ACCEPTED), &[ClusterCreate], to!(cluster::create::create)) },
+    Route { query: &[DRY_RUN], body: Takes::Object(&cluster_view::CREATE), ..route("POST", "clusters", "create_cluster", 202, Object(&ACCEPTED), &[ClusterCreate], to!(cluster::create::create)) },
     route("GET", "clusters/{cluster}", "show_cluster", 200, Object(&cluster_view::CLUSTER), &[ClusterGet, ClusterGetOneEverywhere], to!(cluster::show::show)),
-    route("DELETE", "clusters/{cluster}", "delete_cluster", 204, Nothing, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)),
+    Route { query: &[DRY_RUN], ..route("DELETE", "clusters/{cluster}", "delete_cluster", 204, Nothing, &[ClusterDelete, ClusterDeleteEverywhere], to!(cluster::delete::delete)) },
     Route { body: Takes::Patch, query: &[ROLLBACK], ..route("PATCH", "clusters/{cluster}", "update_cluster", 202, Object(&ACCEPTED), &[ClusterUpdate, ClusterUpdateHealth, ClusterUpdateEverywhere], to!(cluster::update::update)) },
-    Route { since: microversion::RESIZE, body: Takes::Object(&cluster_view::RESIZE), ..route("POST", "clusters/{cluster}/actions/resize", "resize_cluster", 202, Object(&ACCEPTED), &[ClusterResize], to!(cluster::resize::resize)) },
-    Route { since: microversion::RESIZE, body: Takes::Object(&cluster_view::UPGRADE), ..route("POST", "clusters/{cluster}/actions/upgrade", "upgrade_cluster", 202, Object(&ACCEPTED), &[ClusterUpgrade, ClusterUpgradeEverywhere], to!(cluster::upgrade::upgrade)) },
+    Route { since: microversion::RESIZE, query: &[DRY_RUN], body: Takes::Object(&cluster_view::RESIZE), ..route("POST", "clusters/{cluster}/actions/resize", "resize_cluster", 202, Object(&ACCEPTED), &[ClusterResize], to!(cluster::resize::resize)) },
+    Route { since: microversion::RESIZE, query: &[DRY_RUN], body: Takes::Object(&cluster_view::UPGRADE), ..route("POST", "clusters/{cluster}/actions/upgrade", "upgrade_cluster", 202, Object(&ACCEPTED), &[ClusterUpgrade, ClusterUpgradeEverywhere], to!(cluster::upgrade::upgrade)) },
 
     route("POST", "clusters/{cluster}/actions/retry", "retry_cluster", 202, Object(&operation_view::ACTED), &[ClusterRetry, ClusterUpdateEverywhere], to!(cluster::exits::retry)),
     Route { query: &[CANCELLED], ..route("POST", "clusters/{cluster}/actions/cancel", "cancel_cluster", 202, Object(&operation_view::ACTED), &[ClusterCancel, ClusterUpdateEverywhere], to!(cluster::exits::cancel)) },

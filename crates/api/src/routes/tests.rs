@@ -45,6 +45,13 @@ fn every_route_asks_a_policy_and_has_a_name_of_its_own() {
 }
 
 #[test]
+fn what_would_happen_can_be_asked_of_the_requests_that_drivers_tell_it_of() {
+    let foretelling: Vec<&str> = ROUTES.iter().filter(|route| route.foretells()).map(|route| route.name).collect();
+    assert_eq!(foretelling, ["create_cluster", "delete_cluster", "resize_cluster", "upgrade_cluster"]);
+    assert!(ROUTES.iter().all(|route| route.changes() || !route.foretells()), "what changes nothing needs no forecast");
+}
+
+#[test]
 fn every_policy_is_asked_by_a_route() {
     for act in Act::ALL {
         assert!(ROUTES.iter().any(|route| route.acts.contains(act)), "no route asks {}", act.as_str());

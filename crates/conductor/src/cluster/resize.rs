@@ -89,15 +89,17 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
 }
 
-/// What the project lacks for the workers that are wanted, if anything. After a change that failed the stack's parameters do not say how many
-/// there are.
+/// What the project lacks for the workers that are wanted, if anything.
 async fn short(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Option<String>, Failure> {
-    if !seen.status.ends_with("_COMPLETE") {
-        return Ok(None);
-    }
-    let more = wanted.count - seen.workers.count.unwrap_or(wanted.count);
-    let (Ok(more @ 1..), Ok(then)) = (u64::try_from(more), u64::try_from(wanted.count)) else { return Ok(None) };
-    Ok(room::short(session, &driver::need_of_workers(session, seen, more, then).await?, None).await)
+    let Some((more, then)) = growth(seen, wanted.count) else { return Ok(None) };
+    Ok(room::short(session, &driver::need_of_more(session, seen, PoolKind::Workers, more, then).await?, None).await)
+}
+
+/// How many workers come to a stack, and how many it has then; none where none come. After a change that failed the stack's parameters do not
+/// say how many there are.
+pub(crate) fn growth(seen: &Seen, wanted: i32) -> Option<(u64, u64)> {
+    let more = wanted - seen.settled_workers().unwrap_or(wanted);
+    Some((u64::try_from(more).ok().filter(|more| *more > 0)?, u64::try_from(wanted).ok()?))
 }
 
 /// Asks the stack for what is wanted where the project has room for it, recorded first.
@@ -148,12 +150,20 @@ fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
 /// Looks up the nodes that the user named and records what they are.
 async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload, session: &Session, seen: &Seen) -> Result<(), Failure> {
     let members = driver::members(session, seen, PoolKind::Workers).await?;
-    let numbers = resolve(&payload.nodes_to_remove, &members).map_err(|unknown| {
-        let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
-        Failure::fail(OutcomeCode::User, text)
-    })?;
+    let numbers = numbers(group, &payload.nodes_to_remove, &members)?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
     stack::record(cx, work, &progress, &[(CHOSEN, &numbers.join(","))]).await
+}
+
+/// The numbers of the nodes of a group that the user named, each once.
+///
+/// # Errors
+/// When one of them is none of the group's.
+pub(crate) fn numbers(group: &Nodegroup, named: &[String], members: &[Member]) -> Result<Vec<String>, Failure> {
+    resolve(named, members).map_err(|unknown| {
+        let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
+        Failure::fail(OutcomeCode::User, text)
+    })
 }
 
 /// The numbers of the named nodes, each once, in their order; the first name that fits no node is the error.

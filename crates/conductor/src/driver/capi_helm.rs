@@ -10,6 +10,7 @@ pub(crate) mod door;
 pub(crate) mod health;
 mod labels;
 mod lookup;
+pub(crate) mod need;
 pub(crate) mod news;
 mod objects;
 mod release;
@@ -22,7 +23,7 @@ mod site;
 mod values;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 

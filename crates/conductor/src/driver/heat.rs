@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 use provider_clients::{CloudError, NewStack, Outputs, Session, Stack as HeatStack, StackFilter, StackResource};
 use serde_json::{Map, Value};
 
-use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged};
+use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged, Target};
+use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 use crate::room::Need;
@@ -71,10 +72,20 @@ impl Stack {
     }
 }
 
-/// What more workers of a stack take of the project's quotas; nothing when the stack is gone, which is told elsewhere.
-pub(super) async fn need_of_workers(session: &Session, seen: &Seen, more: u64, then: u64) -> Result<Need, Failure> {
+/// What the stack of a new cluster takes of the project's quotas, as [`Stack::need`], before there is anything that its nodes are made with.
+pub(super) fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
+    Ok(need::of(&prepare::without_first_boot(settings, target)?))
+}
+
+/// What so many more nodes of a stack take of the project's quotas, which then has so many of their kind; nothing when the stack is gone, which
+/// is told elsewhere.
+pub(super) async fn need_of_more(session: &Session, seen: &Seen, kind: PoolKind, more: u64, then: u64) -> Result<Need, Failure> {
     let stack = session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Skip).await?;
-    Ok(stack.map(|stack| need::of_workers(&stack.parameters, more, then)).unwrap_or_default())
+    let of = match kind {
+        PoolKind::Masters => need::of_masters,
+        PoolKind::Workers => need::of_workers,
+    };
+    Ok(stack.map(|stack| of(&stack.parameters, more, then)).unwrap_or_default())
 }
 
 /// A stack by its id where one is recorded, else by its name.

@@ -156,8 +156,13 @@ fn settings(config: &Config, openstack_ca: &str) -> anyhow::Result<CapiSettings>
         ca: if openstack_ca.is_empty() { system_ca() } else { openstack_ca.to_owned() },
         control_plane_conditions: wanted.k8s_control_plane_resource_conditions.clone(),
         kinds,
-        labels: config.capi_helm_cluster_labels.by_name().into_iter().collect::<BTreeMap<_, _>>(),
+        labels: labels(config),
     })
+}
+
+/// What holds without a label, by the label's name.
+pub(super) fn labels(config: &Config) -> BTreeMap<&'static str, String> {
+    config.capi_helm_cluster_labels.by_name().into_iter().collect()
 }
 
 /// The controllers' images carry no certificate authorities.

@@ -79,6 +79,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
             keepers: certificates::keepers(config, &service),
             service,
             sealer: super::sealer(config)?,
+            foresight: super::foresight::foresight(config),
             settings,
             policy,
             tls,
@@ -275,11 +276,23 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         bail!("[operations] lease_seconds must be at least twice heartbeat_seconds, which must not be 0");
     }
     Ok(conductor::Settings {
+        timing,
+        openstack_ca: openstack_ca(config)?,
+        keystone_policy: kubernetes::keystone_policy(config)?,
+        post_install_manifest: kubernetes::post_install_manifest(config)?,
+        ..without_files(config)
+    })
+}
+
+/// What conductors are told but for what only their hosts have, and for how often they do what.
+pub(super) fn without_files(config: &Config) -> conductor::Settings {
+    let operations = &config.operations;
+    conductor::Settings {
         host: config.service.host.clone().unwrap_or_else(|| "localhost".into()),
         max_running: operations.max_running.0 as usize,
         max_held: operations.max_held.0 as usize,
         heat_requests_per_second: f64::from(operations.heat_requests_per_second.0),
-        timing,
+        timing: Timing::default(),
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
         deadlines: deadlines(config),
         load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
@@ -287,17 +300,17 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
         trust_roles: config.trust.roles.clone(),
         cluster_user_trust: config.trust.cluster_user_trust,
-        openstack_ca: openstack_ca(config)?,
+        openstack_ca: String::new(),
         verify_ca: config.drivers.verify_ca,
         keystone_auth: config.kubernetes.keystone_auth,
         encrypt_secrets: config.kubernetes.encrypt_secrets,
-        keystone_policy: kubernetes::keystone_policy(config)?,
-        post_install_manifest: kubernetes::post_install_manifest(config)?,
+        keystone_policy: None,
+        post_install_manifest: None,
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
         default_boot_volume_type: config.cinder.default_boot_volume_type.clone(),
-    })
+    }
 }
 
 fn openstack_ca(config: &Config) -> anyhow::Result<String> {

@@ -1,4 +1,4 @@
-//! Rows and settings that the tests of this driver share.
+//! Rows and settings that tests share.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) fn settings() -> CapiSettings {
 }
 
 /// A row with nothing in it but its name.
-pub(super) fn cluster() -> Cluster {
+pub(crate) fn cluster() -> Cluster {
     Cluster {
         created_at: None,
         updated_at: None,
@@ -71,7 +71,7 @@ pub(super) fn cluster() -> Cluster {
     }
 }
 
-pub(super) fn group(name: &str, role: &str, count: i32, is_default: bool) -> Nodegroup {
+pub(crate) fn group(name: &str, role: &str, count: i32, is_default: bool) -> Nodegroup {
     Nodegroup {
         created_at: None,
         updated_at: None,
@@ -98,7 +98,7 @@ pub(super) fn group(name: &str, role: &str, count: i32, is_default: bool) -> Nod
 }
 
 /// A template of an Ubuntu image.
-pub(super) fn template() -> ClusterTemplate {
+pub(crate) fn template() -> ClusterTemplate {
     ClusterTemplate {
         created_at: None,
         updated_at: None,

@@ -90,22 +90,50 @@ pub(super) fn is_on(value: Option<&Value>) -> bool {
     }
 }
 
+/// What a new cluster is to have, by its labels and what the operator allows.
+struct Asked {
+    keystone: bool,
+    provider: bool,
+}
+
 /// What a new cluster is told.
 ///
 /// # Errors
 /// When its labels ask for what the operator does not allow, and as [`access`].
 pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudFacts, Failure> {
-    let labels = target.cluster.labels();
-    let is_wanted = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca);
-    let keystone = match is_wanted.map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))? {
+    let asked = asked(settings, target)?;
+    let keystone = match asked.keystone {
         true => {
             let policy = keystone_auth::policy_of(settings.keystone_policy.as_deref(), &target.cluster.project().0);
             Some(Keystone { url: keystone_url(target).await?, policy: Some(policy) })
         }
         false => None,
     };
-    let provider = provider_of_new(settings, vault, target).await?;
+    let provider = match asked.provider {
+        true => CloudProvider::Given(Box::new(access(settings, vault, target).await?)),
+        false => CloudProvider::Absent,
+    };
     Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets })
+}
+
+/// The same as far as it is known before the cluster has a trustee, and before anything is looked up: enough to count what it takes.
+///
+/// # Errors
+/// When its labels ask for what the operator does not allow.
+pub(super) fn before_anything(settings: &Settings, target: &Target<'_>) -> Result<CloudFacts, Failure> {
+    let asked = asked(settings, target)?;
+    Ok(CloudFacts {
+        provider: if asked.provider { CloudProvider::Present } else { CloudProvider::Absent },
+        keystone: asked.keystone.then(|| Keystone { url: String::new(), policy: None }),
+        has_secrets_key: settings.encrypt_secrets,
+    })
+}
+
+fn asked(settings: &Settings, target: &Target<'_>) -> Result<Asked, Failure> {
+    let labels = target.cluster.labels();
+    let keystone = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca);
+    let keystone = keystone.map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
+    Ok(Asked { keystone, provider: has_provider(settings, target)? })
 }
 
 /// What new masters of a cluster that is there are told; its stack says what it has.
@@ -148,7 +176,7 @@ async fn keystone_url(target: &Target<'_>) -> Result<String, Failure> {
 }
 
 /// What its label says, else `[trust] cluster_user_trust`, as upstream.
-async fn provider_of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudProvider, Failure> {
+fn has_provider(settings: &Settings, target: &Target<'_>) -> Result<bool, Failure> {
     let labels = target.cluster.labels();
     let wanted = choices::truth(&labels, PARAMETER).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
     if target.template.volume_driver.as_deref() == Some(CINDER) && !wanted.unwrap_or(settings.cluster_user_trust) {
@@ -166,9 +194,8 @@ async fn provider_of_new(settings: &Settings, vault: &Vault, target: &Target<'_>
             let text = "cloud_provider_enabled: must not be true where [trust] cluster_user_trust is off: nodes are given no login";
             Err(Failure::fail(OutcomeCode::User, text))
         }
-        Some(false) => Ok(CloudProvider::Absent),
-        None if !settings.cluster_user_trust => Ok(CloudProvider::Absent),
-        Some(true) | None => Ok(CloudProvider::Given(Box::new(access(settings, vault, target).await?))),
+        Some(wanted) => Ok(wanted),
+        None => Ok(settings.cluster_user_trust),
     }
 }
 

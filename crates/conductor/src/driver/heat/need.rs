@@ -61,6 +61,24 @@ pub(super) fn of_workers(parameters: &Map<String, Value>, more: u64, then: u64) 
     }
 }
 
+/// What so many more masters of a stack of ours take, which then has so many of them.
+pub(super) fn of_masters(parameters: &Map<String, Value>, more: u64, then: u64) -> Need {
+    let given = Parameters(parameters);
+    let sizes = SIZES.map(|name| given.number(name)).into_iter().chain([given.number("etcd_volume_size")]);
+    let (volumes, gigabytes) = sizes.fold((0, 0), |(volumes, gigabytes), size| (volumes + is_made(size), gigabytes + size));
+    // Without a load balancer the API's floating IP is none of the masters'.
+    let has_address = given.flag("floating_ip_enabled") && given.flag("master_lb_enabled");
+    Need {
+        nodes: vec![(more, given.text("master_flavor").to_owned())],
+        server_group_members: then,
+        volumes: more * volumes,
+        gigabytes: more * gigabytes,
+        ports: more,
+        floating_ips: if has_address { more } else { 0 },
+        ..Need::default()
+    }
+}
+
 /// What a new stack takes; nothing is known of one by upstream's templates.
 pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     let given = Parameters(parameters);
@@ -73,29 +91,23 @@ pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     if masters == 0 {
         return need;
     }
-    let (text, flag) = (|name| given.text(name), |name| given.flag(name));
-    let sizes = SIZES.map(|name| given.number(name)).into_iter().chain([given.number("etcd_volume_size")]);
-    for size in sizes {
-        need.volumes += masters * is_made(size);
-        need.gigabytes += masters * size;
-    }
-    let floating = flag("floating_ip_enabled");
+    let own = of_masters(parameters, masters, masters);
+    need.nodes.extend(own.nodes);
+    need.volumes += own.volumes;
+    need.gigabytes += own.gigabytes;
     need.server_group_members = workers.max(masters);
-    let has_balancer = flag("master_lb_enabled");
-    let is_network_made = u64::from(text("fixed_network").is_empty());
-    let has_ssh = !text("ssh_key_name").is_empty();
-    need.nodes.push((masters, text("master_flavor").to_owned()));
+    let has_balancer = given.flag("master_lb_enabled");
+    let is_network_made = u64::from(given.text("fixed_network").is_empty());
+    let has_ssh = !given.text("ssh_key_name").is_empty();
     need.server_groups += 1;
     need.networks = is_network_made;
     need.subnets = is_network_made;
     need.routers = is_network_made;
     // The API's own, or its load balancer's; the router's on the network that is made.
-    need.ports += masters + 1 + is_network_made;
+    need.ports += own.ports + 1 + is_network_made;
     need.load_balancers = u64::from(has_balancer);
-    need.floating_ips += match has_balancer {
-        true => u64::from(flag("master_lb_floating_ip_enabled")) + if floating { masters } else { 0 },
-        false => u64::from(floating),
-    };
+    let has_api_address = given.flag(if has_balancer { "master_lb_floating_ip_enabled" } else { "floating_ip_enabled" });
+    need.floating_ips += own.floating_ips + u64::from(has_api_address);
     // Whoever is not named reaches the API from nowhere, but for the nodes' own subnet.
     let sources = parameters.get("master_lb_allowed_cidrs").map_or(0, |value| workers::list(value).len()) as u64;
     let of_masters = if sources == 0 { 1 } else { sources + 1 };

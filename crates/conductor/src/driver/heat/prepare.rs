@@ -9,7 +9,7 @@ use provider_clients::Session;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
-use super::access::CloudFacts;
+use super::access::{self, CloudFacts};
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs, resolved};
@@ -34,12 +34,18 @@ pub(in crate::driver) fn prepare(
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let name = stack_input::stack_name(target.cluster.display_name(), &target.cluster.uuid);
-    let mut rendered = with_input(settings, target, (None, facts), material, minutes, render::render)?;
+    let mut rendered = with_input(settings, target, (None, facts), Some(material), minutes, render::render)?;
     if facts.has_secrets_key {
         // Heat keeps it, from the creation on: masters of any later day are made with the same.
         rendered.parameters.insert(SECRETS_KEY.into(), STANDARD.encode(model::random::bytes::<32>()).into());
     }
     Ok(stack(target, name, rendered, minutes))
+}
+
+/// The parameters of a cluster's stack without the first boot of its nodes, which holds keys that a cluster has once it is begun.
+pub(super) fn without_first_boot(settings: &Settings, target: &Target<'_>) -> Result<Map<String, Value>, Failure> {
+    let facts = access::before_anything(settings, target)?;
+    with_input(settings, target, (None, &facts), None, 0, render::without_first_boot)
 }
 
 /// Renders the stack of a group of workers, which joins what the cluster's stack made.
@@ -53,7 +59,7 @@ pub(in crate::driver) fn prepare_group(
 ) -> Result<Stack, Failure> {
     let name = stack_input::group_stack_name(target.cluster.display_name(), &group.name, &group.uuid);
     let rendered =
-        with_input(settings, target, (Some(group), facts), material, minutes, |input| render::render_group(input, joint, &group.uuid))?;
+        with_input(settings, target, (Some(group), facts), Some(material), minutes, |input| render::render_group(input, joint, &group.uuid))?;
     Ok(stack(target, name, rendered, minutes))
 }
 
@@ -66,7 +72,7 @@ pub(in crate::driver) fn worker_user_data(
     material: &Material,
     minutes: u32,
 ) -> Result<String, Failure> {
-    with_input(settings, target, (Some(group), facts), material, minutes, render::worker_user_data)
+    with_input(settings, target, (Some(group), facts), Some(material), minutes, render::worker_user_data)
 }
 
 /// What the nodes of a pool are made of from now on.
@@ -82,7 +88,7 @@ pub(in crate::driver) fn new_nodes(
         PoolKind::Masters => None,
         PoolKind::Workers => Some(group),
     };
-    with_input(settings, target, (group, facts), material, minutes, |input| {
+    with_input(settings, target, (group, facts), Some(material), minutes, |input| {
         let (user_data, kube_version) = render::first_boot(input, kind)?;
         let image = match kind {
             PoolKind::Masters => input.master_image,
@@ -146,12 +152,13 @@ fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -
     labels
 }
 
-/// Looks up everything a stack is rendered from; `group` none: the cluster's stack with its default worker group.
+/// Looks up everything a stack is rendered from; `group` none: the cluster's stack with its default worker group. `material` none: no first boot
+/// is rendered.
 fn with_input<T>(
     settings: &Settings,
     target: &Target<'_>,
     (group, facts): (Option<&Nodegroup>, &CloudFacts),
-    material: &Material,
+    material: Option<&Material>,
     minutes: u32,
     render: impl FnOnce(&StackInput<'_>) -> Result<T, RenderError>,
 ) -> Result<T, Failure> {
@@ -216,21 +223,25 @@ fn with_input<T>(
         openstack_ca: &settings.openstack_ca,
         verify_ca: settings.verify_ca,
         timeout_minutes: minutes,
-        kubernetes: Pki {
-            ca_cert: &material.kubernetes.certificate,
-            ca_key: material.kubernetes.key.expose_secret(),
-            etcd_ca_cert: &material.etcd.certificate,
-            etcd_ca_key: material.etcd.key.expose_secret(),
-            front_proxy_ca_cert: &material.front_proxy.certificate,
-            front_proxy_ca_key: material.front_proxy.key.expose_secret(),
-            sa_key_pem: material.service_account_key.expose_secret(),
-            sa_pub_pem: &material.service_account_public_keys,
-            authorities: material
-                .kubernetes_authorities
-                .iter()
-                .map(|known| KnownAuthority { key: known.key.expose_secret(), public_key_hash: &known.public_key_hash })
-                .collect(),
-        },
+        kubernetes: material.map(pki).unwrap_or_default(),
     };
     render(&input).map_err(|e| invalid(e.to_string()))
+}
+
+fn pki(material: &Material) -> Pki<'_> {
+    Pki {
+        ca_cert: &material.kubernetes.certificate,
+        ca_key: material.kubernetes.key.expose_secret(),
+        etcd_ca_cert: &material.etcd.certificate,
+        etcd_ca_key: material.etcd.key.expose_secret(),
+        front_proxy_ca_cert: &material.front_proxy.certificate,
+        front_proxy_ca_key: material.front_proxy.key.expose_secret(),
+        sa_key_pem: material.service_account_key.expose_secret(),
+        sa_pub_pem: &material.service_account_public_keys,
+        authorities: material
+            .kubernetes_authorities
+            .iter()
+            .map(|known| KnownAuthority { key: known.key.expose_secret(), public_key_hash: &known.public_key_hash })
+            .collect(),
+    }
 }

@@ -60,6 +60,11 @@ pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
     })
 }
 
+/// The parameters of a cluster's stack, all but the first boot of its nodes.
+pub(crate) fn without_first_boot(input: &StackInput<'_>) -> Result<Map<String, Value>, RenderError> {
+    Ok(parameters::of(input, &Choices::read(input)?, String::new(), String::new()))
+}
+
 /// Renders the stack of a group of workers.
 pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &str) -> Result<Rendered, RenderError> {
     let choices = Choices::read(input)?;

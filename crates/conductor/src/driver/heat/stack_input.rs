@@ -81,6 +81,7 @@ pub(crate) struct Joint {
 
 /// What the control plane signs and is known by; PEM unless said otherwise. Of each authority, the first certificate is the key's own, and
 /// those that are trusted beside it follow.
+#[derive(Default)]
 pub(crate) struct Pki<'a> {
     pub ca_cert: &'a str,
     pub ca_key: &'a str,
