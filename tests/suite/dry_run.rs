@@ -50,7 +50,8 @@ async fn what_would_happen_is_told_and_nothing_is_stored_or_made() -> Result<()>
     world.cloud.set_quota(&project, "cores", Some(2));
     let short = create().await?;
     ensure!(short["possible"] == false && says(&short, "reasons", "3 cores are needed and 2 are left"), "{short}");
-    let cores = json!({"service": "nova", "resource": "cores", "needed": 3, "told": true, "limit": 2, "used": 0, "free": 2, "enough": false});
+    let cores =
+        json!({"service": "nova", "resource": "cores", "needed": 3, "told": true, "limit": 2, "used": 0, "free": 2, "enough": false});
     ensure!(quota(&short, "cores") == cores, "{short}");
     world.cloud.set_quota(&project, "cores", Some(3));
     let enough = create().await?;

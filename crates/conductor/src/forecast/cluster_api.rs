@@ -13,7 +13,8 @@ use crate::driver::capi_helm::need::{self, Present};
 use crate::outcome::Failure;
 
 /// What the need does not hold.
-const BESIDE: &str = "what Cluster API makes beside servers (networks, ports, volumes, load balancers, addresses, security groups) is not counted";
+const BESIDE: &str =
+    "what Cluster API makes beside servers (networks, ports, volumes, load balancers, addresses, security groups) is not counted";
 /// How its nodes are replaced.
 const SURGE: &str = "how many machines come before others go is for the chart to say, and is not counted";
 
@@ -40,7 +41,8 @@ pub(super) async fn tell(
             let gone = u64::try_from(before.node_count() - after.node_count()).unwrap_or(0);
             told.removes(Thing::Server, gone);
             if gone > 0 && !intent.payload.nodes_to_remove.is_empty() {
-                told.unknown.push("which machines nodes_to_remove names is asked of the management cluster when the operation begins".into());
+                told.unknown
+                    .push("which machines nodes_to_remove names is asked of the management cluster when the operation begins".into());
             }
             let present = Present { wanted: Some(before.node_count()), machines: usize::try_from(before.node_count()).unwrap_or(0) };
             need::by_rows(rows, defaults, [&after].into_iter(), |_| present)?

@@ -8,8 +8,7 @@ use model::nodegroup::Nodegroup;
 use model::resource::ResourceKind;
 
 /// What nobody has recorded yet.
-const INSIDE: &str =
-    "load balancers, floating IPs and volumes that Kubernetes made are looked for when the deletion begins; only those recorded are counted";
+const INSIDE: &str = "load balancers, floating IPs and volumes that Kubernetes made are looked for when the deletion begins; only those recorded are counted";
 
 pub(super) fn tell(intent: &Intent, told: &mut Forecast) {
     let nodes = intent.groups.iter().map(|group| u64::try_from(Nodegroup::node_count(group)).unwrap_or(0)).sum();

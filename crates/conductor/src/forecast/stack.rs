@@ -75,7 +75,8 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
     }
     let Some(present) = seen.settled_workers() else {
         by_rows(group, wanted, told);
-        told.unknown.push(format!("stack {} is {}: how many workers it has is known once a change of it went well", seen.stack_name, seen.status));
+        told.unknown
+            .push(format!("stack {} is {}: how many workers it has is known once a change of it went well", seen.stack_name, seen.status));
         return Ok(());
     };
     let (made, removed) = moves(present, wanted, told.leaving.len());
@@ -109,11 +110,8 @@ fn by_rows(group: &Nodegroup, wanted: i32, told: &mut Forecast) {
 
 fn leaving_of(group: &Nodegroup, numbers: &[String], members: &[Member]) -> Vec<Leaving> {
     let member = |number: &&String| members.iter().find(|member| member.number == **number);
-    let leaving = |member: &Member| Leaving {
-        nodegroup: group.name.clone(),
-        number: member.number.clone(),
-        server_id: member.server_id.clone(),
-    };
+    let leaving =
+        |member: &Member| Leaving { nodegroup: group.name.clone(), number: member.number.clone(), server_id: member.server_id.clone() };
     numbers.iter().filter_map(|number| member(&number)).map(leaving).collect()
 }
 
@@ -176,9 +174,15 @@ mod tests {
 
     #[test]
     fn who_is_named_goes_and_the_rest_is_made_up() {
-        for (present, wanted, named, moved) in
-            [(3, 5, 0, (2, 0)), (3, 1, 0, (0, 2)), (3, 1, 1, (0, 2)), (3, 3, 1, (1, 1)), (3, 4, 2, (3, 2)), (3, 2, 2, (1, 2)), (0, 0, 0, (0, 0))]
-        {
+        for (present, wanted, named, moved) in [
+            (3, 5, 0, (2, 0)),
+            (3, 1, 0, (0, 2)),
+            (3, 1, 1, (0, 2)),
+            (3, 3, 1, (1, 1)),
+            (3, 4, 2, (3, 2)),
+            (3, 2, 2, (1, 2)),
+            (0, 0, 0, (0, 0)),
+        ] {
             assert_eq!(moves(present, wanted, named), moved, "{present} to {wanted}, {named} named");
         }
     }

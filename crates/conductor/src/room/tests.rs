@@ -58,7 +58,8 @@ fn what_nobody_tells_is_told_as_unknown_before_anything_is_begun() {
     // Nova counts cores of its own for them.
     let pinned = Weighed { is_plain: false, ..weighed(2, 4, 4096) };
     let all = largest([counted(&need, Some(&[pinned]), &told)].into_iter());
-    let seen: Vec<_> = all.iter().map(Counted::quota_use).map(|q| (q.resource, q.needed, q.is_told, q.limit, q.used, q.is_enough())).collect();
+    let seen: Vec<_> =
+        all.iter().map(Counted::quota_use).map(|q| (q.resource, q.needed, q.is_told, q.limit, q.used, q.is_enough())).collect();
     assert_eq!(
         seen,
         [

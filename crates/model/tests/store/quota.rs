@@ -1,6 +1,6 @@
 use model::id::ProjectId;
 use model::quota::{Demand, Resource, Usage};
-use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, nodegroup, quota};
+use model::store::{Conn, End, Page, Scope, SortDir, Store, StoreError, cluster, nodegroup, quota};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, groups, spec};
@@ -36,6 +36,19 @@ async fn grow(store: &Store, by: i32) -> Result<(), StoreError> {
             let group = groups.first().expect("the cluster has a group");
             let change = model::nodegroup::NodegroupChange { node_count: Some(group.node_count() + by), ..Default::default() };
             nodegroup::record(conn, &model::id::NodegroupId::new(group.uuid.clone()), &change).await
+        })
+        .await
+}
+
+/// Does what making a cluster of 3 nodes does, if the quota of clusters allows it, takes it back, and tells what was seen meanwhile.
+async fn rehearse(store: &Store, limit: i64) -> Result<Usage, StoreError> {
+    let spec = spec("rehearsed");
+    store
+        .transact(End::RollBack, async |conn: &mut Conn| {
+            quota::reserve(conn, &spec.project, &[demand(Resource::Cluster, 1, Some(limit))]).await?;
+            cluster::insert(conn, &spec).await?;
+            nodegroup::insert_defaults(conn, &spec, &groups()).await?;
+            quota::usage(conn, Some(&spec.project)).await
         })
         .await
 }
@@ -158,4 +171,22 @@ async fn quotas_are_kept_found_and_listed(#[case] kind: Kind) {
     assert!(matches!(list(page("id", Some("99999999999"))).await, Err(StoreError::NotFound { .. })));
     world.store.write(async |conn: &mut Conn| quota::delete(conn, &changed).await).await.expect("removed");
     assert!(matches!(fetch("p1").await, Err(StoreError::NotFound { .. })));
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test]
+async fn what_is_taken_back_was_seen_by_its_own_transaction_and_by_nobody_else(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    create(&world.store, "first").await.expect("the project is empty");
+    let before = used(&world.store, Some("p1")).await;
+    for _ in 0..2 {
+        let seen = rehearse(&world.store, 2).await.expect("there is room");
+        assert_eq!((seen.clusters, seen.nodes), (before.clusters + 1, before.nodes + 3));
+    }
+    assert!(matches!(rehearse(&world.store, 1).await, Err(StoreError::QuotaReached { limit: 1, .. })));
+    let after = used(&world.store, Some("p1")).await;
+    assert_eq!((after.clusters, after.nodes), (before.clusters, before.nodes));
+    create(&world.store, "second").await.expect("the connection is as good as new");
 }

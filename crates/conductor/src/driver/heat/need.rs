@@ -182,4 +182,19 @@ mod tests {
         assert_eq!(of_workers(&upstreams, 2, 5), Need { nodes: vec![(2, "w".into())], ..Need::default() });
         assert_eq!(of(&upstreams), Need::default());
     }
+    #[test]
+    fn masters_that_come_before_others_go_are_counted_alone() {
+        let want = Need {
+            nodes: vec![(1, "m".into())],
+            server_group_members: 4,
+            volumes: 2,
+            gigabytes: 25,
+            ports: 1,
+            floating_ips: 1,
+            ..Need::default()
+        };
+        assert_eq!(of_masters(&parameters(&json!({})), 1, 4), want);
+        // Without a load balancer the API's address stays, and the master has none.
+        assert_eq!(of_masters(&parameters(&json!({"master_lb_enabled": "False"})), 1, 2).floating_ips, 0);
+    }
 }

@@ -58,8 +58,9 @@ pub(in crate::driver) fn prepare_group(
     minutes: u32,
 ) -> Result<Stack, Failure> {
     let name = stack_input::group_stack_name(target.cluster.display_name(), &group.name, &group.uuid);
-    let rendered =
-        with_input(settings, target, (Some(group), facts), Some(material), minutes, |input| render::render_group(input, joint, &group.uuid))?;
+    let rendered = with_input(settings, target, (Some(group), facts), Some(material), minutes, |input| {
+        render::render_group(input, joint, &group.uuid)
+    })?;
     Ok(stack(target, name, rendered, minutes))
 }
 

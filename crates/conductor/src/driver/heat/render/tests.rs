@@ -444,3 +444,23 @@ fn what_cannot_be_made_is_refused_with_field_and_rule() {
     let overlap = labels(&[("fixed_subnet_cidr", "10.100.8.0/24")]);
     assert_eq!(refused(input(&overlap)), "flannel_network_cidr");
 }
+
+#[test]
+fn what_a_stack_takes_is_counted_alike_before_and_after_its_nodes_first_boot_is_rendered() {
+    use crate::driver::heat::need;
+    for pairs in [&[][..], &[("boot_volume_size", "20"), ("etcd_volume_size", "5"), ("master_lb_allowed_cidrs", "192.0.2.0/24")]] {
+        let labels = labels(pairs);
+        let input = StackInput { floating_ip_enabled: true, workers: 3, ..input(&labels) };
+        let before = without_first_boot(&input).expect("the input is good");
+        let after = done(&input).parameters;
+        assert_eq!(need::of(&before), need::of(&after));
+        let names = |parameters: &Map<String, Value>| parameters.keys().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(names(&before), names(&after));
+        assert!(before["master_user_data"] == "" && after["master_user_data"] != "", "keys are in the first boot alone");
+    }
+    // What cannot be made is refused in the same words.
+    let bad = labels(&[("kube_tag", "v1.2.3")]);
+    let refused = |error: Option<RenderError>| error.map(|error| error.to_string()).unwrap_or_default();
+    assert_eq!(refused(without_first_boot(&input(&bad)).err()), refused(render(&input(&bad)).err()));
+    assert!(without_first_boot(&input(&bad)).is_err());
+}
