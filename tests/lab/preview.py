@@ -50,7 +50,7 @@ def taken(found):
                                                                "OS::Neutron::RouterInterface"))
     return {"servers": counts["OS::Nova::Server"], "server_groups": counts["OS::Nova::ServerGroup"], "volumes": counts["OS::Cinder::Volume"],
             "gigabytes": sum(int(volume["size"]) for volume in properties("OS::Cinder::Volume")), "networks": counts["OS::Neutron::Net"],
-            # One that is only looked up is not made; the one that is made is on the router.
+            # One that is only looked up is not made; those that are made are on the router.
             "subnets": interfaces, "routers": counts["OS::Neutron::Router"], "floating_ips": counts["OS::Neutron::FloatingIP"],
             # Routers and load balancers have theirs; a group has two rules before it is given any.
             "ports": counts["OS::Neutron::Port"] + interfaces + balancers, "load_balancers": balancers, "security_groups": groups,
@@ -120,11 +120,29 @@ def a_pool():
             time.sleep(1)
 
 
+@contextlib.contextmanager
+def ipv6():
+    """An IPv6 subnet of the network, and a pool of such ranges, for clusters that have both versions of IP."""
+    neutron, mode = cloud.network, "dhcpv6-stateful"
+    subnet = neutron.create_subnet(name="preview-v6", network_id=network.id, ip_version=6, cidr="fd00:1::/64", ipv6_ra_mode=mode,
+                                   ipv6_address_mode=mode)
+    try:
+        ranges = neutron.create_subnet_pool(name="preview-v6", prefixes=["fd00:2::/48"], default_prefix_length=64)
+        try:
+            HERE.update({"given-subnet-v6": subnet.id, "subnet-pool": ranges.id})
+            AROUND["subnet_v6"] = subnet.id
+            yield
+        finally:
+            neutron.delete_subnet_pool(ranges)
+    finally:
+        neutron.delete_subnet(subnet)
+
+
 def main(path):
     begin, looks, bad, controls = time.time(), 0, 0, 0
     with open(path, encoding="utf-8") as lines:
         stacks = [json.loads(line) for line in lines]
-    with a_pool() as pool:
+    with ipv6(), a_pool() as pool:
         for stack in stacks:
             given = {name: here(value) for name, value in stack["parameters"].items()}
             masters, workers = given.get("number_of_masters", 0), given["number_of_minions"]

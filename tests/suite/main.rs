@@ -14,6 +14,7 @@ mod crash_matrix;
 mod credentials;
 mod deploy;
 mod dry_run;
+mod dual_stack;
 mod events;
 mod exits;
 mod faults;

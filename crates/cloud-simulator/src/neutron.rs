@@ -262,8 +262,9 @@ fn view(collection: &str, stack: &Stack, resource: &Resource) -> Value {
     }
     let more = match collection {
         "subnets" => {
-            json!({"cidr": resource.properties["cidr"], "ip_version": 4, "network_id": resource.properties["network"],
-            "gateway_ip": null, "enable_dhcp": true, "dns_nameservers": [], "allocation_pools": [], "host_routes": []})
+            json!({"cidr": resource.properties["cidr"], "ip_version": resource.properties["ip_version"].as_u64().unwrap_or(4),
+            "network_id": resource.properties["network"], "ipv6_address_mode": resource.properties["ipv6_address_mode"],
+            "ipv6_ra_mode": resource.properties["ipv6_ra_mode"], "gateway_ip": null, "enable_dhcp": true, "dns_nameservers": [], "allocation_pools": [], "host_routes": []})
         }
         "routers" => {
             json!({"status": "ACTIVE", "admin_state_up": true, "routes": [], "ha": false, "distributed": false,

@@ -309,8 +309,8 @@ pub(crate) struct Resize {
 }
 
 /// What a new cluster's stack takes of the project's quotas, as its [`Stack::need`]; no call to the cloud.
-pub(crate) fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
-    heat::need_of_new(settings, target)
+pub(crate) async fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
+    heat::need_of_new(settings, target).await
 }
 
 /// What more masters or workers of a stack take of the project's quotas, which then has so many of them.

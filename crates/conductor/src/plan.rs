@@ -55,6 +55,8 @@ pub(crate) struct Seen {
     pub has_keystone_auth: bool,
     /// Whether it keeps a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Whether it says that nodes, pods and services have addresses of IPv6 beside those of IPv4.
+    pub has_ipv6: bool,
 }
 
 /// What a stack says of its workers.

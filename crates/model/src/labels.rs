@@ -7,7 +7,7 @@ mod capi;
 mod heat;
 pub mod options;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::driver::DriverName;
 use crate::json::{Labels, truth};
@@ -40,6 +40,8 @@ pub enum Kind {
     Network,
     /// Such networks, separated by commas.
     Networks,
+    /// An IPv6 network without host bits, unique local or global, with a prefix of so many bits at least and at most.
+    NetworkV6(u8, u8),
     /// An http or https address.
     Url,
     /// 64 hexadecimal digits.
@@ -88,6 +90,7 @@ impl Kind {
             Self::Count => "integer",
             Self::Network => "cidr",
             Self::Networks => "cidr_list",
+            Self::NetworkV6(..) => "cidr_v6",
             Self::Url => "url",
             Self::Sha256 => "sha256",
             Self::ImagePrefix => "image_prefix",
@@ -115,6 +118,10 @@ impl Kind {
                 let fits = text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_network);
                 (fits, "It must be IPv4 networks such as 10.0.0.0/24, separated by commas".into())
             }
+            Self::NetworkV6(least, most) => {
+                let lengths = if least == most { format!("of /{least}") } else { format!("from /{least} to /{most}") };
+                (is_network_v6(text, least, most), format!("It must be a unique local or global IPv6 network {lengths}"))
+            }
             Self::Url => (is_url(text), "It must be an http or https address".into()),
             Self::Sha256 => (text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()), "It must be 64 hexadecimal digits".into()),
             Self::ImagePrefix => (text.ends_with('/'), "It must end with a slash".into()),
@@ -135,6 +142,16 @@ fn is_network(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let (Ok(address), Ok(length)) = (address.parse::<Ipv4Addr>(), length.parse::<u32>()) else { return false };
     length <= 32 && u32::from(address) & u32::MAX.checked_shr(length).unwrap_or(0) == 0
+}
+
+/// Whether nodes, pods and services may have their addresses there.
+fn is_network_v6(text: &str, least: u8, most: u8) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let (Ok(address), Ok(length)) = (address.parse::<Ipv6Addr>(), length.parse::<u8>()) else { return false };
+    // fc00::/7 and 2000::/3.
+    let is_of_hosts = matches!(address.segments()[0], 0xfc00..=0xfdff | 0x2000..=0x3fff);
+    let has_host_bits = u128::from(address) & u128::MAX.checked_shr(length.into()).unwrap_or(0) != 0;
+    (least..=most).contains(&length) && is_of_hosts && !has_host_bits
 }
 
 fn is_url(text: &str) -> bool {
@@ -272,6 +289,18 @@ mod tests {
             ("fixed_subnet_cidr", "10.0.0.0/33"),
             ("service_cluster_ip_range", "10.0.0.0"),
             ("master_lb_allowed_cidrs", "10.0.0.0/8, everyone"),
+            ("ipv6_enabled", "ipv4,ipv6"),
+            ("fixed_subnet_cidr_v6", "10.0.0.0/24"),
+            ("fixed_subnet_cidr_v6", "fd00::1/64"),
+            ("fixed_subnet_cidr_v6", "fd00::/56"),
+            ("fixed_subnet_cidr_v6", "fe80::/64"),
+            ("pod_cidr_v6", "fd00::/47"),
+            ("pod_cidr_v6", "fd00::/61"),
+            ("pod_cidr_v6", "ff00::/56"),
+            ("pod_cidr_v6", "::ffff:10.0.0.0/56"),
+            ("service_cluster_ip_range_v6", "fd00::/107"),
+            ("service_cluster_ip_range_v6", "fd00::/125"),
+            ("service_cluster_ip_range_v6", "fd00::112"),
             ("containerd_tarball_url", "ftp://mirror.example/c.tgz"),
             ("containerd_tarball_sha256", "abc"),
             ("container_infra_prefix", "registry.example"),
@@ -294,6 +323,12 @@ mod tests {
             ("fixed_subnet_cidr", "10.0.0.0/24"),
             ("fixed_subnet_cidr", "0.0.0.0/0"),
             ("fixed_subnet_cidr", "10.1.2.3/32"),
+            ("fixed_subnet_cidr_v6", "2001:db8:1:2::/64"),
+            ("pod_cidr_v6", "fd00::/48"),
+            ("pod_cidr_v6", "fd00:0:0:10::/60"),
+            ("service_cluster_ip_range_v6", "fd00::/108"),
+            ("service_cluster_ip_range_v6", " 3fff::10/124 "),
+            ("service_cluster_ip_range_v6", ""),
             ("master_lb_allowed_cidrs", "10.0.0.0/8,192.0.2.0/24"),
             ("containerd_tarball_url", "https://mirror.example/c.tgz"),
             ("kube_tag", "v1.28.9-rancher1"),

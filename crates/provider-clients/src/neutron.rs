@@ -96,6 +96,11 @@ pub struct Subnet {
     pub ip_version: Option<u8>,
     #[serde(default)]
     pub gateway_ip: Option<String>,
+    #[serde(default)]
+    pub enable_dhcp: Option<bool>,
+    /// How machines on a subnet of IPv6 get their addresses.
+    #[serde(default)]
+    pub ipv6_address_mode: Option<String>,
 }
 
 /// A port.
@@ -212,6 +217,11 @@ impl Neutron {
     /// The subnet that has this id, or else all that have this name.
     pub async fn find_subnets(&self, name_or_id: &str) -> Result<Vec<Subnet>, CloudError> {
         self.named(name_or_id, || get("subnet_list", "subnets"), "subnets").await
+    }
+
+    /// The subnets of a network, by its id.
+    pub async fn subnets_of(&self, network: &str) -> Result<Vec<Subnet>, CloudError> {
+        page::all(&self.0, "subnets", || get("subnet_list", "subnets").query("network_id", network)).await
     }
 
     /// What has this id, or else all that has this name. Neutron makes only UUIDs, so that nothing else is asked for by id.

@@ -19,6 +19,7 @@ static LABEL: Object = Object {
                 "integer",
                 "cidr",
                 "cidr_list",
+                "cidr_v6",
                 "url",
                 "sha256",
                 "image_prefix",

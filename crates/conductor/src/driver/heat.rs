@@ -9,6 +9,7 @@ mod adopted;
 mod autoscaler;
 mod bootstrap;
 mod cloud_config;
+mod dual_stack;
 mod keystone_auth;
 mod need;
 mod outputs;
@@ -73,8 +74,8 @@ impl Stack {
 }
 
 /// What the stack of a new cluster takes of the project's quotas, as [`Stack::need`], before there is anything that its nodes are made with.
-pub(super) fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
-    Ok(need::of(&prepare::without_first_boot(settings, target)?))
+pub(super) async fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
+    Ok(need::of(&prepare::without_first_boot(settings, target).await?))
 }
 
 /// What so many more nodes of a stack take of the project's quotas, which then has so many of their kind; nothing when the stack is gone, which
@@ -198,6 +199,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         has_keystone_auth: access::is_on(stack.parameters.get(keystone_auth::PARAMETER)),
         // Of the key itself Heat does not show whether there is one.
         has_secrets_key: access::is_on(stack.parameters.get(parameters::ENCRYPTED)),
+        has_ipv6: access::is_on(stack.parameters.get(dual_stack::PARAMETER)),
     }
 }
 

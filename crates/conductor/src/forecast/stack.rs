@@ -33,7 +33,7 @@ async fn create(settings: &Settings, intent: &Intent, session: Option<&Session>,
         return Ok(());
     };
     let target = Target { cluster: &intent.cluster, groups: &intent.groups, nodes: &intent.nodes, template, session };
-    let need = driver::need_of_new(settings, &target)?;
+    let need = driver::need_of_new(settings, &target).await?;
     told.makes(Thing::Stack, 1);
     for (thing, count) in need.things() {
         told.makes(thing, count);

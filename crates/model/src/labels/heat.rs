@@ -1,7 +1,7 @@
 //! The labels of the Heat driver: all that upstream's 20.0.2 has. Values and defaults are those of this program.
 
 use super::Effect;
-use super::Kind::{self, Boolean, Count, ImagePrefix, Network, Networks, OneOf, Options, Sha256, SomeOf, Text, Url};
+use super::Kind::{self, Boolean, Count, ImagePrefix, Network, NetworkV6, Networks, OneOf, Options, Sha256, SomeOf, Text, Url};
 use super::Label;
 
 const FIRST: &str = "0.1.0";
@@ -174,6 +174,9 @@ pub(super) static LABELS: &[Label] = &[
     new_nodes("etcd_volume_size", Count, Some("0"), "Above 0: etcd of each master is on a volume of so many GiB."),
     new_nodes("etcd_volume_type", Text, None, "Type of that volume."),
     at_creation("fixed_subnet_cidr", Network, Some("10.0.0.0/24"), "Range of the subnet that is made when the cluster names none."),
+    at_creation("fixed_subnet_cidr_v6", NetworkV6(64, 64), Some("fd6d:6167:6e75::/64"), "With ipv6_enabled: range of the IPv6 subnet that is made when the cluster names no network."),
+    at_creation("fixed_subnet_v6", Text, None, "With ipv6_enabled: subnet of the network that the cluster names, by name or id, which hands out addresses by stateful DHCPv6; without it, the only IPv6 subnet there."),
+    at_creation("fixed_subnetpool_v6", Text, None, "With ipv6_enabled: subnet pool, by name or id, that the IPv6 subnet which is made gets its /64 from, in place of fixed_subnet_cidr_v6."),
     at_creation("flannel_backend", OneOf(&["vxlan", "host-gw", "udp"]), Some("vxlan"), "How flannel connects nodes."),
     unused("flannel_cni_tag", Text, "Version of the CNI plugin of flannel."),
     at_creation("flannel_network_cidr", Network, Some("10.100.0.0/16"), "Range of pods with flannel."),
@@ -190,6 +193,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("influx_grafana_dashboard_enabled", Boolean, "InfluxDB and Grafana."),
     unused("ingress_controller", OneOf(&["traefik", "nginx", "octavia"]), "Which ingress controller is installed."),
     unused("ingress_controller_role", Text, "Node label for its pods."),
+    at_creation("ipv6_enabled", Boolean, Some("false"), "Whether nodes, pods and services have IPv6 addresses beside those of IPv4, which comes first; the API is reached by IPv4."),
     at_creation("k8s_keystone_auth_tag", Text, Some("v1.33.0"), "Version of Keystone authentication; without it, the one that fits the version of Kubernetes."),
     at_creation("keystone_auth_enabled", Boolean, Some("true"), "Whether users log in to Kubernetes with Keystone (openstack coe cluster config --use-keystone). The config map k8s-keystone-auth-policy of the namespace kube-system says who may do what; false where [kubernetes] keystone_auth or [drivers] verify_ca is off."),
     at_creation("kube_dashboard_enabled", Boolean, Some("false"), "The dashboard, as its project left it: no newer version has manifests."),
@@ -226,6 +230,7 @@ pub(super) static LABELS: &[Label] = &[
     at_creation("octavia_provider", Text, Some("amphora"), "Provider of load balancers."),
     unused("ostree_commit", Text, "Ignored upstream too."),
     unused("ostree_remote", Text, "Ignored upstream too."),
+    at_creation("pod_cidr_v6", NetworkV6(48, 60), Some("fd6d:6167:6e75:100::/56"), "With ipv6_enabled: range of pods, whatever the pod network; each node has a /64 of it."),
     unused("prometheus_adapter_chart_tag", Text, "Version of the chart of the Prometheus adapter."),
     unused("prometheus_adapter_configmap", Text, "Its rules."),
     unused("prometheus_adapter_enabled", Boolean, "The Prometheus adapter."),
@@ -234,6 +239,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("prometheus_tag", Text, "Version of Prometheus of old."),
     unused("selinux_mode", OneOf(&["enforcing", "permissive", "disabled"]), "Mode of SELinux on nodes."),
     at_creation("service_cluster_ip_range", Network, Some("10.254.0.0/16"), "Range of services."),
+    at_creation("service_cluster_ip_range_v6", NetworkV6(108, 124), Some("fd6d:6167:6e75:200::/112"), "With ipv6_enabled: range of services."),
     unused("system_pods_initial_delay", Count, "Delay of health checks in seconds."),
     unused("system_pods_timeout", Count, "Timeout of health checks in seconds."),
     unused("traefik_ingress_controller_tag", Text, "Version of traefik."),

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use super::addons::{AUTO_SCALING, CINDER};
+use super::dual_stack::{self, DualStack};
 use super::keystone_auth::{self, Keystone};
 use super::parameters::choices;
 use super::render::RenderError;
@@ -54,12 +55,15 @@ pub(crate) struct CloudFacts {
     pub keystone: Option<Keystone>,
     /// Whether masters are given a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Where nodes have addresses of both versions of IP.
+    pub dual_stack: Option<DualStack>,
 }
 
 impl CloudFacts {
     /// Of workers, which join what `seen` is.
     pub fn workers(seen: &Seen) -> Self {
-        Self { provider: CloudProvider::seen(seen), keystone: None, has_secrets_key: seen.has_secrets_key }
+        let (provider, dual_stack) = (CloudProvider::seen(seen), DualStack::seen(seen));
+        Self { provider, keystone: None, has_secrets_key: seen.has_secrets_key, dual_stack }
     }
 }
 
@@ -113,19 +117,21 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         true => CloudProvider::Given(Box::new(access(settings, vault, target).await?)),
         false => CloudProvider::Absent,
     };
-    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets })
+    let dual_stack = dual_stack::of_new(target).await?;
+    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, dual_stack })
 }
 
-/// The same as far as it is known before the cluster has a trustee, and before anything is looked up: enough to count what it takes.
+/// The same as far as it is known before the cluster has a trustee: enough to count what it takes.
 ///
 /// # Errors
-/// When its labels ask for what the operator does not allow.
-pub(super) fn before_anything(settings: &Settings, target: &Target<'_>) -> Result<CloudFacts, Failure> {
+/// When its labels ask for what the operator does not allow, or for a subnet that is not there.
+pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) -> Result<CloudFacts, Failure> {
     let asked = asked(settings, target)?;
     Ok(CloudFacts {
         provider: if asked.provider { CloudProvider::Present } else { CloudProvider::Absent },
         keystone: asked.keystone.then(|| Keystone { url: String::new(), policy: None }),
         has_secrets_key: settings.encrypt_secrets,
+        dual_stack: dual_stack::of_new(target).await?,
     })
 }
 
@@ -154,7 +160,7 @@ pub(in crate::driver) async fn of_masters(
         true => Some(Keystone { url: keystone_url(target).await?, policy: None }),
         false => None,
     };
-    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key })
+    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, dual_stack: DualStack::seen(seen) })
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's

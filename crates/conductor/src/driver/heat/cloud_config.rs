@@ -62,8 +62,10 @@ pub(super) fn global(access: &Access) -> String {
 fn load_balancers(choices: &Choices, access: &Access) -> Vec<(&'static str, String)> {
     let mut balancers = vec![("enabled", access.has_load_balancers.to_string())];
     if access.has_load_balancers {
+        // With both versions of IP a load balancer is on the subnet of its service's first one, which the cloud provider finds by the nodes'
+        // addresses, unless it is told of one subnet for all.
+        balancers.extend(choices.ipv6.is_none().then(|| ("subnet-id", "@SUBNET_ID@".into())));
         balancers.extend([
-            ("subnet-id", "@SUBNET_ID@".into()),
             ("floating-network-id", access.floating_network.clone()),
             ("lb-provider", choices.lb_provider.clone()),
             ("lb-method", choices.lb_algorithm.clone()),

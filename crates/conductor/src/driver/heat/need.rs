@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::access::is_on;
+use super::dual_stack;
 use super::workers;
 use crate::room::Need;
 
@@ -12,6 +13,9 @@ const RULES_OF_A_GROUP: u64 = 2;
 
 /// Of the groups for nodes, workers and ssh; those of masters depend on who may reach the API.
 const RULES: [u64; 3] = [3, 2, 1];
+
+/// Beside them where there is IPv6: of the groups for nodes and workers.
+const RULES_V6: u64 = 3 + 2;
 
 /// Volumes of every node, by the parameters of their sizes.
 const SIZES: [&str; 2] = ["boot_volume_size", "docker_volume_size"];
@@ -101,10 +105,11 @@ pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     let has_ssh = !given.text("ssh_key_name").is_empty();
     need.server_groups += 1;
     need.networks = is_network_made;
-    need.subnets = is_network_made;
+    let has_ipv6 = u64::from(given.flag(dual_stack::PARAMETER));
+    need.subnets = is_network_made * (1 + has_ipv6);
     need.routers = is_network_made;
-    // The API's own, or its load balancer's; the router's on the network that is made.
-    need.ports += own.ports + 1 + is_network_made;
+    // The API's own, or its load balancer's; the router's on each subnet that is made.
+    need.ports += own.ports + 1 + need.subnets;
     need.load_balancers = u64::from(has_balancer);
     let has_api_address = given.flag(if has_balancer { "master_lb_floating_ip_enabled" } else { "floating_ip_enabled" });
     need.floating_ips += own.floating_ips + u64::from(has_api_address);
@@ -112,7 +117,7 @@ pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     let sources = parameters.get("master_lb_allowed_cidrs").map_or(0, |value| workers::list(value).len()) as u64;
     let of_masters = if sources == 0 { 1 } else { sources + 1 };
     need.security_groups = 3 + u64::from(has_ssh);
-    let rules = RULES[0] + RULES[1] + if has_ssh { RULES[2] } else { 0 } + of_masters;
+    let rules = RULES[0] + RULES[1] + if has_ssh { RULES[2] } else { 0 } + has_ipv6 * RULES_V6 + of_masters;
     need.security_group_rules = rules + RULES_OF_A_GROUP * need.security_groups;
     need
 }
@@ -155,12 +160,20 @@ mod tests {
                 load_balancers: 1,
             }
         );
+        // IPv6 beside it: a subnet, the router's port there, and rules.
+        let both = of(&parameters(&json!({"ipv6_enabled": true})));
+        assert_eq!((both.subnets, both.ports, both.security_group_rules), (2, 8, 20));
+        assert_eq!(Need { subnets: 1, ports: 7, security_group_rules: 15, ..both }, need);
         // One master alone on a network that is there, open to two networks, without ssh.
         let alone = json!({"number_of_masters": 1, "number_of_minions": 0, "master_lb_enabled": false, "fixed_network": "theirs", "ssh_key_name": "",
             "master_lb_allowed_cidrs": ["192.0.2.0/24", "198.51.100.0/24"], "boot_volume_size": 0, "etcd_volume_size": 0});
         let need = of(&parameters(&alone));
         assert_eq!((need.ports, need.floating_ips, need.load_balancers, need.networks), (2, 1, 0, 0));
         assert_eq!((need.security_groups, need.security_group_rules, need.volumes), (3, 14, 0));
+        let mut both = alone.clone();
+        both["ipv6_enabled"] = "True".into();
+        let both = of(&parameters(&both));
+        assert_eq!((both.subnets, both.ports, both.security_group_rules), (0, 2, 19));
     }
 
     #[test]

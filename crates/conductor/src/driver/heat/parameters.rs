@@ -5,8 +5,9 @@ pub(crate) mod choices;
 
 use serde_json::{Map, Value, json};
 
+use super::dual_stack;
 use super::stack_input::{Joint, StackInput};
-use choices::Choices;
+use choices::{Choices, Ipv6, Subnet};
 
 /// Whether masters are given a key for what is secret in etcd.
 pub(super) const ENCRYPTED: &str = "secrets_encrypted";
@@ -61,7 +62,27 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,
     });
-    object(all)
+    let ipv6 = choices.ipv6.iter().flat_map(|ipv6| {
+        let (range, pool) = match &ipv6.subnet {
+            Subnet::Made(range) => (range.to_string(), String::new()),
+            Subnet::FromPool(pool) => (String::new(), pool.clone()),
+            Subnet::Given => (String::new(), String::new()),
+        };
+        let given =
+            input.dual_stack.and_then(|dual_stack| dual_stack.given_subnet.as_ref()).map(|subnet| subnet.id.clone()).unwrap_or_default();
+        let made = object(json!({"fixed_subnet_cidr_v6": range, "fixed_subnetpool_v6": pool}));
+        of_ipv6(ipv6, given).into_iter().chain(made)
+    });
+    object(all).into_iter().chain(ipv6).collect()
+}
+
+/// What a stack is given of which the nodes have both versions of IP; the templates' defaults are those of IPv4 alone.
+fn of_ipv6(ipv6: &Ipv6, subnet: String) -> Map<String, Value> {
+    object(json!({
+        (dual_stack::PARAMETER): true,
+        "fixed_subnet_v6": subnet,
+        "pods_network_cidr_v6": ipv6.pods_cidr.to_string(),
+    }))
 }
 
 /// All parameters of `nodegroup.yaml`, by name.
@@ -72,7 +93,7 @@ pub(crate) fn of_group(
     group_uuid: &str,
     worker_user_data: String,
 ) -> Map<String, Value> {
-    object(json!({
+    let all = json!({
         "cluster_uuid": input.cluster_uuid,
         "nodegroup_uuid": group_uuid,
         "project_id": input.project_id,
@@ -97,7 +118,9 @@ pub(crate) fn of_group(
         "cloud_provider_enabled": input.cloud.is_there(),
         "wait_condition_timeout": wait_seconds(input),
         "worker_user_data": worker_user_data,
-    }))
+    });
+    let ipv6 = choices.ipv6.iter().flat_map(|ipv6| of_ipv6(ipv6, joint.subnet_v6.clone().unwrap_or_default()));
+    object(all).into_iter().chain(ipv6).collect()
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -43,8 +43,8 @@ pub(in crate::driver) fn prepare(
 }
 
 /// The parameters of a cluster's stack without the first boot of its nodes, which holds keys that a cluster has once it is begun.
-pub(super) fn without_first_boot(settings: &Settings, target: &Target<'_>) -> Result<Map<String, Value>, Failure> {
-    let facts = access::before_anything(settings, target)?;
+pub(super) async fn without_first_boot(settings: &Settings, target: &Target<'_>) -> Result<Map<String, Value>, Failure> {
+    let facts = access::before_anything(settings, target).await?;
     with_input(settings, target, (None, &facts), None, 0, render::without_first_boot)
 }
 
@@ -106,7 +106,7 @@ pub(in crate::driver) async fn joint(session: &Session, seen: &Seen) -> Result<J
     let security_groups = outputs::list(stack.outputs.get("worker_security_groups"));
     match (text("api_private_address"), text("network"), text("subnet"), security_groups) {
         (Some(api_address), Some(network), Some(subnet), security_groups) if !security_groups.is_empty() => {
-            Ok(Joint { api_address, network, subnet, security_groups })
+            Ok(Joint { api_address, network, subnet, subnet_v6: text("subnet_v6"), security_groups })
         }
         _ => Err(Failure::fail(
             OutcomeCode::User,
@@ -217,6 +217,7 @@ fn with_input<T>(
         cloud: &facts.provider,
         keystone: facts.keystone.as_ref(),
         has_secrets_key: facts.has_secrets_key,
+        dual_stack: facts.dual_stack.as_ref(),
         post_install_manifest: settings.post_install_manifest.as_deref(),
         volume_driver: template.volume_driver.as_deref(),
         labels: &labels,

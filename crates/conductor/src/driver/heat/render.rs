@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::bootstrap;
+use super::dual_stack;
 use super::parameters;
 use super::parameters::choices::Choices;
 use super::stack_input::{Joint, StackInput};
@@ -50,6 +51,9 @@ impl RenderError {
 /// Renders the stack of a cluster.
 pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
     let choices = Choices::read(input)?;
+    if input.dual_stack.is_some_and(|dual_stack| dual_stack.given_subnet.is_some() != input.fixed_network.is_some()) {
+        return Err(RenderError::new(dual_stack::PARAMETER, "the IPv6 subnet of fixed_network was not looked up"));
+    }
     let master = user_data_of_master(input, &choices)?;
     let worker = user_data_of_worker(input, &choices)?;
     Ok(Rendered {
@@ -68,6 +72,12 @@ pub(crate) fn without_first_boot(input: &StackInput<'_>) -> Result<Map<String, V
 /// Renders the stack of a group of workers.
 pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &str) -> Result<Rendered, RenderError> {
     let choices = Choices::read(input)?;
+    if choices.ipv6.is_some() != joint.subnet_v6.is_some() {
+        return Err(RenderError::new(
+            dual_stack::PARAMETER,
+            "the cluster's stack does not tell its IPv6 subnet, or has one and no use for it",
+        ));
+    }
     let worker = user_data_of_worker(input, &choices)?;
     Ok(Rendered {
         template: GROUP_TEMPLATE.to_owned(),

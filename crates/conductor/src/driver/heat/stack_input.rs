@@ -3,6 +3,7 @@
 //! Holds key material by reference only and has no `Debug`, so that none of it reaches a log.
 
 use super::access::CloudProvider;
+use super::dual_stack::DualStack;
 use super::keystone_auth::Keystone;
 use model::json::Labels;
 use model::nodegroup::Nodes;
@@ -49,6 +50,8 @@ pub(crate) struct StackInput<'a> {
     pub keystone: Option<&'a Keystone>,
     /// Whether Heat gives masters a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Where nodes have addresses of both versions of IP.
+    pub dual_stack: Option<&'a DualStack>,
     /// Where a manifest of the operator's is, that every cluster gets.
     pub post_install_manifest: Option<&'a str>,
     pub volume_driver: Option<&'a str>,
@@ -76,6 +79,8 @@ pub(crate) struct Joint {
     pub api_address: String,
     pub network: String,
     pub subnet: String,
+    /// The subnet of IPv6, in a cluster that has both.
+    pub subnet_v6: Option<String>,
     pub security_groups: Vec<String>,
 }
 

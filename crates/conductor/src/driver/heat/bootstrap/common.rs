@@ -1,7 +1,7 @@
 //! What every node gets: settings of the kernel, the container runtime, kubelet, and the unit that runs the bootstrap script.
 
 use super::NodeConfig;
-use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH, Subnet};
 use crate::driver::heat::parameters::wait_seconds;
 use crate::driver::heat::stack_input::{Distro, StackInput};
 
@@ -81,7 +81,14 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
         config.file(format!("{BASE}/cloud-ca.crt"), 0o644, pem(input.openstack_ca));
     }
     config.file("/etc/modules-load.d/kubernetes.conf", 0o644, "overlay\nbr_netfilter\n");
-    let sysctl = "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\nnet.bridge.bridge-nf-call-ip6tables = 1\n";
+    let mut sysctl =
+        "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\nnet.bridge.bridge-nf-call-ip6tables = 1\n".to_owned();
+    let mut values = values.to_vec();
+    if choices.ipv6.is_some() {
+        sysctl.push_str("net.ipv6.conf.all.forwarding = 1\n");
+        config.script("dual-stack.sh", include_str!("../scripts/dual-stack.sh"));
+        values.push("NODE_ADDRESS_V6");
+    }
     config.file("/etc/sysctl.d/99-kubernetes.conf", 0o644, sysctl);
     config.file("/etc/containerd/config.toml", 0o644, containerd(choices));
     if let Some(registry) = input.insecure_registry.filter(|r| !r.is_empty()) {
@@ -93,14 +100,17 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
     }
     if input.distro == Distro::FedoraCoreos {
         // The pod network's interfaces are not NetworkManager's, and nodes do not update themselves.
-        let unmanaged = "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl*;interface-name:vxlan.calico;\
-                         interface-name:flannel*;interface-name:cni*\n";
+        let of_ipv6 = if choices.ipv6.is_some() { "interface-name:vxlan-v6.calico;" } else { "" };
+        let unmanaged = format!(
+            "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl*;interface-name:vxlan.calico;{of_ipv6}\
+             interface-name:flannel*;interface-name:cni*\n"
+        );
         config.file("/etc/NetworkManager/conf.d/90-pod-network.conf", 0o644, unmanaged);
         config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
     }
     config.unit("containerd.service", false, CONTAINERD);
     config.unit("kubelet.service", false, KUBELET.replace("POD_CIDR", &choices.pods_cidr.to_string()));
-    config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), values));
+    config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), &values));
 }
 
 /// systemd skips sections named `X-` and expands nothing in them, so any text may stand there; the script reads it.
@@ -125,7 +135,11 @@ fn script_seconds(input: &StackInput<'_>) -> u32 {
 fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     let wait = script_seconds(input).to_string();
     let pods = choices.pods_cidr.to_string();
-    lines(&[
+    let of_ipv6 = choices
+        .ipv6
+        .as_ref()
+        .map(|ipv6| lines(&[("POD_CIDR_V6", &ipv6.pods_cidr.to_string()), ("NODE_PODS_LENGTH_V6", &NODE_PODS_LENGTH.to_string())]));
+    let all = lines(&[
         ("KUBE_VERSION", &choices.kube_version),
         ("CONTAINERD_VERSION", &choices.containerd_version),
         ("CONTAINERD_URL", &choices.containerd_url),
@@ -145,7 +159,8 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("CLOUD_VERIFY", if input.verify_ca { "true" } else { "false" }),
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
-    ])
+    ]);
+    all + &of_ipv6.unwrap_or_default()
 }
 
 /// Both spellings, because programs differ; whatever is inside the cluster is reached directly.
@@ -160,6 +175,12 @@ fn proxy_env(input: &StackInput<'_>, choices: &Choices) -> String {
     direct.extend([choices.pods_cidr.to_string(), choices.services_cidr.to_string()]);
     if input.fixed_network.is_none() {
         direct.push(choices.subnet_cidr.to_string());
+    }
+    if let Some(ipv6) = &choices.ipv6 {
+        direct.extend([ipv6.pods_cidr.to_string(), ipv6.services_cidr.to_string()]);
+        if let Subnet::Made(nodes) = &ipv6.subnet {
+            direct.push(nodes.to_string());
+        }
     }
     let direct = direct.join(",");
     let (http, https) = (http.unwrap_or_default(), https.unwrap_or_default());

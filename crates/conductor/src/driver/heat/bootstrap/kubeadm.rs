@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::api_server;
 pub(super) use super::registration::Registration;
 use super::token::bootstrap_token;
-use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::parameters::choices::{Choices, Cidr, MASK_SIZES, NODE_PODS_LENGTH};
 use crate::driver::heat::stack_input::{KnownAuthority, StackInput};
 
 const API: &str = "kubeadm.k8s.io/v1beta4";
@@ -40,7 +40,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         // They never expire: workers of a later day join with the user data of the first. They let a node in, nothing more.
         "bootstrapTokens": input.kubernetes.authorities.iter().map(token).collect::<Vec<_>>(),
         "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
-        "nodeRegistration": Registration::of_masters(input.cloud).document(&choices.kubelet_options),
+        "nodeRegistration": Registration::of_masters(input.cloud).document(choices),
     });
     let mut cluster = json!({
         "apiVersion": API,
@@ -50,8 +50,8 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         "certificateValidityPeriod": VALIDITY,
         "controlPlaneEndpoint": "@API_ADDRESS@:6443",
         "networking": {
-            "podSubnet": choices.pods_cidr.to_string(),
-            "serviceSubnet": choices.services_cidr.to_string(),
+            "podSubnet": of_both(&choices.pods_cidr, choices.ipv6.as_ref().map(|ipv6| &ipv6.pods_cidr)),
+            "serviceSubnet": of_both(&choices.services_cidr, choices.ipv6.as_ref().map(|ipv6| &ipv6.services_cidr)),
             "dnsDomain": "cluster.local",
         },
         "apiServer": {
@@ -81,6 +81,11 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
     documents(&[init, cluster, kubelet])
 }
 
+/// Ranges of both versions of IP, where there are both. The first is what a service gets that asks for neither.
+fn of_both(range: &Cidr, range_v6: Option<&Cidr>) -> String {
+    [Some(range), range_v6].into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 pub(super) fn argument(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
 }
@@ -92,8 +97,13 @@ pub(super) fn arguments(all: &[Argument]) -> impl Iterator<Item = Value> {
 
 fn controller_manager(choices: &Choices) -> Vec<Value> {
     let ours = [argument("cluster-signing-cert-file", SIGNING_CERTIFICATE), argument("flex-volume-plugin-dir", VOLUME_PLUGINS)];
-    let length = choices.node_pods_length.map(|length| argument("node-cidr-mask-size", &length.to_string()));
-    ours.into_iter().chain(length).chain(arguments(&choices.controller_manager_options)).collect()
+    // Of both versions of IP each has a length of its own, and the option for one alone is refused.
+    let [of_v4, of_v6] = MASK_SIZES;
+    let of_v4 = if choices.ipv6.is_some() { of_v4 } else { "node-cidr-mask-size" };
+    let length = choices.node_pods_length.map(|length| (of_v4, length));
+    let length_v6 = choices.ipv6.as_ref().map(|_| (of_v6, NODE_PODS_LENGTH));
+    let lengths = length.into_iter().chain(length_v6).map(|(name, length)| argument(name, &length.to_string()));
+    ours.into_iter().chain(lengths).chain(arguments(&choices.controller_manager_options)).collect()
 }
 
 /// How a node joins.
@@ -108,7 +118,7 @@ pub(super) fn join(input: &StackInput<'_>, choices: &Choices, registration: &Reg
             // One of them must be among the cluster's.
             "caCertHashes": authorities.iter().map(|known| format!("sha256:{}", known.public_key_hash)).collect::<Vec<_>>(),
         }},
-        "nodeRegistration": registration.document(&choices.kubelet_options),
+        "nodeRegistration": registration.document(choices),
     });
     if registration.is_master {
         join["controlPlane"] = json!({"localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443}});

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::kubeadm::arguments;
 use crate::driver::heat::access::CloudProvider;
+use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::WorkerGroup;
 
@@ -52,8 +53,13 @@ impl Registration {
         Ok(Self { is_master: false, labels, taints, waits_for_cloud: cloud.is_there() })
     }
 
-    /// kubeadm's `nodeRegistration`; `further` are the users' own options of kubelet.
-    pub fn document(&self, further: &[Argument]) -> Value {
+    /// kubeadm's `nodeRegistration`, with the users' own options of kubelet.
+    pub fn document(&self, choices: &Choices) -> Value {
+        self.with(&choices.kubelet_options, choices.ipv6.is_some())
+    }
+
+    fn with(&self, further: &[Argument], has_ipv6: bool) -> Value {
+        let addresses = if has_ipv6 { "@NODE_ADDRESS@,@NODE_ADDRESS_V6@" } else { "@NODE_ADDRESS@" };
         let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
         let mut document = json!({
             "name": "@NODE_NAME@",
@@ -61,7 +67,7 @@ impl Registration {
             // Small flavors are the user's choice; conntrack comes with the image of kube-proxy.
             "ignorePreflightErrors": ["NumCPU", "Mem", "FileExisting-conntrack"],
             "kubeletExtraArgs": [
-                {"name": "node-ip", "value": "@NODE_ADDRESS@"},
+                {"name": "node-ip", "value": addresses},
                 {"name": "node-labels", "value": labels},
             ],
         });
@@ -139,7 +145,7 @@ mod tests {
                 .map(|(key, value)| Taint { key: (*key).into(), value: value.map(Into::into), effect: "NoSchedule".into() })
                 .collect(),
         };
-        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes }, &CloudProvider::Absent)?.document(&[]))
+        Ok(Registration::of_workers(&WorkerGroup { name, role: "worker", nodes: &nodes }, &CloudProvider::Absent)?.with(&[], false))
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! Values that end up in configuration files and scripts of nodes are held to narrow alphabets here, so that nothing needs quoting there.
 
 mod cidr;
+mod ipv6;
 
 pub(crate) use cidr::Cidr;
+pub(crate) use ipv6::{Ipv6, MASK_SIZES, NODE_PODS_LENGTH, Subnet, told_after};
 use model::driver::DriverName;
 use model::json::Labels;
 use model::kubernetes::Version;
@@ -46,6 +48,8 @@ pub(crate) struct Choices {
     pub services_cidr: Cidr,
     /// Of the subnet that is made; meaningless with an existing one.
     pub subnet_cidr: Cidr,
+    /// Where there is IPv6 beside IPv4.
+    pub ipv6: Option<Ipv6>,
     /// Empty, or a prefix of image names that ends with a slash.
     pub image_prefix: String,
     /// Where the first master finds the pod network; empty for one that has an installer of its own.
@@ -85,6 +89,7 @@ impl Choices {
         let label = |name: &str| input.labels.get(name).map(str::trim).unwrap_or_default().to_owned();
         let (pods_label, cni_manifest) = network(input)?;
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
+        let subnet_cidr = cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?;
         let choices = Self {
             addons: addons::choose(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
             cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", CILIUM_TAG)? } else { String::new() },
@@ -93,7 +98,8 @@ impl Choices {
             kube_version,
             pods_cidr: cidr(input, pods_label, PODS_CIDR)?,
             services_cidr: cidr(input, "service_cluster_ip_range", SERVICES_CIDR)?,
-            subnet_cidr: cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?,
+            subnet_cidr,
+            ipv6: Ipv6::read(input, &subnet_cidr)?,
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
             cni_manifest,
             flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,

@@ -1,6 +1,7 @@
 mod api_server;
 mod cloud;
 mod combinations;
+mod dual_stack;
 mod keystone;
 mod kubeadm;
 mod measure;
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
+use crate::driver::heat::dual_stack::DualStack;
 use crate::driver::heat::keystone_auth::{self, Keystone};
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 
@@ -59,6 +61,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         cloud: &ABSENT,
         keystone: Some(KEYSTONE.get_or_init(|| keystone(None))),
         has_secrets_key: true,
+        dual_stack: None,
         post_install_manifest: None,
         volume_driver: None,
         labels,
@@ -212,8 +215,11 @@ fn check_parameters(rendered: &Rendered, groups: &[(&str, &str)]) {
 #[test]
 fn every_parameter_is_declared_read_and_given_or_has_a_default() {
     let none = labels(&[]);
-    check_parameters(&done(&input(&none)), &[("kube_masters", "kubemaster.yaml"), ("kube_minions", "kubeminion.yaml")]);
-    check_parameters(&group(&input(&none)), &[("kube_minions", "kubeminion.yaml")]);
+    for dual_stack in [None, Some(dual_stack::made())] {
+        let input = StackInput { dual_stack, ..input(&none) };
+        check_parameters(&done(&input), &[("kube_masters", "kubemaster.yaml"), ("kube_minions", "kubeminion.yaml")]);
+        check_parameters(&group(&input), &[("kube_minions", "kubeminion.yaml")]);
+    }
 }
 
 fn group(input: &StackInput<'_>) -> Rendered {
@@ -221,6 +227,7 @@ fn group(input: &StackInput<'_>) -> Rendered {
         api_address: "10.0.0.7".into(),
         network: "network-id".into(),
         subnet: "subnet-id".into(),
+        subnet_v6: input.dual_stack.map(|_| "subnet-v6-id".into()),
         security_groups: vec!["node".into(), "worker".into()],
     };
     render_group(input, &joint, "0d1b2c3e-4f50-4617-8283-94a5b6c7d8e9").expect("the input is good")
@@ -244,7 +251,7 @@ fn a_group_joins_what_the_clusters_stack_tells_and_its_nodes_what_the_cluster_ru
     assert!(labels.contains("nodegroup=gpu,magnum.openstack.org/generation=@GENERATION@,example.org/kind=a100"), "{labels}");
     // Outputs that groups need are there.
     let outputs = names(&yaml(&cluster.template)["outputs"]);
-    for name in ["api_private_address", "network", "subnet", "worker_security_groups"] {
+    for name in ["api_private_address", "network", "subnet", "subnet_v6", "worker_security_groups"] {
         assert!(outputs.contains(name), "{name}");
     }
     assert_eq!(yaml(&rendered.template)["parameters"]["worker_user_data"]["hidden"], true);
@@ -269,14 +276,18 @@ fn secrets_are_hidden_parameters() {
 #[test]
 fn every_place_holder_is_filled_by_the_template_and_the_other_way_round() {
     let none = labels(&[]);
-    for distro in [Distro::FedoraCoreos, Distro::Ubuntu] {
-        let rendered = done(&StackInput { distro, ..input(&none) });
+    let all = [Distro::FedoraCoreos, Distro::Ubuntu].into_iter().flat_map(|distro| [(distro, None), (distro, Some(dual_stack::made()))]);
+    for (distro, dual_stack) in all {
+        let rendered = done(&StackInput { distro, dual_stack, ..input(&none) });
         for (kind, file, server) in [("master", "kubemaster.yaml", "kube-master"), ("worker", "kubeminion.yaml", "kube-minion")] {
             let data = user_data(&rendered, kind);
-            let found: BTreeSet<String> =
+            let mut found: BTreeSet<String> =
                 data.split("=__").skip(1).map(|rest| format!("__{}__", rest.split("__").next().expect("split gives one"))).collect();
             let template = yaml(&rendered.files[file]);
             let params = &template["resources"][server]["properties"]["user_data"]["str_replace"]["params"];
+            // Its place alone is in every template.
+            assert!(dual_stack.is_none() || found.contains("__NODE_ADDRESS_V6__"));
+            found.insert("__NODE_ADDRESS_V6__".into());
             assert_eq!(found, names(params), "{kind}");
             for (path, content) in contents(data) {
                 assert!(path.ends_with("kubernetes-bootstrap.service") || !content.contains("=__"), "{path}");
@@ -303,9 +314,9 @@ fn a_worker_holds_no_key_and_a_master_all_of_them() {
 #[test]
 fn scripts_are_valid_bash_and_use_only_known_node_values() {
     let none = labels(&[]);
-    let rendered = done(&input(&none));
-    for kind in ["master", "worker"] {
-        let data = user_data(&rendered, kind);
+    let both = [None, Some(dual_stack::made())].map(|dual_stack| done(&StackInput { dual_stack, ..input(&none) }));
+    for (rendered, kind) in both.iter().flat_map(|rendered| [(rendered, "master"), (rendered, "worker")]) {
+        let data = user_data(rendered, kind);
         let unit = content(data, "/etc/systemd/system/kubernetes-bootstrap.service");
         for (path, script) in contents(data).into_iter().filter(|(p, _)| p.ends_with(".sh")) {
             let status = Command::new("bash").args(["-n", "-c", &script]).status().expect("bash runs");

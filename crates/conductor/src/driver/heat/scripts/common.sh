@@ -74,7 +74,8 @@ wait_for_api() {
 
 # Puts this node's values into a kubeadm configuration.
 fill() {
-  sed -e "s#@NODE_NAME@#$NODE_NAME#g" -e "s#@GENERATION@#$GENERATION#g" -e "s#@NODE_ADDRESS@#$NODE_ADDRESS#g" -e "s#@API_ADDRESS@#$API_ADDRESS#g" \
+  sed -e "s#@NODE_NAME@#$NODE_NAME#g" -e "s#@GENERATION@#$GENERATION#g" -e "s#@NODE_ADDRESS@#$NODE_ADDRESS#g" \
+    -e "s#@NODE_ADDRESS_V6@#${NODE_ADDRESS_V6:-}#g" -e "s#@API_ADDRESS@#$API_ADDRESS#g" \
     -e "s#\"@SANS@\"#${SANS:-}#g" "$1" > "$2"
   chmod 0600 "$2"
 }
@@ -117,6 +118,9 @@ if [ -n "${NO_PROXY:-}" ]; then
   export no_proxy=$NO_PROXY
 fi
 set +a
+
+# In clusters that have IPv6 beside IPv4.
+[ ! -e "$BASE/dual-stack.sh" ] || . "$BASE/dual-stack.sh"
 
 # A node already, whose signal was lost: nothing is done again but that.
 if [ -e "$STATE/ready" ]; then

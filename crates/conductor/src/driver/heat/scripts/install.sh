@@ -82,6 +82,7 @@ start_services() {
 
 install_node() {
   prepare_kernel
+  [ -z "${NODE_ADDRESS_V6:-}" ] || wait_for_address_v6
   mount_volume "$DATA_VOLUME" /var/lib/containerd
   install_runtime
   install_kubernetes

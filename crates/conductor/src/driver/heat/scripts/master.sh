@@ -221,6 +221,7 @@ install_network() {
   if [ "$NETWORK_DRIVER" = flannel ]; then
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
   fi
+  [ -z "${POD_CIDR_V6:-}" ] || "add_ipv6_to_$NETWORK_DRIVER" "$STATE/cni.yaml"
   if [ -n "$IMAGE_PREFIX" ]; then
     sed -i -E "s#image: *(docker\.io|quay\.io|ghcr\.io)/(calico|flannel-io)/#image: $IMAGE_PREFIX#" "$STATE/cni.yaml"
   fi
@@ -235,7 +236,12 @@ install_cilium() {
   if kubectl --request-timeout 20s -n kube-system get daemonset cilium > /dev/null 2>&1; then
     verb=upgrade
   fi
-  cilium "$verb" --version "$CILIUM_TAG" --set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}"
+  local settings=(--set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}")
+  if [ -n "${POD_CIDR_V6:-}" ]; then
+    settings+=(--set ipv6.enabled=true --set "ipam.operator.clusterPoolIPv6PodCIDRList={$POD_CIDR_V6}"
+      --set "ipam.operator.clusterPoolIPv6MaskSize=$NODE_PODS_LENGTH_V6")
+  fi
+  cilium "$verb" --version "$CILIUM_TAG" "${settings[@]}"
 }
 
 # Each add-on of the list; see there for what happens when one fails. A manifest may hold what only masters may read.

@@ -26,6 +26,7 @@ struct Wish {
     key: Option<&'static str>,
     affinity: &'static str,
     cloud: bool,
+    ipv6: bool,
 }
 
 /// The question whose answer may be that there is no load balancer, and that answer; then the questions that only make a difference with one.
@@ -90,6 +91,14 @@ fn questions() -> Vec<Vec<Choice>> {
             choice("affinity", |w| w.affinity = "affinity"),
         ],
         vec![choice("no cloud provider", |_| {}), choice("a cloud provider", |w| w.cloud = true)],
+        vec![
+            choice("IPv4 alone", |_| {}),
+            choice("IPv6 beside IPv4", |w| w.ipv6 = true),
+            choice("IPv6 from a subnet pool", |w| {
+                w.ipv6 = true;
+                w.labels.push(("fixed_subnetpool_v6", "subnet-pool"));
+            }),
+        ],
     ]
 }
 
@@ -159,10 +168,12 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         key: Some("key"),
         affinity: "soft-anti-affinity",
         cloud: false,
+        ipv6: false,
     };
     let chosen: Vec<&Choice> = questions.iter().zip(row).map(|(choices, &answer)| &choices[answer]).collect();
     chosen.iter().for_each(|choice| (choice.change)(&mut wish));
     let labels = labels(&wish.labels);
+    let dual_stack = DualStack { given_subnet: wish.given_network.then(dual_stack::given_in_lab) };
     let input = StackInput {
         masters: wish.masters,
         workers: wish.workers,
@@ -174,12 +185,14 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         ssh_key_name: wish.key,
         nodes_affinity_policy: wish.affinity,
         cloud: if wish.cloud { cloud::given() } else { &ABSENT },
+        dual_stack: wish.ipv6.then_some(&dual_stack),
         ..input(&labels)
     };
     let joint = Joint {
         api_address: "10.0.0.7".into(),
         network: "given-network".into(),
         subnet: "given-subnet".into(),
+        subnet_v6: wish.ipv6.then(|| "given-subnet-v6".into()),
         security_groups: vec!["security-group".into()],
     };
     let group = render_group(&input, &joint, "0d1b2c3e-4f50-4617-8283-94a5b6c7d8e9").expect("the input is good");

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::*;
 
 /// The scripts are the same for every cluster, and stand in files of their own.
-const SAME_FOR_ALL: [&str; 5] = ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh"];
+const SAME_FOR_ALL: [&str; 6] = ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh", "dual-stack.sh"];
 
 /// Changes a cluster into another one.
 pub(super) type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
@@ -31,6 +31,20 @@ pub(super) fn cases() -> Vec<Case> {
         case("calico", &[("calico_ipv4pool", "10.20.0.0/16"), ("calico_tag", "v3.30.0")], |i| StackInput { network_driver: "calico", ..i }),
         case("cilium", &[("cilium_ipv4pool", "10.30.0.0/16"), ("npd_enabled", "false"), ("kube_dashboard_enabled", "true")], |i| {
             StackInput { network_driver: "cilium", ..i }
+        }),
+        case("dual_stack_calico", &[], |i| StackInput { network_driver: "calico", dual_stack: Some(dual_stack::made()), ..i }),
+        case("dual_stack_cilium", &[("fixed_subnetpool_v6", "pool"), ("pod_cidr_v6", "2001:db8:7::/48")], |i| StackInput {
+            network_driver: "cilium",
+            cloud: cloud::given(),
+            dual_stack: Some(dual_stack::made()),
+            ..i
+        }),
+        case("dual_stack_flannel", &[("flannel_network_subnetlen", "25"), ("service_cluster_ip_range_v6", "fd00::/108")], |i| StackInput {
+            fixed_network: Some("network-id"),
+            fixed_subnet: Some("subnet-id"),
+            dual_stack: Some(dual_stack::given()),
+            http_proxy: Some("http://proxy:3128"),
+            ..i
         }),
         case("etcd_volume", &[("etcd_volume_size", "10"), ("etcd_volume_type", "fast"), ("metrics_server_enabled", "false")], |i| i),
         case("ubuntu", &[], |i| StackInput { distro: Distro::Ubuntu, ..i }),
@@ -148,6 +162,11 @@ fn every_script_passes_shellcheck() {
         let script = content(user_data(&alone, "master"), &format!("/etc/kubernetes-bootstrap/{name}"));
         assert_eq!(judged_by("shellcheck", &["--shell=bash", "-"], &script), None, "{name}");
     }
+    let both = done(&StackInput { dual_stack: Some(dual_stack::made()), ..input(&none) });
+    let script = content(user_data(&both, "master"), "/etc/kubernetes-bootstrap/dual-stack.sh");
+    // It reads what others set, and is read by them.
+    let found = judged_by("shellcheck", &["--shell=bash", "--exclude=SC2154", "-"], &script);
+    assert_eq!(found, None, "dual-stack.sh");
     assert!(judged_by("shellcheck", &["--shell=bash", "-"], "echo $unquoted\n").is_some(), "it finds nothing at all");
 }
 
