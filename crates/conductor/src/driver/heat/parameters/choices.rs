@@ -127,17 +127,23 @@ impl Choices {
     }
 
     fn apart(&self, input: &StackInput<'_>, pods_label: &str) -> Result<(), RenderError> {
-        let overlap = |field: &str, one: &Cidr, other: &Cidr, what: &str| match one.overlaps(other) {
-            true => Err(RenderError::new(field, format!("{one} overlaps {what} {other}"))),
-            false => Ok(()),
-        };
-        overlap(pods_label, &self.pods_cidr, &self.services_cidr, "the services' range")?;
-        if input.fixed_network.is_none() {
-            overlap(pods_label, &self.pods_cidr, &self.subnet_cidr, "the nodes' range")?;
-            overlap("service_cluster_ip_range", &self.services_cidr, &self.subnet_cidr, "the nodes' range")?;
-        }
-        Ok(())
+        let nodes = input.fixed_network.is_none().then_some(&self.subnet_cidr);
+        apart((pods_label, &self.pods_cidr), ("service_cluster_ip_range", &self.services_cidr), nodes)
     }
+}
+
+/// Ranges of pods and services, each with its label, and that of the nodes where it is known: no address may be in two of them.
+fn apart(pods: (&str, &Cidr), services: (&str, &Cidr), nodes: Option<&Cidr>) -> Result<(), RenderError> {
+    let overlap = |(field, one): (&str, &Cidr), other: &Cidr, what: &str| match one.overlaps(other) {
+        true => Err(RenderError::new(field, format!("{one} overlaps {what} {other}"))),
+        false => Ok(()),
+    };
+    overlap(pods, services.1, "the services' range")?;
+    if let Some(nodes) = nodes {
+        overlap(pods, nodes, "the nodes' range")?;
+        overlap(services, nodes, "the nodes' range")?;
+    }
+    Ok(())
 }
 
 fn attributes(input: &StackInput<'_>) -> Result<(), RenderError> {

@@ -1,6 +1,6 @@
 //! What labels ask for in a cluster that has both versions of IP.
 
-use super::{Cidr, ruled};
+use super::{Cidr, apart, ruled};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -64,21 +64,12 @@ impl Ipv6 {
     }
 
     fn apart(&self, input: &StackInput<'_>) -> Result<(), RenderError> {
-        let overlap = |field: &str, one: &Cidr, other: &Cidr, what: &str| match one.overlaps(other) {
-            true => Err(RenderError::new(field, format!("{one} overlaps {what} {other}"))),
-            false => Ok(()),
-        };
-        overlap(PODS, &self.pods_cidr, &self.services_cidr, "the services' range")?;
         let nodes = match &self.subnet {
             Subnet::Made(range) => Some(range),
             Subnet::FromPool(_) => None,
             Subnet::Given => input.dual_stack.and_then(|dual_stack| dual_stack.given_subnet.as_ref()).map(|subnet| &subnet.range),
         };
-        if let Some(nodes) = nodes {
-            overlap(PODS, &self.pods_cidr, nodes, "the nodes' range")?;
-            overlap(SERVICES, &self.services_cidr, nodes, "the nodes' range")?;
-        }
-        Ok(())
+        apart((PODS, &self.pods_cidr), (SERVICES, &self.services_cidr), nodes)
     }
 }
 
