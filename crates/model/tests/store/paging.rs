@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 
 use model::cluster::DetailedCluster;
-use model::id::{ClusterId, NodegroupId, ProjectId};
+use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, UserId};
 use model::json::Labels;
 use model::nodegroup::{NewNodegroup, Nodegroup, Nodes};
+use model::operation::{NewOperation, Operation, OperationEvent, OperationKind};
+use model::quota::{Quota, Resource};
 use model::store::nodegroup::Shown;
-use model::store::{Conn, Page, Scope, SortDir, Store, cluster, nodegroup};
+use model::store::template::Visible;
+use model::store::{Conn, Page, Scope, SortDir, Store, cluster, event, history, nodegroup, operation, quota, template};
+use model::template::ClusterTemplate;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rstest::rstest;
 
-use crate::world::{Kind, World, accept, spec};
+use crate::world::{Kind, World, accept, request, spec};
 
 /// What tells rows apart, or does not: few values, so that many are equal, and none at all in some.
 #[derive(Clone, Debug)]
@@ -38,25 +42,26 @@ fn row() -> impl Strategy<Value = Row> {
     (name, key, size).prop_map(|(name, key, size)| Row { name, key, size })
 }
 
-fn plan(sort_keys: &'static [&'static str]) -> impl Strategy<Value = Plan> {
+fn plan(sort_keys: &'static [&'static str], sort_dirs: &'static [SortDir]) -> impl Strategy<Value = Plan> {
     let rows = || prop::collection::vec(row(), 0..10);
-    let dir = prop::sample::select(vec![SortDir::Asc, SortDir::Desc]);
-    (rows(), rows(), 1..5_i64, prop::sample::select(sort_keys), dir).prop_map(|(before, meanwhile, limit, sort_key, sort_dir)| Plan {
-        before,
-        meanwhile,
-        limit,
-        sort_key,
-        sort_dir,
-    })
+    (rows(), rows(), 1..5_i64, prop::sample::select(sort_keys), prop::sample::select(sort_dirs))
+        .prop_map(|(before, meanwhile, limit, sort_key, sort_dir)| Plan { before, meanwhile, limit, sort_key, sort_dir })
 }
 
 /// A kind of row that is listed.
 trait Listed: Sized {
     async fn insert(store: &Store, home: &str, row: &Row) -> String;
     async fn page(store: &Store, home: &str, page: &Page) -> Vec<Self>;
+    /// What tells it from all others, as `insert` has said it.
     fn uuid(&self) -> String;
+    /// What the next page is asked for with.
+    fn marker(&self) -> String {
+        self.uuid()
+    }
     /// Comparable as the database compares.
-    fn place(&self, sort_key: &str) -> (Option<String>, Option<i32>, i32);
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64);
+    /// Where a home has no room for many rows, all of them are listed: what is there is taken away.
+    async fn clear(_world: &World) {}
 }
 
 impl Listed for DetailedCluster {
@@ -78,7 +83,7 @@ impl Listed for DetailedCluster {
         self.uuid.clone()
     }
 
-    fn place(&self, sort_key: &str) -> (Option<String>, Option<i32>, i32) {
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
         let text = match sort_key {
             "name" => self.name.clone(),
             "keypair" => self.keypair.clone(),
@@ -86,7 +91,7 @@ impl Listed for DetailedCluster {
             "created_at" => self.created_at.map(|at| at.to_string()),
             _ => None,
         };
-        (text, self.docker_volume_size.filter(|_| sort_key == "docker_volume_size"), self.id)
+        (text, self.docker_volume_size.filter(|_| sort_key == "docker_volume_size").map(i64::from), self.id.into())
     }
 }
 
@@ -122,7 +127,7 @@ impl Listed for Nodegroup {
         self.uuid.clone()
     }
 
-    fn place(&self, sort_key: &str) -> (Option<String>, Option<i32>, i32) {
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
         let text = match sort_key {
             "name" => Some(self.name.clone()),
             "flavor_id" => self.flavor_id.clone(),
@@ -130,7 +135,151 @@ impl Listed for Nodegroup {
             "created_at" => self.created_at.map(|at| at.to_string()),
             _ => None,
         };
-        (text, self.docker_volume_size.filter(|_| sort_key == "docker_volume_size"), self.id)
+        (text, self.docker_volume_size.filter(|_| sort_key == "docker_volume_size").map(i64::from), self.id.into())
+    }
+}
+
+impl Listed for ClusterTemplate {
+    async fn insert(store: &Store, home: &str, row: &Row) -> String {
+        let new = Self {
+            uuid: uuid::Uuid::new_v4().to_string(),
+            project_id: Some(home.into()),
+            name: Some(row.name.into()),
+            keypair_id: row.key.map(str::to_owned),
+            docker_volume_size: row.size,
+            public: row.size.map(|size| size > 20),
+            created_at: Some(model::time::whole_seconds(model::time::now())),
+            ..Self::default()
+        };
+        store.write(async |conn: &mut Conn| template::insert(conn, &new).await).await.expect("stored");
+        new.uuid
+    }
+
+    async fn page(store: &Store, home: &str, page: &Page) -> Vec<Self> {
+        let visible = Visible { own: Scope::Project(ProjectId(home.into())), public: false, hidden: false };
+        store.read(async |conn: &mut Conn| template::list(conn, &visible, page).await).await.expect("a page")
+    }
+
+    fn uuid(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
+        let text = match sort_key {
+            "name" => self.name.clone(),
+            "keypair_id" => self.keypair_id.clone(),
+            "uuid" => Some(self.uuid.clone()),
+            "created_at" => self.created_at.map(|at| at.to_string()),
+            _ => None,
+        };
+        let number = match sort_key {
+            "docker_volume_size" => self.docker_volume_size.map(i64::from),
+            "public" => self.public.map(i64::from),
+            _ => None,
+        };
+        (text, number, self.id.into())
+    }
+}
+
+impl Listed for Quota {
+    async fn insert(store: &Store, _home: &str, row: &Row) -> String {
+        let project = uuid::Uuid::new_v4().to_string();
+        let resource = if row.key.is_some() { Resource::Node } else { Resource::Cluster };
+        let limit = row.size.unwrap_or(0);
+        store.write(async |conn: &mut Conn| quota::insert(conn, &project, resource, limit).await).await.expect("stored");
+        project
+    }
+
+    async fn page(store: &Store, _home: &str, page: &Page) -> Vec<Self> {
+        store.read(async |conn: &mut Conn| quota::list(conn, &Scope::All, page).await).await.expect("a page")
+    }
+
+    fn uuid(&self) -> String {
+        self.project_id.clone().expect("each row has one")
+    }
+
+    fn marker(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
+        let text = match sort_key {
+            "project_id" => self.project_id.clone(),
+            "resource" => self.resource.clone(),
+            "created_at" => self.created_at.map(|at| at.to_string()),
+            _ => None,
+        };
+        (text, Some(i64::from(self.hard_limit)).filter(|_| sort_key == "hard_limit"), self.id.into())
+    }
+
+    async fn clear(world: &World) {
+        world.execute("DELETE FROM quotas").await;
+    }
+}
+
+impl Listed for Operation {
+    async fn insert(store: &Store, home: &str, row: &Row) -> String {
+        let kind = match row.name {
+            "alpha" => OperationKind::ClusterResize,
+            "beta" => OperationKind::ClusterUpgrade,
+            _ => OperationKind::CaRotate,
+        };
+        let new = NewOperation {
+            project: ProjectId(home.into()),
+            user: UserId(row.key.unwrap_or("k0").into()),
+            ..request(&spec(row.name), kind)
+        };
+        store.write(async |conn: &mut Conn| operation::insert(conn, &new).await).await.expect("stored");
+        new.id.to_string()
+    }
+
+    async fn page(store: &Store, home: &str, page: &Page) -> Vec<Self> {
+        let (scope, shown) = (Scope::Project(ProjectId(home.into())), history::Shown::default());
+        store.read(async |conn: &mut Conn| history::page(conn, &scope, &shown, page).await).await.expect("a page")
+    }
+
+    fn uuid(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
+        let text = match sort_key {
+            "uuid" => Some(self.uuid.clone()),
+            "kind" => Some(self.kind.clone()),
+            "cluster_id" => Some(self.cluster_uuid.clone()),
+            "user_id" => Some(self.user_id.clone()),
+            "state" => Some(self.state.clone()),
+            _ => None,
+        };
+        (text, Some(self.created_ms).filter(|_| sort_key == "created_at"), self.id)
+    }
+}
+
+/// Sorted by their numbers alone, as they came: whoever reads on from the last one that he has seen misses none.
+impl Listed for OperationEvent {
+    async fn insert(store: &Store, home: &str, row: &Row) -> String {
+        let (operation, cluster, message) = (OperationId::generate(), ClusterId::new(home), uuid::Uuid::new_v4().to_string());
+        let of = (&operation, &cluster, &message);
+        store.write(async |conn: &mut Conn| event::append(conn, of.0, of.1, row.name, of.2).await).await.expect("stored");
+        message
+    }
+
+    async fn page(store: &Store, home: &str, page: &Page) -> Vec<Self> {
+        let (cluster, limit) = (ClusterId::new(home), page.limit);
+        let after = page.marker.as_ref().map_or(0, |marker| marker.parse().expect("a number"));
+        store.read(async |conn: &mut Conn| event::of_cluster(conn, &cluster, after, limit).await).await.expect("a page")
+    }
+
+    fn uuid(&self) -> String {
+        self.message.clone()
+    }
+
+    fn marker(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn place(&self, _sort_key: &str) -> (Option<String>, Option<i64>, i64) {
+        (None, None, self.id)
     }
 }
 
@@ -142,14 +291,15 @@ async fn follow<L: Listed>(store: &Store, home: &str, plan: &Plan) -> Vec<L> {
         let is_full = i64::try_from(rows.len()) == Ok(plan.limit);
         all.extend(rows);
         match all.last().filter(|_| is_full) {
-            Some(last) => page.marker = Some(last.uuid()),
+            Some(last) => page.marker = Some(last.marker()),
             None => return all,
         }
     }
 }
 
-async fn hold<L: Listed>(store: &Store, plan: &Plan) -> Result<(), TestCaseError> {
-    let home = uuid::Uuid::new_v4().to_string();
+async fn hold<L: Listed>(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
+    let (store, home) = (&world.store, uuid::Uuid::new_v4().to_string());
+    L::clear(world).await;
     let mut there = BTreeSet::new();
     for row in &plan.before {
         there.insert(L::insert(store, &home, row).await);
@@ -174,11 +324,13 @@ async fn hold<L: Listed>(store: &Store, plan: &Plan) -> Result<(), TestCaseError
     Ok(())
 }
 
-fn run<L: Listed>(kind: Kind, sort_keys: &'static [&'static str]) {
+const BOTH: &[SortDir] = &[SortDir::Asc, SortDir::Desc];
+
+fn run<L: Listed>(kind: Kind, sort_keys: &'static [&'static str], sort_dirs: &'static [SortDir]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let world = runtime.block_on(World::new(kind));
     let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
-    let held = TestRunner::new(config).run(&plan(sort_keys), |plan| runtime.block_on(hold::<L>(&world.store, &plan)));
+    let held = TestRunner::new(config).run(&plan(sort_keys, sort_dirs), |plan| runtime.block_on(hold::<L>(&world, &plan)));
     held.unwrap_or_else(|error| panic!("{error}"));
     drop(world);
 }
@@ -187,12 +339,40 @@ fn run<L: Listed>(kind: Kind, sort_keys: &'static [&'static str]) {
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 fn every_cluster_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
-    run::<DetailedCluster>(kind, &["id", "name", "keypair", "uuid", "created_at", "docker_volume_size"]);
+    run::<DetailedCluster>(kind, &["id", "name", "keypair", "uuid", "created_at", "docker_volume_size"], BOTH);
 }
 
 #[rstest]
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 fn every_nodegroup_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
-    run::<Nodegroup>(kind, &["id", "name", "flavor_id", "uuid", "created_at", "docker_volume_size"]);
+    run::<Nodegroup>(kind, &["id", "name", "flavor_id", "uuid", "created_at", "docker_volume_size"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_cluster_template_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
+    run::<ClusterTemplate>(kind, &["id", "name", "keypair_id", "uuid", "created_at", "docker_volume_size", "public"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_quota_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
+    run::<Quota>(kind, &["id", "hard_limit", "created_at", "project_id", "resource"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_operation_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
+    run::<Operation>(kind, &["id", "uuid", "kind", "cluster_id", "user_id", "state", "created_at"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_event_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
+    run::<OperationEvent>(kind, &["id"], &[SortDir::Asc]);
 }
