@@ -36,6 +36,13 @@ fn servers(world: &World) -> Vec<(String, String)> {
     servers
 }
 
+/// The whole name of the server whose name ends like this.
+async fn server_name(world: &World, end: &str) -> Result<String> {
+    let body = world.cloud_as("demo", "demo")?.get("/compute/v2.1/servers/detail").await?.expect(200)?.body;
+    let names = body["servers"].as_array().context("servers")?.iter().map(|server| text(server, "name"));
+    names.into_iter().find(|name| name.ends_with(end)).context("a server of that name")
+}
+
 fn names(world: &World) -> Vec<String> {
     let mut names: Vec<String> = servers(world).into_iter().map(|(name, _)| name).collect();
     names.sort();
@@ -97,6 +104,15 @@ async fn the_nodes_that_were_named_go(#[values(Mix::Embedded, Mix::Distributed)]
     resize(&demo, &cluster, json!({"node_count": 1})).await?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(names(&world) == ["node-3"], "{:?}", names(&world));
+    // One by its name, as Nova and Kubernetes show it; a beginning of it is no name.
+    let name = server_name(&world, "node-3").await?;
+    let beginning = name.trim_end_matches('3');
+    resize(&demo, &cluster, json!({"node_count": 1, "nodes_to_remove": [beginning]})).await?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains(&format!("has no node {beginning} ")), "{failed}");
+    resize(&demo, &cluster, json!({"node_count": 1, "nodes_to_remove": [name]})).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(names(&world).len() == 1 && names(&world) != ["node-3"], "{:?}", names(&world));
     world.finish().await
 }
 

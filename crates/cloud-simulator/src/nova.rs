@@ -161,10 +161,19 @@ fn servers(world: &mut World, call: &Call) -> Outcome {
     let found: Vec<Value> = world
         .heat
         .things(project, &SERVERS)
-        .filter(|(_, resource)| call.query("name").is_none_or(|name| resource.label.contains(name)))
+        .filter(|(_, resource)| call.query("name").is_none_or(|pattern| is_named(&resource.label, pattern)))
         .map(|(stack, resource)| server(stack, resource))
         .collect();
     Answer::ok(json!({"servers": page(call, found, |server| server["id"].as_str().unwrap_or_default())}))
+}
+
+/// Of the expressions that Nova takes, those that are asked with: a beginning, in which every sign that means something is escaped; else any
+/// part of a name.
+fn is_named(name: &str, pattern: &str) -> bool {
+    match pattern.strip_prefix('^') {
+        Some(beginning) => name.starts_with(&beginning.replace('\\', "")),
+        None => name.contains(pattern),
+    }
 }
 
 fn show_server(world: &mut World, call: &Call) -> Outcome {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Payload, Progress};
-use provider_clients::Session;
+use provider_clients::{Server, Session};
 
 use super::{Rows, rows};
 use crate::context::Context;
@@ -150,7 +150,7 @@ fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
 /// Looks up the nodes that the user named and records what they are.
 async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload, session: &Session, seen: &Seen) -> Result<(), Failure> {
     let members = driver::members(session, seen, PoolKind::Workers).await?;
-    let numbers = numbers(group, &payload.nodes_to_remove, &members)?;
+    let numbers = numbers(session, group, &payload.nodes_to_remove, &members).await?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
     stack::record(cx, work, &progress, &[(CHOSEN, &numbers.join(","))]).await
 }
@@ -158,46 +158,98 @@ async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload,
 /// The numbers of the nodes of a group that the user named, each once.
 ///
 /// # Errors
-/// When one of them is none of the group's.
-pub(crate) fn numbers(group: &Nodegroup, named: &[String], members: &[Member]) -> Result<Vec<String>, Failure> {
-    resolve(named, members).map_err(|unknown| {
-        let text = format!("nodes_to_remove: nodegroup {} has no node {unknown} (by server id, number or address)", group.name);
+/// When one of them is none of the group's, or may be several, and whatever Nova says.
+pub(crate) async fn numbers(session: &Session, group: &Nodegroup, named: &[String], members: &[Member]) -> Result<Vec<String>, Failure> {
+    resolve(session, named, members).await?.map_err(|wrong| {
+        let rule = match wrong {
+            Wrong::Unknown(name) => format!("has no node {name}"),
+            Wrong::Ambiguous(name) => format!("has several nodes {name}"),
+        };
+        let text = format!("nodes_to_remove: nodegroup {} {rule} (by server id, name, number or address)", group.name);
         Failure::fail(OutcomeCode::User, text)
     })
 }
 
-/// The numbers of the named nodes, each once, in their order; the first name that fits no node is the error.
-fn resolve(named: &[String], members: &[Member]) -> Result<Vec<String>, String> {
+/// What names no node, or does not say which.
+#[derive(Debug, PartialEq, Eq)]
+enum Wrong {
+    Unknown(String),
+    Ambiguous(String),
+}
+
+/// The numbers of the named nodes, each once, in their order; the first name that does not fit exactly one node is the error.
+///
+/// Nova is asked only about what is no server id, number or address: each such name is a node's, or the last that is asked about.
+async fn resolve(session: &Session, named: &[String], members: &[Member]) -> Result<Result<Vec<String>, Wrong>, Failure> {
+    let mut names: Vec<&str> = Vec::new();
     let mut numbers: Vec<String> = Vec::new();
     for name in named.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
-        let is_it = |m: &&Member| {
-            m.server_id.as_ref().is_some_and(|id| id.eq_ignore_ascii_case(name))
-                || m.number == name
-                || m.addresses.iter().any(|a| a == name)
+        if names.contains(&name) {
+            continue;
+        }
+        names.push(name);
+        let member = match member(members, name) {
+            Some(member) => Ok(member),
+            None => of_server(members, name, &session.nova().servers(name).await?),
         };
-        let member = members.iter().find(is_it).ok_or_else(|| name.to_owned())?;
-        if !numbers.contains(&member.number) {
-            numbers.push(member.number.clone());
+        match member {
+            Ok(member) if numbers.contains(&member.number) => {}
+            Ok(member) => numbers.push(member.number.clone()),
+            Err(wrong) => return Ok(Err(wrong)),
         }
     }
-    Ok(numbers)
+    Ok(Ok(numbers))
+}
+
+/// The node of this server id, number or address.
+fn member<'a>(members: &'a [Member], name: &str) -> Option<&'a Member> {
+    members.iter().find(|m| {
+        m.server_id.as_ref().is_some_and(|id| id.eq_ignore_ascii_case(name)) || m.number == name || m.addresses.iter().any(|a| a == name)
+    })
+}
+
+/// The node whose server has exactly this name, which Kubernetes shows too. Nova does not mind that servers are called the same.
+fn of_server<'a>(members: &'a [Member], name: &str, servers: &[Server]) -> Result<&'a Member, Wrong> {
+    let is_called = |m: &&Member| servers.iter().any(|s| s.name == name && m.server_id.as_deref() == Some(s.id.as_str()));
+    let mut called = members.iter().filter(is_called);
+    match (called.next(), called.next()) {
+        (Some(member), None) => Ok(member),
+        (Some(_), Some(_)) => Err(Wrong::Ambiguous(name.to_owned())),
+        (None, _) => Err(Wrong::Unknown(name.to_owned())),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn nodes_are_found_by_server_number_or_address_and_an_unknown_one_is_named() {
-        let member = |number: &str, server: &str, address: &str| Member {
+    fn members() -> [Member; 3] {
+        [("0", "aa", "10.0.0.1"), ("2", "bb", "10.0.0.2"), ("3", "cc", "10.0.0.3")].map(|(number, server, address)| Member {
             number: number.into(),
             server_id: Some(server.into()),
             addresses: vec![address.into()],
-        };
-        let members = [member("0", "aa", "10.0.0.1"), member("2", "bb", "10.0.0.2"), member("3", "cc", "10.0.0.3")];
-        let find = |named: &[&str]| resolve(&named.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &members);
-        assert_eq!(find(&["BB", "0", "10.0.0.3", "2", " "]), Ok(vec!["2".into(), "0".into(), "3".into()]));
-        assert_eq!(find(&["0", "1"]), Err("1".into()));
-        assert_eq!(find(&[]), Ok(vec![]));
+        })
+    }
+
+    #[test]
+    fn nodes_are_found_by_server_number_or_address() {
+        let members = members();
+        for (name, number) in [("BB", Some("2")), ("0", Some("0")), ("10.0.0.3", Some("3")), ("1", None), ("10.0.0", None)] {
+            assert_eq!(member(&members, name).map(|m| m.number.as_str()), number, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_found_by_the_whole_name_of_its_server_where_no_other_of_the_group_has_it() {
+        let members = members();
+        let server = |id: &str, name: &str| Server { id: id.into(), name: name.into(), ..Server::default() };
+        let servers = [server("bb", "blue-node-2"), server("cc", "blue-node-20"), server("elsewhere", "blue-node-2"), server("dd", "blue")];
+        assert_eq!(of_server(&members, "blue-node-2", &servers).map(|m| m.number.as_str()), Ok("2"));
+        // A beginning is no name, and a server of the project that is no node of the group is none of its nodes.
+        for name in ["blue-node", "blue", "Blue-node-2", ""] {
+            assert_eq!(of_server(&members, name, &servers), Err(Wrong::Unknown(name.into())));
+        }
+        let twins = [server("aa", "twin"), server("bb", "twin")];
+        assert_eq!(of_server(&members, "twin", &twins), Err(Wrong::Ambiguous("twin".into())));
     }
 }

@@ -68,7 +68,7 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
         by_rows(group, wanted, told);
         return Ok(());
     };
-    let leaving = resize::numbers(group, named, &members)?;
+    let leaving = resize::numbers(session, group, named, &members).await?;
     told.leaving = leaving_of(group, &leaving, &members);
     if !seen.has_our_workers {
         told.unknown.push(UPSTREAMS.into());

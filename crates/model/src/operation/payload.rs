@@ -18,7 +18,7 @@ pub struct Payload {
     /// The wanted size of that group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<i32>,
-    /// The nodes that go first: Nova server ids, member numbers or addresses, as the user named them.
+    /// The nodes that go first: Nova server ids, names of servers, member numbers or addresses, as the user named them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes_to_remove: Vec<String>,
     /// The template to upgrade to.
