@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use conductor::{Conductor, Metrics, Settings, Timing};
+use conductor::{Conductor, DefaultVolumes, Metrics, Settings, Timing};
 use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
 use model::operation::Deadlines;
@@ -133,7 +133,6 @@ fn settings(host: String) -> Settings {
         region: None,
         openstack_ca: String::new(),
         nodes_affinity_policy: "soft-anti-affinity".into(),
-        default_boot_volume_size: 0,
-        default_boot_volume_type: None,
+        default_volumes: DefaultVolumes::default(),
     }
 }

@@ -115,8 +115,18 @@ pub struct Settings {
     /// The region that programs inside clusters are told; none: any.
     pub region: Option<String>,
     pub nodes_affinity_policy: String,
-    pub default_boot_volume_size: i64,
-    pub default_boot_volume_type: Option<String>,
+    pub default_volumes: DefaultVolumes,
+}
+
+/// What volumes of nodes are where no label says it (`[cinder] default_*`).
+#[derive(Clone, Debug, Default)]
+pub struct DefaultVolumes {
+    /// GiB; nodes boot from a volume where it is above 0.
+    pub boot_size: u32,
+    /// Types; none: Cinder's own default.
+    pub boot_type: Option<String>,
+    pub docker_type: Option<String>,
+    pub etcd_type: Option<String>,
 }
 
 /// A conductor, ready to run.

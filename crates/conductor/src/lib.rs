@@ -30,7 +30,7 @@ mod stack;
 mod sweep;
 mod worker;
 
-pub use context::{Conductor, Settings, Timing};
+pub use context::{Conductor, DefaultVolumes, Settings, Timing};
 pub use driver::capi_helm::{Capi, CapiSettings, DoorParts, Kinds as CapiKinds, News};
 pub use forecast::Forecaster;
 pub use metrics::Metrics;

@@ -158,7 +158,7 @@ section! {
         memcache_tls_enabled: bool = "false",
         /// Memcached wants a login: not done, nothing is shared then.
         memcache_sasl_enabled: bool = "false",
-        /// Type of this service, for tokens limited by access rules.
+        /// Type of this service, for tokens limited by access rules: no effect, such tokens are refused by Keystone.
         service_type: Option<String>,
     }
 }

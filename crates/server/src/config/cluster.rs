@@ -155,11 +155,11 @@ section! {
 section! {
     /// Volumes of nodes.
     Cinder {
-        /// Volume type for container images. Unset: the first one Cinder lists.
+        /// Volume type for container images, unless a label says otherwise. Unset: Cinder's own default. Of the Heat driver.
         default_docker_volume_type: Option<String>,
-        /// Volume type for etcd. Unset: the first one Cinder lists.
+        /// Volume type for etcd, unless a label says otherwise. Unset: Cinder's own default. Of the Heat driver; for Cluster API [capi_helm_cluster_labels] says it.
         default_etcd_volume_type: Option<String>,
-        /// Volume type to boot from. Unset: the first one Cinder lists.
+        /// Volume type to boot from, unless a label says otherwise. Unset: Cinder's own default.
         default_boot_volume_type: Option<String>,
         /// Size in GiB of the volume to boot from; 0 boots from the flavor's disk.
         default_boot_volume_size: u32 = "0",

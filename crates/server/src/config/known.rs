@@ -131,11 +131,6 @@ pub(super) const INERT: &[(&str, &str, &str)] = &[
     ("trust", "trustee_keystone_interface trustee_keystone_region_name", "nodes are given the public address of Keystone"),
     ("drivers", "enabled_beta_drivers", "no driver here is beta"),
     (
-        "cinder",
-        "default_docker_volume_type default_etcd_volume_type",
-        "the labels docker_volume_type and etcd_volume_type say it; else Cinder's own default",
-    ),
-    (
         "keystone_authtoken",
         "http_request_max_retries service_type",
         "while Keystone is away, requests are answered with 503 and Retry-After; tokens that are limited by access rules are refused by Keystone",

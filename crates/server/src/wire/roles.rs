@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use conductor::{Conductor, Timing};
+use conductor::{Conductor, DefaultVolumes, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
 use model::operation::Deadlines;
@@ -308,8 +308,12 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         post_install_manifest: None,
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
-        default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),
-        default_boot_volume_type: config.cinder.default_boot_volume_type.clone(),
+        default_volumes: DefaultVolumes {
+            boot_size: config.cinder.default_boot_volume_size,
+            boot_type: config.cinder.default_boot_volume_type.clone(),
+            docker_type: config.cinder.default_docker_volume_type.clone(),
+            etcd_type: config.cinder.default_etcd_volume_type.clone(),
+        },
     }
 }
 

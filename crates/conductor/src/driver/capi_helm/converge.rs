@@ -251,8 +251,8 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         release: &bench.release,
         found: &found,
         choices: &choices,
-        default_boot_volume_type: bench.cx.settings.default_boot_volume_type.as_deref(),
-        default_boot_volume_size: bench.cx.settings.default_boot_volume_size,
+        default_boot_volume_type: bench.cx.settings.default_volumes.boot_type.as_deref(),
+        default_boot_volume_size: bench.cx.settings.default_volumes.boot_size.into(),
     });
     let document = document.map_err(|text| Failure::fail(OutcomeCode::User, text))?;
     mark(bench, seen, events).await?;

@@ -14,7 +14,7 @@ use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs, resolved};
 use crate::certificates::Material;
-use crate::context::Settings;
+use crate::context::{DefaultVolumes, Settings};
 use crate::driver::{NewNodes, PoolKind, Target};
 use crate::outcome::Failure;
 use crate::plan::Seen;
@@ -144,13 +144,23 @@ fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -
     if let Some(version) = &target.cluster.coe_version {
         labels.0.insert("kube_tag".into(), version.clone());
     }
-    if settings.default_boot_volume_size > 0 {
-        labels.0.entry("boot_volume_size".into()).or_insert_with(|| settings.default_boot_volume_size.to_string());
-    }
-    if let Some(kind) = &settings.default_boot_volume_type {
-        labels.0.entry("boot_volume_type".into()).or_insert_with(|| kind.clone());
+    for (name, value) in of_volumes(&settings.default_volumes) {
+        labels.0.entry(name.into()).or_insert(value);
     }
     labels
+}
+
+/// What the operator has said of volumes, as the labels that would say it.
+fn of_volumes(default: &DefaultVolumes) -> impl Iterator<Item = (&'static str, String)> {
+    let size = (default.boot_size > 0).then(|| default.boot_size.to_string());
+    [
+        ("boot_volume_size", size),
+        ("boot_volume_type", default.boot_type.clone()),
+        ("docker_volume_type", default.docker_type.clone()),
+        ("etcd_volume_type", default.etcd_type.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// Looks up everything a stack is rendered from; `group` none: the cluster's stack with its default worker group. `material` none: no first boot
@@ -245,5 +255,28 @@ fn pki(material: &Material) -> Pki<'_> {
             .iter()
             .map(|known| KnownAuthority { key: known.key.expose_secret(), public_key_hash: &known.public_key_hash })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operator_says_of_volumes_stands_for_the_labels_that_would_say_it() {
+        let all = DefaultVolumes {
+            boot_size: 20,
+            boot_type: Some("fast".into()),
+            docker_type: Some("slow".into()),
+            etcd_type: Some("sure".into()),
+        };
+        let wanted =
+            [("boot_volume_size", "20"), ("boot_volume_type", "fast"), ("docker_volume_type", "slow"), ("etcd_volume_type", "sure")];
+        let found: Vec<(&str, String)> = of_volumes(&all).collect();
+        assert_eq!(found, wanted.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!(of_volumes(&DefaultVolumes::default()).count(), 0);
+        for (name, _) in found {
+            assert!(model::driver::DriverName::K8sFedoraCoreosV1.label(name).is_some(), "{name}");
+        }
     }
 }
