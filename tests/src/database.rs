@@ -68,6 +68,16 @@ impl Database {
         url.as_str().replacen("mysql://", "mysql+pymysql://", 1)
     }
 
+    /// The same, reached by another port of this machine.
+    pub fn connection_by(&self, port: u16) -> String {
+        self.connection().replacen(&format!("@{}", self.address()), &format!("@127.0.0.1:{port}"), 1)
+    }
+
+    /// Where its server is: `host:port`.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host(), self.port())
+    }
+
     /// As the store names it.
     pub fn url(&self) -> model::store::DatabaseUrl {
         model::store::DatabaseUrl::Mysql {
@@ -145,4 +155,17 @@ impl Database {
     fn port(&self) -> u16 {
         self.server.port().unwrap_or(3306)
     }
+}
+
+/// Copies rows of a table, which the rest of the statement calls `original`: with some columns set otherwise, each once for every row of what is
+/// joined.
+pub async fn copy(conn: &mut Conn, table: &str, set: &[(&str, &str)], joined: &str) -> Result<()> {
+    let columns: Vec<String> =
+        conn.query_map(format!("SHOW COLUMNS FROM {table}"), |row: mysql_async::Row| row.get(0).unwrap_or_default()).await?;
+    let columns: Vec<&String> = columns.iter().filter(|column| *column != "id").collect();
+    let quoted: Vec<String> = columns.iter().map(|column| format!("`{column}`")).collect();
+    let own = |column: &&String| set.iter().find(|(name, _)| name == column).map(|(_, value)| (*value).to_owned());
+    let values: Vec<String> = columns.iter().map(|column| own(column).unwrap_or_else(|| format!("original.`{column}`"))).collect();
+    let sql = format!("INSERT INTO {table} ({}) SELECT {} FROM {table} AS original JOIN {joined}", quoted.join(", "), values.join(", "));
+    conn.query_drop(sql).await.with_context(|| format!("copy rows of {table}"))
 }

@@ -27,6 +27,7 @@ pub mod pki;
 pub mod process;
 pub mod raw;
 pub mod servers;
+pub mod statements;
 pub mod upstream;
 pub mod wait;
 pub mod world;

@@ -49,6 +49,7 @@ mod secrets_at_rest;
 mod secure;
 mod services;
 mod shared_tokens;
+mod statements;
 mod status;
 mod taken_up;
 mod takeover;

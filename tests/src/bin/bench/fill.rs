@@ -1,8 +1,9 @@
 //! The rows that are measured against.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mysql_async::prelude::Queryable;
 use tests::client::{self, Client};
+use tests::database;
 
 use crate::{Bench, FEW, MANY};
 
@@ -22,33 +23,18 @@ impl Bench {
         for (project, count) in [(&self.few_project, FEW - 1), (&self.many_project, MANY)] {
             for number in 0..count {
                 let copy = uuid::Uuid::new_v4().to_string();
-                let name = format!("bench-{number}");
-                self.copy(&mut conn, "cluster", "uuid", &cluster, &[("uuid", &copy), ("project_id", project), ("name", &name)]).await?;
-                let set = [("uuid", "UUID()"), ("cluster_id", &copy), ("project_id", project)];
-                self.copy(&mut conn, "nodegroup", "cluster_id", &cluster, &set).await?;
+                let (copied, project) = (format!("'{copy}'"), format!("'{project}'"));
+                let name = format!("'bench-{number}'");
+                let set = [("uuid", &copied[..]), ("project_id", &project[..]), ("name", &name[..])];
+                database::copy(&mut conn, "cluster", &set, &format!("(SELECT 1) AS once WHERE original.uuid = '{cluster}'")).await?;
+                let set = [("uuid", "UUID()"), ("cluster_id", &copied[..]), ("project_id", &project[..])];
+                database::copy(&mut conn, "nodegroup", &set, &format!("(SELECT 1) AS once WHERE original.cluster_id = '{cluster}'"))
+                    .await?;
             }
         }
         // Else the database plans by what it counted when the tables were empty, until it gets round to counting again.
         conn.query_drop("ANALYZE TABLE cluster, nodegroup").await?;
         conn.disconnect().await?;
         Ok((template, cluster))
-    }
-
-    /// Copies rows with some columns set otherwise.
-    async fn copy(&self, conn: &mut mysql_async::Conn, table: &str, key: &str, value: &str, set: &[(&str, &str)]) -> Result<()> {
-        let columns: Vec<String> =
-            conn.query_map(format!("SHOW COLUMNS FROM {table}"), |row: mysql_async::Row| row.get(0).unwrap_or_default()).await?;
-        let columns: Vec<&String> = columns.iter().filter(|column| *column != "id").collect();
-        let quoted: Vec<String> = columns.iter().map(|column| format!("`{column}`")).collect();
-        let values: Vec<String> = columns
-            .iter()
-            .map(|column| match set.iter().find(|(name, _)| name == column) {
-                Some((_, "UUID()")) => "UUID()".to_owned(),
-                Some((_, value)) => format!("'{value}'"),
-                None => format!("`{column}`"),
-            })
-            .collect();
-        let sql = format!("INSERT INTO {table} ({}) SELECT {} FROM {table} WHERE {key} = '{value}'", quoted.join(", "), values.join(", "));
-        conn.query_drop(sql).await.with_context(|| format!("copy a row of {table}"))
     }
 }

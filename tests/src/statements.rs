@@ -1,0 +1,152 @@
+//! Counts the statements that one program sends to MariaDB, whatever others send: stands between the two and reads along.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// A statement as text (MariaDB's protocol).
+const QUERY: u8 = 0x03;
+/// One more run of a statement that was prepared before.
+const EXECUTE: u8 = 0x17;
+/// What is kept of a statement.
+const KEPT: usize = 200;
+
+/// Listens on loopback until it is dropped.
+pub struct Statements {
+    port: u16,
+    sent: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Statements {
+    /// Before the server at this address.
+    pub async fn count(behind: &str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
+        let port = listener.local_addr()?.port();
+        let (behind, sent): (_, Arc<Mutex<Vec<String>>>) = (behind.to_owned(), Arc::default());
+        let counted = Arc::clone(&sent);
+        let serving = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (behind, counted) = (behind.clone(), Arc::clone(&counted));
+                tokio::spawn(async move {
+                    let Ok(server) = TcpStream::connect(&behind).await else { return };
+                    carry(client, server, &counted).await;
+                });
+            }
+        });
+        Ok(Self { port, sent, serving })
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What was sent since the last call: each statement before the program has its answer.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.sent))
+    }
+}
+
+impl Drop for Statements {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn lock(sent: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    sent.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Carries bytes both ways until either side has enough.
+async fn carry(client: TcpStream, server: TcpStream, sent: &Mutex<Vec<String>>) {
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) = (client.into_split(), server.into_split());
+    let there = async {
+        let (mut reader, mut buffer) = (Reader::default(), vec![0; 64 * 1024]);
+        while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
+            reader.read(&buffer[..count], &mut lock(sent));
+            if to_server.write_all(&buffer[..count]).await.is_err() {
+                break;
+            }
+        }
+    };
+    let back = tokio::io::copy(&mut from_server, &mut to_client);
+    tokio::select! {
+        () = there => {}
+        _ = back => {}
+    }
+}
+
+/// Reads what a client sends, in whatever pieces it comes: packets of four bytes of length and number, and what they carry.
+#[derive(Default)]
+struct Reader {
+    packet: Vec<u8>,
+    /// Of the packet's body, still to come beyond what is kept.
+    skip: usize,
+}
+
+impl Reader {
+    fn read(&mut self, mut bytes: &[u8], sent: &mut Vec<String>) {
+        while let Some((first, rest)) = bytes.split_first() {
+            if self.skip > 0 {
+                let skipped = self.skip.min(bytes.len());
+                self.skip -= skipped;
+                bytes = &bytes[skipped..];
+                continue;
+            }
+            self.packet.push(*first);
+            bytes = rest;
+            let [low, middle, high, number, body @ ..] = &self.packet[..] else { continue };
+            let length = usize::try_from(u32::from_le_bytes([*low, *middle, *high, 0])).unwrap_or(usize::MAX);
+            if body.len() < length.min(KEPT) {
+                continue;
+            }
+            // A command begins a new count of packets; what answers the server's greeting goes on with it.
+            match (number, body) {
+                (0, [QUERY, text @ ..]) => sent.push(String::from_utf8_lossy(text).into_owned()),
+                (0, [EXECUTE, statement @ ..]) => sent.push(format!("prepared {:?}", statement.first_chunk::<4>())),
+                _ => {}
+            }
+            self.skip = length - length.min(KEPT);
+            self.packet.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(number: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len()).expect("short").to_le_bytes();
+        [&length[..3], &[number], body].concat()
+    }
+
+    #[test]
+    fn statements_are_counted_in_whatever_pieces_they_come() {
+        let long = [&[QUERY][..], &[b'x'; 1000]].concat();
+        // A login, a ping and a statement that is only prepared are none.
+        let stream = [
+            packet(1, &[QUERY, b'l']),
+            packet(0, &[0x0e]),
+            packet(0, b"\x16SELECT ?"),
+            packet(0, b"\x17\x07\x00\x00\x00and what it is run with"),
+            packet(0, &long),
+            packet(0, b"\x03COMMIT"),
+            packet(0, &[]),
+            packet(0, b"\x03BEGIN"),
+        ]
+        .concat();
+        for size in [1, 2, 3, 7, 204, 205, 5000] {
+            let (mut reader, mut sent) = (Reader::default(), Vec::new());
+            for piece in stream.chunks(size) {
+                reader.read(piece, &mut sent);
+            }
+            let shown: Vec<&str> = sent.iter().map(|text| &text[..text.len().min(8)]).collect();
+            assert_eq!(shown, ["prepared", "xxxxxxxx", "COMMIT", "BEGIN"], "in pieces of {size}");
+        }
+    }
+}
