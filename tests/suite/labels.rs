@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, text};
 use tests::wait::PATIENCE;
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 #[rstest]
 #[tokio::test]
@@ -74,6 +74,55 @@ async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::
     for cluster in [&cluster, &plain] {
         demo.delete_cluster(cluster).await?;
         demo.wait_gone(cluster, PATIENCE).await?;
+    }
+    world.finish().await
+}
+
+/// Without them: unknown labels are kept and named (above), and volumes are of Cinder's own default type.
+#[tokio::test]
+async fn unknown_labels_are_refused_and_volumes_are_of_the_types_that_the_operator_wants() -> Result<()> {
+    let environment = [
+        ("OS_DRIVERS__STRICT_LABELS", "true"),
+        ("OS_CINDER__DEFAULT_BOOT_VOLUME_TYPE", "fast"),
+        ("OS_CINDER__DEFAULT_DOCKER_VOLUME_TYPE", "slow"),
+        ("OS_CINDER__DEFAULT_ETCD_VOLUME_TYPE", "sure"),
+    ];
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.9");
+    let template = demo.create_template("small").await?;
+    let before = world.counts().await?;
+    let unknown = |mut body: Value| {
+        body["labels"] = json!({"kube_tag": "v1.33.5", "team": "blue"});
+        body
+    };
+    let (path, word) = (format!("/v1/clustertemplates/{template}"), "labels[team]");
+    demo.post("/v1/clustertemplates", &unknown(client::template("other"))).await?.expect_error(400, word)?;
+    let patch = json!([{"op": "replace", "path": "/labels", "value": "{'team': 'blue'}"}]);
+    demo.patch(&path, &patch).await?.expect_error(400, word)?;
+    demo.post("/v1/clusters", &unknown(client::cluster("blue", &template))).await?.expect_error(400, word)?;
+    ensure!(world.counts().await? == before);
+
+    let mut body = client::cluster("blue", &template);
+    body["docker_volume_size"] = json!(10);
+    body["labels"] = json!({"boot_volume_size": "20", "boot_volume_type": "own", "etcd_volume_size": "2"});
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    let made = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(made["status_reason"].is_null(), "{made}");
+    let stack = world.cloud.stacks().pop().context("a stack")?;
+    // A label says otherwise.
+    for (name, wanted) in [("boot_volume_type", "own"), ("docker_volume_type", "slow"), ("etcd_volume_type", "sure")] {
+        ensure!(stack.parameters[name] == wanted, "{name} is {}", stack.parameters[name]);
+    }
+    let group = json!({"name": "gpu", "labels": {"team": "blue"}});
+    demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect_error(400, word)?;
+    let group = json!({"name": "gpu", "node_count": 1, "docker_volume_size": 5, "labels": {"boot_volume_size": "20"}});
+    demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let stacks = world.cloud.stacks();
+    let of_group = stacks.iter().find(|other| other.id != stack.id).context("the stack of the group")?;
+    for (name, wanted) in [("boot_volume_type", "fast"), ("docker_volume_type", "slow")] {
+        ensure!(of_group.parameters[name] == wanted, "{name} of the group is {}", of_group.parameters[name]);
     }
     world.finish().await
 }
