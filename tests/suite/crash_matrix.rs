@@ -1,14 +1,15 @@
 //! Every effect of every operation × the moment at which its conductor is killed, frozen, or left without an answer.
 //!
-//! Nothing is listed by hand: each operation is carried out once without faults, the simulated cloud notes what it changed, and each of
-//! those changes is then met at each moment. After each cell the operation has ended well, everything exists once, and once the cluster is
-//! deleted nothing is left.
+//! No effect is listed by hand: each operation is carried out once without faults, the simulated cloud notes what it changed, and each of
+//! those changes is then met at each moment, but where others of the same kind stand for it (`thinned`). After each cell the operation has
+//! ended well, everything exists once, and once the cluster is deleted nothing is left.
 
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
+use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -25,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(90);
 enum Act {
     Create,
     Delete,
+    ForceDelete,
+    Abandon,
+    Patch,
     Grow,
     RemoveNode,
     CreateGroup,
@@ -36,9 +40,12 @@ enum Act {
     Upgrade,
 }
 
-const ACTS: [Act; 11] = [
+const ACTS: [Act; 14] = [
     Act::Create,
     Act::Delete,
+    Act::ForceDelete,
+    Act::Abandon,
+    Act::Patch,
     Act::Grow,
     Act::RemoveNode,
     Act::CreateGroup,
@@ -49,6 +56,50 @@ const ACTS: [Act; 11] = [
     Act::RotateAuthorities,
     Act::Upgrade,
 ];
+
+impl Act {
+    fn kind(self) -> OperationKind {
+        match self {
+            Self::Create => OperationKind::ClusterCreate,
+            Self::Delete => OperationKind::ClusterDelete,
+            Self::ForceDelete => OperationKind::ClusterForceDelete,
+            Self::Abandon => OperationKind::ClusterAbandon,
+            Self::Patch => OperationKind::ClusterUpdate,
+            Self::Grow | Self::RemoveNode | Self::GrowGroup => OperationKind::ClusterResize,
+            Self::CreateGroup => OperationKind::NodegroupCreate,
+            Self::UpdateGroup => OperationKind::NodegroupUpdate,
+            Self::DeleteGroup => OperationKind::NodegroupDelete,
+            Self::RotateCredentials => OperationKind::CredentialRotate,
+            Self::RotateAuthorities => OperationKind::CaRotate,
+            Self::Upgrade => OperationKind::ClusterUpgrade,
+        }
+    }
+
+    /// Whether the cluster is gone afterwards.
+    fn removes(self) -> bool {
+        self.kind().removal().is_some()
+    }
+
+    /// The effects that are met, of all that it has.
+    fn thinned(self, mut found: Vec<Effect>) -> Vec<Effect> {
+        let last = found.len();
+        match self {
+            // Three rounds of what an upgrade does: where each begins, and where the last ends.
+            Self::RotateAuthorities => found.retain(|effect| [1, 7, 9].contains(&effect.nth) || effect.nth as usize == last),
+            // What a deletion does, at each effect of which it is met, in an order of their own: where they begin and where they end.
+            Self::ForceDelete | Self::Abandon => drop(found.drain(1.min(last)..last.saturating_sub(1).max(1.min(last)))),
+            _ => {}
+        }
+        found
+    }
+}
+
+#[test]
+fn every_kind_of_operation_is_met() {
+    for kind in OperationKind::ALL {
+        assert!(ACTS.iter().any(|act| act.kind() == *kind), "{kind:?}");
+    }
+}
 
 /// What happens at the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +133,7 @@ impl fmt::Display for Effect {
 struct Scene {
     world: World,
     demo: Client,
+    admin: Client,
     template: String,
     /// Clusters so far; each has a name of its own.
     made: u32,
@@ -93,12 +145,13 @@ async fn every_operation_survives_at_every_effect(
     #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
     moment: Moment,
 ) -> Result<()> {
-    let conductor = SMALL_KEYS.to_owned();
+    // A forced deletion that loses its conductor has time for all of it still.
+    let conductor = format!("{SMALL_KEYS}[operations]\nforce_delete_seconds = 60\n");
     let options = Options { apis: 1, stack: Duration::from_millis(200), conductor, ..Options::default() };
     let world = World::start(Mix::Distributed, options).await?;
-    let demo = world.demo().at("1.12");
+    let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
     let template = demo.create_template("small").await?;
-    let mut scene = Scene { world, demo, template, made: 0 };
+    let mut scene = Scene { world, demo, admin, template, made: 0 };
     let mut cells = 0;
     for act in ACTS {
         let effects = scene.effects(act).await?;
@@ -125,12 +178,7 @@ impl Scene {
             found.push(Effect { name, nth });
         }
         self.clear(act, &cluster).await?;
-        if act == Act::RotateAuthorities {
-            // Three rounds of what an upgrade does: where each begins, and where the last ends.
-            let last = found.len();
-            found.retain(|effect| [1, 7, 9].contains(&effect.nth) || effect.nth as usize == last);
-        }
-        Ok(found)
+        Ok(act.thinned(found))
     }
 
     async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<()> {
@@ -184,7 +232,7 @@ impl Scene {
         }
         let cluster = self.create().await?;
         let complete = self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-        if act == Act::Delete {
+        if matches!(act, Act::Delete | Act::ForceDelete) {
             self.use_cluster(&cluster, complete["stack_id"].as_str().context("a stack")?);
         }
         if matches!(act, Act::UpdateGroup | Act::GrowGroup | Act::DeleteGroup) {
@@ -226,6 +274,15 @@ impl Scene {
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
             Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
+            Act::ForceDelete | Act::Abandon => {
+                let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
+                self.admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
+                return Ok(cluster);
+            }
+            Act::Patch => {
+                let body = json!([{"op": "replace", "path": "/node_count", "value": 3}]);
+                (Method::PATCH, format!("/v1/clusters/{cluster}"), Some(body))
+            }
             Act::Grow => (Method::POST, resize, Some(json!({"node_count": 3}))),
             Act::RemoveNode => (Method::POST, resize, Some(json!({"node_count": 1, "nodes_to_remove": ["0"]}))),
             Act::CreateGroup => (Method::POST, groups, Some(json!({"name": "more", "node_count": 1}))),
@@ -247,9 +304,9 @@ impl Scene {
     /// Waits for the end of the operation and checks that what it was about is there, once.
     async fn settled(&self, act: Act, cluster: &str) -> Result<()> {
         let stacks = || self.world.cloud.stacks();
-        if act == Act::Delete {
+        if act.removes() {
             self.demo.wait_gone(cluster, PATIENCE).await?;
-            ensure!(stacks().is_empty(), "{:?}", stacks());
+            ensure!(stacks().len() == usize::from(act == Act::Abandon), "{:?}", stacks());
             return Ok(());
         }
         let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
@@ -257,10 +314,11 @@ impl Scene {
         let with_group = matches!(act, Act::CreateGroup | Act::UpdateGroup | Act::GrowGroup);
         ensure!(stacks().len() == 1 + usize::from(with_group), "{:?}", stacks());
         let nodes = match act {
-            Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
+            Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
-            Act::Create | Act::Delete | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
+            Act::Create | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
+            Act::Delete | Act::ForceDelete | Act::Abandon => 0,
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
         ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");
@@ -270,14 +328,34 @@ impl Scene {
     /// The cluster goes, and with it everything.
     async fn clear(&self, act: Act, cluster: &str) -> Result<()> {
         self.world.keep_secrets_of_stacks();
-        if act != Act::Delete {
+        if !act.removes() {
             self.demo.delete_cluster(cluster).await?;
             self.demo.wait_gone(cluster, PATIENCE).await?;
+        }
+        if act == Act::Abandon {
+            self.remove_what_was_left(cluster).await?;
         }
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
         ensure!(ends.iter().all(|state| state == "SUCCEEDED"), "{ends:?}");
+        Ok(())
+    }
+
+    /// The stack and its owner, as the report names them.
+    async fn remove_what_was_left(&self, cluster: &str) -> Result<()> {
+        let body = self.demo.get(&format!("/v1/clusters/{cluster}/events?limit=500")).await?.expect(200)?.body;
+        let events = body["events"].as_array().context("events")?;
+        let report = events.iter().rfind(|event| event["kind"] == "leak_report").context("a report")?;
+        for leak in report["leaks"].as_array().context("a list of leaks")? {
+            let id = leak["id"].as_str().context("an id")?;
+            let was_there = match leak["kind"].as_str() {
+                Some("heat_stack") => self.world.cloud.remove_stack(id),
+                Some("stack_owner") => self.world.cloud.remove_user_with_keys(id),
+                _ => false,
+            };
+            ensure!(was_there, "{leak}");
+        }
         Ok(())
     }
 
