@@ -3,7 +3,7 @@
 use model::id::ClusterId;
 use model::operation::{OperationKind, OperationState};
 use model::store::history::{self, Shown};
-use model::store::{Conn, Page, Scope};
+use model::store::{Conn, Scope};
 
 use crate::answer::Answer;
 use crate::context::Context;

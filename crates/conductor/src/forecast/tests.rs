@@ -44,8 +44,7 @@ fn forecaster() -> Forecaster {
         post_install_manifest: None,
         region: None,
         nodes_affinity_policy: "soft-anti-affinity".into(),
-        default_boot_volume_size: 0,
-        default_boot_volume_type: None,
+        default_volumes: crate::context::DefaultVolumes::default(),
     };
     Forecaster::new(settings, BTreeMap::new())
 }
