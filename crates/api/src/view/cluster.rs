@@ -75,7 +75,7 @@ pub static RESIZE: Schema = Schema {
     argument: "cluster_resize_req",
     fields: &[
         Field::needed("node_count", Kind::Integer { min: 0, max: i32::MAX }, "The group's new size. Zero needs microversion 1.10."),
-        Field::optional("nodes_to_remove", Kind::Texts, "Nodes that go first: Nova server ids, names of servers, member numbers or addresses."),
+        Field::optional("nodes_to_remove", Kind::Texts, "Nodes that go first: ids or names of servers, member numbers or addresses."),
         Field::optional("nodegroup", NAME, "The group: its uuid, name or number; default the default worker group."),
     ],
 };
