@@ -46,7 +46,7 @@ async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::
     let patch = |value: &str| json!([{"op": "replace", "path": "/labels", "value": value}]);
     demo.patch(&path, &patch("{'boot_volume_size': 'ten'}")).await?.expect_error(400, "labels[boot_volume_size]")?;
     // What has no effect may be anything.
-    let odd = "{'team': 'blue', 'flannel_backend': 'host-gw', 'ingress_controller': 'Octavia', 'auto_healing_enabled': 'perhaps'}";
+    let odd = "{'team': 'blue', 'flannel_backend': 'host-gw', 'selinux_mode': 'Enforcing', 'monitoring_enabled': 'perhaps'}";
     demo.patch(&path, &patch(odd)).await?.expect(200)?;
     let mut body = client::cluster("blue", &template);
     body["labels"] = json!({"fixed_subnet_cidr": "all"});
@@ -55,7 +55,7 @@ async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::
     body["merge_labels"] = json!(true);
     let cluster = text(&demo.post("/v1/clusters", &body).await?.expect(202)?.body, "uuid");
     let made = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-    ensure!(made["labels"]["ingress_controller"] == "Octavia", "{made}");
+    ensure!(made["labels"]["selinux_mode"] == "Enforcing", "{made}");
     ensure!(made["labels"]["cost"] == "7" && text(&made, "status_reason").ends_with("does not know team, cost"), "{made}");
     let group = json!({"name": "gpu", "labels": {"boot_volume_size": "ten"}});
     demo.at("1.9").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect_error(400, "labels[boot_volume_size]")?;

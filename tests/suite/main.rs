@@ -19,6 +19,7 @@ mod events;
 mod exits;
 mod faults;
 mod fleet;
+mod healing;
 mod health;
 mod idempotency;
 mod identity;

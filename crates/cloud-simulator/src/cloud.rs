@@ -90,7 +90,7 @@ impl fmt::Debug for StackView {
 }
 
 /// What a stack may leave behind, by resource type.
-const THINGS: [(&str, &str); 9] = [
+const THINGS: [(&str, &str); 10] = [
     ("OS::Nova::Server", "server"),
     ("OS::Neutron::Port", "port"),
     ("OS::Octavia::LoadBalancer", "load balancer"),
@@ -100,6 +100,7 @@ const THINGS: [(&str, &str); 9] = [
     ("OS::Neutron::Subnet", "subnet"),
     ("OS::Neutron::Router", "router"),
     ("OS::Cinder::Volume", "volume"),
+    ("OS::Designate::RecordSet", "record"),
 ];
 
 impl Cloud {

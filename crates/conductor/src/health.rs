@@ -116,9 +116,6 @@ async fn round(cx: &Arc<Context>, interval: Duration, places: &Arc<Semaphore>, e
 
 /// One look at one cluster.
 async fn check(cx: &Context, look: &Look, cluster: &Cluster, recorded: Option<&str>, deadline: Duration) {
-    if speaks_for_itself(cluster) {
-        return;
-    }
     let found = if managed::is_seen_from_there(cluster) {
         match tokio::time::timeout(deadline, managed::health(cx, cluster, recorded)).await {
             Ok(Ok(Heard::Unchanged)) => {
@@ -146,12 +143,6 @@ async fn check(cx: &Context, look: &Look, cluster: &Cluster, recorded: Option<&s
         Err(StoreError::Stale { .. }) => {}
         Err(error) => tracing::warn!(cluster.id = %id, %error, "failed to record the health of a cluster"),
     }
-}
-
-/// Whether an agent in the cluster is there to report (conductor.md 8.2).
-fn speaks_for_itself(cluster: &Cluster) -> bool {
-    let labels = cluster.labels();
-    labels.flag("auto_healing_enabled") == Some(true) && labels.get("auto_healing_controller") == Some("magnum-auto-healer")
 }
 
 /// Asks the cluster.

@@ -57,6 +57,8 @@ pub(crate) struct Seen {
     pub has_secrets_key: bool,
     /// Whether it says that nodes, pods and services have addresses of IPv6 beside those of IPv4.
     pub has_ipv6: bool,
+    /// The name of the API in DNS, where the stack has a record of it.
+    pub api_name: Option<String>,
 }
 
 /// What a stack says of its workers.

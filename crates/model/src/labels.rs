@@ -42,6 +42,8 @@ pub enum Kind {
     Networks,
     /// An IPv6 network without host bits, unique local or global, with a prefix of so many bits at least and at most.
     NetworkV6(u8, u8),
+    /// A domain name of two parts or more; the dot at its end may be left out.
+    Domain,
     /// An http or https address.
     Url,
     /// 64 hexadecimal digits.
@@ -91,6 +93,7 @@ impl Kind {
             Self::Network => "cidr",
             Self::Networks => "cidr_list",
             Self::NetworkV6(..) => "cidr_v6",
+            Self::Domain => "domain",
             Self::Url => "url",
             Self::Sha256 => "sha256",
             Self::ImagePrefix => "image_prefix",
@@ -122,6 +125,7 @@ impl Kind {
                 let lengths = if least == most { format!("of /{least}") } else { format!("from /{least} to /{most}") };
                 (is_network_v6(text, least, most), format!("It must be a unique local or global IPv6 network {lengths}"))
             }
+            Self::Domain => (is_domain(text), "It must be a domain name such as clusters.example.org".into()),
             Self::Url => (is_url(text), "It must be an http or https address".into()),
             Self::Sha256 => (text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()), "It must be 64 hexadecimal digits".into()),
             Self::ImagePrefix => (text.ends_with('/'), "It must end with a slash".into()),
@@ -152,6 +156,17 @@ fn is_network_v6(text: &str, least: u8, most: u8) -> bool {
     let is_of_hosts = matches!(address.segments()[0], 0xfc00..=0xfdff | 0x2000..=0x3fff);
     let has_host_bits = u128::from(address) & u128::MAX.checked_shr(length.into()).unwrap_or(0) != 0;
     (least..=most).contains(&length) && is_of_hosts && !has_host_bits
+}
+
+fn is_domain(text: &str) -> bool {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    name.len() <= 253 && name.contains('.') && name.split('.').all(is_host_label)
+}
+
+/// Whether a text can be one part of a host name.
+pub fn is_host_label(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn is_url(text: &str) -> bool {
@@ -276,6 +291,31 @@ mod tests {
     }
 
     #[test]
+    fn the_document_for_reading_has_every_label_in_its_place_and_an_answer_for_those_without_effect() {
+        let document = include_str!("../../../docs/labels.md");
+        let (used, unused) = document.split_once("\n## Of upstream's driver, without effect here\n").expect("two tables");
+        let rows = |text: &'static str| text.lines().filter(|line| line.starts_with("| `")).collect::<Vec<_>>();
+        let (mut wanted, mut odd) = (Vec::new(), rows(unused));
+        for label in DriverName::K8sFedoraCoreosV1.labels() {
+            let default = label.default.map(|text| format!("`{text}`")).unwrap_or_default();
+            let counts = match label.effect {
+                Effect::AtCreation => "when the cluster is made",
+                Effect::AtDeletion => "when the cluster is deleted",
+                Effect::NewNodes => "for nodes made afterwards",
+                Effect::Unused => {
+                    let begin = format!("| `{}` | {} | ", label.name, label.about);
+                    let row = odd.iter().position(|row| row.strip_prefix(&begin).is_some_and(|rest| rest.len() > " |".len()));
+                    odd.remove(row.unwrap_or_else(|| panic!("{}: no row, or no answer", label.name)));
+                    continue;
+                }
+            };
+            wanted.push(format!("| `{}` | {default} | {} | {counts} |", label.name, label.about));
+        }
+        assert_eq!(rows(used), wanted);
+        assert_eq!(odd, Vec::<&str>::new());
+    }
+
+    #[test]
     fn values_of_the_wrong_type_are_named_with_the_rule() {
         let driver = DriverName::K8sFedoraCoreosV1;
         for (name, value) in [
@@ -306,6 +346,12 @@ mod tests {
             ("container_infra_prefix", "registry.example"),
             ("admission_control_list", "NodeRestriction,,ServiceAccount"),
             ("admission_control_list", "NodeRestriction,PodSecurityPolicy"),
+            ("api_dns_zone", "org."),
+            ("api_dns_zone", "-a.example.org"),
+            ("api_dns_zone", "a..example.org"),
+            ("api_dns_zone", "k8s example.org"),
+            ("ingress_controller", "traefik"),
+            ("auto_healing_enabled", "perhaps"),
             ("kubelet_options", "max-pods=50"),
             ("kubelet_options", "--node-ip=10.0.0.1"),
             ("kubecontroller_options", "--cluster-signing-key-file=/tmp/key"),
@@ -335,8 +381,10 @@ mod tests {
             ("admission_control_list", "NodeRestriction, ServiceAccount"),
             ("kubelet_options", "--max-pods=50 --v 4"),
             ("nonsense", "anything"),
-            ("ingress_controller", "Octavia"),
-            ("auto_healing_enabled", "perhaps"),
+            ("api_dns_zone", "clusters.example.org."),
+            ("api_dns_zone", "a1.b-2.example"),
+            ("ingress_controller", "octavia"),
+            ("heapster_enabled", "perhaps"),
             ("monitoring_retention_days", ""),
         ] {
             assert_eq!(check(driver, &labels(&[(name, value)])), Ok(()), "{name}={value}");

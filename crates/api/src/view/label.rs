@@ -20,6 +20,7 @@ static LABEL: Object = Object {
                 "cidr",
                 "cidr_list",
                 "cidr_v6",
+                "domain",
                 "url",
                 "sha256",
                 "image_prefix",

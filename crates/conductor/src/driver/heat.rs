@@ -6,10 +6,14 @@
 mod access;
 mod addons;
 mod adopted;
+mod agent;
+mod api_name;
+mod auto_healer;
 mod autoscaler;
 mod bootstrap;
 mod cloud_config;
 mod dual_stack;
+mod ingress;
 mod keystone_auth;
 mod need;
 mod outputs;
@@ -200,6 +204,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         // Of the key itself Heat does not show whether there is one.
         has_secrets_key: access::is_on(stack.parameters.get(parameters::ENCRYPTED)),
         has_ipv6: access::is_on(stack.parameters.get(dual_stack::PARAMETER)),
+        api_name: api_name::seen(&stack.parameters),
     }
 }
 

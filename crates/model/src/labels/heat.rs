@@ -1,7 +1,9 @@
-//! The labels of the Heat driver: all that upstream's 20.0.2 has. Values and defaults are those of this program.
+//! The labels of the Heat driver: all that upstream's 20.0.2 has, and a few of ours. Values and defaults are those of this program.
 
 use super::Effect;
-use super::Kind::{self, Boolean, Count, ImagePrefix, Network, NetworkV6, Networks, OneOf, Options, Sha256, SomeOf, Text, Url};
+use super::Kind::{
+    self, Boolean, Count, Domain, ImagePrefix, Network, NetworkV6, Networks, OneOf, Options, Sha256, SomeOf, Text, Url,
+};
 use super::Label;
 
 const FIRST: &str = "0.1.0";
@@ -135,8 +137,9 @@ const ADMISSION_PLUGINS: &[&str] = &[
 #[rustfmt::skip]
 pub(super) static LABELS: &[Label] = &[
     new_nodes("admission_control_list", SomeOf(ADMISSION_PLUGINS), None, "Admission plugins that the API server has beside those that it has by itself; NodeRestriction is always there."),
-    unused("auto_healing_controller", OneOf(&["draino", "magnum-auto-healer"]), "Who repairs nodes."),
-    unused("auto_healing_enabled", Boolean, "Repair of broken nodes."),
+    at_creation("api_dns_zone", Domain, None, "Zone of the project in Designate in which the API gets the name CLUSTER.ZONE, an A record that lives and goes with the cluster; the name is in the API servers' certificates. The cluster's name must be a host name then, and nobody else's in the zone."),
+    at_creation("auto_healing_controller", OneOf(&["draino", "magnum-auto-healer"]), Some("magnum-auto-healer"), "Who repairs nodes; draino is no more: it must not be named where auto_healing_enabled is true."),
+    at_creation("auto_healing_enabled", Boolean, Some("false"), "Whether workers that stay unready are restarted, and replaced where that does not help, by magnum-auto-healer; the cloud controller manager must run."),
     at_creation("auto_scaling_enabled", Boolean, Some("false"), "Whether the cluster autoscaler runs, which resizes worker groups (roles worker and autoscaling) between their min_node_count and max_node_count; the cloud controller manager must run."),
     at_creation("autoscaler_tag", Text, Some("v1.33.0"), "Version of the cluster autoscaler; without it, the one that fits the version of Kubernetes."),
     new_nodes("availability_zone", Text, None, "Zone of all nodes and volumes."),
@@ -191,8 +194,8 @@ pub(super) static LABELS: &[Label] = &[
     unused("helm_client_url", Url, "Where helm is downloaded from."),
     unused("hyperkube_prefix", Text, "Registry of hyperkube images; not needed here."),
     unused("influx_grafana_dashboard_enabled", Boolean, "InfluxDB and Grafana."),
-    unused("ingress_controller", OneOf(&["traefik", "nginx", "octavia"]), "Which ingress controller is installed."),
-    unused("ingress_controller_role", Text, "Node label for its pods."),
+    at_creation("ingress_controller", OneOf(&["nginx", "octavia"]), None, "Which ingress controller is installed: nginx (its project makes no more releases; behind a load balancer where the cluster can have one, else on node ports) or octavia (a load balancer for each ingress of the class openstack; the cloud controller manager must run, and not with the provider ovn). Without it, none."),
+    at_creation("ingress_controller_role", Text, None, "With nginx: its pods run only on nodes whose label role says this; without it, on any worker."),
     at_creation("ipv6_enabled", Boolean, Some("false"), "Whether nodes, pods and services have IPv6 addresses beside those of IPv4, which comes first; the API is reached by IPv4."),
     at_creation("k8s_keystone_auth_tag", Text, Some("v1.33.0"), "Version of Keystone authentication; without it, the one that fits the version of Kubernetes."),
     at_creation("keystone_auth_enabled", Boolean, Some("true"), "Whether users log in to Kubernetes with Keystone (openstack coe cluster config --use-keystone). The config map k8s-keystone-auth-policy of the namespace kube-system says who may do what; false where [kubernetes] keystone_auth or [drivers] verify_ca is off."),
@@ -205,7 +208,7 @@ pub(super) static LABELS: &[Label] = &[
     new_nodes("kubelet_options", Options(OF_KUBELET), None, "Further options of kubelet, on masters and workers."),
     unused("kubeproxy_options", Text, "Further options of kube-proxy."),
     new_nodes("kubescheduler_options", Options(OF_SCHEDULER), None, "Further options of the scheduler."),
-    unused("magnum_auto_healer_tag", Text, "Version of the auto healer."),
+    at_creation("magnum_auto_healer_tag", Text, Some("v1.33.0"), "Version of the auto healer; without it, the one that fits the version of Kubernetes."),
     at_creation("master_lb_allowed_cidrs", Networks, None, "Who reaches the load balancer of the API; default everyone."),
     at_creation("master_lb_floating_ip_enabled", Boolean, None, "Floating address of the load balancer of the API; default floating_ip_enabled."),
     at_creation("max_node_count", Count, None, "Largest size of the default worker group where auto_scaling_enabled is true; default one more than it begins with."),
@@ -221,10 +224,10 @@ pub(super) static LABELS: &[Label] = &[
     unused("monitoring_retention_size", Count, "How many GiB monitoring keeps."),
     unused("monitoring_storage_class_name", Text, "Storage class of monitoring."),
     unused("nginx_ingress_controller_chart_tag", Text, "Version of the chart of ingress-nginx."),
-    unused("nginx_ingress_controller_tag", Text, "Version of ingress-nginx."),
+    at_creation("nginx_ingress_controller_tag", Text, Some("v1.15.1"), "Version of ingress-nginx."),
     at_creation("node_problem_detector_tag", Text, Some("v0.8.20"), "Version of the node problem detector."),
     at_creation("npd_enabled", Boolean, Some("true"), "Whether the node problem detector is installed."),
-    unused("octavia_ingress_controller_tag", Text, "Version of the Octavia ingress controller."),
+    at_creation("octavia_ingress_controller_tag", Text, Some("v1.33.0"), "Version of the Octavia ingress controller; without it, the one that fits the version of Kubernetes."),
     at_creation("octavia_lb_algorithm", OneOf(&["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP", "SOURCE_IP_PORT"]), Some("ROUND_ROBIN"), "How the load balancer of the API spreads connections; the provider ovn knows SOURCE_IP_PORT only, and takes it unless told otherwise."),
     at_creation("octavia_lb_healthcheck", Boolean, Some("true"), "Whether load balancers watch the health of what is behind them."),
     at_creation("octavia_provider", Text, Some("amphora"), "Provider of load balancers."),

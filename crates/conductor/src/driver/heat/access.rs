@@ -5,15 +5,17 @@
 use model::json::Labels;
 use model::operation::OutcomeCode;
 use model::seal::vault::Vault;
-use provider_clients::{ErrorKind, Service};
+use provider_clients::{ErrorKind, Service, Session};
 use secrecy::SecretString;
 use serde_json::Value;
 
 use super::addons::{AUTO_SCALING, CINDER};
 use super::dual_stack::{self, DualStack};
+use super::ingress::{self, Ingress};
 use super::keystone_auth::{self, Keystone};
 use super::parameters::choices;
 use super::render::RenderError;
+use super::{api_name, auto_healer};
 use crate::context::Settings;
 use crate::driver::Target;
 use crate::outcome::Failure;
@@ -57,13 +59,15 @@ pub(crate) struct CloudFacts {
     pub has_secrets_key: bool,
     /// Where nodes have addresses of both versions of IP.
     pub dual_stack: Option<DualStack>,
+    /// The name of the API in DNS; masters alone are told.
+    pub api_name: Option<String>,
 }
 
 impl CloudFacts {
     /// Of workers, which join what `seen` is.
     pub fn workers(seen: &Seen) -> Self {
         let (provider, dual_stack) = (CloudProvider::seen(seen), DualStack::seen(seen));
-        Self { provider, keystone: None, has_secrets_key: seen.has_secrets_key, dual_stack }
+        Self { provider, keystone: None, has_secrets_key: seen.has_secrets_key, dual_stack, api_name: None }
     }
 }
 
@@ -98,6 +102,10 @@ pub(super) fn is_on(value: Option<&Value>) -> bool {
 struct Asked {
     keystone: bool,
     provider: bool,
+    /// Who needs that provider's login.
+    users: UsersOfLogin,
+    /// Of the API in DNS.
+    api_name: Option<String>,
 }
 
 /// What a new cluster is told.
@@ -114,11 +122,15 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         false => None,
     };
     let provider = match asked.provider {
-        true => CloudProvider::Given(Box::new(access(settings, vault, target).await?)),
+        true => {
+            let access = access(settings, vault, target).await?;
+            asked.users.find_in(&access, target.session).await?;
+            CloudProvider::Given(Box::new(access))
+        }
         false => CloudProvider::Absent,
     };
     let dual_stack = dual_stack::of_new(target).await?;
-    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, dual_stack })
+    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, dual_stack, api_name: asked.api_name })
 }
 
 /// The same as far as it is known before the cluster has a trustee: enough to count what it takes.
@@ -132,14 +144,16 @@ pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) ->
         keystone: asked.keystone.then(|| Keystone { url: String::new(), policy: None }),
         has_secrets_key: settings.encrypt_secrets,
         dual_stack: dual_stack::of_new(target).await?,
+        api_name: asked.api_name,
     })
 }
 
 fn asked(settings: &Settings, target: &Target<'_>) -> Result<Asked, Failure> {
     let labels = target.cluster.labels();
-    let keystone = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca);
-    let keystone = keystone.map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
-    Ok(Asked { keystone, provider: has_provider(settings, target)? })
+    let keystone = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca).map_err(refused)?;
+    let api_name = api_name::of_new(&labels, target.cluster.display_name()).map_err(refused)?;
+    let users = UsersOfLogin::read(&labels).map_err(refused)?;
+    Ok(Asked { keystone, provider: has_provider(settings, target, &users)?, users, api_name })
 }
 
 /// What new masters of a cluster that is there are told; its stack says what it has.
@@ -160,7 +174,8 @@ pub(in crate::driver) async fn of_masters(
         true => Some(Keystone { url: keystone_url(target).await?, policy: None }),
         false => None,
     };
-    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, dual_stack: DualStack::seen(seen) })
+    let dual_stack = DualStack::seen(seen);
+    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, dual_stack, api_name: seen.api_name.clone() })
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's
@@ -182,19 +197,14 @@ async fn keystone_url(target: &Target<'_>) -> Result<String, Failure> {
 }
 
 /// What its label says, else `[trust] cluster_user_trust`, as upstream.
-fn has_provider(settings: &Settings, target: &Target<'_>) -> Result<bool, Failure> {
+fn has_provider(settings: &Settings, target: &Target<'_>, users: &UsersOfLogin) -> Result<bool, Failure> {
     let labels = target.cluster.labels();
-    let wanted = choices::truth(&labels, PARAMETER).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
+    let wanted = choices::truth(&labels, PARAMETER).map_err(refused)?;
     if target.template.volume_driver.as_deref() == Some(CINDER) && !wanted.unwrap_or(settings.cluster_user_trust) {
         let text = "cloud_provider_enabled: must not be false with the volume driver cinder; without the label, [trust] cluster_user_trust decides";
         return Err(Failure::fail(OutcomeCode::User, text));
     }
-    let scales = choices::truth(&labels, AUTO_SCALING).map_err(|error| Failure::fail(OutcomeCode::User, error.to_string()))?;
-    if scales == Some(true)
-        && let Err(rule) = may_scale(wanted.unwrap_or(settings.cluster_user_trust), settings.verify_ca)
-    {
-        return Err(Failure::fail(OutcomeCode::User, format!("{AUTO_SCALING}: {rule}")));
-    }
+    users.may_be(wanted.unwrap_or(settings.cluster_user_trust), settings.verify_ca).map_err(refused)?;
     match wanted {
         Some(true) if !settings.cluster_user_trust => {
             let text = "cloud_provider_enabled: must not be true where [trust] cluster_user_trust is off: nodes are given no login";
@@ -205,14 +215,66 @@ fn has_provider(settings: &Settings, target: &Target<'_>) -> Result<bool, Failur
     }
 }
 
-/// Whether an autoscaler could do its work.
-fn may_scale(has_login: bool, verify: bool) -> Result<(), &'static str> {
-    match (has_login, verify) {
-        (false, _) => {
-            Err("must not be true without the OpenStack cloud provider, whose login the autoscaler has: see cloud_provider_enabled")
+fn refused(error: RenderError) -> Failure {
+    Failure::fail(OutcomeCode::User, error.to_string())
+}
+
+/// What a new cluster is asked to have that works with the cluster's login.
+struct UsersOfLogin {
+    scales: bool,
+    heals: bool,
+    has_octavia_ingress: bool,
+}
+
+impl UsersOfLogin {
+    fn read(labels: &Labels) -> Result<Self, RenderError> {
+        Ok(Self {
+            scales: choices::truth(labels, AUTO_SCALING)? == Some(true),
+            heals: auto_healer::is_asked_for(labels)?,
+            has_octavia_ingress: ingress::asked_for(labels)? == Some(Ingress::Octavia),
+        })
+    }
+
+    /// Whether they could do their work.
+    fn may_be(&self, has_login: bool, verify: bool) -> Result<(), RenderError> {
+        let all = [
+            (self.scales, AUTO_SCALING, "true", "the autoscaler"),
+            (self.heals, auto_healer::LABEL, "true", "the auto healer"),
+            (self.has_octavia_ingress, ingress::LABEL, "octavia", "that controller"),
+        ];
+        if let Some((_, label, value, who)) = all.into_iter().find(|(is_wanted, ..)| *is_wanted && !has_login) {
+            let rule =
+                format!("must not be {value} without the OpenStack cloud provider, whose login {who} has: see cloud_provider_enabled");
+            return Err(RenderError::new(label, rule));
         }
-        (true, false) => Err("must not be true where certificates of the cloud are not checked: the autoscaler checks them always"),
-        (true, true) => Ok(()),
+        if self.scales && !verify {
+            let rule = "must not be true where certificates of the cloud are not checked: the autoscaler checks them always";
+            return Err(RenderError::new(AUTO_SCALING, rule));
+        }
+        Ok(())
+    }
+
+    /// Whether the cloud has what they do not start without.
+    async fn find_in(&self, access: &Access, session: &Session) -> Result<(), Failure> {
+        if self.has_octavia_ingress && !access.has_load_balancers {
+            return Err(refused(RenderError::new(ingress::LABEL, "must not be octavia in a cloud without Octavia")));
+        }
+        if self.heals && !has(session, Service::BlockStorage).await? {
+            return Err(refused(RenderError::new(
+                auto_healer::LABEL,
+                "must not be true in a cloud without Cinder, which the auto healer asks",
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the cloud has a service.
+async fn has(session: &Session, service: Service) -> Result<bool, Failure> {
+    match session.endpoint(service).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NoEndpoint => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -242,11 +304,7 @@ async fn access(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Resu
             return Err(Failure::fail(OutcomeCode::User, text));
         }
     };
-    let has_load_balancers = match session.endpoint(Service::LoadBalancer).await {
-        Ok(_) => true,
-        Err(error) if error.kind() == ErrorKind::NoEndpoint => false,
-        Err(error) => return Err(error.into()),
-    };
+    let has_load_balancers = has(session, Service::LoadBalancer).await?;
     Ok(Access {
         auth_url: keystone_url(target).await?,
         user_id,
@@ -273,10 +331,19 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_needs_a_login_and_a_cloud_that_it_can_believe() {
-        assert_eq!(may_scale(true, true), Ok(()));
-        assert!(may_scale(false, true).is_err_and(|rule| rule.contains("without the OpenStack cloud provider")));
-        assert!(may_scale(true, false).is_err_and(|rule| rule.contains("are not checked")));
+    fn what_works_with_the_login_needs_it_and_the_autoscaler_a_cloud_that_it_can_believe() {
+        let of = |label: &str, value: &str, has_login, verify| {
+            let labels = Labels([(label.to_owned(), value.to_owned())].into_iter().collect());
+            UsersOfLogin::read(&labels).expect("good labels").may_be(has_login, verify)
+        };
+        for (label, value) in [("auto_scaling_enabled", "true"), ("auto_healing_enabled", "true"), ("ingress_controller", "octavia")] {
+            assert_eq!(of(label, value, true, true), Ok(()), "{label}");
+            let error = of(label, value, false, true).expect_err(label);
+            assert!(error.field == label && error.rule.contains("without the OpenStack cloud provider"), "{error}");
+        }
+        assert!(of("auto_scaling_enabled", "true", true, false).is_err_and(|error| error.rule.contains("are not checked")));
+        assert_eq!(of("auto_healing_enabled", "true", true, false), Ok(()));
+        assert_eq!(of("ingress_controller", "nginx", false, false), Ok(()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::bootstrap::BASE;
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
-use super::{autoscaler, cloud_config, keystone_auth};
+use super::{auto_healer, autoscaler, cloud_config, ingress, keystone_auth};
 
 /// Where documents of ours are on a master, below our folder.
 pub(super) const FOLDER: &str = "addons";
@@ -54,6 +54,10 @@ enum Wanted {
     Login(&'static str),
     /// Where users log in with Keystone.
     Keystone,
+    /// With it too, where the auto healer is asked for.
+    Healer,
+    /// Where this one is asked for to serve ingresses; that of Octavia needs the cloud provider too.
+    Ingress(ingress::Ingress),
     /// With the cloud provider too, where the template's volume driver is `cinder`, and a label does not say otherwise.
     Cinder(&'static str),
 }
@@ -61,7 +65,7 @@ enum Wanted {
 /// A manifest.
 #[derive(Clone, Copy, Debug)]
 enum Manifest {
-    /// Its project's, by address; `TAG` is the version.
+    /// Its project's, by address; `TAG` is the version, `REACHED` how an ingress controller is reached.
     Project(&'static str),
     /// Ours, written for the cluster.
     Ours(Document),
@@ -73,6 +77,8 @@ enum Document {
     CloudConfig,
     CloudController,
     Autoscaler,
+    AutoHealer,
+    OctaviaIngress,
     KeystonePolicy,
     KeystoneAuth,
 }
@@ -83,6 +89,8 @@ impl Document {
             Self::CloudConfig => "cloud-config.json",
             Self::CloudController => "cloud-controller-manager.json",
             Self::Autoscaler => "cluster-autoscaler.json",
+            Self::AutoHealer => "magnum-auto-healer.json",
+            Self::OctaviaIngress => "octavia-ingress-controller.json",
             // `scripts/master.sh` knows it.
             Self::KeystonePolicy => "keystone-auth-policy.json",
             Self::KeystoneAuth => "keystone-auth.json",
@@ -95,6 +103,8 @@ impl Document {
             Self::CloudConfig => cloud_config::secret(choices, login(input)?),
             Self::CloudController => cloud_config::controller(input, choices, tag, &cloud_config::secret(choices, login(input)?)),
             Self::Autoscaler => autoscaler::documents(input, choices, login(input)?, tag),
+            Self::AutoHealer => auto_healer::documents(input, choices, login(input)?, tag),
+            Self::OctaviaIngress => ingress::documents(input, choices, login(input)?, tag),
             Self::KeystonePolicy => return Ok(keystone_auth::policy(input)),
             Self::KeystoneAuth => keystone_auth::documents(input, choices, tag)?,
         }))
@@ -109,7 +119,7 @@ fn login<'a>(input: &StackInput<'a>) -> Result<&'a Access, RenderError> {
     }
 }
 
-const CATALOGUE: [Addon; 7] = [
+const CATALOGUE: [Addon; 10] = [
     // First: nodes take no other pods before it runs.
     Addon {
         name: "openstack-cloud-controller-manager",
@@ -159,6 +169,33 @@ const CATALOGUE: [Addon; 7] = [
         tag: "autoscaler_tag",
         versions: &[(31, "v1.31.0"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.0")],
         manifests: &[Manifest::Ours(Document::Autoscaler)],
+        images: &[],
+    },
+    Addon {
+        name: "magnum-auto-healer",
+        wanted: Wanted::Healer,
+        tag: "magnum_auto_healer_tag",
+        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        manifests: &[Manifest::Ours(Document::AutoHealer)],
+        images: &[],
+    },
+    Addon {
+        name: "octavia-ingress-controller",
+        wanted: Wanted::Ingress(ingress::Ingress::Octavia),
+        tag: "octavia_ingress_controller_tag",
+        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        manifests: &[Manifest::Ours(Document::OctaviaIngress)],
+        images: &[],
+    },
+    // `scripts/master.sh` knows it.
+    Addon {
+        name: "ingress-nginx",
+        wanted: Wanted::Ingress(ingress::Ingress::Nginx),
+        tag: "nginx_ingress_controller_tag",
+        versions: &[(31, "v1.15.1")],
+        manifests: &[Manifest::Project(
+            "https://raw.githubusercontent.com/kubernetes/ingress-nginx/controller-TAG/deploy/static/provider/REACHED/deploy.yaml",
+        )],
         images: &[],
     },
     Addon {
@@ -212,6 +249,12 @@ impl Addon {
             Wanted::Keystone => Ok(input.keystone.is_some()),
             // A cluster that has none has it by an option that has changed since, or from before: it goes on without.
             Wanted::Login(name) => Ok(input.cloud.is_there() && input.verify_ca && choices::flag(input, name)?.unwrap_or(false)),
+            // Words that a new cluster may not have are those of one that was made before they were read.
+            Wanted::Healer => Ok(input.cloud.is_there() && auto_healer::is_asked_for(input.labels) == Ok(true)),
+            Wanted::Ingress(this) => {
+                let is_possible = this == ingress::Ingress::Nginx || input.cloud.is_there();
+                Ok(is_possible && ingress::asked_for(input.labels) == Ok(Some(this)))
+            }
             Wanted::Cinder(name) => {
                 Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
             }
@@ -256,7 +299,7 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
     for Chosen { addon, tag, images } in &choices.addons {
         for manifest in addon.manifests {
             let place = match manifest {
-                Manifest::Project(address) => address.replace("TAG", tag),
+                Manifest::Project(address) => address.replace("TAG", tag).replace("REACHED", ingress::manifest_of_nginx(input.cloud)),
                 Manifest::Ours(document) => {
                     let Some(text) = document.write(input, choices, tag)? else { continue };
                     documents.push((document.file(), text));
@@ -288,6 +331,8 @@ mod tests {
                 Wanted::Cinder(name) => assert_eq!(default(name), Some("true"), "{}", addon.name),
                 Wanted::Login(name) => assert_eq!(default(name), Some("false"), "{}", addon.name),
                 Wanted::Keystone => assert_eq!(default(keystone_auth::PARAMETER), Some("true"), "{}", addon.name),
+                Wanted::Healer => assert_eq!(default(auto_healer::LABEL), Some("false"), "{}", addon.name),
+                Wanted::Ingress(_) => assert_eq!(default(ingress::LABEL), None, "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
             assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);

@@ -8,47 +8,18 @@
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::cloud_config::{CLOUD_CONFIG, FILE, FOLDER, NAMESPACE, digest, global, secret_of, seen_inside};
+use super::agent::{Agent, Copies, leads};
+use super::cloud_config::{FILE, FOLDER, global};
 use super::parameters::choices::Choices;
 use super::stack_input::StackInput;
 
 const NAME: &str = "cluster-autoscaler";
-/// Apart from the cloud provider's: its reader refuses sections that it does not know. The authorities are read from the cloud provider's, for
-/// user data has no room for them twice.
-const SECRET: &str = "cluster-autoscaler-cloud-config";
 /// Roles of the groups that are its own, where they have a largest size.
 const ROLES: &str = "worker,autoscaling";
 
-/// The documents for Kubernetes. Its pod hangs on what it reads, so that new credentials replace it.
+/// The documents for Kubernetes.
 pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> String {
-    let secret = secret_of(SECRET, &global(access));
-    let metadata = json!({"name": NAME, "namespace": NAMESPACE});
-    let everywhere = json!({"name": NAME});
-    let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]);
-    let of = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
-    let rbac = "rbac.authorization.k8s.io/v1";
-    let items = json!([
-        secret,
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {"apiVersion": rbac, "kind": "ClusterRole", "metadata": everywhere, "rules": rules()},
-        {"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": everywhere, "roleRef": of("ClusterRole"), "subjects": subjects},
-        {"apiVersion": rbac, "kind": "Role", "metadata": metadata, "rules": own_rules()},
-        {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "roleRef": of("Role"), "subjects": subjects},
-        deployment(input, choices, access, tag),
-    ]);
-    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
-}
-
-fn deployment(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &str) -> Value {
-    let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/autoscaling/" } else { &choices.image_prefix };
-    let labels = json!({"app": NAME});
-    let mut sources = vec![json!({"secret": {"name": SECRET}})];
-    if !access.ca.is_empty() {
-        sources.push(json!({"secret": {"name": CLOUD_CONFIG, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}));
-    }
-    let (volumes, mounts) = seen_inside(json!({"projected": {"sources": sources}}));
-    let digest = digest(&format!("{}{}", global(access), access.ca));
-    let command = [
+    let command = vec![
         format!("/{NAME}"),
         "--cloud-provider=magnum".into(),
         format!("--cluster-name={}", input.cluster_uuid),
@@ -57,33 +28,19 @@ fn deployment(input: &StackInput<'_>, choices: &Choices, access: &Access, tag: &
         "--v=2".into(),
         "--stderrthreshold=info".into(),
     ];
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/cloud-config": digest}},
-                "spec": {
-                    "serviceAccountName": NAME,
-                    "priorityClassName": "system-cluster-critical",
-                    // On a master: a worker that it runs on could never be taken away.
-                    "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
-                    "securityContext": {"runAsUser": 1001},
-                    "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
-                    "containers": [{
-                        "name": NAME,
-                        "image": format!("{registry}{NAME}:{tag}"),
-                        "command": command,
-                        "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}},
-                        "volumeMounts": mounts,
-                    }],
-                    "volumes": volumes,
-                },
-            },
-        },
-    })
+    let agent = Agent {
+        name: NAME,
+        images: "registry.k8s.io/autoscaling/",
+        tag,
+        command,
+        // The cloud provider's reader refuses sections that it does not know, and this one those of the cloud provider.
+        config: (FILE, global(access)),
+        resources: json!({"cpu": "100m", "memory": "300Mi"}),
+        copies: Copies::One,
+        rules: rules(),
+        own_rules: own_rules(),
+    };
+    agent.documents(choices, access)
 }
 
 /// What it reads and does in the whole cluster: it looks at what waits for room, and empties the nodes that it takes away.
@@ -109,12 +66,10 @@ fn rules() -> Value {
 
 /// What it keeps for itself: which copy of it leads, and its state.
 fn own_rules() -> Value {
-    json!([
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [NAME], "verbs": ["get", "update"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["configmaps"],
-         "resourceNames": ["cluster-autoscaler-status", "cluster-autoscaler-priority-expander"],
-         "verbs": ["get", "update", "delete"]},
-    ])
+    let mut rules = leads(NAME);
+    rules.push(json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "list", "watch"]}));
+    rules.push(json!({"apiGroups": [""], "resources": ["configmaps"],
+        "resourceNames": ["cluster-autoscaler-status", "cluster-autoscaler-priority-expander"],
+        "verbs": ["get", "update", "delete"]}));
+    rules.into()
 }

@@ -26,19 +26,14 @@ const CONTROLLER: &str = "openstack-cloud-controller-manager";
 /// from the file that every node has, because user data has no room for the authorities twice.
 pub(super) fn secret(choices: &Choices, access: &Access) -> String {
     let config = global(access) + &section("LoadBalancer", load_balancers(choices, access));
-    let mut secret = secret_of(CLOUD_CONFIG, &config);
+    let metadata = json!({"name": CLOUD_CONFIG, "namespace": NAMESPACE});
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {FILE: config}});
     if !access.ca.is_empty() {
         secret["data"] = json!({"ca.crt": "@CLOUD_CA@"});
         // What hangs on this document hangs on them too.
         secret["metadata"]["annotations"] = json!({"magnum.openstack.org/authorities": digest(&access.ca)});
     }
     secret.to_string()
-}
-
-/// A secret with a configuration.
-pub(super) fn secret_of(name: &str, config: &str) -> Value {
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {FILE: config}})
 }
 
 /// How to log in, as the configuration file says it.

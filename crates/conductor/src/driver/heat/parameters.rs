@@ -5,7 +5,7 @@ pub(crate) mod choices;
 
 use serde_json::{Map, Value, json};
 
-use super::dual_stack;
+use super::{api_name, dual_stack};
 use super::stack_input::{Joint, StackInput};
 use choices::{Choices, Ipv6, Subnet};
 
@@ -73,7 +73,8 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         let made = object(json!({"fixed_subnet_cidr_v6": range, "fixed_subnetpool_v6": pool}));
         of_ipv6(ipv6, given).into_iter().chain(made)
     });
-    object(all).into_iter().chain(ipv6).collect()
+    let name = api_name::parameters(input.api_name).map(|(name, value)| (name.to_owned(), value.into()));
+    object(all).into_iter().chain(ipv6).chain(name).collect()
 }
 
 /// What a stack is given of which the nodes have both versions of IP; the templates' defaults are those of IPv4 alone.

@@ -228,6 +228,7 @@ fn with_input<T>(
         keystone: facts.keystone.as_ref(),
         has_secrets_key: facts.has_secrets_key,
         dual_stack: facts.dual_stack.as_ref(),
+        api_name: facts.api_name.as_deref(),
         post_install_manifest: settings.post_install_manifest.as_deref(),
         volume_driver: template.volume_driver.as_deref(),
         labels: &labels,

@@ -52,6 +52,8 @@ pub(crate) struct StackInput<'a> {
     pub has_secrets_key: bool,
     /// Where nodes have addresses of both versions of IP.
     pub dual_stack: Option<&'a DualStack>,
+    /// The name of the API in DNS, with a dot at the end.
+    pub api_name: Option<&'a str>,
     /// Where a manifest of the operator's is, that every cluster gets.
     pub post_install_manifest: Option<&'a str>,
     pub volume_driver: Option<&'a str>,

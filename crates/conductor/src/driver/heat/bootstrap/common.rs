@@ -139,7 +139,7 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         .ipv6
         .as_ref()
         .map(|ipv6| lines(&[("POD_CIDR_V6", &ipv6.pods_cidr.to_string()), ("NODE_PODS_LENGTH_V6", &NODE_PODS_LENGTH.to_string())]));
-    let all = lines(&[
+    let mut all: Vec<(&str, &str)> = vec![
         ("KUBE_VERSION", &choices.kube_version),
         ("CONTAINERD_VERSION", &choices.containerd_version),
         ("CONTAINERD_URL", &choices.containerd_url),
@@ -159,8 +159,10 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("CLOUD_VERIFY", if input.verify_ca { "true" } else { "false" }),
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
-    ]);
-    all + &of_ipv6.unwrap_or_default()
+    ];
+    // Most clusters have none, and say nothing of it.
+    all.extend(Some(("INGRESS_ROLE", choices.ingress_role.as_str())).filter(|(_, role)| !role.is_empty()));
+    lines(&all) + &of_ipv6.unwrap_or_default()
 }
 
 /// Both spellings, because programs differ; whatever is inside the cluster is reached directly.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::api_server;
 pub(super) use super::registration::Registration;
 use super::token::bootstrap_token;
+use crate::driver::heat::api_name;
 use crate::driver::heat::parameters::choices::{Choices, Cidr, MASK_SIZES, NODE_PODS_LENGTH};
 use crate::driver::heat::stack_input::{KnownAuthority, StackInput};
 
@@ -42,6 +43,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         "localAPIEndpoint": {"advertiseAddress": "@NODE_ADDRESS@", "bindPort": 6443},
         "nodeRegistration": Registration::of_masters(input.cloud).document(choices),
     });
+    let names = ["@SANS@"].into_iter().chain(input.api_name.map(api_name::in_certificates)).collect::<Vec<_>>();
     let mut cluster = json!({
         "apiVersion": API,
         "kind": "ClusterConfiguration",
@@ -55,7 +57,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
             "dnsDomain": "cluster.local",
         },
         "apiServer": {
-            "certSANs": ["@SANS@"],
+            "certSANs": names,
             "extraArgs": api_server::options(input, choices),
             "extraVolumes": api_server::volumes(input),
         },

@@ -14,6 +14,7 @@ use model::labels::Kind;
 use model::labels::options::{self, Argument};
 
 use crate::driver::heat::addons::{self, Chosen};
+use crate::driver::heat::ingress::{self, Ingress};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -32,7 +33,7 @@ const SERVICES_CIDR: &str = "10.254.0.0/16";
 const SUBNET_CIDR: &str = "10.0.0.0/24";
 const LB_ALGORITHMS: [&str; 4] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP", "SOURCE_IP_PORT"];
 /// The provider that knows one algorithm only.
-const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
+pub(crate) const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
@@ -57,6 +58,8 @@ pub(crate) struct Choices {
     /// Of that installer; empty for others.
     pub cilium_tag: String,
     pub addons: Vec<Chosen>,
+    /// The role of the nodes where an ingress controller runs; empty: any worker.
+    pub ingress_role: String,
     pub etcd_volume_size: u32,
     pub etcd_volume_type: String,
     pub flannel_backend: String,
@@ -92,6 +95,7 @@ impl Choices {
         let subnet_cidr = cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?;
         let choices = Self {
             addons: addons::choose(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
+            ingress_role: ingress_role(input)?,
             cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", CILIUM_TAG)? } else { String::new() },
             etcd_volume_size: number(input, "etcd_volume_size")?,
             etcd_volume_type: label("etcd_volume_type"),
@@ -283,6 +287,20 @@ fn plain(field: &str, value: &str) -> Result<(), RenderError> {
     match value.chars().all(|c| c.is_ascii_graphic() && !"'\"\\`$#".contains(c)) {
         true => Ok(()),
         false => Err(RenderError::new(field, "must hold no spaces, quotes, backslashes or the signs $ ` #")),
+    }
+}
+
+/// The value of a label of Kubernetes, where there is somebody who reads it.
+fn ingress_role(input: &StackInput<'_>) -> Result<String, RenderError> {
+    let value = match ingress::asked_for(input.labels) {
+        Ok(Some(Ingress::Nginx)) => input.labels.get(ingress::ROLE).map_or("", str::trim),
+        _ => "",
+    };
+    let is_end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match value.len() <= 63 && value.chars().all(fits) && is_end(value.chars().next()) && is_end(value.chars().next_back()) {
+        true => Ok(value.to_owned()),
+        false => Err(RenderError::new(ingress::ROLE, "must be 63 letters, digits, and - _ . between them, at most")),
     }
 }
 

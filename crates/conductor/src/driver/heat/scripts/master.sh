@@ -259,12 +259,14 @@ install_addons() {
       # Kubelets have certificates of their own making.
       metrics-server) sed -i 's/^\( *\)- --secure-port=.*/&\n\1- --kubelet-insecure-tls/' "$STATE/addon.yaml" ;;
       cinder-csi) name_cluster "$url" ;;
+      ingress-nginx) make_room_for_ingress ;;
     esac
     for image in ${images//,/ }; do
       sed -i -E "s#(image: *\"?([^ \"]*/)?${image%%=*}):[^ \"]+#\1:${image#*=}#" "$STATE/addon.yaml"
     done
     if [ -n "$IMAGE_PREFIX" ]; then
-      sed -i -E "s#(image: *\"?)([^/ \"]+/)*([^/ \"]+)#\1$IMAGE_PREFIX\3#" "$STATE/addon.yaml"
+      # Copies there need not have the digests that a manifest names.
+      sed -i -E -e 's#(image: .*)@sha256:[0-9a-f]{64}#\1#' -e "s#(image: *\"?)([^/ \"]+/)*([^/ \"]+)#\1$IMAGE_PREFIX\3#" "$STATE/addon.yaml"
     fi
     case "$url" in
       # Users write in it from then on.
@@ -296,6 +298,19 @@ name_cluster() {
       fi
       ;;
   esac
+}
+
+# Its jobs cannot be changed, only made anew; its pods are for nodes of a role, where there is one.
+make_room_for_ingress() {
+  if [ -n "${INGRESS_ROLE:-}" ]; then
+    sed -i "s/^\( *\)kubernetes\.io\/os: linux$/&\n\1role: \"$INGRESS_ROLE\"/" "$STATE/addon.yaml"
+    if ! grep -qF "role: \"$INGRESS_ROLE\"" "$STATE/addon.yaml"; then
+      echo "the manifest of ingress-nginx has no place for the role of nodes" >&2
+      return 1
+    fi
+  fi
+  repeatedly kubectl --request-timeout 60s -n ingress-nginx delete job ingress-nginx-admission-create ingress-nginx-admission-patch \
+    --ignore-not-found
 }
 
 # Pods read their configuration when they start: they are replaced when it has changed.

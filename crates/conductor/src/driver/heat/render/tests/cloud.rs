@@ -20,6 +20,11 @@ pub(super) fn given_with(ca: &str) -> CloudProvider {
     CloudProvider::Given(Box::new(access(ca, true)))
 }
 
+/// The same in a cloud without Octavia.
+pub(super) fn without_load_balancers() -> CloudProvider {
+    CloudProvider::Given(Box::new(access("", false)))
+}
+
 fn access(ca: &str, has_load_balancers: bool) -> Access {
     Access {
         auth_url: "https://keystone.example:5000/v3".into(),
@@ -119,7 +124,7 @@ fn load_balancers_are_made_as_the_labels_say_and_bear_the_clusters_uuid() {
 #[test]
 fn what_the_cloud_has_not_is_not_asked_of_it() {
     let none = labels(&[]);
-    let cloud = CloudProvider::Given(Box::new(access("", false)));
+    let cloud = without_load_balancers();
     let rendered = done(&StackInput { cloud: &cloud, ..input(&none) });
     let secret = addon(user_data(&rendered, "master"), "cloud-config.json");
     assert!(secret.get("data").is_none() && secret["metadata"].get("annotations").is_none(), "{secret}");

@@ -1,5 +1,5 @@
 //! What a stack can be made of, in combinations: every choice that changes resources, with every other one. A real Heat looks at each of them on
-//! the lab (`tests/lab/preview.py`), which has what they name.
+//! the lab (`tests/lab/preview.py`), which has what they name. It has no Designate: a name of the API is not among them (`api_name.rs`).
 
 use std::collections::BTreeSet;
 

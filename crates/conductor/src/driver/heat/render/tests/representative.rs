@@ -75,6 +75,10 @@ pub(super) fn cases() -> Vec<Case> {
             ..i
         }),
         case("scaled", &[("auto_scaling_enabled", "true"), ("kube_tag", "v1.34.1")], |i| StackInput { cloud: cloud::given(), ..i }),
+        case("healed", &[("auto_healing_enabled", "true"), ("ingress_controller", "nginx"), ("ingress_controller_role", "front")], |i| {
+            StackInput { cloud: cloud::given(), api_name: Some("one.clusters.example.org."), floating_ip_enabled: true, ..i }
+        }),
+        case("octavia_ingress", &[("ingress_controller", "octavia")], |i| StackInput { cloud: cloud::given(), ..i }),
         case(
             "options",
             &[
