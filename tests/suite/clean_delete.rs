@@ -295,6 +295,24 @@ async fn a_cluster_goes_when_its_creator_is_gone(
     world.finish().await
 }
 
+/// Nobody can log in to it any more: neither its members nor the owner of the stacks, nor anybody through the trust.
+#[rstest]
+#[tokio::test]
+async fn a_cluster_goes_when_its_project_is_gone(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({"delete_volumes": "true"})).await?;
+    let (balancer, address) = service(&world, &cluster, &stack, "web");
+    let data = volume(&world, &cluster, "pvc-1", Some(&stack));
+    ensure!(world.cloud.remove_project("demo"));
+    let told = deleted(&admin, &cluster).await?;
+    for (kind, id) in [("octavia_load_balancer", &balancer), ("neutron_floating_ip", &address), ("cinder_volume", &data)] {
+        ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
+    }
+    ensure!(things(&told, "leaks").is_empty(), "{told}");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
     let world = World::usual(Mix::Embedded).await?;

@@ -203,6 +203,22 @@ impl Store {
         }
     }
 
+    /// Deletes a project with everything in Keystone that rests on it.
+    pub(crate) fn delete_project(&mut self, id: &str) -> bool {
+        if self.projects.shift_remove(id).is_none() {
+            return false;
+        }
+        self.assignments.retain(|assignment| assignment.target != id);
+        self.tokens.retain(|_, token| token.project_id() != Some(id));
+        self.application_credentials.retain(|_, known| known.project != id);
+        let trusts: Vec<String> =
+            self.trusts.values().filter(|trust| trust.project.as_deref() == Some(id)).map(|trust| trust.id.clone()).collect();
+        for trust in trusts {
+            self.delete_trust(&trust);
+        }
+        true
+    }
+
     /// Takes a trust away, with the trusts that were made from it and the tokens of all of them.
     pub(crate) fn delete_trust(&mut self, id: &str) {
         if self.trusts.shift_remove(id).is_none() {

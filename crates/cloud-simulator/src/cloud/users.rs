@@ -1,4 +1,4 @@
-//! What an administrator of Keystone might do to users.
+//! What an administrator of Keystone might do to users and projects.
 
 use super::Cloud;
 use crate::keystone;
@@ -10,6 +10,14 @@ impl Cloud {
         let mut world = self.world();
         let id = world.keystone.users.values().find(|user| user.name == name).map(|user| user.id.clone());
         id.and_then(|id| world.keystone.delete_user(&id)).is_some()
+    }
+
+    /// Deletes a seeded project, with what Keystone deletes along with it, as an administrator might; what is in it stays. Says whether there
+    /// was such a project.
+    pub fn remove_project(&self, name: &str) -> bool {
+        let mut world = self.world();
+        let id = world.keystone.project_named(name, "default").map(|project| project.id.clone());
+        id.is_some_and(|id| world.keystone.delete_project(&id))
     }
 
     /// Takes a role of a project from a seeded user, all by name, as an administrator might. Says whether the user had it.
@@ -24,6 +32,14 @@ impl Cloud {
             .assignments
             .retain(|a| (Some(&a.user), Some(&a.target), Some(&a.role)) != (user.as_ref(), project.as_ref(), role.as_ref()));
         keystone.assignments.len() < before
+    }
+
+    /// Deletes a trust by its id, with those that were made from it, as its giver might. Says whether there was such a trust.
+    pub fn remove_trust(&self, id: &str) -> bool {
+        let keystone = &mut self.world().keystone;
+        let was_there = keystone.trusts.contains_key(id);
+        keystone.delete_trust(id);
+        was_there
     }
 
     /// Makes a user of the trustee domain that no cluster has, as one that was forgotten. Returns its id.
