@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use cloud_simulator::{Fault, How};
+use model::certificate::{Terms, new_authority};
 use rstest::rstest;
 use tests::client;
 use tests::openmetrics::{Shown, scrape};
@@ -111,7 +112,9 @@ async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<(
         ("OS_METRICS__ENABLED", "true".to_owned()),
         ("OS_METRICS__CONDUCTOR_PORT", port.to_string()),
         ("OS_METRICS__API_PORT", free_port()?.to_string()),
-        ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "1".to_owned()),
+        ("OS_OPERATIONS__CREDENTIAL_CHECK_SECONDS", "1".to_owned()),
+        // Who looks at the health of clusters, and whether anybody does, says nothing of their certificates.
+        ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "-1".to_owned()),
         ("OS_X509__TERM_OF_VALIDITY", "10".to_owned()),
     ];
     let environment = environment.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -126,5 +129,14 @@ async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<(
     let line = said.lines().find(|line| line.contains("a certificate of a cluster ends soon")).unwrap_or_default();
     ensure!(line.contains(&cluster) && line.contains("WARN"), "{said}");
     ensure!(said.matches("a certificate of a cluster ends soon").count() == 1, "said more than once: {said}");
+    // Whichever of the four pairs ends first counts.
+    for (column, left) in [("magnum_cert_ref", 8), ("front_proxy_ca_cert_ref", 6), ("etcd_ca_cert_ref", 4), ("ca_cert_ref", 2)] {
+        let terms = Terms { validity_days: left, rsa_bits: 2048 };
+        let pem = tokio::task::spawn_blocking(move || new_authority("short-lived", terms)).await??.certificate;
+        let sql = format!("UPDATE x509keypair SET certificate = ? WHERE uuid = (SELECT {column} FROM cluster WHERE uuid = ?)");
+        world.database()?.execute(&sql, vec![pem.into(), cluster.as_str().into()]).await?;
+        let ends = f64::from(left) * 86_400.0 + chrono::Utc::now().timestamp() as f64;
+        until(&url, column, |shown| (shown.sum(name, &[]) - ends).abs() < 3600.0).await?;
+    }
     world.finish().await
 }

@@ -20,7 +20,7 @@ use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
-use crate::{health, heartbeat, housekeeping, notify, scan, sweep, worker};
+use crate::{credential_health, health, heartbeat, housekeeping, notify, scan, sweep, worker};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ pub struct Timing {
     pub settle: Duration,
     /// How often the health of each cluster is looked at; none: never.
     pub health: Option<Duration>,
+    /// How often the credentials and certificates of each cluster are looked at; none: never.
+    pub credentials: Option<Duration>,
     /// How often the service row says that this host is alive.
     pub service_beat: Duration,
     /// How long a stop waits for the step at work before it is abandoned (it can be repeated).
@@ -66,6 +68,7 @@ impl Default for Timing {
             poll_max: Duration::from_secs(3),
             settle: Duration::from_secs(30),
             health: None,
+            credentials: None,
             service_beat: Duration::from_secs(60),
             grace: Duration::from_secs(20),
             housekeeping: Duration::from_secs(60),
@@ -239,6 +242,8 @@ impl Conductor {
         }
         loops.extend(cx.settings.timing.sweep.map(|interval| tokio::spawn(sweep::run(cx.clone(), interval))));
         loops.extend(cx.settings.timing.health.map(|interval| tokio::spawn(health::run(cx.clone(), interval))));
+        let looked_at = cx.settings.timing.credentials;
+        loops.extend(looked_at.map(|interval| tokio::spawn(credential_health::run(cx.clone(), interval))));
         loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its

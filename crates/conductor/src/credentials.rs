@@ -15,7 +15,7 @@ use model::store::{Conn, cluster as clusters, event, operation, resource};
 use provider_clients::{CloudError, NewTrust, Session};
 use secrecy::SecretString;
 pub(crate) use session::{
-    Reach, caller, for_looking, for_removal, for_renewal, for_stacks, of_caller, renew_stack_owner, service, trusted,
+    Reach, caller, for_looking, for_removal, for_renewal, for_stacks, of_caller, renew_stack_owner, service, trusted, trusted_anew,
 };
 
 use crate::context::Context;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::certificate::{Facts, StoredKeypair, bundle};
+use model::certificate::bundle;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
 use model::json::python_json;
@@ -40,26 +40,51 @@ const ENROL: i64 = 200;
 /// Looks, each cluster once in `interval`, until the conductor stops.
 pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    let pause = (interval / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
-    let mut failing = false;
-    let mut enrolled: Option<Instant> = None;
-    loop {
+    let mut rounds = Rounds::new(interval, "health");
+    while let Some(enrols) = rounds.next(&cx).await {
+        let ended = round(&cx, interval, &places, enrols).await;
+        rounds.ended(enrols, ended);
+    }
+}
+
+/// When to look which clusters are due, of looks at each once in an interval.
+pub(crate) struct Rounds {
+    interval: Duration,
+    pause: Duration,
+    /// What is looked at.
+    of: &'static str,
+    enrolled: Option<Instant>,
+    failing: bool,
+}
+
+impl Rounds {
+    pub(crate) fn new(interval: Duration, of: &'static str) -> Self {
+        let pause = (interval / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
+        Self { interval, pause, of, enrolled: None, failing: false }
+    }
+
+    /// Waits for the next round; whether it is to take up new clusters. None: the conductor stops.
+    pub(crate) async fn next(&self, cx: &Context) -> Option<bool> {
         tokio::select! {
             biased;
-            () = tokio::time::sleep(pause.mul_f64(model::random::range(0.5..1.0))) => {}
-            () = cx.stop.cancelled() => return,
+            () = tokio::time::sleep(self.pause.mul_f64(model::random::range(0.5..1.0))) => {}
+            () = cx.stop.cancelled() => return None,
         }
         // New clusters are looked for less often than due ones: it is the only statement that reads them all.
-        let enrols = enrolled.is_none_or(|at| at.elapsed() >= interval / 2);
-        match round(&cx, interval, &places, enrols).await {
+        Some(self.enrolled.is_none_or(|at| at.elapsed() >= self.interval / 2))
+    }
+
+    /// How a round ended.
+    pub(crate) fn ended(&mut self, enrols: bool, ended: Result<(), StoreError>) {
+        match ended {
             Ok(()) => {
-                failing = false;
-                enrolled = if enrols { Some(Instant::now()) } else { enrolled };
+                self.failing = false;
+                self.enrolled = if enrols { Some(Instant::now()) } else { self.enrolled };
             }
-            Err(error) if failing => tracing::debug!(%error, "failed to look for clusters whose health is due"),
+            Err(error) if self.failing => tracing::debug!(%error, of = self.of, "failed to look for clusters that are due"),
             Err(error) => {
-                failing = true;
-                tracing::warn!(%error, "failed to look for clusters whose health is due; trying again");
+                self.failing = true;
+                tracing::warn!(%error, of = self.of, "failed to look for clusters that are due; trying again");
             }
         }
     }
@@ -169,7 +194,6 @@ async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration)
     if let Some(beside) = certificates::trusted_beside(cx, cluster).await.map_err(unreadable)? {
         trusted = bundle([trusted.as_str(), &beside]);
     }
-    look_at_the_end(cx, cluster, &[&ca, &own]).await;
     // Opening a key and making a TLS client are CPU work.
     let made = model::blocking::run(move || {
         let opened = own.open().and_then(|pair| pair.key_pem());
@@ -178,15 +202,6 @@ async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration)
         Kubernetes::new(&options)
     });
     made.await.map_err(|error| KubernetesError::Options(error.to_string()))?
-}
-
-/// Until when the cluster's certificates are valid is counted, and said before they end.
-async fn look_at_the_end(cx: &Context, cluster: &Cluster, pairs: &[&StoredKeypair]) {
-    let ends = pairs.iter().filter_map(|pair| Facts::read(pair.pem()).ok()).map(|facts| facts.not_after).min();
-    let Some(ends) = ends else { return };
-    if cx.metrics.certificates_seen(&cluster.uuid, ends.and_utc().timestamp()).await {
-        tracing::warn!(cluster.id = %cluster.uuid, %ends, "a certificate of a cluster ends soon, or has ended");
-    }
 }
 
 /// What to write, if anything is different.

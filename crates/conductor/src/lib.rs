@@ -7,6 +7,7 @@
 mod certificates;
 mod cluster;
 mod context;
+mod credential_health;
 mod credentials;
 mod driver;
 mod follow;

@@ -3,7 +3,7 @@
 //! Counters are of this process; what stands in the table is the same for all conductors and is read when somebody asks, at most every
 //! [`TABLE_AGE`], with one statement. Labels are kinds, states and codes of `model`: bounded, no ids.
 
-mod expiry;
+mod credentials;
 mod management;
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use self::expiry::Expiries;
+use self::credentials::OfCredentials;
 use self::management::OfManagement;
 use crate::driver::capi_helm::Capi;
 
@@ -95,8 +95,7 @@ pub struct Metrics {
     sweep_findings: Family<Kind, Gauge>,
     sweep_removed: Family<Kind, Counter>,
     sweep_failures: Counter,
-    soonest_expiry: Gauge,
-    expiries: Arc<Mutex<Expiries>>,
+    credentials: OfCredentials,
     management: OfManagement,
     read: Arc<Mutex<Option<Instant>>>,
 }
@@ -124,8 +123,7 @@ impl Default for Metrics {
             sweep_findings: Family::default(),
             sweep_removed: Family::default(),
             sweep_failures: Counter::default(),
-            soonest_expiry: Gauge::default(),
-            expiries: Arc::default(),
+            credentials: OfCredentials::default(),
             management: OfManagement::default(),
             read: Arc::default(),
         }
@@ -172,20 +170,14 @@ impl Metrics {
         let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
         registry.register("sweep_removed", help, m.sweep_removed.clone());
         registry.register("sweeps_failed", "Sweeps that could not look at everything", m.sweep_failures.clone());
-        let help = "When the first certificate of a cluster ends, seconds since the epoch, of all clusters whose health this conductor has \
-                    looked at within the last hour; 0: of none";
-        registry.register("certificate_expiry_timestamp_seconds", help, m.soonest_expiry.clone());
+        m.credentials.register_all(registry);
         m.management.register_all(registry);
         metrics
     }
 
-    /// A look at a cluster saw certificates of which the first ends at this time, in seconds since the epoch. True when somebody should be
-    /// told: it ends soon, and that was not said within a day.
-    pub(crate) async fn certificates_seen(&self, cluster: &str, ends: i64) -> bool {
-        let mut expiries = self.expiries.lock().await;
-        let is_news = expiries.see(cluster, ends, now().timestamp(), Instant::now());
-        self.soonest_expiry.set(expiries.soonest(Instant::now()).unwrap_or(0));
-        is_news
+    /// The credentials of a cluster were looked at.
+    pub(crate) fn credentials_looked(&self, seen: &'static str) {
+        self.credentials.looked(seen);
     }
 
     /// From now on the management clusters are shown.
@@ -284,7 +276,12 @@ impl Metrics {
         }
         let rows = tokio::time::timeout(READ, store.read(async |conn: &mut Conn| operation::unfinished_by_kind(conn).await)).await;
         let are_placed = tokio::time::timeout(READ, self.management.refresh(store)).await;
+        let are_summed = tokio::time::timeout(READ, self.credentials.refresh(store)).await;
         *read = Some(Instant::now());
+        if !matches!(are_summed, Ok(Ok(()))) {
+            self.credentials.are_unknown();
+            self.table_failures.inc();
+        }
         if !matches!(are_placed, Ok(Ok(()))) {
             self.management.placed_is_unknown();
             self.table_failures.inc();

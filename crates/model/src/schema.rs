@@ -285,6 +285,11 @@ diesel::table! {
         owner -> Nullable<Text>,
         due_ms -> BigInt,
         reported_ms -> Nullable<BigInt>,
+        credentials_owner -> Nullable<Text>,
+        credentials_due_ms -> Nullable<BigInt>,
+        credentials_seen_ms -> Nullable<BigInt>,
+        credentials_error -> Nullable<Text>,
+        certificates_end_ms -> Nullable<BigInt>,
     }
 }
 

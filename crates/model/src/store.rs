@@ -12,6 +12,7 @@ pub mod certificate;
 pub mod clock;
 pub mod cluster;
 mod connection;
+pub mod credential_health;
 mod dialect;
 mod error;
 pub mod event;

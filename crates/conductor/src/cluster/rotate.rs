@@ -12,7 +12,8 @@ use model::id::OperationId;
 use model::json::python_json;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, OutcomeCode, Progress};
-use model::store::{Conn, cluster as clusters, event, nodegroup, operation, rotation};
+use model::store::{Conn, cluster as clusters, credential_health, event, nodegroup, operation, rotation};
+use model::time::{millis, now};
 use provider_clients::Session;
 
 use super::replacement::{self, Next, Replacing};
@@ -134,7 +135,8 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
             clusters::record(conn, id, change).await?;
-            event::append(conn, operation_id, id, RENEWED, trustee).await
+            event::append(conn, operation_id, id, RENEWED, trustee).await?;
+            credential_health::renewed(conn, id, millis(now())).await
         })
         .await?;
     Ok(())

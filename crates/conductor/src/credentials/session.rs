@@ -16,19 +16,31 @@ use crate::worker::Work;
 /// # Errors
 /// When the trustee's password is sealed and cannot be opened.
 pub(crate) fn trusted(cx: &Context, work: &Work, cluster: &Cluster) -> Result<Option<Session>, VaultError> {
+    let Some((trust, credential)) = through_trust(cx, cluster)? else { return Ok(None) };
+    Ok(Some(work.session_as(&trust, || with_request(work, cx.cloud.session(credential)))))
+}
+
+/// As [`trusted`], outside any operation: nobody else uses the session.
+///
+/// # Errors
+/// When the trustee's password is sealed and cannot be opened.
+pub(crate) fn trusted_anew(cx: &Context, cluster: &Cluster) -> Result<Option<Session>, VaultError> {
+    Ok(through_trust(cx, cluster)?.map(|(_, credential)| cx.cloud.session(credential)))
+}
+
+/// The trust of a cluster, and what logs in through it.
+fn through_trust(cx: &Context, cluster: &Cluster) -> Result<Option<(String, Credential)>, VaultError> {
     let (Some(user), Some(password), Some(trust)) =
         (cluster.trustee_user_id.clone(), cluster.trustee_password(cx.store.vault())?, cluster.trust_id.clone())
     else {
         return Ok(None);
     };
-    Ok(Some(work.session_as(&trust, || {
-        let credential = Credential::Password {
-            user: UserRef { id: Some(user), ..UserRef::default() },
-            password,
-            scope: Scope::Trust { id: trust.clone() },
-        };
-        with_request(work, cx.cloud.session(credential))
-    })))
+    let credential = Credential::Password {
+        user: UserRef { id: Some(user), ..UserRef::default() },
+        password,
+        scope: Scope::Trust { id: trust.clone() },
+    };
+    Ok(Some((trust, credential)))
 }
 
 /// A session as whoever made the request; none when its token was wiped.

@@ -5,7 +5,7 @@
 //! has them; each step looks before it makes. What upstream's driver made is found under the same names and taken over as it is.
 
 mod converge;
-mod credential;
+pub(crate) mod credential;
 pub(crate) mod door;
 pub(crate) mod health;
 mod labels;

@@ -32,10 +32,16 @@ pub struct Look {
 
 /// Makes rows for clusters that have none, first due at `due_ms`, and removes those of clusters that are gone; at most `limit` of each.
 pub async fn enrol(conn: &mut Conn, due_ms: i64, limit: i64) -> Result<(), StoreError> {
+    enrol_those(conn, &LOOKED_AT, due_ms, limit).await
+}
+
+/// As [`enrol`], for clusters of these statuses.
+pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i64, limit: i64) -> Result<(), StoreError> {
+    let words = statuses.iter().map(|status| status.as_str());
     let new: Vec<String> = on_conn!(conn, |c| {
         cluster::table
             .select(cluster::uuid)
-            .filter(cluster::status.eq_any(LOOKED_AT.map(Status::as_str)))
+            .filter(cluster::status.eq_any(words))
             .filter(not(exists(cluster_health::table.filter(cluster_health::cluster_uuid.eq(cluster::uuid)))))
             .limit(limit)
             .load(&mut **c)

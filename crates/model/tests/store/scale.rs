@@ -3,7 +3,8 @@
 
 use model::id::ClusterId;
 use model::resource::ResourceKind;
-use model::store::{Conn, Store, StoreError, health, placement, resource};
+use model::store::health::Look;
+use model::store::{Conn, Store, StoreError, credential_health, health, placement, resource};
 
 use crate::world::{Kind, World, accept, spec};
 
@@ -66,5 +67,9 @@ async fn what_is_asked_of_all_clusters_grows_no_faster_than_they_do() {
     is_linear!(store, "clusters elsewhere", |conn| assert_eq!(placement::elsewhere(conn, "green", 10).await?.0, CLUSTERS));
     is_linear!(store, "places without a cluster", |conn| assert_eq!(placement::remove_ownerless(conn, 10).await?, 0));
     is_linear!(store, "looks at health", |conn| health::enrol(conn, 0, 1000).await?);
+    is_linear!(store, "looks at credentials", |conn| credential_health::enrol(conn, 0, || 0, 1000).await?);
+    let look = Look { owner: "one".into(), at_ms: 1, due_ms: 2 };
+    is_linear!(store, "credentials that are due", |conn| assert_eq!(credential_health::claim(conn, &look, 5).await?.len(), 5));
+    is_linear!(store, "how credentials stand", |conn| assert_eq!(credential_health::summary(conn).await?.unseen, CLUSTERS));
     is_linear!(store, "things without a cluster", |conn| assert!(resource::ownerless(conn, 0, i64::MAX, 10).await?.is_empty()));
 }

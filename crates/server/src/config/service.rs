@@ -30,7 +30,7 @@ section! {
         use_stderr: bool = "true",
         /// Age in seconds of a heartbeat after which a conductor is shown as down.
         service_down_time: u64 = "180",
-        /// Run the standing tasks of the conductor (sweep, health).
+        /// Run the standing tasks of the conductor (sweep, health, credentials).
         periodic_enable: bool = "true",
         /// Seconds between the runs of standing tasks, at most.
         periodic_interval_max: u64 = "60",
@@ -108,6 +108,9 @@ section! {
         /// Seconds between two comparisons of the cloud with the tables, one conductor at a time; each conductor also looks when it starts.
         /// 0: never.
         sweep_seconds: u64 = "600",
+        /// Seconds between two looks at each cluster's credentials (whether somebody can log in with them) and at the ends of its
+        /// certificates. 0: never.
+        credential_check_seconds: u64 = "3600",
         /// Seconds after which a forced deletion ends and says what it could not remove.
         force_delete_seconds: Positive = "600",
     }

@@ -259,6 +259,7 @@ fn deadlines(config: &Config) -> Deadlines {
 
 fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
     let operations = &config.operations;
+    let standing = |seconds: u64| Some(Duration::from_secs(seconds)).filter(|s| config.service.periodic_enable && !s.is_zero());
     let timing = Timing {
         lease: Duration::from_secs(operations.lease_seconds),
         heartbeat: Duration::from_secs(operations.heartbeat_seconds),
@@ -269,7 +270,8 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         health: health_interval(config),
         grace: Duration::from_secs(config.service.graceful_shutdown_timeout.min(20)),
         housekeeping: Duration::from_secs(u64::from(operations.housekeeping_seconds.0)),
-        sweep: Some(Duration::from_secs(operations.sweep_seconds)).filter(|s| config.service.periodic_enable && !s.is_zero()),
+        sweep: standing(operations.sweep_seconds),
+        credentials: standing(operations.credential_check_seconds),
         ..Timing::default()
     };
     if timing.heartbeat.is_zero() || timing.heartbeat * 2 > timing.lease {

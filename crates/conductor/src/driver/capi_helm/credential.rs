@@ -7,11 +7,12 @@ use model::capi::{credential_prefix, new_credential};
 use model::cluster::Cluster;
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::resource::ResourceKind;
-use model::store::{Conn, event, operation, resource};
+use model::store::{Conn, credential_health, event, operation, resource};
+use model::time::{millis, now};
 use provider_clients::{ApplicationCredential, CloudError, Credential, Session};
 
 use super::objects::{self, CloudLogin, Held, Place};
-use super::{Bench, secrets};
+use super::{Bench, health, secrets};
 use crate::context::Context;
 use crate::credentials;
 use crate::leaving;
@@ -32,6 +33,22 @@ pub(super) async fn stored(bench: &Bench<'_>) -> Result<Option<Held>, Failure> {
     let name = model::capi::derived(&bench.release, "cloud-credentials");
     let secret = bench.management.get("secret_get", &secrets(), Some(&bench.namespace), &name).await?;
     Ok(secret.as_ref().and_then(objects::held))
+}
+
+/// A session with the credential that the cluster's secret holds, for who only looks at it; none without a secret that can be read.
+///
+/// # Errors
+/// When the management cluster cannot be asked: nothing is known then.
+pub(crate) async fn for_looking(cx: &Context, cluster: &Cluster, recorded: Option<&str>) -> Result<Option<Session>, Failure> {
+    let place = health::place(cx, cluster, recorded).await?;
+    // One that is away is not waited for: the looks at clusters elsewhere would wait with it.
+    if let Some(trouble) = place.door.trouble() {
+        return Err(Failure::retry(place.capi.named(place.door, &trouble)));
+    }
+    let name = model::capi::derived(place.release, "cloud-credentials");
+    let secret = place.door.open(place.capi)?.get("secret_get", &secrets(), Some(&place.namespace), &name).await?;
+    let held = secret.as_ref().and_then(objects::held);
+    Ok(held.map(|held| cx.cloud.session(Credential::Application { id: held.id, secret: held.secret })))
 }
 
 /// A session with the cluster's own credential: the project, and the view of its creator, whoever asked for the operation.
@@ -119,7 +136,8 @@ async fn store(
                 operation::forget_token(conn, &work.claim).await?;
             }
             resource::record(conn, id, ResourceKind::ApplicationCredential, name, Some(reference)).await?;
-            event::append(conn, operation_id, id, STORED, reference).await
+            event::append(conn, operation_id, id, STORED, reference).await?;
+            credential_health::renewed(conn, id, millis(now())).await
         })
         .await?;
     Ok(())

@@ -43,13 +43,7 @@ pub(crate) enum Heard {
 /// # Errors
 /// When the management cluster cannot be asked: nothing is known then.
 pub(crate) async fn health(cx: &Context, cluster: &Cluster, recorded: Option<&str>) -> Result<Heard, Failure> {
-    let Some(capi) = cx.capi.as_deref() else { return Err(Failure::retry(NONE)) };
-    let namespace = namespace(&capi.settings.namespace_prefix, &cluster.project().0);
-    let release = cluster.stack_id.as_deref().unwrap_or_default();
-    let door = match capi.known(recorded) {
-        Some(door) => door,
-        None => find(cx, capi, cluster, &namespace, release).await?,
-    };
+    let Place { capi, door, namespace, release } = place(cx, cluster, recorded).await?;
     let management = door.open(capi)?;
     if cluster.health_status.as_deref() == Some(HEALTHY) && door.news.is_still_well(&namespace, release) {
         return Ok(Heard::Unchanged);
@@ -62,6 +56,26 @@ pub(crate) async fn health(cx: &Context, cluster: &Cluster, recorded: Option<&st
         looking.found_well();
     }
     Ok(Heard::Texts(texts))
+}
+
+/// Where a cluster is.
+pub(super) struct Place<'a> {
+    pub capi: &'a Capi,
+    pub door: &'a Arc<Door>,
+    pub namespace: String,
+    pub release: &'a str,
+}
+
+/// Where a cluster is, for who only looks at it; `recorded` is the name of its management cluster as far as the row says it.
+pub(super) async fn place<'a>(cx: &'a Context, cluster: &'a Cluster, recorded: Option<&str>) -> Result<Place<'a>, Failure> {
+    let Some(capi) = cx.capi.as_deref() else { return Err(Failure::retry(NONE)) };
+    let namespace = namespace(&capi.settings.namespace_prefix, &cluster.project().0);
+    let release = cluster.stack_id.as_deref().unwrap_or_default();
+    let door = match capi.known(recorded) {
+        Some(door) => door,
+        None => find(cx, capi, cluster, &namespace, release).await?,
+    };
+    Ok(Place { capi, door, namespace, release })
 }
 
 /// Looks for a cluster that nobody has recorded, and records where it is for the looks to come.
