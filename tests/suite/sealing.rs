@@ -69,8 +69,8 @@ async fn secrets(world: &World, cluster: &str) -> Result<Vec<String>> {
         let pair =
             store.read(async |conn: &mut Conn| certificate::fetch(conn, store.vault(), &KeypairId::new(reference.as_str())).await).await?;
         let key = pair.private_key.context("a key")?;
-        secrets.extend(pair.private_key_passphrase);
-        secrets.push(key.lines().nth(3).context("a line of the key")?.to_owned());
+        secrets.extend(pair.private_key_passphrase.map(|passphrase| passphrase.expose_secret().to_owned()));
+        secrets.push(key.expose_secret().lines().nth(3).context("a line of the key")?.to_owned());
     }
     ensure!(secrets.len() == 9 && secrets.iter().all(|secret| secret.len() >= 12), "{} secrets", secrets.len());
     for secret in &secrets {

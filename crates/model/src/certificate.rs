@@ -82,9 +82,9 @@ pub struct NewKeypair {
     /// PEM, no trailing newline.
     pub certificate: String,
     /// `BEGIN ENCRYPTED PRIVATE KEY`.
-    pub encrypted_key: String,
+    pub encrypted_key: SecretString,
     /// Twelve characters of a-z2-7.
-    pub passphrase: String,
+    pub passphrase: SecretString,
 }
 
 /// A key pair as whoever keeps it has it: a row of upstream's `x509keypair` table, a container of Barbican, files.
@@ -93,13 +93,13 @@ pub struct StoredKeypair {
     pub reference: String,
     pub certificate: Option<String>,
     /// Encrypted under the passphrase.
-    pub private_key: Option<String>,
-    pub private_key_passphrase: Option<String>,
+    pub private_key: Option<SecretString>,
+    pub private_key_passphrase: Option<SecretString>,
 }
 
 impl StoredKeypair {
     /// A pair that is kept outside the database.
-    pub fn outside(reference: &str, certificate: String, private_key: String, passphrase: Option<String>) -> Self {
+    pub fn outside(reference: &str, certificate: String, private_key: SecretString, passphrase: Option<SecretString>) -> Self {
         Self {
             reference: reference.to_owned(),
             certificate: Some(certificate),
@@ -121,8 +121,8 @@ impl StoredKeypair {
 
     /// Opens the pair for signing.
     pub fn open(&self) -> Result<Opened, CertificateError> {
-        let passphrase = self.private_key_passphrase.as_deref().unwrap_or_default();
-        Opened::new(self.pem(), self.private_key.as_deref().unwrap_or_default(), passphrase)
+        let text = |secret: &Option<SecretString>| secret.clone().unwrap_or_default();
+        Opened::new(self.pem(), &text(&self.private_key), &text(&self.private_key_passphrase))
     }
 }
 
@@ -133,9 +133,10 @@ pub struct Opened {
 }
 
 impl Opened {
-    fn new(certificate: &str, key: &str, passphrase: &str) -> Result<Self, CertificateError> {
+    fn new(certificate: &str, key: &SecretString, passphrase: &SecretString) -> Result<Self, CertificateError> {
         let certificate = X509::from_pem(certificate.as_bytes()).map_err(CertificateError::Stored)?;
-        let key = PKey::private_key_from_pem_passphrase(key.as_bytes(), passphrase.as_bytes()).map_err(CertificateError::Stored)?;
+        let key = PKey::private_key_from_pem_passphrase(key.expose_secret().as_bytes(), passphrase.expose_secret().as_bytes())
+            .map_err(CertificateError::Stored)?;
         Ok(Self { certificate, key })
     }
 
@@ -262,11 +263,7 @@ fn certificate<T: openssl::pkey::HasPublic>(
 fn keypair(certificate: &X509Ref, key: &PKeyRef<Private>) -> Result<NewKeypair, CertificateError> {
     let passphrase = passphrase();
     let encrypted = key.private_key_to_pem_pkcs8_passphrase(Cipher::aes_256_cbc(), passphrase.expose_secret().as_bytes())?;
-    Ok(NewKeypair {
-        certificate: pem_text(certificate.to_pem()?),
-        encrypted_key: pem_text(encrypted),
-        passphrase: passphrase.expose_secret().to_owned(),
-    })
+    Ok(NewKeypair { certificate: pem_text(certificate.to_pem()?), encrypted_key: pem_text(encrypted).into(), passphrase })
 }
 
 fn passphrase() -> SecretString {

@@ -43,10 +43,11 @@ fn text(pem: &str) -> String {
 #[test]
 fn an_authority_and_its_client_are_as_upstream_makes_them() {
     let ca = new_authority("blue", Terms::default()).unwrap();
-    assert!(ca.encrypted_key.starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"));
+    assert!(ca.encrypted_key.expose_secret().starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"));
     assert!(!ca.certificate.ends_with('\n'));
-    assert_eq!(ca.passphrase.len(), 12);
-    assert!(ca.passphrase.chars().all(|c| c.is_ascii_lowercase() || ('2'..='7').contains(&c)));
+    let passphrase = ca.passphrase.expose_secret();
+    assert_eq!(passphrase.len(), 12);
+    assert!(passphrase.chars().all(|c| c.is_ascii_lowercase() || ('2'..='7').contains(&c)));
     let shown = text(&ca.certificate);
     assert!(shown.contains("CA:TRUE, pathlen:0") && shown.contains("Certificate Sign") && !shown.contains("CRL Sign"));
     let opened = ca.open().unwrap();
@@ -138,7 +139,7 @@ fn a_file_mistaken_for_a_request_is_named() {
     let ca = new_authority("blue", Terms::default()).unwrap();
     for (text, wanted) in [
         (ca.certificate.as_str(), "it is a CERTIFICATE, not a CERTIFICATE REQUEST"),
-        (ca.encrypted_key.as_str(), "it is a ENCRYPTED PRIVATE KEY, not a CERTIFICATE REQUEST"),
+        (ca.encrypted_key.expose_secret(), "it is a ENCRYPTED PRIVATE KEY, not a CERTIFICATE REQUEST"),
     ] {
         let Err(CertificateError::InvalidCsr(reason)) = Request::read(text) else { panic!("{wanted}") };
         assert_eq!(reason, wanted);
@@ -247,7 +248,7 @@ fn an_authority_in_disguise_is_not_signed() {
 fn what_upstreams_library_wrote_is_opened_and_signs() {
     let (pair, older) = (include_str!("tests/cryptography.pem"), include_str!("tests/older.pem"));
     let at = pair.find("-----BEGIN ENCRYPTED PRIVATE KEY-----").unwrap();
-    let stored = |key: &str| StoredKeypair::outside("r", pair[..at].to_owned(), key.to_owned(), Some("abcdefgh2345".into()));
+    let stored = |key: &str| StoredKeypair::outside("r", pair[..at].to_owned(), key.into(), Some("abcdefgh2345".into()));
     for key in [&pair[at..], older] {
         let opened = stored(key).open().unwrap();
         assert!(opened.certificate().public_key().unwrap().public_eq(opened.key()));

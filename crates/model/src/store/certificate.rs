@@ -2,7 +2,6 @@
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
-use secrecy::ExposeSecret;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
@@ -20,8 +19,8 @@ pub async fn insert(
     (project, user): (&ProjectId, &UserId),
     pair: &NewKeypair,
 ) -> Result<(), StoreError> {
-    let key = vault.store(Column::PrivateKey, id.as_str(), &pair.encrypted_key.clone().into())?;
-    let passphrase = vault.store(Column::Passphrase, id.as_str(), &pair.passphrase.clone().into())?;
+    let key = vault.store(Column::PrivateKey, id.as_str(), &pair.encrypted_key)?;
+    let passphrase = vault.store(Column::Passphrase, id.as_str(), &pair.passphrase)?;
     let row = (
         x509keypair::created_at.eq(Some(whole_seconds(now()))),
         x509keypair::uuid.eq(id.as_str()),
@@ -41,10 +40,7 @@ pub async fn fetch(conn: &mut Conn, vault: &Vault, id: &KeypairId) -> Result<Sto
         x509keypair::table.select(Row::as_select()).filter(x509keypair::uuid.eq(id.as_str())).first(&mut **c).await.optional()
     })?;
     let row = row.ok_or_else(|| StoreError::NotFound { what: "key pair", key: id.to_string() })?;
-    let open = |column, stored: Option<Stored>| -> Result<Option<String>, StoreError> {
-        let clear = stored.map(|stored| vault.open(column, &row.uuid, &stored)).transpose()?;
-        Ok(clear.map(|text| text.expose_secret().to_owned()))
-    };
+    let open = |column, stored: Option<Stored>| stored.map(|stored| vault.open(column, &row.uuid, &stored)).transpose();
     let (private_key, private_key_passphrase) =
         (open(Column::PrivateKey, row.private_key)?, open(Column::Passphrase, row.private_key_passphrase)?);
     Ok(StoredKeypair { reference: row.uuid, certificate: row.certificate, private_key, private_key_passphrase })

@@ -94,8 +94,8 @@ async fn is_readable(store: &Store) {
             .expect("read");
         let password = found.trustee_password(store.vault()).expect("opens").expect("there");
         assert_eq!(password.expose_secret(), format!("PassWord-{row}"));
-        assert_eq!(pair.private_key.as_deref(), Some(format!("PrivateKey-{row}").as_str()));
-        assert_eq!(pair.private_key_passphrase.as_deref(), Some(format!("passphrase-{row}").as_str()));
+        assert_eq!(pair.private_key.expect("there").expose_secret(), format!("PrivateKey-{row}"));
+        assert_eq!(pair.private_key_passphrase.expect("there").expose_secret(), format!("passphrase-{row}"));
     }
 }
 

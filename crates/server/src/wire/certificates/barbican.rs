@@ -44,8 +44,8 @@ impl Containers {
     async fn store(&self, name: &str, pair: &NewKeypair) -> Result<String, CloudError> {
         self.remove_secrets(name).await?;
         let certificate = self.secret(CERTIFICATE, name, Payload::Bytes(pair.certificate.as_bytes())).await?;
-        let key = self.secret(KEY, name, Payload::Bytes(pair.encrypted_key.as_bytes())).await?;
-        let passphrase = self.secret(PASSPHRASE, name, Payload::Text(&pair.passphrase)).await?;
+        let key = self.secret(KEY, name, Payload::Bytes(pair.encrypted_key.expose_secret().as_bytes())).await?;
+        let passphrase = self.secret(PASSPHRASE, name, Payload::Text(pair.passphrase.expose_secret())).await?;
         let parts = [(CERTIFICATE.0, certificate.as_str()), (KEY.0, &key), (PASSPHRASE.0, &passphrase)];
         self.barbican.create_certificate(name, &parts).await
     }
@@ -80,7 +80,7 @@ impl Containers {
         };
         let certificate = part(CERTIFICATE).await?.ok_or_else(missing)?;
         let (key, passphrase) = (part(KEY).await?.unwrap_or_default(), part(PASSPHRASE).await?);
-        let pair = StoredKeypair::outside(reference, certificate, key, passphrase);
+        let pair = StoredKeypair::outside(reference, certificate, key.into(), passphrase.map(Into::into));
         self.read.insert(reference.to_owned(), pair.clone()).await;
         Ok(pair)
     }

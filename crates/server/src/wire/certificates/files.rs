@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::certificate::keeper::{Keeper, KeeperError};
 use model::certificate::{NewKeypair, StoredKeypair};
+use secrecy::ExposeSecret;
 
 /// The certificate is written last and removed last: where it is, the pair is whole.
 const CERTIFICATE: &str = "crt";
@@ -46,7 +47,11 @@ impl Files {
         use std::os::unix::fs::DirBuilderExt;
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.folder).map_err(|e| failed("make", &self.folder, &e))?;
-        for (part, text) in [(PASSPHRASE, &pair.passphrase), (KEY, &pair.encrypted_key), (CERTIFICATE, &pair.certificate)] {
+        for (part, text) in [
+            (PASSPHRASE, pair.passphrase.expose_secret()),
+            (KEY, pair.encrypted_key.expose_secret()),
+            (CERTIFICATE, pair.certificate.as_str()),
+        ] {
             self.write(&self.path(name, part)?, text)?;
         }
         Ok(name.to_owned())
@@ -71,7 +76,7 @@ impl Files {
         };
         let missing = || KeeperError::NotFound(reference.to_owned());
         let (certificate, key) = (read(CERTIFICATE)?.ok_or_else(missing)?, read(KEY)?.ok_or_else(missing)?);
-        Ok(StoredKeypair::outside(reference, certificate, key, read(PASSPHRASE)?))
+        Ok(StoredKeypair::outside(reference, certificate, key.into(), read(PASSPHRASE)?.map(Into::into)))
     }
 
     fn delete(&self, reference: &str) -> Result<bool, KeeperError> {

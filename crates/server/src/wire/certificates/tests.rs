@@ -2,6 +2,7 @@ use cloud_simulator::{Cloud as Simulated, Fault, How, Options, Simulator};
 use model::certificate::keeper::{Keeper, KeeperError};
 use model::certificate::{NewKeypair, StoredKeypair, Terms, new_authority, new_client};
 use provider_clients::{Barbican, Cloud, CloudOptions, Credential, Payload, Scope, UserRef};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::barbican::Containers;
 use super::files::Files;
@@ -25,9 +26,10 @@ async fn barbican() -> (Simulator, Simulated, Barbican) {
 }
 
 fn holds(stored: &StoredKeypair, pair: &NewKeypair) -> bool {
+    let text = |secret: &Option<SecretString>| secret.as_ref().map(|secret| secret.expose_secret().to_owned());
     stored.pem() == pair.certificate
-        && stored.private_key.as_deref() == Some(pair.encrypted_key.as_str())
-        && stored.private_key_passphrase.as_deref() == Some(pair.passphrase.as_str())
+        && text(&stored.private_key).as_deref() == Some(pair.encrypted_key.expose_secret())
+        && text(&stored.private_key_passphrase).as_deref() == Some(pair.passphrase.expose_secret())
         && stored.open().is_ok()
 }
 
@@ -108,8 +110,8 @@ async fn containers_as_upstream_writes_them_are_opened_and_removed() {
         let payload = |text| if as_text { Payload::Text(text) } else { Payload::Bytes(str::as_bytes(text)) };
         let make = async |name, payload| barbican.create_secret(name, payload).await.expect("a secret");
         let certificate = make("Certificate", payload(&pair.certificate)).await;
-        let key = make("Private Key", payload(&pair.encrypted_key)).await;
-        let passphrase = make("Private Key Passphrase", Payload::Text(&pair.passphrase)).await;
+        let key = make("Private Key", payload(pair.encrypted_key.expose_secret())).await;
+        let passphrase = make("Private Key Passphrase", Payload::Text(pair.passphrase.expose_secret())).await;
         let more = make("Intermediates", payload(&pair.certificate)).await;
         let parts = [
             ("certificate", certificate.as_str()),
