@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use provider_clients::TokenInfo;
+use tokio::io::BufStream;
 
 use crate::identity::Caller;
+use crate::identity::memcached::Connection;
 use crate::policy::{self, Act, Policy, PolicyFile, PolicyOptions, Target};
 use crate::view::page;
 use crate::view::patch::{self, Limits};
@@ -64,4 +67,21 @@ pub fn query(text: &str) {
         let again = linked.and_then(|pairs| page::parse(&pairs, 1000).ok());
         assert_eq!(again, Some(page::PageQuery { marker: Some(marker.to_owned()), ..read }));
     }
+}
+
+/// What answers instead of memcached, to a question for a value and to one that is to be kept.
+///
+/// # Panics
+/// When a value is found that was not told as the one that was asked for, one is taken for kept that memcached did not take, or more is waited
+/// for than there is.
+pub fn memcached(data: &[u8]) {
+    let open = || Connection::over(BufStream::new(tokio::io::join(data, tokio::io::sink())));
+    let found = open().get("name").now_or_never().expect("all of the answer is there");
+    if let Ok(Some(value)) = found {
+        let line = data.iter().position(|byte| *byte == b'\n').expect("a line was read");
+        let is_told = data[line + 1..].starts_with(&[value.as_slice(), b"\r\nEND\r\n"].concat());
+        assert!(is_told && data.starts_with(b"VALUE name "), "{value:?} was found");
+    }
+    let kept = open().set("name", b"value", 60).now_or_never().expect("all of the answer is there");
+    assert!(kept.is_err() || data.starts_with(b"STORED\r\n"), "it was not kept");
 }

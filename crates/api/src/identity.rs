@@ -4,7 +4,7 @@
 //! token wait for one answer. A token that Keystone does not know is remembered for a few seconds only. Where memcached is configured, processes
 //! tell each other ([`shared`]).
 
-mod memcached;
+pub(crate) mod memcached;
 mod shared;
 
 use std::sync::Arc;

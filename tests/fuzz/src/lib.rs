@@ -4,8 +4,15 @@
 pub type Target = fn(&[u8]);
 
 /// Every target, and the folder of its corpus.
-pub const TARGETS: &[(&str, Target)] =
-    &[("policy", policy), ("patch", patch), ("query", query), ("config", config), ("csr", csr), ("message", message)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("policy", policy),
+    ("patch", patch),
+    ("query", query),
+    ("config", config),
+    ("csr", csr),
+    ("message", message),
+    ("memcached", memcached),
+];
 
 /// A policy file, and a rule by itself.
 pub fn policy(data: &[u8]) {
@@ -34,6 +41,11 @@ pub fn csr(data: &[u8]) {
 /// A message that RabbitMQ hands on.
 pub fn message(data: &[u8]) {
     model::fuzz::message(data);
+}
+
+/// What answers instead of memcached.
+pub fn memcached(data: &[u8]) {
+    api::fuzz::memcached(data);
 }
 
 /// `magnum.conf`.

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 
 /// Bytes of a value at most; memcached itself keeps none that is larger.
@@ -13,7 +13,7 @@ const LARGEST: usize = 1024 * 1024;
 const LINE: u64 = 512;
 
 /// A connection. One on which a command has failed, or was not waited for, is of no more use: its answer may still come.
-pub(super) struct Connection(BufStream<TcpStream>);
+pub(crate) struct Connection<S = BufStream<TcpStream>>(S);
 
 impl Connection {
     /// Connects to `host:port`.
@@ -27,6 +27,13 @@ impl Connection {
     pub fn is_open(&self) -> bool {
         let nothing_to_read = self.0.get_ref().try_read(&mut [0]);
         nothing_to_read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl<S: AsyncBufRead + AsyncWrite + Unpin> Connection<S> {
+    /// One that is open already.
+    pub fn over(stream: S) -> Self {
+        Self(stream)
     }
 
     /// The value under a name, if there is one.
@@ -44,7 +51,9 @@ impl Connection {
         let Some(length) = length else { return Err(unexpected(&line)) };
         let mut value = vec![0; length + 2];
         self.0.read_exact(&mut value).await?;
-        value.truncate(length);
+        if value.split_off(length) != b"\r\n" {
+            return Err(io::Error::other("a value of memcached that is longer than memcached said"));
+        }
         match self.line().await?.as_str() {
             "END" => Ok(Some(value)),
             other => Err(unexpected(other)),
