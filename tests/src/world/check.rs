@@ -13,12 +13,23 @@ use crate::wait::{self, PATIENCE, Seen};
 /// Rows that live only as long as a cluster.
 const OF_CLUSTERS: [&str; 6] = ["cluster", "nodegroup", "nodegroup_nodes", "ca_rotation", "x509keypair", "cloud_resource"];
 
+/// What users and other programs are told, by table.
+const TOLD: [(&str, &str); 5] = [
+    ("operation", "CONCAT_WS(' ', payload, step, waiting_for, outcome_reason, cloud_error)"),
+    ("operation_event", "CONCAT_WS(' ', message, details)"),
+    ("cluster", "CONCAT_WS(' ', status_reason, health_status_reason)"),
+    ("nodegroup", "COALESCE(status_reason, '')"),
+    ("notification", "body"),
+];
+
 impl World {
     /// Deletes what clusters are left, and checks that everything ends and nothing stays behind: no unfinished operation, no
-    /// stuck status, no orphan in the cloud, no row of a cluster, no process that died, no secret in a log.
+    /// stuck status, no orphan in the cloud, no row of a cluster, no process that died, no secret in a log or in what rows tell.
     pub async fn finish(mut self) -> Result<()> {
         self.keep_secrets_of_stacks();
         self.keep_secrets_of_barbican();
+        // Once while the clusters are there, and at the end once more: a secret may also come into the rows as they go.
+        self.no_secret_in_rows().await?;
         self.delete_clusters().await?;
         let left = wait::until("all operations to end", PATIENCE, async || {
             let count = self.unfinished().await?;
@@ -59,6 +70,7 @@ impl World {
         self.nobody_died()?;
         self.stop()?;
         self.no_secret_in_logs()?;
+        self.no_secret_in_rows().await?;
         if let Some(database) = &self.database {
             database.drop().await?;
         }
@@ -96,6 +108,18 @@ impl World {
             if process.ended().is_none() {
                 let status = process.terminate(Duration::from_secs(20))?;
                 ensure!(status.success(), "{} ended with {status} when asked to stop", process.name());
+            }
+        }
+        Ok(())
+    }
+
+    async fn no_secret_in_rows(&self) -> Result<()> {
+        let Some(database) = &self.database else { return Ok(()) };
+        for (table, text) in TOLD {
+            let rows: Vec<String> = database.rows(&format!("SELECT {text} FROM `{table}`")).await?;
+            for (secret, what) in self.secrets().iter() {
+                let row = rows.iter().find(|row| row.contains(secret.as_str()));
+                ensure!(row.is_none(), "a row of {table} has {what} in it: {}", row.map_or("", String::as_str));
             }
         }
         Ok(())
