@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use cloud_simulator::{Fault, How};
+use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::{self, text};
 use tests::servers::PrivateServer;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
+use url::Url;
 
 /// Every call named so fails before it does anything.
 fn down(at: &str) -> Fault {
@@ -78,6 +80,51 @@ async fn with_the_database_down_requests_are_refused_and_nothing_is_written() ->
     world.finish().await
 }
 
+/// As when another server has become the one that is written to: this one goes on answering, and takes nothing.
+#[tokio::test]
+async fn with_the_database_read_only_nothing_is_half_written_and_all_goes_on_afterwards() -> Result<()> {
+    let server = PrivateServer::start("mariadb").await?;
+    let mut root = mysql_async::Conn::from_url(server.url()?).await?;
+    // Whoever may do everything may write all the same.
+    let rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES";
+    root.query_drop("CREATE USER tenant@'127.0.0.1' IDENTIFIED BY 'may-not-everything'").await?;
+    root.query_drop(format!("GRANT {rights} ON *.* TO tenant@'127.0.0.1'")).await?;
+    let mut url = Url::parse(&server.url()?)?;
+    ensure!(url.set_username("tenant").is_ok() && url.set_password(Some("may-not-everything")).is_ok());
+    let world = World::start(Mix::Distributed, Options { mysql: Some(url.into()), ..Options::default() }).await?;
+    world.keep_secret("may-not-everything", "the password of the database");
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let under_way = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &under_way).await?;
+
+    root.query_drop("SET GLOBAL read_only = 1").await?;
+    let before = world.counts().await?;
+    demo.get("/v1/clusters").await?.expect(200)?;
+    let refused = demo.post("/v1/clusters", &client::cluster("red", &template)).await?;
+    ensure!(!refused.header("retry-after").is_empty(), "{:?}", refused.headers);
+    refused.expect_error(503, "database")?;
+    demo.post("/v1/clustertemplates", &client::template("other")).await?.expect_error(503, "database")?;
+    demo.delete(&format!("/v1/clusters/{under_way}")).await?.expect_error(503, "database")?;
+    let after = world.counts().await?;
+    ensure!(after == before, "{after:?}, before {before:?}");
+
+    root.query_drop("SET GLOBAL read_only = 0").await?;
+    let next = wait::until("a cluster to be accepted", PATIENCE, async || {
+        let answer = demo.post("/v1/clusters", &client::cluster("red", &template)).await?;
+        Ok(if answer.status == 503 { Seen::Instead(answer.text) } else { Seen::Yes(answer) })
+    })
+    .await?;
+    let next = next.expect(202)?.uuid()?;
+    world.cloud.hold_stacks(false);
+    for cluster in [&under_way, &next] {
+        demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    ensure!(world.cloud.calls("heat.stack_create") == 2);
+    world.finish().await
+}
+
 /// The end of such a request could not be recorded: whoever asked again was told for two minutes that it is being worked on.
 #[tokio::test]
 async fn the_key_of_a_request_that_the_database_failed_is_free_soon_after_it_is_back() -> Result<()> {
@@ -123,6 +170,35 @@ async fn with_keystone_down_requests_are_refused_and_nothing_is_written(#[values
     world.cloud.clear_faults();
     newcomer.get("/v1/clusters").await?.expect(200)?;
     ensure!(world.counts().await? == before);
+    world.finish().await
+}
+
+/// It fails each call of an operation twice, answers in between, and is slow where it matters most.
+#[rstest]
+#[tokio::test]
+async fn with_keystone_flapping_and_slow_operations_end_well_and_leave_nothing(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let flap = |calls: &[&str]| {
+        for (at, nth) in calls.iter().flat_map(|at| [(at, 1), (at, 3)]) {
+            world.cloud.inject(Fault { at: (*at).to_owned(), nth, how: How::Status(503, "one moment".to_owned()) });
+        }
+        world.cloud.inject(Fault { at: "keystone.token_issue".to_owned(), nth: 4, how: How::Slow(Duration::from_secs(2)) });
+    };
+    flap(&["keystone.token_issue", "keystone.user_create", "keystone.trust_create"]);
+    world.cloud.inject(Fault { at: "keystone.trust_create".to_owned(), nth: 2, how: How::Slow(Duration::from_secs(2)) });
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    ensure!(world.cloud.calls("keystone.trust_create") >= 2 && world.cloud.calls("heat.stack_create") == 1);
+    world.cloud.clear_faults();
+    flap(&["keystone.token_issue", "keystone.trust_delete", "keystone.user_delete"]);
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.cloud.clear_faults();
     world.finish().await
 }
 

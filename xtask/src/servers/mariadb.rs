@@ -30,7 +30,8 @@ pub fn create(home: &Path) -> Result<()> {
         .iter()
         .map(|host| {
             let must = if certificate(home, "ca.pem").is_some() { " REQUIRE X509" } else { "" };
-            format!("CREATE USER IF NOT EXISTS '{USER}'@'{host}' IDENTIFIED BY '{USER}'{must}; GRANT ALL ON *.* TO '{USER}'@'{host}';\n")
+            let user = format!("'{USER}'@'{host}'");
+            format!("CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{USER}'{must}; GRANT ALL ON *.* TO {user} WITH GRANT OPTION;\n")
         })
         .collect();
     fs::write(home.join("users.sql"), users.replace("; GRANT", ";\nGRANT")).context("write users.sql")?;
