@@ -1,9 +1,7 @@
 //! The labels of the Heat driver: all that upstream's 20.0.2 has, and a few of ours. Values and defaults are those of this program.
 
 use super::Effect;
-use super::Kind::{
-    self, Boolean, Count, Domain, ImagePrefix, Network, NetworkV6, Networks, OneOf, Options, Sha256, SomeOf, Text, Url,
-};
+use super::Kind::{self, Boolean, Count, Domain, ImagePrefix, Network, NetworkV6, Networks, OneOf, Options, Sha256, SomeOf, Text, Url};
 use super::Label;
 
 const FIRST: &str = "0.1.0";

@@ -5,8 +5,8 @@ pub(crate) mod choices;
 
 use serde_json::{Map, Value, json};
 
-use super::{api_name, dual_stack};
 use super::stack_input::{Joint, StackInput};
+use super::{api_name, dual_stack};
 use choices::{Choices, Ipv6, Subnet};
 
 /// Whether masters are given a key for what is secret in etcd.
