@@ -45,6 +45,10 @@ async fn the_auto_healer_reports_and_has_one_worker_replaced(#[values(Mix::Embed
     let path = format!("/v1/clusters/{cluster}");
     let shown = healer.get(&path).await?.expect(200)?.body;
     ensure!(shown["labels"]["auto_healing_enabled"] == "true", "{shown}");
+    // And for the stack, by its former name, which nobody else is shown any more.
+    ensure!(shown["stack_id"] == world.only_stack().await?.as_str() && shown["cluster_id"] == shown["stack_id"], "{shown}");
+    let others = demo.at("latest").get(&path).await?.expect(200)?.body;
+    ensure!(others.get("stack_id").is_none() && others["cluster_id"] == shown["stack_id"], "{others}");
     let report = json!([
         {"op": "replace", "path": "/health_status", "value": "UNHEALTHY"},
         {"op": "replace", "path": "/health_status_reason",

@@ -58,7 +58,7 @@ impl Components {
             describe(&mut schema, object.about(property));
             match property.shown {
                 Shown::Always => required.push(property.name),
-                Shown::Sometimes => {}
+                Shown::Sometimes | Shown::AlwaysBefore(_) => {}
                 Shown::Since(version) => schema["x-openstack"] = json!({"min-ver": version.to_string()}),
                 Shown::Before(version) => schema["x-openstack"] = json!({"max-ver": version.before().to_string()}),
             }

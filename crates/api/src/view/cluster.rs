@@ -112,7 +112,7 @@ pub static PATCH: Schema = Schema {
 
 /// What the plain list shows of a cluster, and a word for the rest (rest-api.md 5.2).
 macro_rules! cluster_properties {
-    ($($more:expr),* $(,)?) => {
+    ($stack:expr; $($more:expr),* $(,)?) => {
         &[
             Property::always("uuid", Shape::Uuid, "The cluster's uuid."),
             Property::always("name", MAYBE_TEXT, "The cluster's name."),
@@ -126,7 +126,7 @@ macro_rules! cluster_properties {
             Property::always("flavor_id", MAYBE_TEXT, "Flavor of the workers, as it was given."),
             Property::always("create_timeout", Shape::Nullable(&Shape::Integer(i64::MIN)), "Minutes that the creation may take."),
             Property::always("links", LINKS, "Where it is."),
-            Property::before(CLUSTER_ID, "stack_id", MAYBE_TEXT, "What the driver made: the Heat stack's id."),
+            $stack,
             Property::since(CLUSTER_ID, "cluster_id", MAYBE_TEXT, "What the driver made: the Heat stack's id."),
             Property::always("status", STATUS, "What happens to it, or happened last."),
             Property::always("health_status", MAYBE_TEXT, "HEALTHY, UNHEALTHY, UNKNOWN, or null before it was looked at."),
@@ -137,8 +137,9 @@ macro_rules! cluster_properties {
 }
 
 macro_rules! detailed_cluster {
-    ($($more:expr),* $(,)?) => {
+    ($stack:expr; $($more:expr),* $(,)?) => {
         cluster_properties![
+            $stack;
             Property::always("status_reason", MAYBE_TEXT, "Why the status is what it is."),
             Property::always("health_status_reason", Shape::StringMap, "What was seen of its health, part by part."),
             Property::always("discovery_url", MAYBE_TEXT, ""),
@@ -166,17 +167,28 @@ macro_rules! detailed_cluster {
 /// A status word of a cluster or nodegroup; rows of long ago may have none.
 pub const STATUS: Shape = Shape::Nullable(&Shape::OneOf(model::cluster::status::Status::WORDS));
 
-static SHORT: Object = Object { name: "ClusterSummary", properties: cluster_properties![], like: Some(&CREATE) };
-static DETAIL: Object = Object { name: "ClusterDetail", properties: detailed_cluster![], like: Some(&CREATE) };
+/// In lists.
+const STACK: Property = Property::before(CLUSTER_ID, "stack_id", MAYBE_TEXT, "What the driver made: the Heat stack's id.");
+
+/// Agents inside a cluster ask for the newest microversion, whatever it is, and for the stack by the name that it had when they were written
+/// (magnum-auto-healer of cloud-provider-openstack).
+const STACK_OF_ONE: Property = Property::always_before(
+    CLUSTER_ID,
+    "stack_id",
+    MAYBE_TEXT,
+    "What the driver made: the Heat stack's id. From 1.13 on, the cluster's own user alone is shown it.",
+);
+
+static SHORT: Object = Object { name: "ClusterSummary", properties: cluster_properties![STACK;], like: Some(&CREATE) };
+static DETAIL: Object = Object { name: "ClusterDetail", properties: detailed_cluster![STACK;], like: Some(&CREATE) };
 
 /// One cluster, alone.
 pub static CLUSTER: Object = Object {
     name: "Cluster",
-    properties: detailed_cluster![Property::sometimes(
-        "faults",
-        Shape::StringMap,
-        "Why nodegroups failed, by name; only while the status is a failed one."
-    )],
+    properties: detailed_cluster![
+        STACK_OF_ONE;
+        Property::sometimes("faults", Shape::StringMap, "Why nodegroups failed, by name; only while the status is a failed one.")
+    ],
     like: Some(&CREATE),
 };
 
@@ -275,6 +287,8 @@ pub struct ClusterView<'a> {
     pub template_labels: &'a StoredMap<'a>,
     /// The groups whose failures are shown; none in a list.
     pub faults: Option<&'a [Nodegroup]>,
+    /// Whether the stack is called `stack_id` too where it is `cluster_id`.
+    pub is_own_user: bool,
     pub base: &'a str,
     pub version: Microversion,
 }
@@ -290,7 +304,7 @@ impl Serialize for Faults<'_> {
 
 impl Serialize for ClusterView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { row, nodes, template_labels, faults, base, version } = self;
+        let Self { row, nodes, template_labels, faults, is_own_user, base, version } = self;
         let labels = StoredMap::read(row.summary.labels);
         let differences = labels.against(template_labels);
         let mut map = serializer.serialize_map(None)?;
@@ -319,6 +333,9 @@ impl Serialize for ClusterView<'_> {
             && row.summary.status.and_then(Status::parse).is_some_and(Status::is_failed)
         {
             map.serialize_entry("faults", &Faults(groups))?;
+        }
+        if *is_own_user && *version >= CLUSTER_ID {
+            map.serialize_entry("stack_id", &row.summary.stack_id)?;
         }
         map.end()
     }

@@ -58,6 +58,8 @@ pub enum Shown {
     Since(Microversion),
     /// Never from this microversion on, always below.
     Before(Microversion),
+    /// Sometimes from this microversion on, always below.
+    AlwaysBefore(Microversion),
     Sometimes,
 }
 
@@ -108,6 +110,11 @@ impl Property {
     /// A key that went with a microversion.
     pub const fn before(version: Microversion, name: &'static str, shape: Shape, about: &'static str) -> Self {
         Self { name, shape, shown: Shown::Before(version), about }
+    }
+
+    /// A key that went with a microversion but for some.
+    pub const fn always_before(version: Microversion, name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Self { name, shape, shown: Shown::AlwaysBefore(version), about }
     }
 }
 
@@ -171,6 +178,7 @@ impl Object {
                 Shown::Sometimes => (true, false),
                 Shown::Since(first) => (version >= first, version >= first),
                 Shown::Before(end) => (version < end, version < end),
+                Shown::AlwaysBefore(end) => (true, version < end),
             };
             match map.get(key) {
                 Some(_) if !may => return Err(format!("{name}: the key {key} must not be there at {version}")),
