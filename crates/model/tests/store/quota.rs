@@ -176,7 +176,7 @@ async fn quotas_are_kept_found_and_listed(#[case] kind: Kind) {
 #[rstest]
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_taken_back_was_seen_by_its_own_transaction_and_by_nobody_else(#[case] kind: Kind) {
     let world = World::new(kind).await;
     create(&world.store, "first").await.expect("the project is empty");
