@@ -71,7 +71,7 @@ pub async fn detail(cx: Context) -> Result<Answer, ApiError> {
         nodes: nodes.remove(row.uuid.as_str()).unwrap_or_default(),
         template_labels: row.cluster_template_id.as_deref().and_then(|id| labels.get(id)).unwrap_or(&none),
         faults: None,
-        is_own_user: false,
+        through_own_trust: false,
         base: &cx.base,
         version: cx.version,
     });

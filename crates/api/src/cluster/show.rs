@@ -29,7 +29,7 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
         nodes: Nodes::of(&groups),
         template_labels: &StoredMap::read(labels.as_ref().and_then(|(_, labels)| labels.as_deref())),
         faults: Some(&groups),
-        is_own_user: row.trustee_user_id.as_deref() == Some(cx.caller.user_id.0.as_str()),
+        through_own_trust: cx.caller.info.trust_id.is_some() && cx.caller.info.trust_id == row.trust_id,
         base: &cx.base,
         version: cx.version,
     })

@@ -74,7 +74,7 @@ fn document(cx: &Context, subject: &Subject) -> Result<Map<String, Value>, ApiEr
     let groups = &subject.groups;
     let template_labels = &StoredMap::read(subject.template.as_ref().and_then(|t| t.labels.as_deref()));
     let (row, base, version) = ((&subject.cluster).into(), &cx.base, cx.version);
-    let view = ClusterView { row, nodes: Nodes::of(groups), template_labels, faults: None, is_own_user: false, base, version };
+    let view = ClusterView { row, nodes: Nodes::of(groups), template_labels, faults: None, through_own_trust: false, base, version };
     let mut document = patch::document(&view)?;
     if let Some(workers) = groups.iter().find(|g| is_default_worker(g)) {
         document.insert("node_count".into(), workers.node_count().into());

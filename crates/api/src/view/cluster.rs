@@ -176,7 +176,7 @@ const STACK_OF_ONE: Property = Property::always_before(
     CLUSTER_ID,
     "stack_id",
     MAYBE_TEXT,
-    "What the driver made: the Heat stack's id. From 1.13 on, the cluster's own user alone is shown it.",
+    "What the driver made: the Heat stack's id. From 1.13 on, who asks through the cluster's own trust alone is shown it.",
 );
 
 static SHORT: Object = Object { name: "ClusterSummary", properties: cluster_properties![STACK;], like: Some(&CREATE) };
@@ -287,8 +287,8 @@ pub struct ClusterView<'a> {
     pub template_labels: &'a StoredMap<'a>,
     /// The groups whose failures are shown; none in a list.
     pub faults: Option<&'a [Nodegroup]>,
-    /// Whether the stack is called `stack_id` too where it is `cluster_id`.
-    pub is_own_user: bool,
+    /// Whether an agent inside the cluster asks, to whom the stack is `stack_id` also where it is `cluster_id`.
+    pub through_own_trust: bool,
     pub base: &'a str,
     pub version: Microversion,
 }
@@ -304,7 +304,7 @@ impl Serialize for Faults<'_> {
 
 impl Serialize for ClusterView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { row, nodes, template_labels, faults, is_own_user, base, version } = self;
+        let Self { row, nodes, template_labels, faults, through_own_trust, base, version } = self;
         let labels = StoredMap::read(row.summary.labels);
         let differences = labels.against(template_labels);
         let mut map = serializer.serialize_map(None)?;
@@ -334,7 +334,7 @@ impl Serialize for ClusterView<'_> {
         {
             map.serialize_entry("faults", &Faults(groups))?;
         }
-        if *is_own_user && *version >= CLUSTER_ID {
+        if *through_own_trust && *version >= CLUSTER_ID {
             map.serialize_entry("stack_id", &row.summary.stack_id)?;
         }
         map.end()
