@@ -41,12 +41,15 @@ pub async fn make(world: &World, copies: usize) -> Result<f64> {
         Ok(StackCopy { id: self::id(&stack.id, number)?, name, parameters: vec![("cluster_uuid", id)] })
     };
     ensure!(world.cloud.copy_stack(&stack.id, numbers.map(of).collect::<Result<_>>()?), "the stack {} is gone", stack.id);
-    let begun = Instant::now();
+    let looks = || world.cloud.calls("heat.stack_show");
+    let (begun, before) = (Instant::now(), looks());
     copy_rows(database, cluster, copies).await?;
     wait::until("the copies to be taken up", Duration::from_secs(1800), async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let left: Vec<i64> = database.rows("SELECT COUNT(*) FROM operation WHERE owner IS NULL AND finished_ms IS NULL").await?;
-        Ok(Seen::when(left == [0], || format!("{left:?} of {copies} are left")))
+        // Whoever has taken one looks at its stack, and then waits.
+        let looked = looks() - before;
+        Ok(Seen::when(left == [0] && looked >= copies, || format!("{left:?} of {copies} are left, {looked} are looked at")))
     })
     .await?;
     Ok(copies as f64 / begun.elapsed().as_secs_f64())
