@@ -125,7 +125,7 @@ impl Counted {
 
 /// What is short, if anything is. `flavors`: all that there are, where they have been looked up already.
 pub(crate) async fn short(session: &Session, need: &Need, flavors: Option<Vec<Flavor>>) -> Option<String> {
-    missing(need.count(), &look(session, &[need], flavors).await)
+    missing(need.count(), &Box::pin(look(session, &[need], flavors)).await)
 }
 
 /// Asks the services what of all this the project may have. Of several needs, of which one comes behind the other, the largest counts.
@@ -144,12 +144,13 @@ pub(crate) async fn look(session: &Session, needs: &[&Need], flavors: Option<Vec
         let flavors = flavors.await;
         join_all(needs.iter().map(|need| weigh(session, &need.nodes, flavors.as_deref()))).await
     };
+    // Each on the heap: this is asked deep inside a turn, whose thread has a stack of a few MiB.
     let (compute, weighed, volumes, network, load_balancers) = futures::join!(
-        wanted(any(|need| need.count() + need.server_groups > 0), "Nova", nova.limits()),
-        weighed,
-        wanted(any(|need| need.volumes > 0), "Cinder", cinder.limits()),
-        async { wanted(any(Need::uses_network), "Neutron", neutron.limits(project?)).await },
-        async { wanted(any(|need| need.load_balancers > 0), "Octavia", octavia.limit(project?)).await },
+        Box::pin(wanted(any(|need| need.count() + need.server_groups > 0), "Nova", nova.limits())),
+        Box::pin(weighed),
+        Box::pin(wanted(any(|need| need.volumes > 0), "Cinder", cinder.limits())),
+        Box::pin(async { wanted(any(Need::uses_network), "Neutron", neutron.limits(project?)).await }),
+        Box::pin(async { wanted(any(|need| need.load_balancers > 0), "Octavia", octavia.limit(project?)).await }),
     );
     let told = Told { compute, volumes, network, load_balancers };
     largest(needs.iter().zip(&weighed).map(|(need, weighed)| counted(need, weighed.as_deref(), &told)))

@@ -34,6 +34,10 @@ where
     run_reloading(name, config, threads, move || Ok(same.clone()), run)
 }
 
+/// Of each thread; no more of it is taken than is touched. A turn of an operation goes many calls deep, and in builds without optimisation
+/// the steps that wait for the cloud take several times what they take otherwise: 2 MiB, tokio's default, were not enough.
+const STACK: usize = 8 << 20;
+
 fn run_reloading<F, Fut>(
     name: &str,
     config: Config,
@@ -47,7 +51,8 @@ where
 {
     // One TLS provider for the whole process; a second call, in tests, finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_stack_size(STACK).enable_all().build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return refuse(name, &error.into()),
     };
