@@ -20,6 +20,7 @@ pub mod kubernetes;
 pub mod load;
 pub mod login;
 pub mod management;
+pub mod metrics;
 pub mod nodes;
 pub mod notifications;
 pub mod openmetrics;

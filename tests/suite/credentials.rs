@@ -7,10 +7,11 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::json;
 use tests::client::{self, Client, text};
+use tests::metrics::{until, watched};
 use tests::nodes;
-use tests::openmetrics::{Shown, scrape};
+use tests::openmetrics::Shown;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, Options, World, free_port};
+use tests::world::{Mix, Options, World};
 
 /// Longer than the test: whoever waits for this answer is killed waiting.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -80,25 +81,10 @@ async fn a_trust_that_does_not_work_any_more_is_replaced() -> Result<()> {
 /// Nobody asks for anything: the conductors notice by themselves, tell it once, and see that it was mended.
 #[tokio::test]
 async fn credentials_that_stop_to_work_are_noticed_and_told() -> Result<()> {
-    let port = free_port()?;
-    let environment = [
-        ("OS_METRICS__ENABLED", "true".to_owned()),
-        ("OS_METRICS__CONDUCTOR_PORT", port.to_string()),
-        ("OS_METRICS__API_PORT", free_port()?.to_string()),
-        ("OS_OPERATIONS__CREDENTIAL_CHECK_SECONDS", "1".to_owned()),
-    ];
-    let environment = environment.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 1, environment, ..Options::default() }).await?;
+    let settings = [("OS_OPERATIONS__CREDENTIAL_CHECK_SECONDS", "1")];
+    let (world, _, url) = watched(Mix::Distributed, &settings).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
-    let (http, url) = (client::http()?, format!("http://127.0.0.1:{port}/metrics"));
-    let until = async |what: &str, holds: &dyn Fn(&Shown) -> bool| {
-        wait::until(what, PATIENCE, async || {
-            let shown = scrape(&http, &url).await?;
-            Ok(if holds(&shown) { Seen::Yes(shown) } else { Seen::Instead(format!("{shown:#?}")) })
-        })
-        .await
-    };
     let clusters = |shown: &Shown, state: &str| shown.sum("magnum_conductor_cluster_credentials", &[("state", state)]);
     let looks = |shown: &Shown, seen: &str| shown.sum("magnum_conductor_credential_looks_total", &[("seen", seen)]);
     let told = async || -> Result<Vec<String>> {
@@ -106,24 +92,24 @@ async fn credentials_that_stop_to_work_are_noticed_and_told() -> Result<()> {
         let events = body["events"].as_array().context("events")?;
         Ok(events.iter().filter(|event| event["kind"] == "credentials_health").map(|event| text(event, "message")).collect())
     };
-    until("credentials that work", &|shown| clusters(shown, "working") == 1.0).await?;
+    until(&url, "credentials that work", |shown| clusters(shown, "working") == 1.0).await?;
 
     // Keystone that is away says nothing of the cluster.
     world.cloud.inject(Fault { at: "keystone.token_issue".to_owned(), nth: 0, how: How::Status(503, "maintenance".to_owned()) });
-    let away = until("looks that come to nothing", &|shown| looks(shown, "unknown") >= 2.0).await?;
+    let away = until(&url, "looks that come to nothing", |shown| looks(shown, "unknown") >= 2.0).await?;
     ensure!((clusters(&away, "working"), clusters(&away, "broken")) == (1.0, 0.0), "{away:#?}");
     world.cloud.clear_faults();
     ensure!(told().await?.is_empty(), "{:?}", told().await?);
 
     let trust: Vec<String> = world.database()?.rows(&format!("SELECT trust_id FROM cluster WHERE uuid = '{cluster}'")).await?;
     ensure!(world.cloud.remove_trust(trust.first().context("a trust")?), "it was there");
-    let refused = until("credentials that do not work", &|shown| clusters(shown, "broken") == 1.0).await?;
-    until("more looks", &|shown| looks(shown, "refused") >= looks(&refused, "refused") + 2.0).await?;
+    let refused = until(&url, "credentials that do not work", |shown| clusters(shown, "broken") == 1.0).await?;
+    until(&url, "more looks", |shown| looks(shown, "refused") >= looks(&refused, "refused") + 2.0).await?;
     let events = told().await?;
     ensure!(events.len() == 1 && events[0].contains("its trust is gone"), "{events:?}");
 
     rotate(&demo, &cluster).await?;
-    until("credentials that work again", &|shown| clusters(shown, "working") == 1.0 && clusters(shown, "broken") == 0.0).await?;
+    until(&url, "credentials that work again", |shown| clusters(shown, "working") == 1.0 && clusters(shown, "broken") == 0.0).await?;
     let events = told().await?;
     ensure!(events.len() == 2 && events[1] == "the cluster's credentials work again", "{events:?}");
     world.finish().await

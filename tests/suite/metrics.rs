@@ -5,34 +5,14 @@ use cloud_simulator::{Fault, How};
 use model::certificate::{Terms, new_authority};
 use rstest::rstest;
 use tests::client;
-use tests::openmetrics::{Shown, scrape};
-use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, Options, World, free_port};
-
-/// A world with one process of each role, and where their numbers are.
-async fn watched(mix: Mix) -> Result<(World, String, String)> {
-    let (api, conductor) = (free_port()?, free_port()?);
-    let options = [("ENABLED", "true".to_owned()), ("API_PORT", api.to_string()), ("CONDUCTOR_PORT", conductor.to_string())];
-    let environment = options.into_iter().map(|(key, value)| (format!("OS_METRICS__{key}"), value)).collect();
-    let world = World::start(mix, Options { apis: 1, conductors: 1, environment, ..Options::default() }).await?;
-    let conductor = if mix == Mix::Embedded { api } else { conductor };
-    Ok((world, format!("http://127.0.0.1:{api}/metrics"), format!("http://127.0.0.1:{conductor}/metrics")))
-}
-
-/// Asks until the numbers are as wanted.
-async fn until(url: &str, what: &str, holds: impl Fn(&Shown) -> bool) -> Result<Shown> {
-    let http = client::http()?;
-    wait::until(what, PATIENCE, async || {
-        let shown = scrape(&http, url).await?;
-        Ok(if holds(&shown) { Seen::Yes(shown) } else { Seen::Instead(format!("{shown:#?}")) })
-    })
-    .await
-}
+use tests::metrics::{until, watched};
+use tests::wait::PATIENCE;
+use tests::world::Mix;
 
 #[rstest]
 #[tokio::test]
 async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
-    let (world, api, conductor) = watched(mix).await?;
+    let (world, api, conductor) = watched(mix, &[]).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -78,7 +58,7 @@ async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Di
 #[rstest]
 #[tokio::test]
 async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
-    let (world, _, conductor) = watched(mix).await?;
+    let (world, _, conductor) = watched(mix, &[]).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     world.cloud.inject(Fault { at: "heat.stack_create".to_owned(), nth: 1, how: How::Refuse });
@@ -96,7 +76,7 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
 
 #[tokio::test]
 async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
-    let (world, api, _) = watched(Mix::Distributed).await?;
+    let (world, api, _) = watched(Mix::Distributed, &[]).await?;
     let http = client::http()?;
     ensure!(http.post(&api).send().await?.status() == 405);
     ensure!(http.get(api.replace("/metrics", "/")).send().await?.status() == 404);
@@ -107,20 +87,14 @@ async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
 
 #[tokio::test]
 async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<()> {
-    let port = free_port()?;
-    let environment = [
-        ("OS_METRICS__ENABLED", "true".to_owned()),
-        ("OS_METRICS__CONDUCTOR_PORT", port.to_string()),
-        ("OS_METRICS__API_PORT", free_port()?.to_string()),
-        ("OS_OPERATIONS__CREDENTIAL_CHECK_SECONDS", "1".to_owned()),
+    let settings = [
+        ("OS_OPERATIONS__CREDENTIAL_CHECK_SECONDS", "1"),
         // Who looks at the health of clusters, and whether anybody does, says nothing of their certificates.
-        ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "-1".to_owned()),
-        ("OS_X509__TERM_OF_VALIDITY", "10".to_owned()),
+        ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "-1"),
+        ("OS_X509__TERM_OF_VALIDITY", "10"),
     ];
-    let environment = environment.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 1, environment, ..Options::default() }).await?;
+    let (world, _, url) = watched(Mix::Distributed, &settings).await?;
     let name = "magnum_conductor_certificate_expiry_timestamp_seconds";
-    let url = format!("http://127.0.0.1:{port}/metrics");
     let cluster = world.complete_cluster(&world.demo()).await?;
     let shown = until(&url, "the end of the cluster's certificates", |shown| shown.sum(name, &[]) > 0.0).await?;
     let days = (shown.sum(name, &[]) - chrono::Utc::now().timestamp() as f64) / 86_400.0;

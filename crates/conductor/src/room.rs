@@ -125,7 +125,7 @@ impl Counted {
 
 /// What is short, if anything is. `flavors`: all that there are, where they have been looked up already.
 pub(crate) async fn short(session: &Session, need: &Need, flavors: Option<Vec<Flavor>>) -> Option<String> {
-    missing(need.count(), &Box::pin(look(session, &[need], flavors)).await)
+    missing(need.count(), &look(session, &[need], flavors).await)
 }
 
 /// Asks the services what of all this the project may have. Of several needs, of which one comes behind the other, the largest counts.

@@ -96,9 +96,15 @@ fn derived(secret: &SecretString, purpose: &[u8]) -> Key {
     Arc::new(SecretBox::new(Box::new(hash.finalize().into())))
 }
 
-/// HMAC-SHA-256 in base 64.
+/// HMAC-SHA-256 (RFC 2104) of a message.
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
+    tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+/// The same in base 64.
 fn keyed_hash(key: &Key, of: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.expose_secret()), of))
+    URL_SAFE_NO_PAD.encode(hmac_sha256(key.expose_secret(), of))
 }
 
 /// Nonce, sealed text and tag, in base 64; `of` is what the text belongs to.
@@ -153,6 +159,18 @@ mod tests {
         assert!(sealer.open(&other, &sealed).is_none() && sealer.open(&one, "anything").is_none());
         let stranger = CacheSealer::new(&"another".into());
         assert!(stranger.open(&one, &sealed).is_none() && stranger.name(b"one") != one);
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    #[test]
+    fn the_mac_agrees_with_rfc_4231() {
+        let short = hmac_sha256(b"Jefe", b"what do ya want for nothing?");
+        assert_eq!(hex(&short), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        let long = hmac_sha256(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First");
+        assert_eq!(hex(&long), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     }
 
     /// Sealed by Python's `cryptography` (`AESGCM`, `hmac`), by the derivations above: whatever library does it, rows of any day open.

@@ -237,7 +237,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
         flavors = Some(lookup::check_flavors(bench, &session, &changed).await?);
     }
-    if let Some(turn) = Box::pin(quota::room(bench, &session, wish, seen, events, flavors)).await? {
+    if let Some(turn) = quota::room(bench, &session, wish, seen, events, flavors).await? {
         return Ok(turn);
     }
     let target = bench.rows.target(&session)?;

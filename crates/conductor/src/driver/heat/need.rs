@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(of_workers(&upstreams, 2, 5), Need { nodes: vec![(2, "w".into())], ..Need::default() });
         assert_eq!(of(&upstreams), Need::default());
     }
+
     #[test]
     fn masters_that_come_before_others_go_are_counted_alone() {
         let want = Need {

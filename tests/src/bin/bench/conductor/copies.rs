@@ -10,15 +10,23 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::StackCopy;
 use model::cluster::stack_mark;
 use mysql_async::prelude::Queryable;
-use tests::database::Database;
+use tests::database::{self, Database};
 use tests::wait::{self, Seen};
 use tests::world::World;
 
-/// Tables that have rows of a cluster while it is made.
-const TABLES: [&str; 7] = ["cluster", "nodegroup", "nodegroup_nodes", "operation", "operation_event", "cloud_resource", "event_guard"];
+/// Tables that have rows of a cluster while it is made, and where they name it.
+const TABLES: [(&str, &str); 7] = [
+    ("cluster", "uuid"),
+    ("nodegroup", "cluster_id"),
+    ("nodegroup_nodes", "cluster_uuid"),
+    ("operation", "cluster_uuid"),
+    ("operation_event", "cluster_uuid"),
+    ("cloud_resource", "cluster_uuid"),
+    ("event_guard", "cluster_uuid"),
+];
 
 /// Columns that hold an id which a copy must have of its own.
-const IDS: [&str; 7] = ["uuid", "cluster_uuid", "cluster_id", "stack_id", "operation_uuid", "nodegroup_uuid", "resource_id"];
+const IDS: [&str; 6] = ["uuid", "cluster_uuid", "cluster_id", "stack_id", "operation_uuid", "nodegroup_uuid"];
 
 /// Copies the only cluster so often; returns how many of them the conductors took up in a second.
 pub async fn make(world: &World, copies: usize) -> Result<f64> {
@@ -61,38 +69,26 @@ fn id(of: &str, number: usize) -> Result<String> {
 }
 
 async fn copy_rows(database: &Database, cluster: &str, copies: usize) -> Result<()> {
+    let ids = IDS.map(|column| (column, copied(column)));
     let mut conn = database.open().await?;
     conn.query_drop("START TRANSACTION").await?;
-    for table in TABLES {
-        let columns: Vec<String> =
-            conn.query_map(format!("SHOW COLUMNS FROM {table}"), |row: mysql_async::Row| row.get(0).unwrap_or_default()).await?;
-        let columns: Vec<&str> = columns.iter().map(String::as_str).filter(|column| *column != "id").collect();
-        let key = columns.iter().find(|column| matches!(**column, "cluster_uuid" | "cluster_id")).unwrap_or(&"uuid");
-        let values: Vec<String> = columns.iter().map(|column| value(table, column)).collect();
-        let sql = format!(
-            "INSERT INTO {table} (`{}`) SELECT {} FROM {table}, seq_1_to_{copies} WHERE `{key}` = '{cluster}'",
-            columns.join("`, `"),
-            values.join(", ")
-        );
-        conn.query_drop(sql).await.with_context(|| format!("copy rows of {table}"))?;
+    for (table, key) in TABLES {
+        let mut set: Vec<(&str, &str)> = ids.iter().map(|(column, value)| (*column, value.as_str())).collect();
+        let of_stack = format!("IF(original.kind = 'stack', {}, original.resource_id)", copied("resource_id"));
+        match table {
+            "operation" => set.extend([("owner", "NULL"), ("lease_ms", "NULL")]),
+            // The trustee and the trust are those of the first.
+            "cloud_resource" => set.push(("resource_id", &of_stack)),
+            _ => {}
+        }
+        database::copy(&mut conn, table, &set, &format!("seq_1_to_{copies} AS number WHERE original.`{key}` = '{cluster}'")).await?;
     }
     conn.query_drop("COMMIT").await?;
     // Else the database plans by what it counted when the tables were empty, until it gets round to counting again.
-    conn.query_drop(format!("ANALYZE TABLE {}", TABLES.join(", "))).await?;
+    conn.query_drop(format!("ANALYZE TABLE {}", TABLES.map(|(table, _)| table).join(", "))).await?;
     Ok(conn.disconnect().await?)
 }
 
-/// What a copy has in this column.
-fn value(table: &str, column: &str) -> String {
-    match (table, column) {
-        ("operation", "owner" | "lease_ms") => "NULL".to_owned(),
-        // The trustee and the trust are those of the first.
-        ("cloud_resource", "resource_id") => format!("IF(kind = 'stack', {}, resource_id)", copied(column)),
-        _ if IDS.contains(&column) => copied(column),
-        _ => format!("`{column}`"),
-    }
-}
-
 fn copied(column: &str) -> String {
-    format!("CONCAT(LPAD(LOWER(HEX(seq)), 8, '0'), SUBSTRING(`{column}`, 9))")
+    format!("CONCAT(LPAD(LOWER(HEX(number.seq)), 8, '0'), SUBSTRING(original.`{column}`, 9))")
 }

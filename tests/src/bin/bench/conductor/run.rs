@@ -118,10 +118,10 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
     let copies = clusters - asked;
     let taken_up = if copies > 0 { Some(copies::make(&world, copies).await?) } else { None };
 
-    let asking = Spent::begin(&world).await?;
+    let asking = Watched::begin(&world, &pids, Vec::new).await?;
     let mut posted = post(&world, plan, &template, asked - 1).await?;
     stacks_made(&world, asked, clusters).await?;
-    let asking = asking.end(&world).await?;
+    let asking = asking.end(&world, &pids).await?;
     posted.extend(first);
 
     let count = || vec![world.cloud.calls("heat.any"), world.cloud.calls("heat.stack_list")];
@@ -132,7 +132,7 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
     // Those that were asked for are among those that end: the newest.
     let stacks = world.cloud.stacks();
     let ended = plan.ended.clamp(1, clusters);
-    let ending = Spent::begin(&world).await?;
+    let ending = Watched::begin(&world, &pids, Vec::new).await?;
     let mut ends = HashMap::new();
     let mut ticks = tokio::time::interval(Plan::pace(plan.ends));
     for stack in stacks.iter().rev().take(ended) {
@@ -144,7 +144,7 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
         }
     }
     let finished = finished(&world, clusters - ended).await?;
-    let ending = ending.end(&world).await?;
+    let ending = ending.end(&world, &pids).await?;
 
     let end = finished.iter().filter_map(|(id, at)| Some((*at - *ends.get(id)?).as_seconds_f64())).collect();
     let begun: HashMap<String, DateTime<Utc>> = stacks.iter().map(|stack| (owner(&stack.parameters), stack.began)).collect();
@@ -158,7 +158,7 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
         heat_per_second: window.counted[0],
         lists_per_second: window.counted[1],
         sql_per_second: window.statements,
-        sql_per_cluster: asking.beyond(window.statements) / (asked - 1).max(1) as f64 + ending.beyond(window.statements) / ended as f64,
+        sql_per_cluster: asking.statements_beyond(&window) / (asked - 1).max(1) as f64 + ending.statements_beyond(&window) / ended as f64,
         cpu_percent: window.cpu_percent,
         memory_mib: window.memory_mib(),
         kib_per_cluster: window.kib_per_cluster(&empty, clusters),
@@ -177,29 +177,6 @@ async fn stacks_made(world: &World, asked: usize, there: usize) -> Result<()> {
         Ok(Seen::when(made >= asked && world.cloud.stack_count() == there, || format!("{made} stacks")))
     })
     .await
-}
-
-/// Statements in a while.
-struct Spent {
-    at: Instant,
-    statements: u64,
-    took: f64,
-}
-
-impl Spent {
-    async fn begin(world: &World) -> Result<Self> {
-        Ok(Self { at: Instant::now(), statements: statements(world).await?, took: 0.0 })
-    }
-
-    async fn end(self, world: &World) -> Result<Self> {
-        let statements = statements(world).await? - self.statements;
-        Ok(Self { took: self.at.elapsed().as_secs_f64(), statements, ..self })
-    }
-
-    /// What is left without so many in a second.
-    fn beyond(&self, per_second: f64) -> f64 {
-        (self.statements as f64 - per_second * self.took).max(0.0)
-    }
 }
 
 /// The cluster whose stack has these parameters.
@@ -284,6 +261,7 @@ pub(super) struct Window {
     pub statements: f64,
     /// Of one CPU, all together.
     pub cpu_percent: f64,
+    took: f64,
     /// Of each process, at the end.
     accounts: Vec<Account>,
 }
@@ -305,11 +283,16 @@ impl<F: Fn() -> Vec<usize>> Watched<F> {
         let accounts = accounts(pids)?;
         let cpu: Duration = accounts.iter().map(|account| account.cpu).sum();
         let statements = (statements(world).await? - self.statements) as f64 / took;
-        Ok(Window { counted, statements, cpu_percent: 100.0 * cpu.saturating_sub(self.cpu).as_secs_f64() / took, accounts })
+        Ok(Window { counted, statements, cpu_percent: 100.0 * cpu.saturating_sub(self.cpu).as_secs_f64() / took, took, accounts })
     }
 }
 
 impl Window {
+    /// Statements that there would not have been had all gone on as in `usual`.
+    fn statements_beyond(&self, usual: &Self) -> f64 {
+        ((self.statements - usual.statements) * self.took).max(0.0)
+    }
+
     /// Of the largest process.
     pub fn memory_mib(&self) -> f64 {
         self.accounts.iter().map(|account| account.resident).max().unwrap_or_default() as f64 / 1024.0
