@@ -43,6 +43,9 @@ pub struct Message {
     body: Vec<u8>,
 }
 
+/// How old what the cloud shows can be: as where its databases follow one another.
+const LIE: TimeDelta = TimeDelta::seconds(3);
+
 /// What becomes of a request.
 enum Fate {
     Well,
@@ -51,6 +54,8 @@ enum Fate {
     LostAfter,
     Late,
     Status(u16),
+    /// What was true a moment ago.
+    Lie(Answered),
 }
 
 /// When a conductor dies of an effect. After it, it has the answer and nothing else.
@@ -86,7 +91,15 @@ impl Carrier for Road {
                     None
                 }
                 Fate::Status(status) => Some(scene::with(|s| s.cloud.refuse(message.method.as_str(), &message.path, status, "on purpose"))),
-                Fate::Well => Some(message.perform(scene::with(|s| s.true_time(self.conductor)))),
+                Fate::Lie(answered) => Some(answered),
+                Fate::Well => {
+                    let at = scene::with(|s| s.true_time(self.conductor));
+                    let answered = message.perform(at);
+                    if message.may_be_lied_about() {
+                        scene::with(|s| s.shown.insert(message.question(), (at, answered.clone())));
+                    }
+                    Some(answered)
+                }
                 Fate::LostAfter => {
                     message.perform(scene::with(|s| s.true_time(self.conductor)));
                     None
@@ -149,6 +162,11 @@ impl Road {
                     4 => Fate::Status(503),
                     _ => Fate::Status(if message.is_effect() { 409 } else { 500 }),
                 }
+            } else if let Some((at, answered)) = s.shown.get(&message.question()).cloned()
+                && s.true_time(self.conductor) - at <= LIE
+                && s.happens(|w| w.cloud_lies)
+            {
+                Fate::Lie(answered)
             } else {
                 Fate::Well
             };
@@ -159,6 +177,7 @@ impl Road {
                 Fate::LostAfter => " is carried out and its answer lost",
                 Fate::Late => " is carried out late",
                 Fate::Status(_) => " is answered with an error",
+                Fate::Lie(_) => " is answered with what was",
             };
             if message.is_effect() || !word.is_empty() {
                 s.trace(&format!("c{} {}{word}", self.conductor, message.name));
@@ -202,6 +221,14 @@ impl Message {
 
     fn is_effect(&self) -> bool {
         self.method != Method::GET && self.method != Method::HEAD && self.name != "keystone.token_issue"
+    }
+
+    fn may_be_lied_about(&self) -> bool {
+        self.method == Method::GET && self.name.starts_with("heat.")
+    }
+
+    fn question(&self) -> String {
+        format!("{} {}?{}", self.method, self.path, self.query)
     }
 
     /// Carries it out at this time.

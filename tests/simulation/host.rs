@@ -61,7 +61,7 @@ impl Host {
             store: parts.store.behind(Arc::new(Way(number))),
             doorbell: Doorbell::Memory(parts.doorbell.clone()),
             listener: Listener::Memory(listener),
-            trustee_admin: cloud.session(Credential::Password { user, password: "service".into(), scope }),
+            trustee_admin: cloud.session(Credential::Password { user, password: cloud_simulator::SERVICE_PASSWORD.into(), scope }),
             admin: Some(admin(&cloud)),
             cloud,
             service: None,
@@ -107,7 +107,7 @@ fn admin(cloud: &Cloud) -> Session {
     let domain = Some("Default".to_owned());
     let user = UserRef { name: Some("magnum".into()), domain_name: domain.clone(), ..UserRef::default() };
     let scope = Scope::Project { id: None, name: Some("service".into()), domain_id: None, domain_name: domain };
-    cloud.session(Credential::Password { user, password: "service".into(), scope })
+    cloud.session(Credential::Password { user, password: cloud_simulator::SERVICE_PASSWORD.into(), scope })
 }
 
 fn settings(host: String) -> Settings {
@@ -131,6 +131,7 @@ fn settings(host: String) -> Settings {
         keystone_policy: None,
         post_install_manifest: None,
         region: None,
+        heat_templates: conductor::SHIPPED_TEMPLATES.clone(),
         openstack_ca: String::new(),
         nodes_affinity_policy: "soft-anti-affinity".into(),
         default_volumes: DefaultVolumes::default(),

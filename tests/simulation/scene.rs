@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use cloud_simulator::InProcess;
+use cloud_simulator::{Answered, InProcess};
 use model::random::range;
 use model::store::Store;
 
@@ -24,6 +24,8 @@ pub struct Weather {
     pub cloud_fails: u32,
     /// A call takes seconds.
     pub cloud_slow: u32,
+    /// What Heat shows of its stacks is what it showed a moment ago.
+    pub cloud_lies: u32,
     /// A stack is stored long after its request was lost.
     pub stored_late: u32,
     /// A conductor dies just before, in or just after an effect.
@@ -47,6 +49,7 @@ impl Weather {
             store_slow: up_to(15),
             cloud_fails: up_to(80),
             cloud_slow: up_to(80),
+            cloud_lies: up_to(150),
             stored_late: up_to(300),
             dies: up_to(100),
             stands: up_to(60),
@@ -75,6 +78,8 @@ pub struct Scene {
     pub standing: BTreeSet<usize>,
     /// Requests that the cloud carries out later.
     pub late: Vec<Late>,
+    /// What the cloud showed last, and when, by what it was asked.
+    pub shown: BTreeMap<String, (DateTime<Utc>, Answered)>,
     /// What must never be.
     pub findings: Vec<String>,
     pub counts: Counts,
@@ -111,6 +116,7 @@ pub fn set(cloud: InProcess, store: Store, weather: Weather, prints: bool) {
         dead: BTreeSet::new(),
         standing: BTreeSet::new(),
         late: Vec::new(),
+        shown: BTreeMap::new(),
         findings: Vec::new(),
         counts: Counts::default(),
         ahead: BTreeMap::new(),

@@ -6,10 +6,10 @@ use model::cluster::CreateSpec;
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, TemplateId, UserId};
 use model::json::Labels;
 use model::nodegroup::{DefaultNodegroup, DefaultRole, NewNodegroup, Nodegroup, NodegroupChange, Nodes, WORKER};
-use model::operation::{NewOperation, OperationKind, Payload};
+use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
 use model::random::range;
 use model::seal::Sealer;
-use model::store::{Conn, Scope, Store, StoreError, cluster, lifecycle, nodegroup, operation, template};
+use model::store::{Conn, Scope, Store, StoreError, cluster, exit, lifecycle, nodegroup, operation, template};
 use model::template::ClusterTemplate;
 
 /// What is asked.
@@ -23,7 +23,13 @@ pub enum Act {
     RotateCredential,
     RotateAuthorities,
     Upgrade,
+    /// What is unfinished ends before its end.
+    Cancel,
+    /// What failed last is done again.
+    Retry,
     Delete,
+    /// Whatever the cloud says.
+    ForceDelete,
 }
 
 /// One request.
@@ -42,8 +48,17 @@ pub fn draw() -> (Vec<Request>, usize) {
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let begin = seconds(0, 20);
         requests.push(Request { at: begin, cluster, act: Act::Create });
-        const ACTS: [Act; 7] =
-            [Act::Resize, Act::AddGroup, Act::ResizeGroup, Act::RemoveGroup, Act::RotateCredential, Act::Upgrade, Act::RotateAuthorities];
+        const ACTS: [Act; 9] = [
+            Act::Resize,
+            Act::AddGroup,
+            Act::ResizeGroup,
+            Act::RemoveGroup,
+            Act::RotateCredential,
+            Act::Upgrade,
+            Act::RotateAuthorities,
+            Act::Cancel,
+            Act::Retry,
+        ];
         for _ in 0..range(0..5) {
             requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
         }
@@ -100,6 +115,7 @@ impl User {
         let size = range(1..=4);
         match (act, added) {
             (Act::Delete, _) => self.begin(store, id, OperationKind::ClusterDelete, Payload::default(), None).await.map(Some),
+            (Act::ForceDelete, _) => self.begin(store, id, OperationKind::ClusterForceDelete, Payload::default(), None).await.map(Some),
             (Act::RotateCredential, _) => self.begin(store, id, OperationKind::CredentialRotate, Payload::default(), None).await.map(Some),
             (Act::RotateAuthorities, _) => self.begin(store, id, OperationKind::CaRotate, Payload::default(), None).await.map(Some),
             (Act::Upgrade, _) => {
@@ -124,8 +140,21 @@ impl User {
             (Act::RemoveGroup, Some(group)) => self.begin(store, id, OperationKind::NodegroupDelete, about(group), None).await.map(Some),
             // The API refuses it before the cluster has an address.
             (Act::AddGroup, None) if row.api_address.is_some() => self.add_group(store, id, size).await.map(Some),
+            (Act::Cancel, _) => {
+                let cancel = async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, None, &EventDetails::default()).await;
+                store.write(cancel).await.map(|cancelled| cancelled.ring)
+            }
+            (Act::Retry, _) => self.retry(store, id).await.map(Some),
             (Act::Create | Act::AddGroup | Act::ResizeGroup | Act::RemoveGroup, _) => Ok(None),
         }
+    }
+
+    async fn retry(&self, store: &Store, id: &ClusterId) -> Result<OperationId, StoreError> {
+        let failed = store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, id).await).await?;
+        let kind = failed.kind().expect("a kind of this version");
+        let payload = failed.payload().expect("a payload of this version").again(failed.operation_id());
+        let size = if kind == OperationKind::ClusterResize { payload.node_count } else { None };
+        self.begin(store, id, kind, payload, size).await
     }
 
     async fn create(&self, store: &Store, id: &ClusterId) -> Result<OperationId, StoreError> {

@@ -168,7 +168,7 @@ impl World {
         }
         self.check(false);
         for cluster in 0..self.clusters.len() {
-            self.ask(cluster, Act::Delete);
+            self.ask(cluster, if range(0..4) == 0 { Act::ForceDelete } else { Act::Delete });
         }
         if self.until_ended() {
             self.check(true);

@@ -6,7 +6,7 @@ use cloud_simulator::Cloud;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
 use model::nodegroup::Nodegroup;
-use model::operation::{Operation, OperationState};
+use model::operation::{Operation, OperationKind, OperationState};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, Scope, Store, StoreError, cluster, event, nodegroup, operation, resource};
 
@@ -60,7 +60,8 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             }
             None => {
                 findings.extend(recorded.iter().map(|r| format!("{} {} is recorded for a cluster that is gone", r.kind, r.name)));
-                let is_deleted = |o: &&&Operation| o.kind == "cluster_delete" && o.state == OperationState::Succeeded.as_str();
+                let deletes = |o: &Operation| matches!(o.kind(), Some(OperationKind::ClusterDelete | OperationKind::ClusterForceDelete));
+                let is_deleted = |o: &&&Operation| deletes(o) && o.state == OperationState::Succeeded.as_str();
                 let deletions = of_cluster.iter().filter(is_deleted).count();
                 if !of_cluster.is_empty() && deletions != 1 {
                     findings.push(format!("cluster {id} is gone and {deletions} deletions succeeded"));

@@ -1,5 +1,7 @@
 //! The `magnum.conf` of a test.
 
+use cloud_simulator::SERVICE_PASSWORD;
+
 /// What differs from test to test.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -14,7 +16,7 @@ pub struct Settings {
 pub fn shared(settings: &Settings) -> String {
     let Settings { database, transport, topic, auth_url } = settings;
     let login = format!(
-        "auth_url = {auth_url}\nauth_type = password\nusername = magnum\npassword = service\nproject_name = service\n\
+        "auth_url = {auth_url}\nauth_type = password\nusername = magnum\npassword = {SERVICE_PASSWORD}\nproject_name = service\n\
          user_domain_name = Default\nproject_domain_name = Default\n"
     );
     format!(
@@ -27,7 +29,7 @@ pub fn shared(settings: &Settings) -> String {
          [keystone_auth]\n{login}\
          [keystone_authtoken]\nwww_authenticate_uri = {auth_url}\nregion_name = RegionOne\ninterface = public\n{login}\
          [trust]\ntrustee_domain_name = magnum\ntrustee_domain_admin_name = magnum_domain_admin\n\
-         trustee_domain_admin_password = service\ntrustee_domain_admin_domain_name = magnum\n"
+         trustee_domain_admin_password = {SERVICE_PASSWORD}\ntrustee_domain_admin_domain_name = magnum\n"
     )
 }
 

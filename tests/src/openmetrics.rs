@@ -19,7 +19,7 @@ impl Shown {
     }
 
     /// All series.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.series.keys().map(String::as_str)
     }
 }

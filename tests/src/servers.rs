@@ -10,6 +10,15 @@ use tokio::process::Command;
 
 use crate::binaries;
 
+/// The password in the address of a server.
+///
+/// # Errors
+/// When there is none.
+pub fn password(address: &str) -> Result<String> {
+    let url = url::Url::parse(address).context("the address of a server is a URL")?;
+    Ok(url.password().context("the address of the server has a password")?.to_owned())
+}
+
 /// A private MariaDB or RabbitMQ; stopped when dropped, unless somebody else has started it.
 pub struct PrivateServer {
     xtask: PathBuf,

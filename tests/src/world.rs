@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use cloud_simulator::{Cloud, Options as CloudOptions, Simulator};
+use cloud_simulator::{Cloud, Options as CloudOptions, SERVICE_PASSWORD, Simulator};
 use model::store::Store;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -132,6 +132,7 @@ impl World {
             secrets: Mutex::default(),
             is_finished: false,
         };
+        world.keep_secret(SERVICE_PASSWORD, "the password of the service");
         match mix {
             Mix::Embedded => world.start_embedded().await?,
             Mix::Distributed => world.start_distributed(&options).await?,

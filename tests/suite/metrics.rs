@@ -52,6 +52,8 @@ async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Di
     ensure!(shown.sum("magnum_api_token_lookups_total", &[("result", "miss")]) >= 1.0, "{shown:#?}");
     ensure!(shown.sum("magnum_api_token_lookups_total", &[("result", "hit")]) >= 1.0, "{shown:#?}");
     ensure!(!shown.names().chain(done.names()).any(|name| name.contains(&cluster)), "an id is a label");
+    world.no_secret_in("what is shown of the API", shown.names())?;
+    world.no_secret_in("what is shown of the conductor", done.names())?;
     world.finish().await
 }
 
@@ -71,6 +73,7 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
     .await?;
     let refused = [("service", "heat"), ("operation", "stack_create"), ("status", "none")];
     ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &refused) >= 1.0, "{shown:#?}");
+    world.no_secret_in("what is shown", shown.names())?;
     world.finish().await
 }
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tests::binaries::program;
 use tests::front::Front;
 use tests::pki::{Pair, Purpose};
-use tests::servers::PrivateServer;
+use tests::servers::{PrivateServer, password};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -87,7 +87,7 @@ async fn the_database_is_believed_by_its_authority_its_name_and_its_time() -> Re
     for (what, connection, words) in refused {
         let (is_good, text) = version(&connection)?;
         ensure!(!is_good && text.contains(words), "{what}: {text}");
-        ensure!(!text.contains("PRIVATE KEY") && !text.contains("magnum_test:magnum_test"), "{what}: {text}");
+        ensure!(!text.contains("PRIVATE KEY") && !text.contains(&password(&by_name)?), "{what}: {text}");
     }
     // Nobody does without the name, and who asks for that is told.
     let (is_good, text) = version(&url(&by_address, &format!("{}&{shown}&ssl_check_hostname=false", believing("ca.pem"))))?;
@@ -134,7 +134,7 @@ async fn the_broker_is_believed_by_its_authority_its_name_and_its_time() -> Resu
     is_refused("no certificate of ours", &by_name, &usual[..1], folder.path(), "").await?;
 
     // The first of the list is nobody: the second is found, and rings are heard.
-    let list = by_name.replace("rabbit://", "rabbit://magnum_test:magnum_test@localhost:9,");
+    let list = by_name.replace("rabbit://", "rabbit://nobody:nothing@localhost:9,");
     let of_machine = [(MACHINE, "ca.pem"), ("KOMBU_SSL_CERTFILE", "client.pem"), ("KOMBU_SSL_KEYFILE", "client-key.pem")];
     let good = world(&list, 1, &of_machine, folder.path()).await?;
     let demo = good.demo();

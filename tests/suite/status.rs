@@ -3,11 +3,12 @@
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use cloud_simulator::{ManagementCluster, ManagementOptions, Options as CloudOptions, Simulator};
+use cloud_simulator::{ManagementCluster, ManagementOptions, Options as CloudOptions, SERVICE_PASSWORD, Simulator};
 use serde_json::Value;
 use tests::binaries::program;
 use tests::config::{self, Settings};
 use tests::database::{Database, needed};
+use tests::servers::password;
 
 /// A deployment in which all is well: a cloud, a database with the schema, a broker.
 struct Place {
@@ -52,7 +53,10 @@ impl Place {
         let output = self.run("magnum-status", conf, &["upgrade", "check", "--json"])?;
         let text = String::from_utf8(output.stdout)?;
         let said = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
-        ensure!(!said.contains("hunter2") && !said.contains("magnum_test:magnum_test"), "a password is printed: {said}");
+        ensure!(
+            !said.contains("hunter2") && !said.contains(&password(&needed("MAGNUM_TEST_MYSQL_URL")?)?),
+            "a password is printed: {said}"
+        );
         let answer = serde_json::from_str(&text).with_context(|| said.clone())?;
         Ok((output.status.code().context("ended by a signal")?, answer))
     }
@@ -92,7 +96,7 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
     let transport = needed("MAGNUM_TEST_AMQP_URL")?;
     let plants = [
         Plant {
-            conf: other(&connection, &connection.replace("magnum_test@", "hunter2@"))?,
+            conf: other(&connection, &connection.replace(&password(&connection)?, "hunter2"))?,
             check: "Database",
             result: 2,
             words: &["Access denied", "[database] connection"],
@@ -105,13 +109,13 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
             words: &["127.0.0.1:1", "[DEFAULT] transport_url"],
         },
         Plant {
-            conf: other(&transport, &transport.replace("magnum_test@", "hunter2@"))?,
+            conf: other(&transport, &transport.replace(&password(&transport)?, "hunter2"))?,
             check: "Message broker",
             result: 2,
             words: &["ACCESS_REFUSED", "[DEFAULT] transport_url"],
         },
         Plant {
-            conf: other("username = magnum\npassword = service", "username = magnum\npassword = hunter2")?,
+            conf: other(&format!("username = magnum\npassword = {SERVICE_PASSWORD}"), "username = magnum\npassword = hunter2")?,
             check: "Keystone",
             result: 2,
             words: &["401", "[keystone_auth] username, password"],
@@ -123,7 +127,7 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
             words: &["keystone", "[keystone_auth] auth_url"],
         },
         Plant {
-            conf: other("trustee_domain_admin_password = service", "trustee_domain_admin_password = hunter2")?,
+            conf: other(&format!("trustee_domain_admin_password = {SERVICE_PASSWORD}"), "trustee_domain_admin_password = hunter2")?,
             check: "Trustee domain",
             result: 2,
             words: &["401", "[trust] trustee_domain_admin_name, trustee_domain_admin_password"],

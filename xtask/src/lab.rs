@@ -39,6 +39,8 @@ pub enum Command {
         /// Masters+workers of each cluster; 1+1 and 3+10 unless said
         sizes: Vec<String>,
     },
+    /// Clusters of other shapes: three masters, cilium, a given network, volumes; the inventory is compared after each step (the lab must be up)
+    Shapes,
     /// Other clients' own test suites against our services: tempest's plugin, gophercloud (the lab must be up)
     Clients,
 }
@@ -76,6 +78,7 @@ pub fn run(command: Command) -> Result<u8> {
             preview(strength)
         }
         Command::Times { sizes } => times(&sizes),
+        Command::Shapes => road("shapes"),
         Command::Clients => road("clients"),
     }
 }

@@ -76,6 +76,8 @@ fn certificate(home: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Stopping: the server's own clean shutdown, then the hard way.
+/// Of the user that tests log in as: a word of its own, so that where it is printed it is found.
+const PASSWORD: &str = "password-of-a-test";
 const PATIENCE: Duration = Duration::from_secs(40);
 const STARTING: Duration = Duration::from_secs(120);
 

@@ -9,6 +9,8 @@ mod seed;
 mod trust;
 mod user;
 
+pub use self::seed::SERVICE_PASSWORD;
+
 use std::collections::HashMap;
 
 use chrono::TimeDelta;

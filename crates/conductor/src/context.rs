@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::driver::capi_helm::{Capi, door, news};
+use crate::driver::heat::HeatTemplates;
 use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
@@ -102,6 +103,8 @@ pub struct Settings {
     pub trust_roles: Vec<String>,
     /// Whether clusters are told the trust, for the programs of the cloud provider (`[trust] cluster_user_trust`).
     pub cluster_user_trust: bool,
+    /// What clusters of Heat are made from (`[drivers] heat_template_dir`).
+    pub heat_templates: HeatTemplates,
     /// PEM certificates of who signed those of OpenStack's services; empty: nodes trust what their image trusts.
     pub openstack_ca: String,
     /// Whether programs inside clusters check the certificates of OpenStack's services (`[drivers] verify_ca`).

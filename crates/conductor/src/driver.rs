@@ -7,7 +7,7 @@
 //! seen is recorded by the handlers.
 
 pub(crate) mod capi_helm;
-mod heat;
+pub(crate) mod heat;
 
 use std::collections::HashMap;
 

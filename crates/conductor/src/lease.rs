@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -29,7 +30,9 @@ const PARTS: usize = 8;
 /// The leases that this process holds.
 #[derive(Default)]
 pub(crate) struct Leases {
-    held: Mutex<HashMap<(String, i32), Arc<Lease>>>,
+    /// By their numbers.
+    held: Mutex<HashMap<u64, Arc<Lease>>>,
+    next: AtomicU64,
 }
 
 struct Lease {
@@ -41,6 +44,7 @@ struct Lease {
 
 /// A lease in use; dropping it ends its renewal.
 pub(crate) struct Held {
+    number: u64,
     lease: Arc<Lease>,
     leases: Arc<Leases>,
 }
@@ -48,10 +52,10 @@ pub(crate) struct Held {
 impl Leases {
     /// Renews the lease of this claim from now on; `asked` is the moment before the claim was asked for.
     pub fn hold(self: &Arc<Self>, claim: Claim, asked: Instant) -> Held {
-        let key = (claim.operation.to_string(), claim.generation);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         let lease = Arc::new(Lease { claim, renewed: Mutex::new(asked), stale: CancellationToken::new() });
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(key, lease.clone());
-        Held { lease, leases: self.clone() }
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(number, lease.clone());
+        Held { number, lease, leases: self.clone() }
     }
 
     fn living(&self) -> Vec<Arc<Lease>> {
@@ -90,9 +94,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let claim = &self.lease.claim;
-        let key = (claim.operation.to_string(), claim.generation);
-        self.leases.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.leases.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 }
 

@@ -33,6 +33,7 @@ mod worker;
 
 pub use context::{Conductor, DefaultVolumes, Settings, Timing};
 pub use driver::capi_helm::{Capi, CapiSettings, DoorParts, Kinds as CapiKinds, News};
+pub use driver::heat::{HeatTemplates, SHIPPED_TEMPLATES, TemplateError};
 pub use forecast::Forecaster;
 pub use metrics::Metrics;
 pub use notify::Notifications;

@@ -103,7 +103,7 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
         Ok(Claimed::Ours(operation, claim)) => {
             cx.metrics.claimed(&operation, &claim, by);
             let lease = cx.leases.hold(claim.clone(), asked);
-            let work = Work::new(*operation, claim, lease);
+            let work = Box::new(Work::new(*operation, claim, lease));
             let span = tracing::info_span!(
                 "operation",
                 operation.id = %work.operation.uuid,
@@ -128,8 +128,9 @@ pub(crate) async fn take(cx: &Arc<Context>, id: &model::id::OperationId, room: R
     }
 }
 
-/// Turn after turn until the operation is settled, handed back or lost.
-async fn drive(cx: &Arc<Context>, work: Work, room: Room) {
+/// Turn after turn until the operation is settled, handed back or lost. The future of each of thousands that rest: `work` is boxed, for it
+/// would be in it twice, and so is what only some of them do.
+async fn drive(cx: &Arc<Context>, work: Box<Work>, room: Room) {
     tracing::info!(kind = %work.operation.kind, attempt = work.operation.attempt, "operation claimed");
     let _held = cx.metrics.hold();
     let Room { place, permit } = room;
@@ -212,7 +213,7 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                 failures = 0;
                 permit = None;
                 work.unload();
-                match rest::hear(cx, work, news, poll, at_most).await {
+                match Box::pin(rest::hear(cx, work, news, poll, at_most)).await {
                     Rested::Awake => continue,
                     ended => return ended.into(),
                 }

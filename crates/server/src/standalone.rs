@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use cloud_simulator::{Options, Simulator};
+use cloud_simulator::{Options, SERVICE_PASSWORD, Simulator};
 use model::queue::{Doorbell, Listener, memory};
 use model::store::migrate;
 use serde::Serialize;
@@ -56,11 +56,11 @@ pub fn configuration(data: &Path, auth_url: &str) -> anyhow::Result<Config> {
          [database]\nconnection = sqlite:///{database}\n\
          [operations]\npoll_min_ms = 250\npoll_max_ms = 2000\nscan_seconds = 1\nsettle_seconds = 5\n\
          [certificates]\ncert_manager_type = x509keypair\n\
-         [keystone_auth]\nauth_url = {auth_url}\nauth_type = password\nusername = magnum\npassword = service\n\
+         [keystone_auth]\nauth_url = {auth_url}\nauth_type = password\nusername = magnum\npassword = {SERVICE_PASSWORD}\n\
          project_name = service\nuser_domain_name = Default\nproject_domain_name = Default\n\
          [keystone_authtoken]\nwww_authenticate_uri = {auth_url}\ninterface = public\nregion_name = RegionOne\n\
          [trust]\ntrustee_domain_name = magnum\ntrustee_domain_admin_name = magnum_domain_admin\n\
-         trustee_domain_admin_password = service\ntrustee_domain_admin_domain_name = magnum\n",
+         trustee_domain_admin_password = {SERVICE_PASSWORD}\ntrustee_domain_admin_domain_name = magnum\n",
         data = data.display(),
         database = database.display(),
     );

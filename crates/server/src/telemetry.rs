@@ -50,7 +50,7 @@ impl Logs {
     /// # Errors
     /// When the thread that writes does not take it in time.
     pub fn reopen(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(self.writer.reopen(), "the thread that writes the log is stuck");
+        anyhow::ensure!(self.writer.reopen(), "the thread that writes the log has ended");
         Ok(())
     }
 

@@ -117,22 +117,23 @@ impl World {
         let Some(database) = &self.database else { return Ok(()) };
         for (table, text) in TOLD {
             let rows: Vec<String> = database.rows(&format!("SELECT {text} FROM `{table}`")).await?;
-            for (secret, what) in self.secrets().iter() {
-                let row = rows.iter().find(|row| row.contains(secret.as_str()));
-                ensure!(row.is_none(), "a row of {table} has {what} in it: {}", row.map_or("", String::as_str));
-            }
+            self.no_secret_in(table, rows.iter().map(String::as_str))?;
         }
         Ok(())
     }
 
     fn no_secret_in_logs(&self) -> Result<()> {
-        let secrets = self.secrets();
         for process in &self.processes {
-            let log = process.log();
-            for (secret, what) in secrets.iter() {
-                let line = log.lines().find(|line| line.contains(secret.as_str()));
-                ensure!(line.is_none(), "the log of {} has {what} in it: {}", process.name(), line.unwrap_or_default());
-            }
+            self.no_secret_in(&format!("the log of {}", process.name()), process.log().lines())?;
+        }
+        Ok(())
+    }
+
+    /// None of the secrets that were remembered is in these lines.
+    pub fn no_secret_in<'a>(&self, place: &str, lines: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+        for (secret, what) in self.secrets().iter() {
+            let line = lines.clone().find(|line| line.contains(secret.as_str()));
+            ensure!(line.is_none(), "{place} has {what} in it: {}", line.unwrap_or_default());
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::client;
 use crate::config::{self, Settings};
 use crate::database::{Database, needed};
 use crate::process::Process;
+use crate::servers::password;
 use crate::wait::{self, PATIENCE, Seen};
 
 /// Attempts to find a port that is still free when the API binds it.
@@ -46,6 +47,8 @@ impl World {
     pub(super) async fn start_distributed(&mut self, options: &Options) -> Result<()> {
         let mysql = options.mysql.clone().map_or_else(|| needed("MAGNUM_TEST_MYSQL_URL"), Ok)?;
         let amqp = options.amqp.clone().map_or_else(|| needed("MAGNUM_TEST_AMQP_URL"), Ok)?;
+        self.keep_secret(&password(&mysql)?, "the password of the database");
+        self.keep_secret(&password(&amqp)?, "the password of the broker");
         let database = match &options.database {
             Some(database) => database.clone(),
             None => Database::create(&mysql).await?,

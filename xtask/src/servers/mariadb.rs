@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{certificate, choose_port, read_port, spawn_held, user_ids};
+use super::{PASSWORD, certificate, choose_port, read_port, spawn_held, user_ids};
 use crate::{paths, process};
 
 const USER: &str = "magnum_test";
 
 /// An address with the right to make databases; no database in it.
 pub fn url(port: u16) -> String {
-    format!("mysql://{USER}:{USER}@127.0.0.1:{port}")
+    format!("mysql://{USER}:{PASSWORD}@127.0.0.1:{port}")
 }
 
 /// Empty data and a port.
@@ -31,7 +31,7 @@ pub fn create(home: &Path) -> Result<()> {
         .map(|host| {
             let must = if certificate(home, "ca.pem").is_some() { " REQUIRE X509" } else { "" };
             let user = format!("'{USER}'@'{host}'");
-            format!("CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{USER}'{must}; GRANT ALL ON *.* TO {user} WITH GRANT OPTION;\n")
+            format!("CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{PASSWORD}'{must}; GRANT ALL ON *.* TO {user} WITH GRANT OPTION;\n")
         })
         .collect();
     fs::write(home.join("users.sql"), users.replace("; GRANT", ";\nGRANT")).context("write users.sql")?;

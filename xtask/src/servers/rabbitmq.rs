@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{PATIENCE, certificate, choose_port, read_port, spawn_held, user_ids};
+use super::{PASSWORD, PATIENCE, certificate, choose_port, read_port, spawn_held, user_ids};
 use crate::paths;
 use crate::process::Held;
 
@@ -19,7 +19,7 @@ const USER: &str = "magnum_test";
 
 /// An address of the default virtual host.
 pub fn url(port: u16) -> String {
-    format!("amqp://{USER}:{USER}@127.0.0.1:{port}/%2f")
+    format!("amqp://{USER}:{PASSWORD}@127.0.0.1:{port}/%2f")
 }
 
 /// Empty data and ports.
@@ -41,7 +41,7 @@ pub fn create(home: &Path) -> Result<()> {
         _ => format!("listeners.tcp.1 = 127.0.0.1:{port}\n"),
     };
     let conf = format!(
-        "{listener}default_user = {USER}\ndefault_pass = {USER}\ndefault_permissions.configure = .*\n\
+        "{listener}default_user = {USER}\ndefault_pass = {PASSWORD}\ndefault_permissions.configure = .*\n\
          default_permissions.read = .*\ndefault_permissions.write = .*\ndisk_free_limit.absolute = 100MB\nlog.file.level = warning\n"
     );
     fs::write(home.join("rabbitmq.conf"), conf).context("write rabbitmq.conf")?;

@@ -14,20 +14,23 @@ const DOMAINS: [&str; 2] = ["Default", "magnum"];
 const PROJECTS: [&str; 4] = ["admin", "service", "demo", "demo2"];
 const ROLES: [&str; 8] = ["admin", "manager", "member", "reader", "service", "load-balancer_member", "creator", "heat_stack_user"];
 
+/// The password of the users of services: a word of its own, so that where it is printed it is found.
+pub const SERVICE_PASSWORD: &str = "simulated-service";
+
 /// Name, password, domain, and the roles by target; a target that is no project is a domain.
 type Seed = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str]);
 
 const USERS: [Seed; 9] = [
     ("admin", "admin", "Default", "admin", &["admin"]),
-    ("magnum", "service", "Default", "service", &["admin", "service"]),
+    ("magnum", SERVICE_PASSWORD, "Default", "service", &["admin", "service"]),
     // Whom Heat acts through later; nobody logs in as this user.
-    ("heat", "service", "Default", "service", &["admin", "service"]),
+    ("heat", SERVICE_PASSWORD, "Default", "service", &["admin", "service"]),
     ("demo", "demo", "Default", "demo", &["member", "load-balancer_member", "creator"]),
     ("demo2", "demo2", "Default", "demo2", &["member", "load-balancer_member", "creator"]),
     ("reader", "reader", "Default", "demo", &["reader"]),
     ("member2", "member2", "Default", "demo", &["member", "load-balancer_member", "creator"]),
     ("nobody", "nobody", "Default", "demo", &["heat_stack_user"]),
-    ("magnum_domain_admin", "service", "magnum", "magnum", &["admin"]),
+    ("magnum_domain_admin", SERVICE_PASSWORD, "magnum", "magnum", &["admin"]),
 ];
 
 impl Store {

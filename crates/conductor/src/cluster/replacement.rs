@@ -203,6 +203,11 @@ async fn first_undone<'a>(
     for (kind, group) in replacing.pools.iter().copied() {
         let Some(pool) = kind.of(seen) else { continue };
         let members: Vec<String> = driver::members(session, seen, kind).await?.into_iter().map(|m| m.number).collect();
+        // A list that does not go with the stack that it is of is of another moment: what it says is gone would not be replaced.
+        if !is_broken && i32::try_from(members.len()) != Ok(pool.count) {
+            let (listed, count) = (members.len(), pool.count);
+            return Err(Failure::retry(format!("Heat lists {listed} nodes of {} and says that there are {count}", group.name)));
+        }
         let wanted = replacing.wanted(kind, group, sizes);
         let begins = pool.generation != wanted.generation;
         let step = match plan::next_replacement(pool, &members, &wanted) {

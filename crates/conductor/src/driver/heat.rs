@@ -22,6 +22,7 @@ mod pools;
 mod prepare;
 mod render;
 mod stack_input;
+mod templates;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
 use crate::room::Need;
+
+pub use templates::{HeatTemplates, SHIPPED_TEMPLATES, TemplateError};
 
 pub(crate) use access::CloudFacts;
 pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new};

@@ -36,6 +36,7 @@ fn forecaster() -> Forecaster {
         trustee_domain_id: None,
         trust_roles: Vec::new(),
         cluster_user_trust: false,
+        heat_templates: crate::SHIPPED_TEMPLATES.clone(),
         openstack_ca: String::new(),
         verify_ca: true,
         keystone_auth: true,

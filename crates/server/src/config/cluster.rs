@@ -121,6 +121,9 @@ section! {
         verify_ca: bool = "true",
         /// File of certificate authorities (PEM) that is copied to nodes.
         openstack_ca_file: Option<PathBuf>,
+        /// Folder with Heat templates of your own in the place of those that are shipped, for clusters that are made afterwards: kubecluster.yaml,
+        /// kubemaster.yaml, kubeminion.yaml, nodegroup.yaml, or some of them. They are checked when a conductor starts.
+        heat_template_dir: Option<PathBuf>,
         /// Drivers not to use.
         disabled_drivers: Vec<String>,
         /// Drivers to use although they are marked as beta.

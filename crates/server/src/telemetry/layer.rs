@@ -1,13 +1,12 @@
 //! The tracing layer: keeps the fields of spans, turns events into lines.
 
 use chrono::Local;
-use serde_json::Value;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::fields::Fields;
+use super::fields::{Fields, Said};
 use super::line::{Caller, Line};
 use super::writer::Handle;
 
@@ -32,6 +31,7 @@ where
         if let Some(span) = context.span(id) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
+            fields.pairs.shrink_to_fit();
             span.extensions_mut().replace(fields);
         }
     }
@@ -63,7 +63,7 @@ where
             }
         }
         // Events of the log crate carry their target as a field.
-        let logged_target = fields.get("log.target").and_then(Value::as_str).map(str::to_owned);
+        let logged_target = fields.get("log.target").map(Said::to_string);
         fields.pairs.retain(|(key, _)| !key.starts_with("log."));
         let line = Line {
             time: &now(),
@@ -87,7 +87,7 @@ pub(super) fn lost_line(count: u64) -> String {
         target: module_path!(),
         caller: &Caller::default(),
         message: "Log lines were dropped because they could not be written fast enough",
-        fields: &[("count", count.into())],
+        fields: &[("count", Said::Number(count.into()))],
     }
     .text()
 }
@@ -107,10 +107,7 @@ fn take_caller(fields: &mut Fields, caller: &mut Caller) {
             _ => return true,
         };
         if place.is_none() {
-            *place = match value {
-                Value::String(text) => Some(text.clone()),
-                other => Some(other.to_string()),
-            };
+            *place = Some(value.to_string());
         }
         false
     });

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::Level;
+
+use super::fields::Said;
 
 /// The caller of a request, as far as a span knows.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub(super) struct Line<'a> {
     pub target: &'a str,
     pub caller: &'a Caller,
     pub message: &'a str,
-    pub fields: &'a [(&'static str, Value)],
+    pub fields: &'a [(&'static str, Said)],
 }
 
 impl Line<'_> {
@@ -48,12 +50,10 @@ impl Line<'_> {
             line.push_str(key);
             line.push('=');
             match value {
-                Value::String(text) if needs_quotes(text) => {
-                    write!(line, "{text:?}").expect("writing to a string cannot fail");
-                }
-                Value::String(text) => line.push_str(text),
-                other => write!(line, "{other}").expect("writing to a string cannot fail"),
+                Said::Text(text) if needs_quotes(text) => write!(line, "{text:?}"),
+                other => write!(line, "{other}"),
             }
+            .expect("writing to a string cannot fail");
         }
         line.push('\n');
         line
@@ -62,7 +62,7 @@ impl Line<'_> {
     /// As oslo.log's JSON formatter, the keys that have a meaning here.
     pub fn json(&self) -> String {
         let caller = self.caller;
-        let extra: serde_json::Map<_, _> = self.fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let extra: serde_json::Map<_, _> = self.fields.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
         let mut line = json!({
             "asctime": self.time,
             "process": self.process,
@@ -117,9 +117,11 @@ fn escape_into(line: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
-    fn line<'a>(level: Level, caller: &'a Caller, message: &'a str, fields: &'a [(&'static str, Value)]) -> Line<'a> {
+    fn line<'a>(level: Level, caller: &'a Caller, message: &'a str, fields: &'a [(&'static str, Said)]) -> Line<'a> {
         Line { time: "2026-01-02 03:04:05.678", process: 42, level, target: "api::cluster", caller, message, fields }
     }
 
@@ -142,8 +144,8 @@ mod tests {
     #[test]
     fn fields_follow_the_message_and_nothing_breaks_the_line() {
         let fields = [
-            ("cluster.id", Value::from("abc")),
-            ("duration_ms", 12.into()),
+            ("cluster.id", Said::from("abc")),
+            ("duration_ms", Said::Number(12.into())),
             ("error", "two words\n2026 forged".into()),
             ("empty", "".into()),
         ];
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn json_lines_carry_the_same() {
         let caller = Caller { request_id: Some("req-1".into()), ..Caller::default() };
-        let fields = [("attempt", 3.into())];
+        let fields = [("attempt", Said::Number(3.into()))];
         let text = line(Level::WARN, &caller, "one\ntwo", &fields).json();
         assert_eq!(text.lines().count(), 1);
         let value: Value = serde_json::from_str(&text).expect("JSON");

@@ -4,9 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
 /// Bytes gathered before they are written at the latest.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -59,15 +59,28 @@ enum Message {
 /// Queues lines. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    queue: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+    // Bounded by a count of the lines: a channel that is bounded by itself has room for all of them from the beginning, a quarter of a MiB.
+    queue: Sender<Message>,
+    counts: Arc<Counts>,
+}
+
+struct Counts {
+    /// Lines that wait at most.
+    most: usize,
+    waiting: AtomicUsize,
+    lost: AtomicU64,
 }
 
 impl Handle {
     /// Queues a line, which must end with a line feed. Never waits: a line too many is counted and dropped.
     pub(super) fn write(&self, line: String) {
-        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(line)) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        let Counts { most, waiting, lost } = &*self.counts;
+        if waiting.fetch_add(1, Ordering::Relaxed) < *most {
+            // The thread has ended with the program.
+            let _ended = self.queue.send(Message::Line(line));
+        } else {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -80,11 +93,11 @@ pub struct Writer {
 impl Writer {
     /// Starts the thread. At most `queue_lines` wait.
     pub fn start(sinks: Vec<Sink>, queue_lines: usize) -> io::Result<Self> {
-        let (queue, messages) = sync_channel(queue_lines);
-        let lost = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&lost);
-        std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || run(&messages, sinks, &counted))?;
-        Ok(Self { handle: Handle { queue, lost } })
+        let (queue, messages) = channel();
+        let counts = Arc::new(Counts { most: queue_lines, waiting: AtomicUsize::new(0), lost: AtomicU64::new(0) });
+        let handle = Handle { queue, counts: Arc::clone(&counts) };
+        std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || run(&messages, sinks, &counts))?;
+        Ok(Self { handle })
     }
 
     /// The end that takes lines.
@@ -92,16 +105,16 @@ impl Writer {
         self.handle.clone()
     }
 
-    /// Opens files again by their names, after a rotation. False when the thread does not take it in time.
+    /// Opens files again by their names, after a rotation. False when the thread is not there to do it.
     pub fn reopen(&self) -> bool {
-        send_in_time(&self.handle.queue, Message::Reopen)
+        self.handle.queue.send(Message::Reopen).is_ok()
     }
 
     /// Waits until everything queued so far is written, with a limit. Call it before `std::process::exit`, which drops
     /// nothing.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(0);
-        if send_in_time(&self.handle.queue, Message::Flush(done)) {
+        if self.handle.queue.send(Message::Flush(done)).is_ok() {
             // The other end is dropped when it is done: an error is the expected answer.
             let _dropped_or_late: Result<(), RecvTimeoutError> = wait.recv_timeout(FLUSH_LIMIT);
         }
@@ -112,29 +125,11 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.flush();
         // Not joined: a sink that is stuck would hold up the end of the program.
-        send_in_time(&self.handle.queue, Message::Stop);
+        let _ended = self.handle.queue.send(Message::Stop);
     }
 }
 
-/// Queues a message that must not be dropped; false when the thread does not take it in time.
-fn send_in_time(queue: &SyncSender<Message>, mut message: Message) -> bool {
-    let deadline = Instant::now() + FLUSH_LIMIT;
-    loop {
-        match queue.try_send(message) {
-            Ok(()) => return true,
-            Err(TrySendError::Disconnected(_)) => return false,
-            Err(TrySendError::Full(back)) => {
-                if Instant::now() >= deadline {
-                    return false;
-                }
-                message = back;
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
-}
-
-fn run(messages: &Receiver<Message>, mut sinks: Vec<Sink>, lost: &AtomicU64) {
+fn run(messages: &Receiver<Message>, mut sinks: Vec<Sink>, counts: &Counts) {
     let mut batch = Vec::with_capacity(BATCH_BYTES);
     while let Ok(first) = messages.recv() {
         let mut flushed = Vec::new();
@@ -142,14 +137,17 @@ fn run(messages: &Receiver<Message>, mut sinks: Vec<Sink>, lost: &AtomicU64) {
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
-                Message::Line(line) => batch.extend_from_slice(line.as_bytes()),
+                Message::Line(line) => {
+                    counts.waiting.fetch_sub(1, Ordering::Relaxed);
+                    batch.extend_from_slice(line.as_bytes());
+                }
                 Message::Flush(done) => flushed.push(done),
                 Message::Reopen => reopen = true,
                 Message::Stop => stop = true,
             }
             next = if batch.len() < BATCH_BYTES && !reopen { messages.try_recv().ok() } else { None };
         }
-        let dropped = lost.swap(0, Ordering::Relaxed);
+        let dropped = counts.lost.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             batch.extend_from_slice(super::layer::lost_line(dropped).as_bytes());
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use conductor::{Conductor, DefaultVolumes, Timing};
+use conductor::{Conductor, DefaultVolumes, HeatTemplates, SHIPPED_TEMPLATES, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
 use model::operation::Deadlines;
@@ -279,6 +279,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
     }
     Ok(conductor::Settings {
         timing,
+        heat_templates: heat_templates(config)?,
         openstack_ca: openstack_ca(config)?,
         keystone_policy: kubernetes::keystone_policy(config)?,
         post_install_manifest: kubernetes::post_install_manifest(config)?,
@@ -302,6 +303,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
         trust_roles: config.trust.roles.clone(),
         cluster_user_trust: config.trust.cluster_user_trust,
+        heat_templates: SHIPPED_TEMPLATES.clone(),
         openstack_ca: String::new(),
         verify_ca: config.drivers.verify_ca,
         keystone_auth: config.kubernetes.keystone_auth,
@@ -317,6 +319,11 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
             etcd_type: config.cinder.default_etcd_volume_type.clone(),
         },
     }
+}
+
+fn heat_templates(config: &Config) -> anyhow::Result<HeatTemplates> {
+    let Some(folder) = &config.drivers.heat_template_dir else { return Ok(SHIPPED_TEMPLATES.clone()) };
+    HeatTemplates::from_folder(folder).context("[drivers] heat_template_dir")
 }
 
 fn openstack_ca(config: &Config) -> anyhow::Result<String> {

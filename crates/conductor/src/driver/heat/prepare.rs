@@ -233,6 +233,7 @@ fn with_input<T>(
         volume_driver: template.volume_driver.as_deref(),
         labels: &labels,
         nodes_affinity_policy: &settings.nodes_affinity_policy,
+        templates: &settings.heat_templates,
         openstack_ca: &settings.openstack_ca,
         verify_ca: settings.verify_ca,
         timeout_minutes: minutes,

@@ -2,6 +2,7 @@
 //!
 //! Pure, and the same for the same input. What the user may not ask for is refused here, before anything is made.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -11,15 +12,11 @@ use super::dual_stack;
 use super::parameters;
 use super::parameters::choices::Choices;
 use super::stack_input::{Joint, StackInput};
+use super::templates::{MASTER, WORKER};
 use crate::driver::PoolKind;
 
 #[cfg(test)]
 mod tests;
-
-const TEMPLATE: &str = include_str!("templates/kubecluster.yaml");
-const MASTER: (&str, &str) = ("kubemaster.yaml", include_str!("templates/kubemaster.yaml"));
-const GROUP_TEMPLATE: &str = include_str!("templates/nodegroup.yaml");
-const WORKER: (&str, &str) = ("kubeminion.yaml", include_str!("templates/kubeminion.yaml"));
 
 /// What Heat is asked for.
 pub(crate) struct Rendered {
@@ -57,8 +54,8 @@ pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
     let master = user_data_of_master(input, &choices)?;
     let worker = user_data_of_worker(input, &choices)?;
     Ok(Rendered {
-        template: TEMPLATE.to_owned(),
-        files: [MASTER, WORKER].map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+        template: input.templates.cluster.to_string(),
+        files: [(MASTER, &input.templates.master), (WORKER, &input.templates.worker)].map(file).into(),
         parameters: parameters::of(input, &choices, master, worker),
         kube_version: choices.kube_version,
     })
@@ -80,11 +77,15 @@ pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &s
     }
     let worker = user_data_of_worker(input, &choices)?;
     Ok(Rendered {
-        template: GROUP_TEMPLATE.to_owned(),
-        files: [WORKER].map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+        template: input.templates.group.to_string(),
+        files: [(WORKER, &input.templates.worker)].map(file).into(),
         parameters: parameters::of_group(input, &choices, joint, group_uuid, worker),
         kube_version: choices.kube_version,
     })
+}
+
+fn file((name, text): (&str, &Cow<'static, str>)) -> (String, String) {
+    (name.to_owned(), text.to_string())
 }
 
 /// The first boot of a worker of the input's group.

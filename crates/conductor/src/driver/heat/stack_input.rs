@@ -5,6 +5,7 @@
 use super::access::CloudProvider;
 use super::dual_stack::DualStack;
 use super::keystone_auth::Keystone;
+use super::templates::HeatTemplates;
 use model::json::Labels;
 use model::nodegroup::Nodes;
 
@@ -19,6 +20,7 @@ pub(crate) enum Distro {
 
 /// A cluster, as far as its stack is concerned.
 pub(crate) struct StackInput<'a> {
+    pub templates: &'a HeatTemplates,
     pub cluster_uuid: &'a str,
     pub cluster_name: &'a str,
     pub project_id: &'a str,

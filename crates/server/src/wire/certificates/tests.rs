@@ -20,7 +20,7 @@ async fn barbican() -> (Simulator, Simulated, Barbican) {
     let user = UserRef { name: Some("magnum".into()), domain_name: domain.clone(), ..UserRef::default() };
     let scope = Scope::Project { id: None, name: Some("service".into()), domain_id: None, domain_name: domain };
     let cloud = Cloud::new(CloudOptions::new(simulator.auth_url())).expect("options");
-    let barbican = cloud.session(Credential::Password { user, password: "service".into(), scope }).barbican();
+    let barbican = cloud.session(Credential::Password { user, password: cloud_simulator::SERVICE_PASSWORD.into(), scope }).barbican();
     let simulated = simulator.cloud();
     (simulator, simulated, barbican)
 }

@@ -26,6 +26,7 @@ use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
 use crate::driver::heat::dual_stack::DualStack;
 use crate::driver::heat::keystone_auth::{self, Keystone};
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
+use crate::driver::heat::templates::SHIPPED_TEMPLATES;
 
 static NONE: OnceLock<Nodes> = OnceLock::new();
 static KEYSTONE: OnceLock<Keystone> = OnceLock::new();
@@ -69,6 +70,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",
+        templates: &SHIPPED_TEMPLATES,
         openstack_ca: "",
         verify_ca: true,
         timeout_minutes: 60,

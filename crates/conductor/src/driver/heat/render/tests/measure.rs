@@ -60,7 +60,7 @@ fn a_thousand_clusters() {
         let (master, worker) = (user_data(rendered, "master").len(), user_data(rendered, "worker").len());
         println!("| {} | {:.1} | {:.1} | {:.1} |", case.name, kib(size(rendered)), kib(master), kib(worker));
     }
-    for (what, (_, template)) in [("master", MASTER), ("worker", WORKER)] {
+    for (what, template) in [("master", &SHIPPED_TEMPLATES.master), ("worker", &SHIPPED_TEMPLATES.worker)] {
         let (least, most) = resources(template);
         println!("\nresources of a {what}: {least}, with all that can be asked for {most}");
     }

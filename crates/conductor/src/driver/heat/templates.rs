@@ -1,0 +1,157 @@
+//! The Heat templates of clusters: those that are shipped, or an operator's own in their place.
+//!
+//! An operator's template is held to what the driver needs of it when a conductor starts, not when a cluster is made of it: it takes every
+//! parameter that the shipped one takes, asks for no other, tells every output, and has the groups of nodes under their names.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// The templates, by the names of their files. Two of these are types of resources as well, of a master and of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeatTemplates {
+    /// `kubecluster.yaml`: a cluster.
+    pub(super) cluster: Text,
+    /// `kubemaster.yaml`: a master.
+    pub(super) master: Text,
+    /// `kubeminion.yaml`: a worker.
+    pub(super) worker: Text,
+    /// `nodegroup.yaml`: a group of workers.
+    pub(super) group: Text,
+}
+
+type Text = Cow<'static, str>;
+
+pub(super) const MASTER: &str = "kubemaster.yaml";
+pub(super) const WORKER: &str = "kubeminion.yaml";
+const CLUSTER: &str = "kubecluster.yaml";
+const GROUP: &str = "nodegroup.yaml";
+
+/// Those of this version.
+pub static SHIPPED_TEMPLATES: HeatTemplates = HeatTemplates {
+    cluster: Cow::Borrowed(include_str!("templates/kubecluster.yaml")),
+    master: Cow::Borrowed(include_str!("templates/kubemaster.yaml")),
+    worker: Cow::Borrowed(include_str!("templates/kubeminion.yaml")),
+    group: Cow::Borrowed(include_str!("templates/nodegroup.yaml")),
+};
+
+/// A template that cannot be used, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {rule}")]
+pub struct TemplateError {
+    file: String,
+    rule: String,
+}
+
+impl HeatTemplates {
+    /// The templates of a folder, and the shipped ones for those that it has not.
+    ///
+    /// # Errors
+    /// A folder or file that cannot be read, a YAML file that is none of the four, or a template that the driver cannot use.
+    pub fn from_folder(folder: &Path) -> Result<Self, TemplateError> {
+        let wrong = |rule: String| TemplateError { file: folder.display().to_string(), rule };
+        let mut all = SHIPPED_TEMPLATES.clone();
+        let mut is_any = false;
+        for entry in folder.read_dir().map_err(|e| wrong(e.to_string()))? {
+            let path = entry.map_err(|e| wrong(e.to_string()))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let place = match name.as_str() {
+                CLUSTER => &mut all.cluster,
+                MASTER => &mut all.master,
+                WORKER => &mut all.worker,
+                GROUP => &mut all.group,
+                // Of an editor, or a note.
+                other if !(other.ends_with(".yaml") || other.ends_with(".yml")) => continue,
+                other => return Err(wrong(format!("{other} is none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"))),
+            };
+            let refuse = |rule: String| TemplateError { file: path.display().to_string(), rule };
+            let text = std::fs::read_to_string(&path).map_err(|e| refuse(e.to_string()))?;
+            check(&text, place).map_err(refuse)?;
+            *place = Cow::Owned(text);
+            is_any = true;
+        }
+        if is_any { Ok(all) } else { Err(wrong(format!("it holds none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"))) }
+    }
+}
+
+/// Whether a template can stand in the place of the shipped one.
+fn check(text: &str, shipped: &str) -> Result<(), String> {
+    let read = |text: &str| serde_saphyr::from_str::<Map<String, Value>>(text).map_err(|e| format!("it is no YAML mapping: {e}"));
+    let (theirs, ours) = (read(text)?, read(shipped)?);
+    if !theirs.contains_key("heat_template_version") {
+        return Err("heat_template_version is missing".into());
+    }
+    let none = Map::new();
+    let section = |template: &Map<String, Value>, name: &str| template.get(name).and_then(Value::as_object).unwrap_or(&none).clone();
+    for name in ["parameters", "outputs"] {
+        let (theirs, ours) = (section(&theirs, name), section(&ours, name));
+        if let Some(missing) = ours.keys().find(|key| !theirs.contains_key(*key)) {
+            return Err(format!("{name} lacks {missing}, which the driver needs"));
+        }
+    }
+    let passed = section(&ours, "parameters");
+    for (key, parameter) in section(&theirs, "parameters") {
+        if !passed.contains_key(&key) && parameter.get("default").is_none() {
+            return Err(format!("the parameter {key} needs a default: the driver does not know it"));
+        }
+    }
+    let resources = section(&theirs, "resources");
+    for (key, resource) in section(&ours, "resources") {
+        let is_group = resource["type"] == "OS::Heat::ResourceGroup";
+        if is_group && resources.get(&key).is_none_or(|theirs| theirs["type"] != resource["type"]) {
+            return Err(format!("resources lacks {key} of type OS::Heat::ResourceGroup, in which the driver finds nodes"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        folder
+    }
+
+    #[test]
+    fn a_folder_has_some_of_the_templates_and_the_shipped_ones_are_the_rest() {
+        let own = SHIPPED_TEMPLATES.worker.replacen("resources:", "# ours\nresources:", 1);
+        let folder = folder(&[(WORKER, &own), ("README", "not a template")]);
+        let all = HeatTemplates::from_folder(folder.path()).expect("the template is good");
+        assert_eq!(all.worker, own);
+        assert_eq!(HeatTemplates { worker: SHIPPED_TEMPLATES.worker.clone(), ..all }, SHIPPED_TEMPLATES);
+    }
+
+    #[test]
+    fn what_the_driver_cannot_use_is_named() {
+        let cluster = &*SHIPPED_TEMPLATES.cluster;
+        let cases = [
+            (CLUSTER, "- a\n".to_owned(), "no YAML mapping"),
+            (CLUSTER, "resources: {}\n".to_owned(), "heat_template_version is missing"),
+            (CLUSTER, cluster.replace("\n  number_of_minions:", "\n  workers:"), "parameters lacks number_of_minions"),
+            (CLUSTER, cluster.replace("\n  api_address:", "\n  other_address:"), "outputs lacks api_address"),
+            (
+                CLUSTER,
+                cluster.replace("\n  kube_minions:\n    type: OS::Heat::ResourceGroup", "\n  others:\n    type: OS::Heat::ResourceGroup"),
+                "resources lacks kube_minions",
+            ),
+            (
+                CLUSTER,
+                cluster.replacen("\nparameters:\n", "\nparameters:\n  rack:\n    type: string\n", 1),
+                "parameter rack needs a default",
+            ),
+            ("kubecluster.yml", cluster.to_owned(), "kubecluster.yml is none of"),
+            ("notes", String::new(), "it holds none of"),
+        ];
+        for (name, text, words) in cases {
+            let folder = folder(&[(name, &text)]);
+            let said = HeatTemplates::from_folder(folder.path()).expect_err(words).to_string();
+            assert!(said.contains(words) && said.contains(&folder.path().display().to_string()), "{words}: {said}");
+        }
+    }
+}

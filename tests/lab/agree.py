@@ -1,0 +1,48 @@
+"""Whether the lab holds what the inventory of a cluster says, and nothing else: of what is new since BEFORE, everything is recorded, or Heat has it
+in a stack that is recorded, or a service made it for one of these (the ports of a network, a load balancer's, Heat's own users); and what is
+recorded is there.
+
+Usage: agree.py BEFORE NOW <RECORDED   with what `inventory.py` said twice, and a line "kind name id" (tabs) for each row of cloud_resource.
+"""
+import os
+import sys
+
+import openstack
+
+conn = openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username="admin", password="admin", project_name="demo",
+                         user_domain_name="Default", project_domain_name="Default")
+before = set(open(sys.argv[1]).read().splitlines())
+now = set(open(sys.argv[2]).read().splitlines())
+recorded = [line.rstrip("\n").split("\t") for line in sys.stdin]
+ids = {row[2].rstrip("/").rsplit("/", 1)[-1] for row in recorded if row[2]}
+stacks = [row for row in recorded if row[0] == "heat_stack"]
+of_stacks = set()
+for _, name, stack in stacks:
+    of_stacks.add(stack)
+    for r in conn.orchestration.get("/stacks/%s/%s/resources?nested_depth=5" % (name, stack)).json()["resources"]:
+        of_stacks.add(r["physical_resource_id"])
+known = ids | of_stacks
+wrong = []
+# What a service makes for what is known.
+for port in conn.network.ports():
+    if port.device_owner == "network:floatingip" or port.device_owner == "network:dhcp":
+        if port.device_id in known or port.network_id in known:
+            known.add(port.id)
+    elif port.device_id in known or port.device_owner.startswith("Octavia") and port.device_id.removeprefix("lb-") in known:
+        known.add(port.id)
+for server in conn.compute.servers():
+    if server.id in known:
+        known.update(volume.id for volume in server.attached_volumes)
+for line in sorted(now - before):
+    kind, name, thing = line.split(" ")
+    of_heat = kind.endswith("heat_user_domain")
+    if thing not in known and not (of_heat and any(stack in name or name.startswith(row) for _, row, stack in stacks)):
+        wrong.append("not in the inventory: " + line)
+there = {line.rsplit(" ", 1)[-1] for line in now}
+for kind, name, thing in recorded:
+    if not thing:
+        wrong.append("recorded without id: %s %s" % (kind, name))
+    elif thing.rstrip("/").rsplit("/", 1)[-1] not in there:
+        wrong.append("recorded and not there: %s %s %s" % (kind, name, thing))
+print("\n".join(wrong) or "%d things are new, %d are recorded" % (len(now - before), len(recorded)))
+sys.exit(1 if wrong else 0)
