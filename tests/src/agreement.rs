@@ -9,6 +9,7 @@ use model::nodegroup::Nodegroup;
 use model::operation::{Operation, OperationKind, OperationState};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, Scope, Store, StoreError, cluster, event, nodegroup, operation, resource};
+use serde_json::{Map, Value};
 
 /// What a look at everything came to.
 pub struct Agreement {
@@ -52,7 +53,8 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             Some(row) => {
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
-                findings.extend(sizes(cloud, id, &groups, &recorded));
+                let is_failed = row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED"));
+                findings.extend(sizes(cloud, id, is_failed, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
                 living.insert(row.uuid.clone(), row);
@@ -94,8 +96,9 @@ fn status(row: &Cluster, operations: &[&Operation]) -> Vec<String> {
     if is_right { Vec::new() } else { vec![format!("cluster {} is {status}; failed: {failed:?}", row.uuid)] }
 }
 
-/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none.
-fn sizes(cloud: &Cloud, id: &ClusterId, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
+/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none. In a cluster that has failed a
+/// replacement of nodes may have ended half way, with those beside them that were to go.
+fn sizes(cloud: &Cloud, id: &ClusterId, is_failed: bool, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
     if inventory.iter().any(|r| r.kind() == Some(ResourceKind::HelmRelease)) {
         return Vec::new();
     }
@@ -110,7 +113,9 @@ fn sizes(cloud: &Cloud, id: &ClusterId, groups: &[Nodegroup], inventory: &[Cloud
             }
             Some(stack) => {
                 let count = stack.parameters.get("number_of_minions").map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned));
-                if count != group.node_count.map(|n| n.to_string()) || !stack.status.ends_with("_COMPLETE") {
+                let going = if is_failed { going(&stack.parameters) } else { 0 };
+                let is_right = group.node_count.is_some_and(|n| [n, n + going].map(|n| Some(n.to_string())).contains(&count));
+                if !is_right || !stack.status.ends_with("_COMPLETE") {
                     let (name, wanted) = (&group.name, group.node_count);
                     found.push(format!("group {name} of cluster {id} has {wanted:?} nodes, its stack ({}) {count:?}", stack.status));
                 }
@@ -118,6 +123,19 @@ fn sizes(cloud: &Cloud, id: &ClusterId, groups: &[Nodegroup], inventory: &[Cloud
         }
     }
     found
+}
+
+/// Workers of a former generation that those of the present one replace.
+fn going(parameters: &Map<String, Value>) -> i32 {
+    // Heat takes maps and lists, and their JSON.
+    let read = |name: &str| match parameters.get(name) {
+        Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+        other => other.cloned().unwrap_or_default(),
+    };
+    let former = read("former_minions");
+    let replaced = read("minion_replaces");
+    let is_former = |number: &&Value| number.as_str().is_some_and(|number| former.get(number).is_some());
+    i32::try_from(replaced.as_array().into_iter().flatten().filter(is_former).count()).unwrap_or(i32::MAX)
 }
 
 /// The inventory and the cloud have the same stacks. Where the deletion of a group failed or was cancelled half way, its stack may be gone and

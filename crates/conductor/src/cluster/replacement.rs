@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 
 use model::nodegroup::Nodegroup;
-use model::operation::{OperationEvent, OutcomeCode, Progress};
+use model::operation::{Before, OperationEvent, OutcomeCode, Progress};
 use model::store::{Conn, event};
 use provider_clients::Session;
 
 use crate::context::Context;
 use crate::driver::{NewNodes, PoolKind, Target};
 use crate::outcome::{Failure, Turn};
-use crate::plan::{self, Before, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
+use crate::plan::{self, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
 use crate::stack::{self, Whose};
 use crate::worker::Work;
 use crate::{certificates, driver};
@@ -95,7 +95,8 @@ pub(crate) async fn next<'a>(
     let sizes = sizes(&stack::events(cx, work).await?);
     let todo = match observed.at_rest() {
         Some(seen) => {
-            let unknown: Vec<String> = replacing.unknown(&sizes, seen);
+            let before = work.payload()?.before.unwrap_or_default();
+            let unknown: Vec<String> = replacing.unknown(&sizes, &before, seen);
             if !unknown.is_empty() {
                 let told: Vec<(&'static str, &str)> = unknown.iter().map(|text| (SIZE, text.as_str())).collect();
                 stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
@@ -158,14 +159,21 @@ impl Replacing<'_> {
         Replacement { generation: self.generation.to_owned(), count, batch }
     }
 
-    /// What is to be recorded of groups whose size is not: what the stack says as long as nothing of them was replaced.
-    fn unknown(&self, sizes: &HashMap<String, i32>, seen: &Seen) -> Vec<String> {
+    /// What is to be recorded of groups whose size is not: what the row said when the request was accepted. What the stack says is more where an
+    /// earlier replacement was cut off between a batch's coming and its predecessors' going.
+    fn unknown(&self, sizes: &HashMap<String, i32>, before: &Before, seen: &Seen) -> Vec<String> {
         let unknown = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid));
-        let size = |kind: PoolKind| match kind {
-            PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
-            _ => None,
+        let size = |kind: PoolKind, group: &Nodegroup| {
+            let known = before.sizes.get(&group.nodegroup_id()).copied();
+            let of_one = before.groups.contains_key(&group.nodegroup_id()).then_some(before.node_count).flatten();
+            // Of a request that an earlier version accepted.
+            let of_stack = match kind {
+                PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
+                _ => None,
+            };
+            known.or(of_one).or(of_stack).unwrap_or_else(|| group.node_count())
         };
-        unknown.map(|(kind, group)| format!("{} {}", group.uuid, size(*kind).unwrap_or_else(|| group.node_count()))).collect()
+        unknown.map(|(kind, group)| format!("{} {}", group.uuid, size(*kind, group))).collect()
     }
 
     /// What is told while the stack is at work.
@@ -241,5 +249,5 @@ fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo
     // Each step is recorded just before its request.
     let last = events.windows(2).rfind(|pair| stack::is_request(&pair[1], stack)).map(|pair| &pair[0]);
     let was_taken = todo.is_some() && last.is_some_and(|step| step.kind == STEP && !is_same(step));
-    Some(if was_taken { Sent { before: Before::Taken, ..sent } } else { sent })
+    Some(if was_taken { Sent { before: plan::Before::Taken, ..sent } } else { sent })
 }

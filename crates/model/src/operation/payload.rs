@@ -59,10 +59,13 @@ pub struct Before {
     /// The size of the one group that the request is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<i32>,
+    /// The sizes of all groups, for a request that replaces the nodes of all: later requests for another size change the rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<NodegroupId, i32>,
 }
 
 impl Before {
-    /// Groups whose statuses are kept at most; the column is bounded.
+    /// Groups whose statuses or sizes are kept at most; the column is bounded.
     pub const MOST_GROUPS: usize = 500;
 
     /// The cluster's status.
