@@ -124,8 +124,9 @@ mod tests {
             rollback: true,
             before: Some(Before {
                 status: Some("UPDATE_FAILED".into()),
-                groups: [(group, "CREATE_COMPLETE".to_owned())].into(),
+                groups: [(group.clone(), "CREATE_COMPLETE".to_owned())].into(),
                 node_count: Some(2),
+                sizes: [(group, 2)].into(),
             }),
             ..Payload::default()
         };
