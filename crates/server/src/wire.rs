@@ -4,6 +4,7 @@ mod capi;
 mod certificates;
 mod cloud;
 mod foresight;
+mod heat_templates;
 mod kubernetes;
 mod metrics;
 mod policy;

@@ -82,7 +82,7 @@ impl World {
 
     pub async fn domain_admin(&self) -> String {
         let scope = json!({"domain": {"name": "magnum"}});
-        let (status, token, _) = self.log_in("magnum_domain_admin", "service", "magnum", scope).await;
+        let (status, token, _) = self.log_in("magnum_domain_admin", cloud_simulator::SERVICE_PASSWORD, "magnum", scope).await;
         assert_eq!(status, 201);
         token
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use conductor::{Conductor, DefaultVolumes, HeatTemplates, SHIPPED_TEMPLATES, Timing};
+use conductor::{Conductor, DefaultVolumes, SHIPPED_TEMPLATES, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
 use model::operation::Deadlines;
@@ -16,7 +16,7 @@ use model::store::Store;
 use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{capi, certificates, cloud, kubernetes, requests};
+use super::{capi, certificates, cloud, heat_templates, kubernetes, requests};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
@@ -279,7 +279,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
     }
     Ok(conductor::Settings {
         timing,
-        heat_templates: heat_templates(config)?,
+        heat_templates: heat_templates::read(config.drivers.heat_template_dir.as_deref())?,
         openstack_ca: openstack_ca(config)?,
         keystone_policy: kubernetes::keystone_policy(config)?,
         post_install_manifest: kubernetes::post_install_manifest(config)?,
@@ -319,11 +319,6 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
             etcd_type: config.cinder.default_etcd_volume_type.clone(),
         },
     }
-}
-
-fn heat_templates(config: &Config) -> anyhow::Result<HeatTemplates> {
-    let Some(folder) = &config.drivers.heat_template_dir else { return Ok(SHIPPED_TEMPLATES.clone()) };
-    HeatTemplates::from_folder(folder).context("[drivers] heat_template_dir")
 }
 
 fn openstack_ca(config: &Config) -> anyhow::Result<String> {

@@ -4,7 +4,7 @@
 //! parameter that the shipped one takes, asks for no other, tells every output, and has the groups of nodes under their names.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -45,33 +45,31 @@ pub struct TemplateError {
 }
 
 impl HeatTemplates {
-    /// The templates of a folder, and the shipped ones for those that it has not.
+    /// The files of a folder, by their names, in the place of the shipped ones.
     ///
     /// # Errors
-    /// A folder or file that cannot be read, a YAML file that is none of the four, or a template that the driver cannot use.
-    pub fn from_folder(folder: &Path) -> Result<Self, TemplateError> {
-        let wrong = |rule: String| TemplateError { file: folder.display().to_string(), rule };
+    /// No file, one that is none of the four, or a template that the driver cannot use.
+    pub fn of_files(files: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
         let mut all = SHIPPED_TEMPLATES.clone();
-        let mut is_any = false;
-        for entry in folder.read_dir().map_err(|e| wrong(e.to_string()))? {
-            let path = entry.map_err(|e| wrong(e.to_string()))?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let place = match name.as_str() {
+        if files.is_empty() {
+            return Err(TemplateError {
+                file: "the folder".into(),
+                rule: format!("it holds none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"),
+            });
+        }
+        for (file, text) in files {
+            let refuse = |rule: String| TemplateError { file: file.clone(), rule };
+            let place = match file.as_str() {
                 CLUSTER => &mut all.cluster,
                 MASTER => &mut all.master,
                 WORKER => &mut all.worker,
                 GROUP => &mut all.group,
-                // Of an editor, or a note.
-                other if !(other.ends_with(".yaml") || other.ends_with(".yml")) => continue,
-                other => return Err(wrong(format!("{other} is none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"))),
+                _ => return Err(refuse(format!("it is none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"))),
             };
-            let refuse = |rule: String| TemplateError { file: path.display().to_string(), rule };
-            let text = std::fs::read_to_string(&path).map_err(|e| refuse(e.to_string()))?;
-            check(&text, place).map_err(refuse)?;
-            *place = Cow::Owned(text);
-            is_any = true;
+            check(text, place).map_err(refuse)?;
+            *place = Cow::Owned(text.clone());
         }
-        if is_any { Ok(all) } else { Err(wrong(format!("it holds none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"))) }
+        Ok(all)
     }
 }
 
@@ -110,19 +108,14 @@ fn check(text: &str, shipped: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in files {
-            std::fs::write(folder.path().join(name), text).expect("a file");
-        }
-        folder
+    fn of(files: &[(&str, &str)]) -> Result<HeatTemplates, TemplateError> {
+        HeatTemplates::of_files(&files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
     }
 
     #[test]
-    fn a_folder_has_some_of_the_templates_and_the_shipped_ones_are_the_rest() {
+    fn some_of_the_templates_are_an_operators_and_the_shipped_ones_are_the_rest() {
         let own = SHIPPED_TEMPLATES.worker.replacen("resources:", "# ours\nresources:", 1);
-        let folder = folder(&[(WORKER, &own), ("README", "not a template")]);
-        let all = HeatTemplates::from_folder(folder.path()).expect("the template is good");
+        let all = of(&[(WORKER, &own)]).expect("the template is good");
         assert_eq!(all.worker, own);
         assert_eq!(HeatTemplates { worker: SHIPPED_TEMPLATES.worker.clone(), ..all }, SHIPPED_TEMPLATES);
     }
@@ -145,13 +138,12 @@ mod tests {
                 cluster.replacen("\nparameters:\n", "\nparameters:\n  rack:\n    type: string\n", 1),
                 "parameter rack needs a default",
             ),
-            ("kubecluster.yml", cluster.to_owned(), "kubecluster.yml is none of"),
-            ("notes", String::new(), "it holds none of"),
+            ("kubecluster.yml", cluster.to_owned(), "it is none of"),
         ];
         for (name, text, words) in cases {
-            let folder = folder(&[(name, &text)]);
-            let said = HeatTemplates::from_folder(folder.path()).expect_err(words).to_string();
-            assert!(said.contains(words) && said.contains(&folder.path().display().to_string()), "{words}: {said}");
+            let said = of(&[(name, &text)]).expect_err(words).to_string();
+            assert!(said.contains(words) && said.starts_with(&format!("{name}: ")), "{words}: {said}");
         }
+        assert!(of(&[]).expect_err("nothing").to_string().contains("it holds none of"));
     }
 }
