@@ -40,7 +40,10 @@ pub enum Command {
         sizes: Vec<String>,
     },
     /// Clusters of other shapes: three masters, cilium, a given network, volumes; the inventory is compared after each step (the lab must be up)
-    Shapes,
+    Shapes {
+        /// Names of shapes; all unless said
+        names: Vec<String>,
+    },
     /// Other clients' own test suites against our services: tempest's plugin, gophercloud (the lab must be up)
     Clients,
 }
@@ -70,16 +73,16 @@ pub fn run(command: Command) -> Result<u8> {
             Ok(0)
         }
         Command::Status => script("status", &[], Duration::from_secs(60)),
-        Command::Run => road("run"),
-        Command::Adopt => road("adopt"),
+        Command::Run => road("run", &[]),
+        Command::Adopt => road("adopt", &[]),
         Command::Preview { strength } => {
             prerequisites::ensure(&[prerequisites::BUILD])?;
             let _lock = lock()?;
             preview(strength)
         }
         Command::Times { sizes } => times(&sizes),
-        Command::Shapes => road("shapes"),
-        Command::Clients => road("clients"),
+        Command::Shapes { names } => road("shapes", &names),
+        Command::Clients => road("clients", &[]),
     }
 }
 
@@ -128,7 +131,7 @@ pub fn down(purge: bool) -> Result<()> {
 
 /// Every road through the real OpenStack; the exit code of the worst.
 pub fn walk() -> Result<u8> {
-    let codes = [preview(PAIRS)].into_iter().chain(["run", "adopt", "clients"].map(drive));
+    let codes = [preview(PAIRS)].into_iter().chain(["run", "adopt", "clients"].map(|name| drive(name, &[])));
     codes.into_iter().try_fold(0, |worst: u8, code| Ok(worst.max(code?)))
 }
 
@@ -167,15 +170,16 @@ fn times(sizes: &[String]) -> Result<u8> {
     finish(command, Duration::from_secs(3 * 3600))
 }
 
-fn road(name: &str) -> Result<u8> {
+fn road(name: &str, args: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD])?;
     cargo::build_binaries()?;
     let _lock = lock()?;
-    drive(name)
+    drive(name, args)
 }
 
-fn drive(name: &str) -> Result<u8> {
-    let mut command = prepare(name, &[])?;
+fn drive(name: &str, args: &[String]) -> Result<u8> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut command = prepare(name, &args)?;
     // For the management cluster of `run`.
     command.env("MAGNUM_TEST_HELM", helm::program(helm::Major::Three)?);
     finish(command, ROAD)

@@ -228,6 +228,11 @@ pub(super) async fn finished(world: &World, wanted: usize) -> Result<HashMap<Str
         Ok(Seen::when(left == [wanted as i64], || format!("{left:?} are unfinished")))
     })
     .await?;
+    let failed = "SELECT COALESCE(outcome_code, ''), COALESCE(outcome_reason, ''), COUNT(*) FROM operation \
+                  WHERE finished_ms IS NOT NULL AND state != 'SUCCEEDED' GROUP BY 1, 2 LIMIT 20";
+    for (code, reason, count) in database.rows::<(String, String, i64)>(failed).await? {
+        eprintln!("    {count} ended so: {code}: {reason}");
+    }
     let rows: Vec<(String, i64)> =
         database.rows("SELECT cluster_uuid, finished_ms FROM operation WHERE kind = 'cluster_create' AND state = 'SUCCEEDED'").await?;
     Ok(rows.into_iter().map(|(id, ms)| (id, DateTime::UNIX_EPOCH + TimeDelta::milliseconds(ms))).collect())
