@@ -115,7 +115,9 @@ fn sizes(cloud: &Cloud, id: &ClusterId, is_failed: bool, groups: &[Nodegroup], i
                 let count = stack.parameters.get("number_of_minions").map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned));
                 let going = if is_failed { going(&stack.parameters) } else { 0 };
                 let is_right = group.node_count.is_some_and(|n| [n, n + going].map(|n| Some(n.to_string())).contains(&count));
-                if !is_right || !stack.status.ends_with("_COMPLETE") {
+                // A replacement that was cancelled leaves its stack at work.
+                let is_done = is_failed || stack.status.ends_with("_COMPLETE");
+                if !is_right || !is_done {
                     let (name, wanted) = (&group.name, group.node_count);
                     found.push(format!("group {name} of cluster {id} has {wanted:?} nodes, its stack ({}) {count:?}", stack.status));
                 }
