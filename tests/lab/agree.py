@@ -10,7 +10,6 @@ import sys
 import openstack
 
 
-
 def connect(user):
     return openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=user, project_name=user,
                              user_domain_name="Default", project_domain_name="Default")
@@ -32,7 +31,7 @@ known = ids | of_stacks
 wrong = []
 # What a service makes for what is known.
 for port in admin.network.ports():
-    if port.device_owner == "network:floatingip" or port.device_owner == "network:dhcp":
+    if port.device_owner in ("network:floatingip", "network:dhcp"):
         if port.device_id in known or port.network_id in known:
             known.add(port.id)
     elif port.device_id in known or port.device_owner.startswith("Octavia") and port.device_id.removeprefix("lb-") in known:
@@ -40,6 +39,7 @@ for port in admin.network.ports():
 for server in demo.compute.servers():
     if server.id in known:
         known.update(volume.id for volume in server.attached_volumes)
+
 
 def is_heats_own(kind, name):
     """Heat's project for a stack ends with as much of the stack's id as there is room for; who asks it for a stack trusts it."""

@@ -53,8 +53,9 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             Some(row) => {
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
-                let is_failed = row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED"));
-                findings.extend(sizes(cloud, id, is_failed, &groups, &recorded));
+                let was_cut_off = row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED"))
+                    && of_cluster.iter().any(|o| o.kind() == Some(OperationKind::CaRotate) && has_failed(o));
+                findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
                 living.insert(row.uuid.clone(), row);
@@ -89,16 +90,21 @@ fn status(row: &Cluster, operations: &[&Operation]) -> Vec<String> {
     let status = row.status.clone().unwrap_or_default();
     let failed: Vec<_> = operations
         .iter()
-        .filter(|o| matches!(o.state(), Some(OperationState::Failed | OperationState::Cancelled)))
+        .filter(|o| has_failed(o))
         .map(|o| format!("{} ({})", o.kind, o.outcome_reason.clone().unwrap_or_default()))
         .collect();
     let is_right = status.ends_with("_COMPLETE") || (status.ends_with("_FAILED") && !failed.is_empty());
     if is_right { Vec::new() } else { vec![format!("cluster {} is {status}; failed: {failed:?}", row.uuid)] }
 }
 
-/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none. In a cluster that has failed a
-/// replacement of nodes may have ended half way, with those beside them that were to go.
-fn sizes(cloud: &Cloud, id: &ClusterId, is_failed: bool, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
+/// It did not succeed, and nothing took its place.
+fn has_failed(operation: &Operation) -> bool {
+    matches!(operation.state(), Some(OperationState::Failed | OperationState::Cancelled))
+}
+
+/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none. Where a rotation of authorities was cut
+/// off, which is about no group, new nodes may be beside those that were to go.
+fn sizes(cloud: &Cloud, id: &ClusterId, was_cut_off: bool, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
     if inventory.iter().any(|r| r.kind() == Some(ResourceKind::HelmRelease)) {
         return Vec::new();
     }
@@ -113,10 +119,10 @@ fn sizes(cloud: &Cloud, id: &ClusterId, is_failed: bool, groups: &[Nodegroup], i
             }
             Some(stack) => {
                 let count = stack.parameters.get("number_of_minions").map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned));
-                let going = if is_failed { going(&stack.parameters) } else { 0 };
+                let going = if was_cut_off { going(&stack.parameters) } else { 0 };
                 let is_right = group.node_count.is_some_and(|n| [n, n + going].map(|n| Some(n.to_string())).contains(&count));
-                // A replacement that was cancelled leaves its stack at work.
-                let is_done = is_failed || stack.status.ends_with("_COMPLETE");
+                // One that was cancelled leaves its stack at work.
+                let is_done = was_cut_off || stack.status.ends_with("_COMPLETE");
                 if !is_right || !is_done {
                     let (name, wanted) = (&group.name, group.node_count);
                     found.push(format!("group {name} of cluster {id} has {wanted:?} nodes, its stack ({}) {count:?}", stack.status));

@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 
 use model::nodegroup::Nodegroup;
-use model::operation::{Before, OperationEvent, OutcomeCode, Progress};
+use model::operation::{OperationEvent, OutcomeCode, Progress};
 use model::store::{Conn, event};
 use provider_clients::Session;
 
 use crate::context::Context;
 use crate::driver::{NewNodes, PoolKind, Target};
 use crate::outcome::{Failure, Turn};
-use crate::plan::{self, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
+use crate::plan::{self, Before, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
 use crate::stack::{self, Whose};
 use crate::worker::Work;
 use crate::{certificates, driver};
@@ -95,8 +95,7 @@ pub(crate) async fn next<'a>(
     let sizes = sizes(&stack::events(cx, work).await?);
     let todo = match observed.at_rest() {
         Some(seen) => {
-            let before = work.payload()?.before.unwrap_or_default();
-            let unknown: Vec<String> = replacing.unknown(&sizes, &before, seen);
+            let unknown: Vec<String> = replacing.unknown(work, &sizes, seen)?;
             if !unknown.is_empty() {
                 let told: Vec<(&'static str, &str)> = unknown.iter().map(|text| (SIZE, text.as_str())).collect();
                 stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
@@ -161,19 +160,21 @@ impl Replacing<'_> {
 
     /// What is to be recorded of groups whose size is not: what the row said when the request was accepted. What the stack says is more where an
     /// earlier replacement was cut off between a batch's coming and its predecessors' going.
-    fn unknown(&self, sizes: &HashMap<String, i32>, before: &Before, seen: &Seen) -> Vec<String> {
-        let unknown = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid));
-        let size = |kind: PoolKind, group: &Nodegroup| {
-            let known = before.sizes.get(&group.nodegroup_id()).copied();
-            let of_one = before.groups.contains_key(&group.nodegroup_id()).then_some(before.node_count).flatten();
-            // Of a request that an earlier version accepted.
-            let of_stack = match kind {
-                PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
-                _ => None,
-            };
-            known.or(of_one).or(of_stack).unwrap_or_else(|| group.node_count())
+    fn unknown(&self, work: &Work, sizes: &HashMap<String, i32>, seen: &Seen) -> Result<Vec<String>, Failure> {
+        let unknown: Vec<_> = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid)).collect();
+        if unknown.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = work.payload()?.before.unwrap_or_default().sizes;
+        // Of a request that an earlier version accepted: what the stack says as long as nothing of it was replaced.
+        let of_stack = |kind: PoolKind| match kind {
+            PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
+            _ => None,
         };
-        unknown.map(|(kind, group)| format!("{} {}", group.uuid, size(*kind, group))).collect()
+        let size = |kind: PoolKind, group: &Nodegroup| {
+            known.get(&group.nodegroup_id()).copied().or_else(|| of_stack(kind)).unwrap_or_else(|| group.node_count())
+        };
+        Ok(unknown.into_iter().map(|(kind, group)| format!("{} {}", group.uuid, size(*kind, group))).collect())
     }
 
     /// What is told while the stack is at work.
@@ -249,5 +250,5 @@ fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo
     // Each step is recorded just before its request.
     let last = events.windows(2).rfind(|pair| stack::is_request(&pair[1], stack)).map(|pair| &pair[0]);
     let was_taken = todo.is_some() && last.is_some_and(|step| step.kind == STEP && !is_same(step));
-    Some(if was_taken { Sent { before: plan::Before::Taken, ..sent } } else { sent })
+    Some(if was_taken { Sent { before: Before::Taken, ..sent } } else { sent })
 }

@@ -144,6 +144,11 @@ impl OperationKind {
         }
     }
 
+    /// Whether it replaces nodes by new ones.
+    pub fn replaces_nodes(self) -> bool {
+        matches!(self, Self::ClusterUpgrade | Self::CaRotate)
+    }
+
     /// Whether it may wait behind others, or begin after a failed one; the rest need a cluster at rest and sound (conductor.md 4).
     fn may_queue(self) -> bool {
         match self {

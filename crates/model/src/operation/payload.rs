@@ -59,7 +59,7 @@ pub struct Before {
     /// The size of the one group that the request is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<i32>,
-    /// The sizes of all groups, for a request that replaces the nodes of all: later requests for another size change the rows.
+    /// The sizes of all groups, for a request that replaces nodes: later requests for another size change the rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<NodegroupId, i32>,
 }

@@ -133,12 +133,12 @@ pub(super) async fn before(
                 kept.node_count = group.node_count;
             }
         },
-        (Concerns::NoGroup, _) if kind == OperationKind::CaRotate => {
-            let groups = nodegroup::of_cluster(conn, &cluster.cluster_id()).await?;
-            let known = groups.into_iter().filter_map(|g| Some((g.nodegroup_id(), g.node_count?)));
-            kept.sizes = known.take(Before::MOST_GROUPS).collect();
-        }
         (Concerns::OneGroup, None) | (Concerns::NoGroup, _) => {}
+    }
+    if kind.replaces_nodes() {
+        let groups = nodegroup::of_cluster(conn, &cluster.cluster_id()).await?;
+        let known = groups.into_iter().filter_map(|g| Some((g.nodegroup_id(), g.node_count?)));
+        kept.sizes = known.take(Before::MOST_GROUPS).collect();
     }
     Ok(Some(kept))
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The templates, by the names of their files. Two of these are types of resources as well, of a master and of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,14 +51,12 @@ impl HeatTemplates {
     /// No file, one that is none of the four, or a template that the driver cannot use.
     pub fn of_files(files: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
         let mut all = SHIPPED_TEMPLATES.clone();
+        let refuse = |file: &str, rule: String| TemplateError { file: file.to_owned(), rule };
         if files.is_empty() {
-            return Err(TemplateError {
-                file: "the folder".into(),
-                rule: format!("it holds none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}"),
-            });
+            return Err(refuse("the folder", format!("it holds none of {CLUSTER}, {MASTER}, {WORKER} and {GROUP}")));
         }
         for (file, text) in files {
-            let refuse = |rule: String| TemplateError { file: file.clone(), rule };
+            let refuse = |rule| refuse(file, rule);
             let place = match file.as_str() {
                 CLUSTER => &mut all.cluster,
                 MASTER => &mut all.master,
@@ -73,33 +71,33 @@ impl HeatTemplates {
     }
 }
 
+/// The type of what holds the nodes of a pool.
+const NODES: &str = "OS::Heat::ResourceGroup";
+
+/// What a section of a template holds, by name.
+fn entries<'a>(template: &'a Value, section: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    template[section].as_object().into_iter().flatten()
+}
+
 /// Whether a template can stand in the place of the shipped one.
 fn check(text: &str, shipped: &str) -> Result<(), String> {
-    let read = |text: &str| serde_saphyr::from_str::<Map<String, Value>>(text).map_err(|e| format!("it is no YAML mapping: {e}"));
+    let read = |text: &str| serde_saphyr::from_str(text).map(Value::Object).map_err(|e| format!("it is no YAML mapping: {e}"));
     let (theirs, ours) = (read(text)?, read(shipped)?);
-    if !theirs.contains_key("heat_template_version") {
+    if theirs.get("heat_template_version").is_none() {
         return Err("heat_template_version is missing".into());
     }
-    let none = Map::new();
-    let section = |template: &Map<String, Value>, name: &str| template.get(name).and_then(Value::as_object).unwrap_or(&none).clone();
     for name in ["parameters", "outputs"] {
-        let (theirs, ours) = (section(&theirs, name), section(&ours, name));
-        if let Some(missing) = ours.keys().find(|key| !theirs.contains_key(*key)) {
+        if let Some((missing, _)) = entries(&ours, name).find(|(key, _)| theirs[name].get(key).is_none()) {
             return Err(format!("{name} lacks {missing}, which the driver needs"));
         }
     }
-    let passed = section(&ours, "parameters");
-    for (key, parameter) in section(&theirs, "parameters") {
-        if !passed.contains_key(&key) && parameter.get("default").is_none() {
-            return Err(format!("the parameter {key} needs a default: the driver does not know it"));
-        }
+    let is_unknown = |(key, parameter): &(&String, &Value)| ours["parameters"].get(key).is_none() && parameter.get("default").is_none();
+    if let Some((key, _)) = entries(&theirs, "parameters").find(is_unknown) {
+        return Err(format!("the parameter {key} needs a default: the driver does not know it"));
     }
-    let resources = section(&theirs, "resources");
-    for (key, resource) in section(&ours, "resources") {
-        let is_group = resource["type"] == "OS::Heat::ResourceGroup";
-        if is_group && resources.get(&key).is_none_or(|theirs| theirs["type"] != resource["type"]) {
-            return Err(format!("resources lacks {key} of type OS::Heat::ResourceGroup, in which the driver finds nodes"));
-        }
+    let is_lost = |(key, resource): &(&String, &Value)| resource["type"] == NODES && theirs["resources"][key.as_str()]["type"] != NODES;
+    if let Some((key, _)) = entries(&ours, "resources").find(is_lost) {
+        return Err(format!("resources lacks {key} of type {NODES}, in which the driver finds nodes"));
     }
     Ok(())
 }
