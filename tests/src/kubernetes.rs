@@ -16,7 +16,7 @@ use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::Rsa;
 use openssl::x509::extension::{ExtendedKeyUsage, SubjectAlternativeName};
-use openssl::x509::{X509, X509Name};
+use openssl::x509::{X509, X509Extension, X509Name};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -69,13 +69,25 @@ impl Authority {
     /// One that nobody knows.
     pub fn unknown() -> Result<Self> {
         let key = PKey::from_rsa(Rsa::generate(2048)?)?;
-        let certificate = signed("somebody else", &key, None)?;
+        let certificate = signed("somebody else", &key, None, ExtendedKeyUsage::new().server_auth().build()?)?;
         Ok(Self { certificate, key })
+    }
+
+    /// Its certificate, PEM.
+    pub fn certificate_pem(&self) -> Result<String> {
+        String::from_utf8(self.certificate.to_pem()?).context("PEM is text")
+    }
+
+    /// The certificate of a client that it signs and its key, PEM.
+    pub fn client(&self) -> Result<(String, String)> {
+        let key = PKey::from_rsa(Rsa::generate(2048)?)?;
+        let certificate = signed("a client", &key, Some(self), ExtendedKeyUsage::new().client_auth().build()?)?;
+        Ok((String::from_utf8(certificate.to_pem()?)?, String::from_utf8(key.private_key_to_pem_pkcs8()?)?))
     }
 }
 
 /// A certificate for this machine's loopback, signed by the issuer or by its own key.
-fn signed(name: &str, key: &PKey<Private>, issuer: Option<&Authority>) -> Result<X509> {
+fn signed(name: &str, key: &PKey<Private>, issuer: Option<&Authority>, usage: X509Extension) -> Result<X509> {
     let mut subject = X509Name::builder()?;
     subject.append_entry_by_text("CN", name)?;
     let subject = subject.build();
@@ -88,19 +100,21 @@ fn signed(name: &str, key: &PKey<Private>, issuer: Option<&Authority>) -> Result
     builder.set_pubkey(key)?;
     builder.set_not_before(&*Asn1Time::days_from_now(0)?)?;
     builder.set_not_after(&*Asn1Time::days_from_now(1)?)?;
-    builder.append_extension(ExtendedKeyUsage::new().server_auth().build()?)?;
+    builder.append_extension(usage)?;
     let names = SubjectAlternativeName::new().ip("127.0.0.1").build(&builder.x509v3_context(None, None))?;
     builder.append_extension(names)?;
     builder.sign(issuer.map_or(key, |issuer| &issuer.key), MessageDigest::sha256())?;
     Ok(builder.build())
 }
 
-/// TLS with a certificate of this authority; clients must have one of `clients`.
-fn tls(authority: &Authority, clients: &Authority) -> Result<TlsAcceptor> {
+/// TLS with a certificate of this authority; clients must have one that one of `clients` signed.
+fn tls(authority: &Authority, clients: &[X509]) -> Result<TlsAcceptor> {
     let key = PKey::from_rsa(Rsa::generate(2048)?)?;
-    let certificate = signed("kube-apiserver", &key, Some(authority))?;
+    let certificate = signed("kube-apiserver", &key, Some(authority), ExtendedKeyUsage::new().server_auth().build()?)?;
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from(clients.certificate.to_der()?))?;
+    for client in clients {
+        roots.add(CertificateDer::from(client.to_der()?))?;
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -116,7 +130,13 @@ fn tls(authority: &Authority, clients: &Authority) -> Result<TlsAcceptor> {
 impl ApiServer {
     /// Starts it for the cluster of this authority.
     pub async fn start(authority: &Authority) -> Result<Self> {
-        let (right, wrong) = (tls(authority, authority)?, tls(&Authority::unknown()?, authority)?);
+        Self::start_for(authority, &authority.certificate_pem()?).await
+    }
+
+    /// Starts it with a certificate of this authority, for clients whom one of a PEM bundle signed.
+    pub async fn start_for(authority: &Authority, clients: &str) -> Result<Self> {
+        let clients = X509::stack_from_pem(clients.as_bytes())?;
+        let (right, wrong) = (tls(authority, &clients)?, tls(&Authority::unknown()?, &clients)?);
         let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
         let address = format!("https://{}", listener.local_addr()?);
         let state = Arc::new(Mutex::new(State { behaviour: Behaviour::Well, asked: 0 }));
@@ -144,6 +164,19 @@ impl ApiServer {
     /// From now on it behaves so.
     pub fn behave(&self, behaviour: Behaviour) {
         lock(&self.state).behaviour = behaviour;
+    }
+
+    /// What it answers to `/healthz`, the client being the holder of this certificate and key (PEM), or nobody, and trusting these authorities.
+    ///
+    /// # Errors
+    /// When one of them does not let the other in.
+    pub async fn ask(&self, identity: Option<(&str, &str)>, ca_pem: &str) -> Result<u16> {
+        let trusted = reqwest::Certificate::from_pem_bundle(ca_pem.as_bytes())?;
+        let mut builder = reqwest::Client::builder().no_proxy().tls_certs_only(trusted);
+        if let Some((certificate, key)) = identity {
+            builder = builder.identity(reqwest::Identity::from_pem(format!("{certificate}\n{key}").as_bytes())?);
+        }
+        Ok(builder.build()?.get(format!("{}/healthz", self.address)).send().await?.status().as_u16())
     }
 
     /// How often `/healthz` was asked.

@@ -27,6 +27,7 @@ pub mod openmetrics;
 pub mod pki;
 pub mod process;
 pub mod raw;
+pub mod relay;
 pub mod servers;
 pub mod statements;
 pub mod upstream;

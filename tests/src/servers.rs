@@ -10,12 +10,13 @@ use tokio::process::Command;
 
 use crate::binaries;
 
-/// The password in the address of a server.
+/// The password in the address of a server, or in that of the first of a list of them.
 ///
 /// # Errors
 /// When there is none.
 pub fn password(address: &str) -> Result<String> {
-    let url = url::Url::parse(address).context("the address of a server is a URL")?;
+    let first = address.split(',').next().unwrap_or(address);
+    let url = url::Url::parse(first).context("the address of a server is a URL")?;
     Ok(url.password().context("the address of the server has a password")?.to_owned())
 }
 

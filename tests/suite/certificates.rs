@@ -122,19 +122,12 @@ async fn a_server_of_the_cluster_lets_in_whom_its_authority_signed_and_nobody_el
     let server = ApiServer::start(&Authority::stored(&certificate, &key, &passphrase)?).await?;
     let ours = kubeconfig::access(&demo, blue).await?;
     let theirs = kubeconfig::access(&demo, red).await?;
-    let ask = async |identity: Option<&kubeconfig::Access>, ca: &str| {
-        let mut builder = reqwest::Client::builder().no_proxy().tls_certs_only([reqwest::Certificate::from_pem(ca.as_bytes())?]);
-        if let Some(access) = identity {
-            let pem = format!("{}\n{}", access.certificate_pem, access.key_pem);
-            builder = builder.identity(reqwest::Identity::from_pem(pem.as_bytes())?);
-        }
-        anyhow::Ok(builder.build()?.get(format!("{}/healthz", server.address())).send().await?.status().as_u16())
-    };
-    ensure!(ask(Some(&ours), &ours.ca_pem).await? == 200, "a signed client is let in");
+    let (us, them) = (Some((&*ours.certificate_pem, &*ours.key_pem)), Some((&*theirs.certificate_pem, &*theirs.key_pem)));
+    ensure!(server.ask(us, &ours.ca_pem).await? == 200, "a signed client is let in");
     let refused = [
-        ("another cluster's client", ask(Some(&theirs), &ours.ca_pem).await),
-        ("nobody", ask(None, &ours.ca_pem).await),
-        ("a client who trusts another authority", ask(Some(&ours), &theirs.ca_pem).await),
+        ("another cluster's client", server.ask(them, &ours.ca_pem).await),
+        ("nobody", server.ask(None, &ours.ca_pem).await),
+        ("a client who trusts another authority", server.ask(us, &theirs.ca_pem).await),
     ];
     for (who, answer) in refused {
         ensure!(answer.is_err(), "{who} was let in: {answer:?}");

@@ -138,6 +138,44 @@ async fn barbican_that_refuses_fails_the_creation_by_name_and_leaves_nothing(
 
 #[rstest]
 #[tokio::test]
+async fn a_creation_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = world(mix, "barbican", None).await?;
+    let demo = world.demo();
+    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+    let cluster = ask_for_cluster(&demo).await?;
+    says_what_it_waits_for(&demo, &cluster, "CREATE_IN_PROGRESS").await?;
+    world.cloud.clear_faults();
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(kept(&world) == WHOLE, "{:?}", world.cloud.leftovers(None));
+    world.keep_secrets_of_barbican();
+    // And one that is given up while Barbican is away: what cannot be made need not be waited for.
+    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+    let template = text(&demo.cluster(&cluster).await?, "cluster_template_id");
+    let other = demo.create_cluster("red", &template).await?;
+    says_what_it_waits_for(&demo, &other, "CREATE_IN_PROGRESS").await?;
+    demo.delete_cluster(&other).await?;
+    world.cloud.clear_faults();
+    demo.wait_gone(&other, PATIENCE).await?;
+    ensure!(kept(&world) == WHOLE, "{:?}", world.cloud.leftovers(None));
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.leftovers(None).is_empty(), "{:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
+/// Waits until a cluster in this status says that Barbican is down.
+async fn says_what_it_waits_for(demo: &Client, cluster: &str, status: &str) -> Result<()> {
+    wait::until("the cluster to say what it waits for", PATIENCE, async || {
+        let shown = demo.cluster(cluster).await?;
+        let reason = text(&shown, "status_reason");
+        ensure!(text(&shown, "status") == status, "{shown}");
+        Ok(Seen::when(reason.contains("barbican") && reason.contains("down for repair"), || reason))
+    })
+    .await
+}
+
+#[rstest]
+#[tokio::test]
 async fn a_deletion_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = world(mix, "barbican", None).await?;
     let demo = world.demo();
@@ -156,13 +194,7 @@ async fn a_deletion_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::
         demo.post("/v1/certificates", &request).await?.expect(wanted)?;
     }
     demo.delete_cluster(&cluster).await?;
-    wait::until("the deletion to say what it waits for", PATIENCE, async || {
-        let shown = demo.cluster(&cluster).await?;
-        let reason = text(&shown, "status_reason");
-        ensure!(text(&shown, "status") == "DELETE_IN_PROGRESS", "{shown}");
-        Ok(Seen::when(reason.contains("barbican") && reason.contains("down for repair"), || reason))
-    })
-    .await?;
+    says_what_it_waits_for(&demo, &cluster, "DELETE_IN_PROGRESS").await?;
     world.cloud.clear_faults();
     demo.wait_gone(&cluster, PATIENCE).await?;
     ensure!(world.cloud.leftovers(None).is_empty(), "{:?}", world.cloud.leftovers(None));

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::{self, text};
+use tests::database::needed;
+use tests::relay::Relay;
 use tests::servers::PrivateServer;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -42,6 +44,46 @@ async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<
     let next = demo.create_cluster("red", &template).await?;
     demo.wait_for(&next, "CREATE_COMPLETE", PATIENCE).await?;
     ensure!(world.cloud.calls("heat.stack_create") == 2);
+    world.finish().await
+}
+
+/// The table is hardly ever looked into: every operation is known of through the doorbell alone, or not at all.
+#[tokio::test]
+async fn when_a_broker_of_the_list_goes_away_under_load_the_doorbell_goes_on_with_the_next() -> Result<()> {
+    const BEFORE: usize = 4;
+    const ALL: usize = 12;
+    let broker = Url::parse(&needed("MAGNUM_TEST_AMQP_URL")?)?;
+    let login = format!("{}:{}", broker.username(), broker.password().context("a password")?);
+    let behind = format!("{}:{}", broker.host_str().context("a host")?, broker.port().context("a port")?);
+    let (first, second) = (Relay::start(behind.clone()).await?, Relay::start(behind).await?);
+    let transport = format!("rabbit://{login}@{},{login}@{}{}", first.address(), second.address(), broker.path());
+    let environment = [("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned())].into();
+    let options = Options { amqp: Some(transport), environment, ..Options::default() };
+    let processes = options.apis + options.conductors;
+    let world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    wait::until("every process to come to the first", PATIENCE, async || {
+        Ok(Seen::when(first.taken() >= processes, || format!("{} of {processes}", first.taken())))
+    })
+    .await?;
+    ensure!(second.taken() == 0, "the second of the list was asked while the first was there");
+    let mut first = Some(first);
+    let mut clusters = Vec::new();
+    for number in 0..ALL {
+        if number == BEFORE {
+            first.take();
+        }
+        let asked = Instant::now();
+        clusters.push(demo.create_cluster(&format!("c{number}"), &template).await?);
+        ensure!(asked.elapsed() < Duration::from_secs(3), "the answer took {:?}", asked.elapsed());
+    }
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    ensure!(second.taken() >= processes, "{} of {processes} came to the second", second.taken());
+    world.keep_secrets_of_stacks();
+    ensure!(world.cloud.calls("heat.stack_create") == ALL);
     world.finish().await
 }
 

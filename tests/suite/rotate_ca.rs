@@ -12,6 +12,7 @@ use rstest::rstest;
 use serde_json::{Map, Value, json};
 use tests::client::{Client, text};
 use tests::kubeconfig;
+use tests::kubernetes::{ApiServer, Authority};
 use tests::nodes::{self, servers, set};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -172,6 +173,19 @@ impl Fleet {
     }
 }
 
+/// The next held stack that is at work; none once the rotation has ended.
+async fn stack_at_work(world: &World, demo: &Client, cluster: &str) -> Result<Option<String>> {
+    wait::until("a stack at work, or the end", PATIENCE, async || {
+        let at_work = world.cloud.stacks().into_iter().find(|stack| stack.status == "UPDATE_IN_PROGRESS");
+        if let Some(stack) = at_work {
+            return Ok(Seen::Yes(Some(stack.id)));
+        }
+        let status = text(&demo.cluster(cluster).await?, "status");
+        Ok(if status == "UPDATE_IN_PROGRESS" { Seen::Instead(status) } else { Seen::Yes(None) })
+    })
+    .await
+}
+
 #[rstest]
 #[tokio::test]
 async fn nobody_ever_meets_one_that_he_does_not_trust(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
@@ -189,16 +203,7 @@ async fn nobody_ever_meets_one_that_he_does_not_trust(#[values(Mix::Embedded, Mi
     rotate(&demo, &cluster).await?;
     let (mut has_seen_both, mut changes) = (false, 0);
     loop {
-        let moving = wait::until("a stack at work, or the end", PATIENCE, async || {
-            let at_work = world.cloud.stacks().into_iter().find(|stack| stack.status == "UPDATE_IN_PROGRESS");
-            if let Some(stack) = at_work {
-                return Ok(Seen::Yes(Some(stack)));
-            }
-            let status = text(&demo.cluster(&cluster).await?, "status");
-            Ok(if status == "UPDATE_IN_PROGRESS" { Seen::Instead(status) } else { Seen::Yes(None) })
-        })
-        .await?;
-        let Some(stack) = moving else { break };
+        let Some(stack) = stack_at_work(&world, &demo, &cluster).await? else { break };
         fleet.look(&world)?;
         // Whoever fetches a kubeconfig now reaches every master there is, and is let in.
         let shown = authority(&demo, &cluster, "kubernetes").await?;
@@ -215,7 +220,7 @@ async fn nobody_ever_meets_one_that_he_does_not_trust(#[values(Mix::Embedded, Mi
         has_seen_both |= shown.len() == 2;
         changes += 1;
         ensure!(changes < MOST, "it does not end");
-        ensure!(world.cloud.complete_stack(&stack.id));
+        ensure!(world.cloud.complete_stack(&stack));
     }
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(has_seen_both && fleet.masters == 4, "{} kinds of masters", fleet.masters);
@@ -229,6 +234,63 @@ async fn nobody_ever_meets_one_that_he_does_not_trust(#[values(Mix::Embedded, Mi
     ensure!(*last == new, "the last masters trust others than the API shows");
     let phases = nodes::told(&demo, &cluster, "ca_rotation").await?;
     ensure!(phases.len() == 3 && phases[2].contains("3/3"), "{phases:?}");
+    world.cloud.hold_stacks(false);
+    world.finish().await
+}
+
+/// The stored authority with this certificate, to sign with.
+async fn stored(world: &World, certificate: &str) -> Result<Authority> {
+    let sql = "SELECT certificate, private_key, private_key_passphrase FROM x509keypair";
+    let rows = world.database()?.rows::<(String, String, String)>(sql).await?;
+    let (certificate, key, passphrase) = rows.iter().find(|(one, ..)| one.trim() == certificate).context("no row has the authority")?;
+    Authority::stored(certificate, key, passphrase)
+}
+
+/// With real handshakes, at servers that show and trust what the newest masters do.
+#[tokio::test]
+async fn clients_of_both_authorities_are_let_in_while_both_are_trusted_and_only_those_of_the_new_one_afterwards() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let (certificate, key) = {
+        let access = kubeconfig::access(&demo, &cluster).await?;
+        (access.certificate_pem, access.key_pem)
+    };
+    let of_old = Some((&*certificate, &*key));
+    let old = authority(&demo, &cluster, "kubernetes").await?.pop().context("an authority")?;
+    // Its row goes with the rotation.
+    let old_authority = stored(&world, &old).await?;
+    let mut fleet = Fleet::default();
+    fleet.look(&world)?;
+    world.cloud.hold_stacks(true);
+    rotate(&demo, &cluster).await?;
+    // What the masters trusted in turn, what they showed first.
+    let mut trusted = vec![vec![old.clone()]];
+    for change in 0.. {
+        ensure!(change < MOST, "it does not end");
+        let Some(stack) = stack_at_work(&world, &demo, &cluster).await? else { break };
+        fleet.look(&world)?;
+        let [now, ..] = fleet.newest_master()?.authorities.clone();
+        if !trusted.contains(&now) {
+            let new = now.iter().find(|one| **one != old).context("a new authority")?;
+            let new_authority = stored(&world, new).await?;
+            let shown = if now[0] == old { &old_authority } else { &new_authority };
+            let server = ApiServer::start_for(shown, &now.join("\n")).await?;
+            let access = kubeconfig::access(&demo, &cluster).await?;
+            let (certificate, key) = new_authority.client()?;
+            let today = server.ask(Some((&access.certificate_pem, &access.key_pem)), &access.ca_pem).await;
+            ensure!(today.as_ref().is_ok_and(|status| *status == 200), "who asks for a kubeconfig today: {today:?}");
+            let of_new = server.ask(Some((&certificate, &key)), &access.ca_pem).await;
+            ensure!(of_new.as_ref().is_ok_and(|status| *status == 200), "a client of the new authority: {of_new:?}");
+            let of_old = server.ask(of_old, &access.ca_pem).await;
+            ensure!(of_old.is_ok() == now.contains(&old), "a client of the old authority where {} are trusted: {of_old:?}", now.len());
+            trusted.push(now);
+        }
+        ensure!(world.cloud.complete_stack(&stack));
+    }
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let new = authority(&demo, &cluster, "kubernetes").await?.pop().context("an authority")?;
+    ensure!(trusted == [vec![old.clone()], vec![old.clone(), new.clone()], vec![new.clone(), old], vec![new]], "{}", trusted.len());
     world.cloud.hold_stacks(false);
     world.finish().await
 }

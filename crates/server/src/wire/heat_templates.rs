@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use conductor::{HeatTemplates, SHIPPED_TEMPLATES};
 
-/// The shipped templates, with the YAML files of the folder in the place of their namesakes; other files are nobody's.
+/// The shipped templates, with the YAML files of the folder in the place of their namesakes; other files, and hidden ones as editors leave them,
+/// are nobody's.
 ///
 /// # Errors
 /// What cannot be read, and what the driver cannot use.
@@ -16,8 +17,8 @@ pub(super) fn read(folder: Option<&Path>) -> anyhow::Result<HeatTemplates> {
     let mut files = BTreeMap::new();
     for entry in folder.read_dir().with_context(place)? {
         let path = entry.with_context(place)?.path();
-        if path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml") {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml") && !name.starts_with('.') {
             let text = std::fs::read_to_string(&path).with_context(|| format!("[drivers] heat_template_dir: read {}", path.display()))?;
             files.insert(name, text);
         }
@@ -39,6 +40,7 @@ mod tests {
         assert!(refused(folder.path()).contains("it holds none of"));
         let file = folder.path().join("nodegroup.yaml");
         std::fs::write(folder.path().join("README"), "what we changed").expect("a file");
+        std::fs::write(folder.path().join(".#nodegroup.yaml"), "of an editor").expect("a file");
         std::fs::write(&file, format!("# ours\n{GROUP}")).expect("a file");
         assert_ne!(read(Some(folder.path())).expect("it is good"), SHIPPED_TEMPLATES);
         std::fs::write(&file, GROUP.replace("heat_template_version", "version")).expect("a file");
