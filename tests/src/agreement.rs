@@ -55,7 +55,9 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
                 let was_cut_off = row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED"))
-                    && of_cluster.iter().any(|o| o.kind() == Some(OperationKind::CaRotate) && has_failed(o));
+                    && of_cluster
+                        .iter()
+                        .any(|o| matches!(o.kind(), Some(OperationKind::CaRotate | OperationKind::CredentialRotate)) && has_failed(o));
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
@@ -107,8 +109,8 @@ fn has_failed(operation: &Operation) -> bool {
     matches!(operation.state(), Some(OperationState::Failed | OperationState::Cancelled))
 }
 
-/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none. Where a rotation of authorities was cut
-/// off, which is about no group, new nodes may be beside those that were to go.
+/// Groups that are complete have as many nodes as their stack; those of the Cluster API driver have none. Where a rotation of authorities
+/// or credentials was cut off, which is about no group, new nodes may be beside those that were to go.
 fn sizes(cloud: &Cloud, id: &ClusterId, was_cut_off: bool, groups: &[Nodegroup], inventory: &[CloudResource]) -> Vec<String> {
     if inventory.iter().any(|r| r.kind() == Some(ResourceKind::HelmRelease)) {
         return Vec::new();
