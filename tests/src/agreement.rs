@@ -54,16 +54,15 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             Some(row) => {
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
+                let cut_off = |kind: OperationKind| of_cluster.iter().filter(|o| o.kind() == Some(kind) && has_failed(o)).count();
+                let renewals_cut_off = cut_off(OperationKind::CredentialRotate);
                 let was_cut_off = row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED"))
-                    && of_cluster
-                        .iter()
-                        .any(|o| matches!(o.kind(), Some(OperationKind::CaRotate | OperationKind::CredentialRotate)) && has_failed(o));
+                    && cut_off(OperationKind::CaRotate) + renewals_cut_off > 0;
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
                 if let Some(trustee) = &row.trustee_user_id {
-                    let cut_off = of_cluster.iter().filter(|o| o.kind() == Some(OperationKind::CredentialRotate) && has_failed(o)).count();
-                    renewals.insert(trustee.clone(), cut_off);
+                    renewals.insert(trustee.clone(), renewals_cut_off);
                 }
                 living.insert(row.uuid.clone(), row);
                 inventory.extend(recorded);

@@ -29,6 +29,11 @@ fn kept(world: &World) -> usize {
     world.cloud.leftovers(None).iter().filter(|line| line.starts_with("container ") || line.starts_with("secret ")).count()
 }
 
+/// From now on it refuses whatever it is asked.
+fn barbican_goes_down(world: &World) {
+    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+}
+
 async fn ask_for_cluster(demo: &Client) -> Result<String> {
     let template = demo.create_template("small").await?;
     demo.create_cluster("blue", &template).await
@@ -141,7 +146,7 @@ async fn barbican_that_refuses_fails_the_creation_by_name_and_leaves_nothing(
 async fn a_creation_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = world(mix, "barbican", None).await?;
     let demo = world.demo();
-    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+    barbican_goes_down(&world);
     let cluster = ask_for_cluster(&demo).await?;
     says_what_it_waits_for(&demo, &cluster, "CREATE_IN_PROGRESS").await?;
     world.cloud.clear_faults();
@@ -149,7 +154,7 @@ async fn a_creation_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::
     ensure!(kept(&world) == WHOLE, "{:?}", world.cloud.leftovers(None));
     world.keep_secrets_of_barbican();
     // And one that is given up while Barbican is away: what cannot be made need not be waited for.
-    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+    barbican_goes_down(&world);
     let template = text(&demo.cluster(&cluster).await?, "cluster_template_id");
     let other = demo.create_cluster("red", &template).await?;
     says_what_it_waits_for(&demo, &other, "CREATE_IN_PROGRESS").await?;
@@ -186,7 +191,7 @@ async fn a_deletion_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::
     if mix == Mix::Embedded {
         demo.post("/v1/certificates", &request).await?.expect(201)?;
     }
-    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+    barbican_goes_down(&world);
     // Who has read the authority lately goes on signing. Of the others, as either API is here that nobody has asked, the answer says that it
     // is not the request's fault.
     let wanted = if mix == Mix::Embedded { 201 } else { 503 };
@@ -207,7 +212,7 @@ async fn a_forced_deletion_ends_without_barbican_and_tells_what_it_left() -> Res
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     world.keep_secrets_of_barbican();
-    world.cloud.inject(Fault { at: "barbican.any".into(), nth: 0, how: How::Status(503, "down for repair".into()) });
+    barbican_goes_down(&world);
     let admin = world.user("admin", "admin");
     admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
     demo.wait_gone(&cluster, PATIENCE).await?;
