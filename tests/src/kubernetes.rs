@@ -23,6 +23,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
+use crate::database::Database;
+
 /// How it behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
@@ -64,6 +66,17 @@ impl Authority {
     pub fn stored(certificate: &str, encrypted_key: &str, passphrase: &str) -> Result<Self> {
         let key = PKey::private_key_from_pem_passphrase(encrypted_key.as_bytes(), passphrase.as_bytes())?;
         Ok(Self { certificate: X509::from_pem(certificate.as_bytes())?, key })
+    }
+
+    /// The one that signs for a cluster, of the database that keeps it.
+    pub async fn of_cluster(database: &Database, cluster: &str) -> Result<Self> {
+        let sql = format!(
+            "SELECT x.certificate, x.private_key, x.private_key_passphrase FROM x509keypair x JOIN cluster c ON c.ca_cert_ref = x.uuid \
+             WHERE c.uuid = '{cluster}'"
+        );
+        let row = database.rows::<(String, String, String)>(&sql).await?.pop();
+        let (certificate, key, passphrase) = row.context("the cluster's authority")?;
+        Self::stored(&certificate, &key, &passphrase)
     }
 
     /// One that nobody knows.

@@ -114,12 +114,7 @@ async fn a_server_of_the_cluster_lets_in_whom_its_authority_signed_and_nobody_el
     }
     world.keep_secrets_of_stacks();
     let [blue, red] = clusters.as_slice() else { unreachable!("two were made") };
-    let sql = format!(
-        "SELECT x.certificate, x.private_key, x.private_key_passphrase FROM x509keypair x JOIN cluster c ON c.ca_cert_ref = x.uuid \
-         WHERE c.uuid = '{blue}'"
-    );
-    let (certificate, key, passphrase) = world.database()?.rows::<(String, String, String)>(&sql).await?.pop().context("the authority")?;
-    let server = ApiServer::start(&Authority::stored(&certificate, &key, &passphrase)?).await?;
+    let server = ApiServer::start(&Authority::of_cluster(world.database()?, blue).await?).await?;
     let ours = kubeconfig::access(&demo, blue).await?;
     let theirs = kubeconfig::access(&demo, red).await?;
     let (us, them) = (Some((&*ours.certificate_pem, &*ours.key_pem)), Some((&*theirs.certificate_pem, &*theirs.key_pem)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::client::{Client, text};
 use tests::kubernetes::{ApiServer, Authority, Behaviour};
@@ -26,13 +26,7 @@ async fn scene() -> Result<Scene> {
     let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
-    let sql = format!(
-        "SELECT x.certificate, x.private_key, x.private_key_passphrase FROM x509keypair x JOIN cluster c ON c.ca_cert_ref = x.uuid \
-         WHERE c.uuid = '{cluster}'"
-    );
-    let (certificate, key, passphrase) =
-        world.database()?.rows::<(String, String, String)>(&sql).await?.pop().context("the cluster's authority")?;
-    let server = ApiServer::start(&Authority::stored(&certificate, &key, &passphrase)?).await?;
+    let server = ApiServer::start(&Authority::of_cluster(world.database()?, &cluster).await?).await?;
     let scene = Scene { world, demo, cluster, server };
     // The simulated cloud has no machines: the address that Heat told leads nowhere.
     scene.move_to(scene.server.address()).await?;

@@ -259,7 +259,7 @@ async fn clients_of_both_authorities_are_let_in_while_both_are_trusted_and_only_
     let of_old = Some((&*certificate, &*key));
     let old = authority(&demo, &cluster, "kubernetes").await?.pop().context("an authority")?;
     // Its row goes with the rotation.
-    let old_authority = stored(&world, &old).await?;
+    let old_authority = Authority::of_cluster(world.database()?, &cluster).await?;
     let mut fleet = Fleet::default();
     fleet.look(&world)?;
     world.cloud.hold_stacks(true);
