@@ -45,7 +45,6 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
     let mut inventory: Vec<CloudResource> = Vec::new();
     // Stacks of groups whose last operation failed.
     let mut unsound: BTreeSet<String> = BTreeSet::new();
-    let mut renewals: BTreeMap<String, usize> = BTreeMap::new();
     for id in clusters {
         let of_cluster: Vec<&Operation> = rows.iter().filter(|o| o.cluster_uuid == id.as_str()).collect();
         let recorded = store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
@@ -54,16 +53,12 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             Some(row) => {
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
-                let cut_off = |kind: OperationKind| of_cluster.iter().filter(|o| o.kind() == Some(kind) && has_failed(o)).count();
-                let renewals_cut_off = cut_off(OperationKind::CredentialRotate);
-                let was_cut_off = row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED"))
-                    && cut_off(OperationKind::CaRotate) + renewals_cut_off > 0;
+                let rotates = |o: &Operation| matches!(o.kind(), Some(OperationKind::CaRotate | OperationKind::CredentialRotate));
+                let was_cut_off =
+                    row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")) && of_cluster.iter().any(|o| rotates(o) && has_failed(o));
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
-                if let Some(trustee) = &row.trustee_user_id {
-                    renewals.insert(trustee.clone(), renewals_cut_off);
-                }
                 living.insert(row.uuid.clone(), row);
                 inventory.extend(recorded);
             }
@@ -79,7 +74,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
         }
     }
     findings.extend(stacks(cloud, &inventory, &unsound));
-    findings.extend(credentials(cloud, &living, &renewals));
+    findings.extend(credentials(cloud, &living));
     Ok(Agreement { findings, living })
 }
 
@@ -173,10 +168,8 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>
     found
 }
 
-/// Users and trusts are those of clusters that are there, and one of each kind. `renewals` are rotations of credentials that were cut off, by
-/// trustee: after one nobody may know the trustee's password, so that his trust cannot be tried and the next rotation makes another; the former
-/// goes with the trustee.
-fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>, renewals: &BTreeMap<String, usize>) -> Vec<String> {
+/// Users and trusts are those of clusters that are there, and one of each kind.
+fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String> {
     let mut found = Vec::new();
     let mut trusts: BTreeMap<String, usize> = BTreeMap::new();
     let mut users: BTreeMap<(String, &str), usize> = BTreeMap::new();
@@ -198,8 +191,6 @@ fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>, renewals: &BTr
         }
     }
     found.extend(users.iter().filter(|(_, n)| **n > 1).map(|((cluster, kind), n)| format!("{n} users that are {kind} of {cluster}")));
-    let most = |trustee: &str| 1 + renewals.get(trustee).copied().unwrap_or_default();
-    let doubled = trusts.iter().filter(|(trustee, n)| **n > most(trustee));
-    found.extend(doubled.map(|(trustee, n)| format!("{n} trusts for trustee {trustee}")));
+    found.extend(trusts.iter().filter(|(_, n)| **n > 1).map(|(trustee, n)| format!("{n} trusts for trustee {trustee}")));
     found
 }

@@ -55,7 +55,7 @@ fn render() -> Result<u8> {
 /// Builds in release, starts servers of its own, measures, stops them.
 fn with_servers(what: &str, args: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD, prerequisites::SERVERS])?;
-    cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;
+    cargo::build_for_measuring()?;
     let dir = servers::fresh_dir("bench")?;
     let keeper = keep::Keeper::start(&dir, false)?;
     let servers = servers::up(&dir, &servers::Kind::ALL)?;

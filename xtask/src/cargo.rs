@@ -43,3 +43,8 @@ pub fn must(args: &[&str]) -> Result<()> {
 pub fn build_binaries() -> Result<()> {
     must(&["build", "-p", "server", "-p", "tests", "--bins"])
 }
+
+/// The same in release, to be measured: without what the workspace's tests ask of libraries.
+pub fn build_for_measuring() -> Result<()> {
+    must(&["build", "--release", "--no-default-features", "-p", "server", "-p", "tests", "--bins"])
+}

@@ -162,7 +162,7 @@ fn preview(strength: u8) -> Result<u8> {
 /// Measures with the programs of a release build.
 fn times(sizes: &[String]) -> Result<u8> {
     prerequisites::ensure(&[prerequisites::BUILD])?;
-    cargo::must(&["build", "--release", "-p", "server", "-p", "tests", "--bins"])?;
+    cargo::build_for_measuring()?;
     let _lock = lock()?;
     let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
     let mut command = prepare("times", &sizes)?;

@@ -134,8 +134,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
 /// The trust that the cluster has, if nobody can log in through it any more, for instance because its giver has lost one of its roles:
 /// Keystone lists it all the same.
 async fn useless_trust<'a>(cx: &Context, work: &Work, cluster: &'a Cluster) -> Result<Option<&'a str>, Failure> {
-    // With a password that cannot be opened nothing can be said of it.
-    let Ok(Some(session)) = trusted(cx, work, cluster) else { return Ok(None) };
+    let Some(session) = trusted(cx, work, cluster)? else { return Ok(None) };
     let refused = refusal(&session).await?;
     if let Some(error) = &refused {
         tracing::info!(%error, "the cluster's trust does not work any more; another is made");
@@ -155,6 +154,18 @@ async fn refusal(session: &Session) -> Result<Option<CloudError>, Failure> {
 /// There is neither a trust nor anybody who could give one.
 fn no_delegator() -> Failure {
     Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again")
+}
+
+/// Whether the trustee cannot log in at all, whatever his trust is worth: the password that is recorded is not his, or nobody can read it.
+pub(crate) async fn is_trustee_shut_out(cx: &Context, cluster: &Cluster) -> Result<bool, Failure> {
+    match session::as_trustee(cx, cluster) {
+        Ok(Some(session)) => Ok(refusal(&session).await?.is_some()),
+        Ok(None) => Ok(true),
+        Err(error) => {
+            tracing::error!(%error, "the trustee's password cannot be opened; there will be another");
+            Ok(true)
+        }
+    }
 }
 
 /// Gives the trustee a new password, which the caller of this records; until then nobody can log in as the trustee.

@@ -9,6 +9,7 @@ mod cluster;
 mod context;
 mod credential_health;
 mod credentials;
+mod cure;
 mod driver;
 mod follow;
 mod forecast;

@@ -12,6 +12,7 @@ use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, li
 
 use crate::cluster::{create, delete, force, resize, rotate, rotate_ca, upgrade};
 use crate::context::Context;
+use crate::cure;
 use crate::outcome::{Failure, Turn};
 use crate::settle::End;
 use crate::worker::Work;
@@ -65,6 +66,7 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
         return force::give_up(cx, work, reason).await;
     }
     let cluster = work.operation.cluster_id();
+    let reason = &*cure::told(code, reason);
     let ending = Ending::Failed { code, reason: reason.to_owned() };
     let (ending, cluster) = (&ending, &cluster);
     cx.store

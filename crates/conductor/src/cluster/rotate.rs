@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use model::cluster::ClusterChange;
+use model::cluster::{Cluster, ClusterChange};
 use model::id::OperationId;
 use model::json::python_json;
 use model::nodegroup::{Nodegroup, NodegroupChange};
@@ -122,8 +122,20 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
         }
         // Before the caller's token goes with the making of the trust.
         credentials::renew_stack_owner(cx, work, rows).await?;
-        credentials::make_trust(cx, work, cluster).await?;
+        // A rotation that was cut off may have left a password that nobody knows. The trust is tried with one that is known: it would be
+        // taken for useless otherwise, and there would be two.
+        if credentials::is_trustee_shut_out(cx, cluster).await? {
+            renew_password(cx, work, cluster, trustee, None).await?;
+            credentials::make_trust(cx, work, &self::rows(cx, work).await?.cluster).await?;
+        } else {
+            credentials::make_trust(cx, work, cluster).await?;
+        }
     }
+    renew_password(cx, work, cluster, trustee, Some(RENEWED)).await
+}
+
+/// Gives the trustee a new password, and records it together with an event of this kind, if there is to be one.
+async fn renew_password(cx: &Context, work: &Work, cluster: &Cluster, trustee: &str, kind: Option<&'static str>) -> Result<(), Failure> {
     let progress = Progress { step: "trustee", waiting_for: Some("a new password of the Keystone trustee".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let password = credentials::new_password_of(cx, trustee).await?;
@@ -135,7 +147,9 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
             clusters::record(conn, id, change).await?;
-            event::append(conn, operation_id, id, RENEWED, trustee).await?;
+            if let Some(kind) = kind {
+                event::append(conn, operation_id, id, kind, trustee).await?;
+            }
             credential_health::renewed(conn, id, millis(now())).await
         })
         .await?;

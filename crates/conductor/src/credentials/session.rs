@@ -30,17 +30,24 @@ pub(crate) fn trusted_anew(cx: &Context, cluster: &Cluster) -> Result<Option<Ses
 
 /// The trust of a cluster, and what logs in through it.
 fn through_trust(cx: &Context, cluster: &Cluster) -> Result<Option<(String, Credential)>, VaultError> {
-    let (Some(user), Some(password), Some(trust)) =
-        (cluster.trustee_user_id.clone(), cluster.trustee_password(cx.store.vault())?, cluster.trust_id.clone())
-    else {
+    let Some(trust) = cluster.trust_id.clone() else { return Ok(None) };
+    let credential = of_trustee(cx, cluster, Scope::Trust { id: trust.clone() })?;
+    Ok(credential.map(|credential| (trust, credential)))
+}
+
+/// A session as the trustee himself, who may do nothing: that it can be had says that his password is right.
+///
+/// # Errors
+/// When the password is sealed and cannot be opened.
+pub(super) fn as_trustee(cx: &Context, cluster: &Cluster) -> Result<Option<Session>, VaultError> {
+    Ok(of_trustee(cx, cluster, Scope::Unscoped)?.map(|credential| cx.cloud.session(credential)))
+}
+
+fn of_trustee(cx: &Context, cluster: &Cluster, scope: Scope) -> Result<Option<Credential>, VaultError> {
+    let (Some(user), Some(password)) = (cluster.trustee_user_id.clone(), cluster.trustee_password(cx.store.vault())?) else {
         return Ok(None);
     };
-    let credential = Credential::Password {
-        user: UserRef { id: Some(user), ..UserRef::default() },
-        password,
-        scope: Scope::Trust { id: trust.clone() },
-    };
-    Ok(Some((trust, credential)))
+    Ok(Some(Credential::Password { user: UserRef { id: Some(user), ..UserRef::default() }, password, scope }))
 }
 
 /// A session as whoever made the request; none when its token was wiped.

@@ -1,0 +1,161 @@
+//! What most likely helps, for failures that the cloud has words of its own for.
+//!
+//! The cloud says what went wrong in it; who asked for the cluster needs to know which of his choices that touches. The phrases are those of
+//! Heat, Nova, Neutron, Cinder, Octavia, Glance and Keystone of 2025.1, which have hardly changed in ten years.
+
+use model::operation::OutcomeCode;
+
+/// One kind of failure.
+struct Cure {
+    /// Any of these, in lower case, is in the reason.
+    phrases: &'static [&'static str],
+    text: &'static str,
+}
+
+/// The first that fits is told: those that say most come first.
+const CURES: &[Cure] = &[
+    Cure {
+        phrases: &["no valid host was found", "exceeded maximum number of retries", "not enough hosts available"],
+        text: "no compute host has room for such a node: take a smaller flavor or fewer nodes, another availability_zone, or the label \
+               nodes_affinity_policy=soft-anti-affinity if a strict policy keeps nodes apart; then retry",
+    },
+    Cure {
+        phrases: &["no more ip addresses available", "ipaddressgenerationfailure", "no available ip addresses"],
+        text: "a network has no free addresses: release floating IPs or ports that nobody needs, or take another external_network_id or \
+               fixed_subnet; without floating IPs (floating_ip_enabled=false) nodes need none of the external network",
+    },
+    Cure {
+        phrases: &["quota", "limit exceeded", "overlimit"],
+        text: "have the project's quota raised, or take fewer or smaller nodes or remove what the project does not need; then retry",
+    },
+    Cure {
+        phrases: &["too small for requested image", "is larger than", "smaller than the minimum size", "larger than image"],
+        text: "the image does not fit: take a flavor with more disk and memory, or a larger volume with the label boot_volume_size",
+    },
+    Cure {
+        phrases: &["is not reachable from subnet", "external gateway", "externalgatewayforfloatingipnotfound"],
+        text: "the given subnet is on no router that leads to the external network: connect it (openstack router add subnet), or make the \
+               cluster without floating IPs",
+    },
+    Cure {
+        phrases: &["waitconditiontimeout", "of 1 received"],
+        text: "a node did not tell that it is ready: look at its console (openstack console log show). Mostly it cannot reach Keystone, Heat \
+               or the place that programs and images come from: see http_proxy, https_proxy, dns_nameserver, container_infra_prefix, the \
+               router of the network and the floating IPs; a slow cloud needs a longer create_timeout",
+    },
+    Cure {
+        phrases: &["waitconditionfailure"],
+        text: "a node could not be set up and said why; its console has the rest (openstack console log show)",
+    },
+    Cure {
+        phrases: &["invalid key_name", "the key ("],
+        text: "Heat does not find the key pair for the user who owns the stack: see that it is there (openstack keypair list), or name another",
+    },
+    Cure {
+        phrases: &["availability zone"],
+        text: "name an availability zone that is there (openstack availability zone list) with the label availability_zone",
+    },
+    Cure {
+        phrases: &["volume type", "the volumetype ("],
+        text: "name a volume type that is there (openstack volume type list) with the label boot_volume_type, docker_volume_type or \
+               etcd_volume_type",
+    },
+    Cure {
+        phrases: &["did not finish being created", "block device mapping is invalid"],
+        text: "the storage did not make a volume in time: see the volumes of the project (openstack volume list), another volume type, or a \
+               cluster without volumes; then retry",
+    },
+    Cure {
+        phrases: &["' is not enabled", "does not support a requested"],
+        text: "this cloud's Octavia does not take the load balancer's provider: name another with the label octavia_provider \
+               (openstack loadbalancer provider list)",
+    },
+    Cure {
+        phrases: &["still in use", "ports in use", "in use.", "still has ports"],
+        text: "something that the cluster did not make uses what is to go: see the ports of its network (openstack port list), remove them, and \
+               ask again",
+    },
+    Cure {
+        phrases: &["could not find trust", "trustor", "trust has expired"],
+        text: "whoever made the cluster has lost a role or left, and what he delegated ended with it: rotate its credentials as a member of its \
+               project, or have an administrator transfer the cluster",
+    },
+    Cure {
+        phrases: &["policy does not allow", "policy doesn't allow", "not authorized to perform", "disallowed by policy"],
+        text: "a role is missing in the project, such as load-balancer_member at Octavia or creator at Barbican: have it given to whoever makes \
+               clusters, and let him rotate the cluster's credentials",
+    },
+    Cure {
+        phrases: &["the image (", "the flavor (", "is not active", "flavornotfound", "imagenotfound"],
+        text: "see that image and flavor of the template are still there and that the project may use them",
+    },
+    Cure {
+        phrases: &["messagingtimeout", "timed out waiting for a reply", "create timed out", "update timed out"],
+        text: "the cloud was busy, or a node took long: retry, with a longer create_timeout if it needs one",
+    },
+];
+
+/// A reason with the likely cure, where one is known: what this service says itself (`User`, `Internal`, `Cancelled`) says what to do already.
+pub(crate) fn told(code: OutcomeCode, reason: &str) -> String {
+    let is_ours = matches!(code, OutcomeCode::User | OutcomeCode::Internal | OutcomeCode::Cancelled);
+    match of(reason).filter(|_| !is_ours) {
+        Some(cure) => format!("{}. Likely cure: {cure}", reason.trim_end_matches(['.', ' '])),
+        None => reason.to_owned(),
+    }
+}
+
+fn of(reason: &str) -> Option<&'static str> {
+    let lower = reason.to_lowercase();
+    CURES.iter().find(|cure| cure.phrases.iter().any(|phrase| lower.contains(phrase))).map(|cure| cure.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sentences of OpenStack's services, as they reach a stack's reason.
+    const SAID: &[(&str, &str)] = &[
+        (
+            "ResourceInError: resources.node: Went to status ERROR due to \"Message: No valid host was found. , Code: 500\"",
+            "smaller flavor",
+        ),
+        ("Forbidden: resources.node: Quota exceeded for cores: Requested 4, but already used 18 of 20 cores (HTTP 403)", "quota raised"),
+        ("OverQuotaClient: resources.floating_ip: Quota exceeded for resources: ['floatingip'].", "quota raised"),
+        ("IpAddressGenerationFailureClient: resources.floating_ip: No more IP addresses available on network 2f.", "no free addresses"),
+        ("BadRequest: resources.node: Flavor's disk is too small for requested image. Flavor disk is 1 bytes", "more disk and memory"),
+        (
+            "NotFound: resources.ip: External network 7 is not reachable from subnet 8. Therefore, cannot associate Port",
+            "router add subnet",
+        ),
+        ("WaitConditionTimeout: resources.kube_masters.resources[0].resources.ready: 0 of 1 received", "console log show"),
+        ("WaitConditionFailure: resources.ready: kubeadm: exit status 1", "said why"),
+        ("Property error: resources.node.properties.key_name: Error validating value 'k': The Key (k) could not be found.", "key pair"),
+        ("BadRequest: resources.node: The requested availability zone is not available (HTTP 400)", "zone that is there"),
+        ("Error validating value 'fast': The VolumeType (fast) could not be found.", "volume type that is there"),
+        ("Build of instance 1 aborted: Volume 2 did not finish being created even after we waited 3 seconds", "volume in time"),
+        ("octavia: create load balancer: 400: Provider 'ovn' is not enabled.", "octavia_provider"),
+        ("Conflict: resources.network: There are one or more ports still in use on the network.", "ask again"),
+        ("keystone: log in: 404: Could not find trust: 5.", "rotate its credentials"),
+        ("octavia: list load balancers: 403: Policy does not allow this request to be performed.", "role is missing"),
+        ("Error validating value 'm1.big': The Flavor (m1.big) could not be found.", "still there"),
+        ("heat: CREATE_FAILED Create timed out", "longer create_timeout"),
+    ];
+
+    #[test]
+    fn what_the_cloud_says_has_its_cure() {
+        for (said, cure) in SAID {
+            let text = told(OutcomeCode::Cloud, said);
+            assert!(text.starts_with(said.trim_end_matches('.')) && text.contains(cure), "{said}: {text}");
+        }
+        assert_eq!(SAID.len(), CURES.len() + 1, "one for each kind, two for quotas");
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        for said in ["heat: CREATE_FAILED Resource CREATE failed: resources.trusted_images: Unknown", "the volume is not there"] {
+            assert_eq!(told(OutcomeCode::Cloud, said), said);
+        }
+        let ours = "the cluster has no trustee; its quota of images";
+        assert_eq!(told(OutcomeCode::User, ours), ours);
+    }
+}
