@@ -125,6 +125,12 @@ same() { inventory $RUN/after && diff $RUN/before $RUN/after; }
 
 # pairs: every key pair that Barbican keeps for the clusters opens, and its halves belong together; prints how many there are
 pairs() { timeout 60 $CLIENT/bin/python keypairs.py; }
+# pairs_of_rows: the same for those in the database
+pairs_of_rows() {
+  sql -N -r $DATABASE -e "select json_object('name', name, 'certificate', certificate, 'private_key', private_key, 'private_key_passphrase', private_key_passphrase)
+    from x509keypair" | timeout 60 $CLIENT/bin/python keypairs.py --rows
+}
+manage() { timeout 120 $BIN/magnum-db-manage --config-file $RUN/magnum.conf "$@"; }
 
 # start_ours: our magnum-api and two magnum-conductor, which must answer
 start_ours() {

@@ -42,7 +42,9 @@ for role in member load-balancer_member creator; do check "role add $role" os ro
 as leaver demo
 ssh-keygen -q -t ed25519 -N '' -f $RUN/leaver </dev/null
 check "keypair create" os keypair create --public-key $RUN/leaver.pub key
-must "coe cluster create without a load balancer" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
+# With an application credential that may delegate: it goes with its user.
+new_credential unrestricted --unrestricted
+must "coe cluster create without a load balancer, by an application credential" by_credential coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
 check "the cluster becomes CREATE_COMPLETE" within 300 cluster_is $PLAIN CREATE_COMPLETE
 address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
 as admin
@@ -54,12 +56,18 @@ check "the cluster is handed to another user" has '"uuid"' transfer "$(value use
 as demo
 authorities() { ask certificates/$PLAIN | jq -r .pem; }
 check "the API has a floating IP" has "$(sed 's,https://\(.*\):6443,\1,' <<<"$address")" os floating ip list -f value -c 'Floating IP Address'
+# The trust of who has left is useless: the new owner gives one of his.
+rotate_credentials() { ask credentials/$PLAIN -X PATCH -o /dev/null -w '%{http_code}'; }
+check "PATCH /v1/credentials" equals 202 rotate_credentials
+check "the rotation of the credentials ends in UPDATE_COMPLETE" within 400 cluster_is $PLAIN UPDATE_COMPLETE
+check "the master was replaced" replaced "$(grep -o '[^ ]*master[^ ]*' <<<"$old")"
+old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
 os coe ca show $PLAIN >$RUN/ca.before
 check "coe ca rotate" os coe ca rotate $PLAIN
 check "in between both authorities are shown" within 300 count 2 'BEGIN CERTIFICATE' authorities
 check "the rotation ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "every node was replaced" replaced "$old"
-check "Nova: one master, of the third generation" count 1 'master-3$' os server list -f value -c Name
+check "Nova: one master, of the fourth generation" count 1 'master-4$' os server list -f value -c Name
 check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
 check "one authority is shown" count 1 'BEGIN CERTIFICATE' os coe ca show $PLAIN
 check "it is another one" differs $RUN/ca.before os coe ca show $PLAIN

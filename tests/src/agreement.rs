@@ -8,7 +8,7 @@ use model::id::{ClusterId, OperationId};
 use model::nodegroup::Nodegroup;
 use model::operation::{Operation, OperationKind, OperationState};
 use model::resource::{CloudResource, ResourceKind};
-use model::store::{Conn, Scope, Store, StoreError, cluster, event, nodegroup, operation, resource};
+use model::store::{Conn, Scope, Store, StoreError, cluster, event, nodegroup, operation, resource, rotation};
 use serde_json::{Map, Value};
 
 /// What a look at everything came to.
@@ -54,8 +54,13 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
                 let rotates = |o: &Operation| matches!(o.kind(), Some(OperationKind::CaRotate | OperationKind::CredentialRotate));
-                let was_cut_off =
-                    row.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")) && of_cluster.iter().any(|o| rotates(o) && has_failed(o));
+                let was_cut_off = of_cluster.iter().any(|o| rotates(o) && has_failed(o));
+                let is_half_rotated = store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?.is_some();
+                let is_told =
+                    |text: &str| !text.ends_with("_COMPLETE") || row.status_reason.as_deref().is_some_and(|r| r.contains("rotation"));
+                if is_half_rotated && !is_told(row.status.as_deref().unwrap_or_default()) {
+                    findings.push(format!("cluster {id} is {:?} in the middle of a rotation, and does not say so", row.status));
+                }
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));

@@ -41,6 +41,32 @@ async fn whoever_cannot_delegate_is_told_at_once(#[values(Mix::Embedded, Mix::Di
 }
 
 #[tokio::test]
+async fn who_acts_by_a_trust_has_clusters_if_it_may_be_handed_on() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let template = world.demo().create_template("small").await?;
+    let with = |times| {
+        let (token, trust) = world.cloud.token_through_trust("demo", "demo", "demo2", times);
+        world.keep_secret(&token, "a token through a trust");
+        (world.client(Some(&token)), trust)
+    };
+    let ((bound, useless), (free, useful)) = (with(0), with(1));
+    let before = world.counts().await?;
+    let refused = bound.post("/v1/clusters", &client::cluster("blue", &template)).await?;
+    refused.expect_error(403, "may not be handed on")?;
+    ensure!(world.counts().await? == before, "the refused request left something");
+    let cluster = free.create_cluster("blue", &template).await?;
+    free.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let rotate = bound.at("1.12").send(reqwest::Method::PATCH, &format!("/v1/credentials/{cluster}"), None).await?;
+    rotate.expect_error(403, "may not be handed on")?;
+    // Whoever may not hand on what he has may use it.
+    bound.delete_cluster(&cluster).await?;
+    bound.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.remove_trust(&useless) && world.cloud.remove_trust(&useful), "a trust is not there any more");
+    world.finish().await
+}
+
+#[tokio::test]
 async fn a_token_is_believed_for_a_while_and_a_revoked_one_not_for_longer() -> Result<()> {
     let environment = BTreeMap::from([("OS_KEYSTONE_AUTHTOKEN__TOKEN_CACHE_TIME".to_owned(), "2".to_owned())]);
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;

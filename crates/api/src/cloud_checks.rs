@@ -45,6 +45,21 @@ pub fn session(cx: &Context) -> Session {
     cx.shared.cloud.session_known(cx.caller.token.clone(), cx.caller.info.clone()).with_request_id(cx.request_id.clone())
 }
 
+/// Refuses a caller in whose name no trust can be made, before anything is begun that needs one.
+pub async fn must_delegate(cx: &Context) -> Result<(), ApiError> {
+    cx.caller.must_delegate()?;
+    let Some(id) = &cx.caller.info.trust_id else { return Ok(()) };
+    let asked = async { session(cx).keystone().trust(id).await.map_err(failed) };
+    match within(cx.shared.settings.cloud_check_deadline, asked).await? {
+        Some(trust) if trust.impersonation && trust.redelegation_count > 0 => Ok(()),
+        _ => {
+            let text = "A cluster acts for its creator by a trust, and the trust that you act by may not be handed on. Ask with a password, or \
+                        by a trust with impersonation and allow_redelegation.";
+            Err(ApiError::Forbidden(text.into()))
+        }
+    }
+}
+
 /// Whether Keystone has a project of this id.
 pub async fn project_exists(cx: &Context, id: &str) -> Result<bool, ApiError> {
     let ask = async |keystone: Keystone| Ok(keystone.project(id).await?.is_some());

@@ -63,7 +63,7 @@ impl Caller {
 }
 
 impl Caller {
-    /// Refuses a caller in whose name no trust can be made, before anything is begun that needs one.
+    /// Refuses a caller in whose name no trust can be made, as far as his token says it (see `cloud_checks::must_delegate`).
     pub fn must_delegate(&self) -> Result<(), ApiError> {
         if self.info.expires_at <= model::time::now() {
             let text =

@@ -5,7 +5,10 @@ use model::cluster::status::{Rest, Status, settle as cluster_status, settle_grou
 use model::id::ClusterId;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{Operation, OperationKind, OperationState};
-use model::store::{Conn, StoreError, cluster as clusters, lifecycle, nodegroup};
+use model::store::{Conn, StoreError, cluster as clusters, lifecycle, nodegroup, rotation};
+
+/// What is told of a cluster at rest whose rotation was cut off.
+const HALF_ROTATED: &str = "a rotation of the cluster's certificate authorities is not at its end: ask for it again";
 
 /// How an operation ended, for the rows.
 pub(crate) struct End<'a> {
@@ -45,11 +48,13 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     let failed = nodegroup::of_cluster(conn, &id).await?.into_iter().find(lifecycle::has_failed);
     let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some(), before: None };
     let Some(status) = cluster_status(kind, end.state, rest) else { return Ok(()) };
+    // One that was cut off: its nodes are of two generations, and nothing else would say so once another operation has ended well.
+    let is_half_rotated = end.state == OperationState::Succeeded && rotation::find(conn, &id).await?.is_some();
     let named = |group: &Nodegroup, text: &str| format!("{}: {text}", group.name);
     let reason = match (end.reason, status) {
         (Some(reason), _) => Some(end.group.map_or_else(|| reason.to_owned(), |g| named(g, reason))),
         (None, Status::UpdateFailed) => failed.as_ref().map(|g| named(g, g.status_reason.as_deref().unwrap_or("failed"))),
-        (None, _) => None,
+        (None, _) => is_half_rotated.then(|| HALF_ROTATED.to_owned()),
     };
     gone_is_fine(clusters::record(conn, &id, &ClusterChange::status(status, reason)).await)
 }

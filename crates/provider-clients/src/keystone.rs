@@ -78,6 +78,9 @@ pub struct Trust {
     pub project_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub impersonation: bool,
+    /// How often it may be handed on.
+    #[serde(default, deserialize_with = "or_default")]
+    pub redelegation_count: u64,
 }
 
 /// An application credential. Its secret is told once, when it is made.
@@ -213,6 +216,11 @@ impl Keystone {
             "roles": roles,
         }});
         Ok(self.0.fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body)).await?.trust)
+    }
+
+    /// A trust by its id; none when there is no such trust, or no more.
+    pub async fn trust(&self, id: &str) -> Result<Option<Trust>, CloudError> {
+        Ok(self.0.find::<TrustAnswer>(get("trust_show", ["OS-TRUST", "trusts", id])).await?.map(|answer| answer.trust))
     }
 
     /// A trust between the two, but for one of this id. Keystone looks at one of the two filters only (the trustor's, when given), so the

@@ -6,6 +6,7 @@ use model::driver::DriverName;
 use model::operation::OperationKind;
 
 use crate::answer::Answer;
+use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::lifecycle::{Request, Subject, accept};
@@ -14,7 +15,7 @@ use crate::policy::Act;
 /// Accepts new credentials for a cluster of the caller's own project; he becomes the one who delegates.
 pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     let allowed = cx.allow_own(Act::CredentialRotate)?;
-    cx.caller.must_delegate()?;
+    cloud_checks::must_delegate(&cx).await?;
     let scope = cx.own_scope();
     let subject = Subject::find(&cx, &scope).await?;
     let row = &subject.cluster;

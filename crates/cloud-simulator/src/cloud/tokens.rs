@@ -5,6 +5,7 @@ use chrono::TimeDelta;
 use super::Cloud;
 use crate::{
     clock,
+    keystone::trust::NewTrust,
     state::seeded,
     token::{HadBy, Scope},
 };
@@ -66,6 +67,31 @@ impl Cloud {
         let credential = seeded("application credential", user).simple().to_string();
         token.application_credential = Some(HadBy { id: credential, restricted });
         id
+    }
+
+    /// A token of a seeded user through a trust that another one gave him with all roles on a project, to be handed on so many times; and the
+    /// trust's id.
+    ///
+    /// # Panics
+    /// When there is no such user or project, or the giver has no role there.
+    pub fn token_through_trust(&self, giver: &str, project: &str, taker: &str, times: u64) -> (String, String) {
+        let id = self.token_for(giver, project);
+        let (trustor, trustee, project) = (self.user_id(giver), self.user_id(taker), self.project_id(project));
+        let keystone = &mut self.world().keystone;
+        let token = keystone.tokens[&id].clone();
+        let wanted = NewTrust {
+            trustor: trustor.clone(),
+            trustee,
+            project: Some(project.clone()),
+            impersonation: true,
+            roles: token.roles.clone(),
+            expires_at: None,
+            allow_redelegation: times > 0,
+            redelegation_count: Some(times),
+        };
+        let trust = keystone.make_trust(&token, wanted, clock::now()).unwrap_or_else(|_| panic!("{giver} cannot give what he has"));
+        let scope = Scope::Trust { trust: trust.id.clone(), project };
+        (keystone.mint_with(&trustor, scope, token.roles, clock::now()), trust.id)
     }
 
     /// Takes a token back, as Keystone does when its user is disabled.
