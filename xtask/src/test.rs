@@ -59,6 +59,7 @@ pub fn run(options: &Options) -> Result<u8> {
         heading("build");
         cargo::build_binaries()?;
     }
+    let installing = (with_tests && with_lab).then(lab::install_meanwhile).transpose()?;
     let mut summary = Vec::new();
     if with_tests {
         let (code, lines) = run_tests(&options.filters)?;
@@ -75,6 +76,9 @@ pub fn run(options: &Options) -> Result<u8> {
         // Beside the lab, which waits most of its time.
         heading("nodes");
         nodes = Some(thread::spawn(|| judged("nodes", node::start())));
+    }
+    if installing.is_some_and(|installing| installing.join().is_err()) {
+        eprintln!("xtask: the installation of the lab panicked; it is tried again");
     }
     let lab_code = with_lab.then(|| judged("the run on the real OpenStack", run_lab()));
     let node_code = nodes.map(|nodes| nodes.join().unwrap_or(1));

@@ -6,7 +6,7 @@ mod application_credential;
 mod assignment;
 mod auth;
 mod seed;
-mod trust;
+pub(crate) mod trust;
 mod user;
 
 pub use self::seed::SERVICE_PASSWORD;
