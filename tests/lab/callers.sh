@@ -14,7 +14,10 @@ check "none is made for it" refused 'restricted application credential' by_crede
 check "application credential delete" os application credential delete $CREDENTIAL
 
 # ---- a trust that may not be handed on
-trust=$(value trust create --project demo --role member --impersonate demo demo2 id)
+as admin # who may look up what is named
+giver=$(value user show demo id) taker=$(value user show demo2 id) role=$(value role show member id)
+as demo
+trust=$(value trust create --project $project --role $role --impersonate $giver $taker id)
 through() { curl -s -m 20 -D - -o /dev/null -H 'Content-Type: application/json' $OS_AUTH_URL/auth/tokens -d '{"auth": {"scope": {"OS-TRUST:trust": {"id": "'$1'"}},
   "identity": {"methods": ["password"], "password": {"user": {"name": "demo2", "password": "demo2", "domain": {"name": "Default"}}}}}}' | tr -d '\r' | sed -n 's/^x-subject-token: //Ip'; }
 delegated=$(through $trust)
