@@ -12,6 +12,11 @@ new_credential restricted
 check "a restricted application credential shows clusters" has "$NAME" by_credential coe cluster list -f value -c name
 check "none is made for it" refused 'restricted application credential' by_credential coe cluster create bad-$$ --cluster-template $TEMPLATE
 check "application credential delete" os application credential delete $CREDENTIAL
+# This Keystone makes no trust for the other kind either.
+new_credential unrestricted --unrestricted
+check "an unrestricted one shows clusters" has "$NAME" by_credential coe cluster list -f value -c name
+check "none is made for it, and the reason is told" refused 'Keystone makes none with the token of an application' by_credential coe cluster create bad-$$ --cluster-template $TEMPLATE
+check "application credential delete (unrestricted)" os application credential delete $CREDENTIAL
 
 # ---- a trust that may not be handed on
 as admin # who may look up what is named

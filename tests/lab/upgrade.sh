@@ -42,9 +42,7 @@ for role in member load-balancer_member creator; do check "role add $role" os ro
 as leaver demo
 ssh-keygen -q -t ed25519 -N '' -f $RUN/leaver </dev/null
 check "keypair create" os keypair create --public-key $RUN/leaver.pub key
-# With an application credential that may delegate: it goes with its user.
-new_credential unrestricted --unrestricted
-must "coe cluster create without a load balancer, by an application credential" by_credential coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
+must "coe cluster create without a load balancer" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
 check "the cluster becomes CREATE_COMPLETE" within 300 cluster_is $PLAIN CREATE_COMPLETE
 address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
 as admin

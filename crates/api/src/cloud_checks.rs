@@ -45,19 +45,29 @@ pub fn session(cx: &Context) -> Session {
     cx.shared.cloud.session_known(cx.caller.token.clone(), cx.caller.info.clone()).with_request_id(cx.request_id.clone())
 }
 
+/// Ways to log in by which nothing is delegated: of whom they are all, Keystone is not asked whether he may make a trust.
+const IN_PERSON: [&str; 9] = ["external", "kerberos", "mapped", "openid", "password", "saml2", "token", "totp", "x509"];
+
 /// Refuses a caller in whose name no trust can be made, before anything is begun that needs one.
 pub async fn must_delegate(cx: &Context) -> Result<(), ApiError> {
     cx.caller.must_delegate()?;
-    let Some(id) = &cx.caller.info.trust_id else { return Ok(()) };
-    let asked = async { session(cx).keystone().trust(id).await.map_err(failed) };
-    match within(cx.shared.settings.cloud_check_deadline, asked).await? {
-        Some(trust) if trust.impersonation && trust.redelegation_count > 0 => Ok(()),
-        _ => {
+    let (info, deadline) = (&cx.caller.info, cx.shared.settings.cloud_check_deadline);
+    if let Some(id) = &info.trust_id {
+        let asked = async { session(cx).keystone().trust(id).await.map_err(failed) };
+        if !within(deadline, asked).await?.is_some_and(|trust| trust.impersonation && trust.redelegation_count > 0) {
             let text = "A cluster acts for its creator by a trust, and the trust that you act by may not be handed on. Ask with a password, or \
                         by a trust with impersonation and allow_redelegation.";
-            Err(ApiError::Forbidden(text.into()))
+            return Err(ApiError::Forbidden(text.into()));
+        }
+    } else if !info.methods.iter().all(|method| IN_PERSON.contains(&method.as_str())) {
+        let asked = async { session(cx).keystone().may_manage_trusts(&info.user_id).await.map_err(failed) };
+        if !within(deadline, asked).await? {
+            let text = "A cluster acts for its creator by a trust, and this cloud's Keystone makes none with the token of an application \
+                        credential. Ask with a password.";
+            return Err(ApiError::Forbidden(text.into()));
         }
     }
+    Ok(())
 }
 
 /// Whether Keystone has a project of this id.

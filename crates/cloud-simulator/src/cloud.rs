@@ -334,6 +334,11 @@ impl Cloud {
             .unwrap_or_else(|| panic!("user {user} has no role on project {project}"))
     }
 
+    /// Whether Keystone lets who came by an application credential manage trusts, as older ones do; it does not at first.
+    pub fn allow_trusts_by_credential(&self, allow: bool) {
+        self.world().keystone.trusts_by_credential = allow;
+    }
+
     /// The id of a seeded project.
     ///
     /// # Panics

@@ -95,6 +95,8 @@ pub(crate) struct Store {
     pub(crate) application_credentials: IndexMap<String, application_credential::ApplicationCredential>,
     pub(crate) tokens: HashMap<String, Token>,
     pub(crate) token_lifetime: TimeDelta,
+    /// Who came by an application credential may manage trusts (`[security_compliance] allow_insecure_application_credential_trust_escalation`).
+    pub(crate) trusts_by_credential: bool,
     /// Types of services that the catalogue does not show.
     pub(crate) withdrawn: Vec<&'static str>,
 }

@@ -76,6 +76,10 @@ const CURES: &[Cure] = &[
                ask again",
     },
     Cure {
+        phrases: &["delegated tokens cannot manage trusts"],
+        text: "this cloud's Keystone makes no trusts for application credentials: ask with a password",
+    },
+    Cure {
         phrases: &["could not find trust", "trustor", "trust has expired"],
         text: "whoever made the cluster has lost a role or left, and what he delegated ended with it: rotate its credentials as a member of its \
                project, or have an administrator transfer the cluster",
@@ -135,6 +139,10 @@ mod tests {
         ("Build of instance 1 aborted: Volume 2 did not finish being created even after we waited 3 seconds", "volume in time"),
         ("octavia: create load balancer: 400: Provider 'ovn' is not enabled.", "octavia_provider"),
         ("Conflict: resources.network: There are one or more ports still in use on the network.", "ask again"),
+        (
+            "keystone trust_list: 403 Forbidden: You are not authorized to perform: Delegated tokens cannot manage trusts..",
+            "ask with a password",
+        ),
         ("keystone: log in: 404: Could not find trust: 5.", "rotate its credentials"),
         ("octavia: list load balancers: 403: Policy does not allow this request to be performed.", "role is missing"),
         ("Error validating value 'm1.big': The Flavor (m1.big) could not be found.", "still there"),

@@ -218,6 +218,16 @@ impl Keystone {
         Ok(self.0.fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body)).await?.trust)
     }
 
+    /// Whether Keystone lets this session, which is that user's, have anything to do with trusts. Since 27.1 it does not with the token of an
+    /// application credential or another delegation that is no trust.
+    pub async fn may_manage_trusts(&self, user: &str) -> Result<bool, CloudError> {
+        match self.0.fetch::<TrustsAnswer>(get("trust_list", ["OS-TRUST", "trusts"]).query("trustor_user_id", user)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.status() == Some(403) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A trust by its id; none when there is no such trust, or no more.
     pub async fn trust(&self, id: &str) -> Result<Option<Trust>, CloudError> {
         Ok(self.0.find::<TrustAnswer>(get("trust_show", ["OS-TRUST", "trusts", id])).await?.map(|answer| answer.trust))

@@ -78,6 +78,7 @@ impl Store {
             application_credentials: IndexMap::new(),
             tokens: HashMap::new(),
             token_lifetime: TimeDelta::hours(1),
+            trusts_by_credential: false,
             withdrawn: Vec::new(),
         }
     }
