@@ -53,7 +53,9 @@ def taken(found):
             # One that is only looked up is not made; those that are made are on the router.
             "subnets": interfaces, "routers": counts["OS::Neutron::Router"], "floating_ips": counts["OS::Neutron::FloatingIP"],
             # Routers and load balancers have theirs; a group has two rules before it is given any.
-            "ports": counts["OS::Neutron::Port"] + interfaces + balancers, "load_balancers": balancers, "security_groups": groups,
+            # So has a server on a network that it has no port of.
+            "ports": counts["OS::Neutron::Port"] + interfaces + balancers
+            + sum(bool(one.get("network")) for server in properties("OS::Nova::Server") for one in server["networks"]), "load_balancers": balancers, "security_groups": groups,
             "security_group_rules": 2 * groups + counts["OS::Neutron::SecurityGroupRule"]
             + sum(len(one["rules"]) for one in properties("OS::Neutron::SecurityGroup"))}
 

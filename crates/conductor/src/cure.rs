@@ -90,8 +90,8 @@ const CURES: &[Cure] = &[
                clusters, and let him rotate the cluster's credentials",
     },
     Cure {
-        phrases: &["the image (", "the flavor (", "is not active", "flavornotfound", "imagenotfound"],
-        text: "see that image and flavor of the template are still there and that the project may use them",
+        phrases: &["the image (", "the flavor (", "the network (", "the subnet (", "is not active", "flavornotfound", "imagenotfound"],
+        text: "see that what the template and its labels name is still there, and that the project may use it",
     },
     Cure {
         phrases: &["messagingtimeout", "timed out waiting for a reply", "create timed out", "update timed out"],

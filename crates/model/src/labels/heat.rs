@@ -174,6 +174,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("etcd_tag", Text, "Version of etcd; kubeadm chooses it here."),
     new_nodes("etcd_volume_size", Count, Some("0"), "Above 0: etcd of each master is on a volume of so many GiB."),
     new_nodes("etcd_volume_type", Text, None, "Type of that volume; default [cinder] default_etcd_volume_type, else that of Cinder."),
+    at_creation("extra_network_names", Text, None, "Networks that workers have a port on as well, by name or id, separated by blanks. Nova makes these ports, in the project's default security group; pods and masters are not on them. One with a gateway may take the nodes' default route: it should have none."),
     at_creation("fixed_subnet_cidr", Network, Some("10.0.0.0/24"), "Range of the subnet that is made when the cluster names none."),
     at_creation("fixed_subnet_cidr_v6", NetworkV6(64, 64), Some("fd6d:6167:6e75::/64"), "With ipv6_enabled: range of the IPv6 subnet that is made when the cluster names no network."),
     at_creation("fixed_subnet_v6", Text, None, "With ipv6_enabled: subnet of the network that the cluster names, by name or id, which hands out addresses by stateful DHCPv6; without it, the only IPv6 subnet there."),

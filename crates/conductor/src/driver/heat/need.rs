@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::access::is_on;
 use super::dual_stack;
+use super::parameters::EXTRA_NETWORKS;
 use super::workers;
 use crate::room::Need;
 
@@ -54,12 +55,13 @@ pub(super) fn of_workers(parameters: &Map<String, Value>, more: u64, then: u64) 
         return Need { nodes, ..Need::default() };
     }
     let sizes = SIZES.map(|name| given.number(name));
+    let extra = parameters.get(EXTRA_NETWORKS).map_or(0, |value| workers::list(value).len()) as u64;
     Need {
         nodes,
         server_group_members: then,
         volumes: more * sizes.map(is_made).iter().sum::<u64>(),
         gigabytes: more * sizes.iter().sum::<u64>(),
-        ports: more,
+        ports: more * (1 + extra),
         floating_ips: if given.flag("floating_ip_enabled") { more } else { 0 },
         ..Need::default()
     }

@@ -12,6 +12,9 @@ use choices::{Choices, Ipv6, Subnet};
 /// Whether masters are given a key for what is secret in etcd.
 pub(super) const ENCRYPTED: &str = "secrets_encrypted";
 
+/// Networks that workers have a port on beside that of the cluster.
+pub(super) const EXTRA_NETWORKS: &str = "extra_networks";
+
 /// Heat's upper bound of a wait condition, seconds.
 const WAIT_LIMIT: u32 = 43_200;
 
@@ -74,7 +77,12 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         of_ipv6(ipv6, given).into_iter().chain(made)
     });
     let name = api_name::parameters(input.api_name).map(|(name, value)| (name.to_owned(), value.into()));
-    object(all).into_iter().chain(ipv6).chain(name).collect()
+    object(all).into_iter().chain(ipv6).chain(name).chain(of_extra_networks(choices)).collect()
+}
+
+/// Most clusters have none, and say nothing of it.
+fn of_extra_networks(choices: &Choices) -> Option<(String, Value)> {
+    (!choices.extra_networks.is_empty()).then(|| (EXTRA_NETWORKS.to_owned(), json!(choices.extra_networks)))
 }
 
 /// What a stack is given of which the nodes have both versions of IP; the templates' defaults are those of IPv4 alone.
@@ -121,7 +129,7 @@ pub(crate) fn of_group(
         "worker_user_data": worker_user_data,
     });
     let ipv6 = choices.ipv6.iter().flat_map(|ipv6| of_ipv6(ipv6, joint.subnet_v6.clone().unwrap_or_default()));
-    object(all).into_iter().chain(ipv6).collect()
+    object(all).into_iter().chain(ipv6).chain(of_extra_networks(choices)).collect()
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -89,6 +89,9 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
         config.script("dual-stack.sh", include_str!("../scripts/dual-stack.sh"));
         values.push("NODE_ADDRESS_V6");
     }
+    if !choices.extra_networks.is_empty() {
+        config.script("extra-networks.sh", include_str!("../scripts/extra-networks.sh"));
+    }
     config.file("/etc/sysctl.d/99-kubernetes.conf", 0o644, sysctl);
     config.file("/etc/containerd/config.toml", 0o644, containerd(choices));
     if let Some(registry) = input.insecure_registry.filter(|r| !r.is_empty()) {

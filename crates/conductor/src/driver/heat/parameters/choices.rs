@@ -75,6 +75,8 @@ pub(crate) struct Choices {
     pub containerd_url: String,
     pub containerd_sha256: String,
     pub availability_zone: String,
+    /// Beside the cluster's own, of workers; names or ids.
+    pub extra_networks: Vec<String>,
     pub boot_volume_size: u32,
     pub boot_volume_type: String,
     pub docker_volume_type: String,
@@ -117,6 +119,7 @@ impl Choices {
             containerd_url: url("containerd_tarball_url", label("containerd_tarball_url"))?,
             containerd_sha256: sha256("containerd_tarball_sha256", label("containerd_tarball_sha256"))?,
             availability_zone: label("availability_zone"),
+            extra_networks: extra_networks(&label("extra_network_names"))?,
             boot_volume_size: number(input, "boot_volume_size")?,
             boot_volume_type: label("boot_volume_type"),
             docker_volume_type: label("docker_volume_type"),
@@ -133,6 +136,14 @@ impl Choices {
     fn apart(&self, input: &StackInput<'_>, pods_label: &str) -> Result<(), RenderError> {
         let nodes = input.fixed_network.is_none().then_some(&self.subnet_cidr);
         apart((pods_label, &self.pods_cidr), ("service_cluster_ip_range", &self.services_cidr), nodes)
+    }
+}
+
+/// Names that are separated by blanks, as the Cluster API driver's label has them. Heat separates by commas what it keeps.
+fn extra_networks(text: &str) -> Result<Vec<String>, RenderError> {
+    match text.contains(',') {
+        true => Err(RenderError::new("extra_network_names", "the names of networks are separated by blanks, and hold no comma".to_owned())),
+        false => Ok(text.split_whitespace().map(str::to_owned).collect()),
     }
 }
 

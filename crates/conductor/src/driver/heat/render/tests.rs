@@ -4,6 +4,7 @@ mod api_server;
 mod cloud;
 mod combinations;
 mod dual_stack;
+mod extra_networks;
 mod keystone;
 mod kubeadm;
 mod measure;
@@ -11,8 +12,8 @@ mod options;
 mod representative;
 
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::process::Command;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use base64::Engine;
@@ -484,4 +485,19 @@ fn what_a_stack_takes_is_counted_alike_before_and_after_its_nodes_first_boot_is_
     let refused = |error: Option<RenderError>| error.map(|error| error.to_string()).unwrap_or_default();
     assert_eq!(refused(without_first_boot(&input(&bad)).err()), refused(render(&input(&bad)).err()));
     assert!(without_first_boot(&input(&bad)).is_err());
+}
+
+/// Runs a function of a script, whose functions begin with the named one, over a manifest: whether it ends well, what it makes of it, and what it
+/// says.
+fn edited(driver: &str, (script, first): (&str, &str), manifest: &str, command: &str) -> (bool, String, String) {
+    let functions = &script[script.find(first).expect("the functions")..];
+    let whole = format!("file=$(mktemp)\ntrap 'rm -f \"$file\"' EXIT\ncat > \"$file\"\n{functions}\n{command} \"$file\"\ncat \"$file\"");
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", &whole]).env("NETWORK_DRIVER", driver).env("POD_CIDR", "10.20.0.0/16");
+    bash.env("POD_CIDR_V6", "fd00:1::/56").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = bash.spawn().expect("bash runs");
+    child.stdin.take().expect("a pipe").write_all(manifest.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.success(), text(output.stdout), text(output.stderr))
 }

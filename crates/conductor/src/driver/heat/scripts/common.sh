@@ -121,6 +121,8 @@ set +a
 
 # In clusters that have IPv6 beside IPv4.
 [ ! -e "$BASE/dual-stack.sh" ] || . "$BASE/dual-stack.sh"
+# Where workers are on more networks than the cluster's.
+[ ! -e "$BASE/extra-networks.sh" ] || . "$BASE/extra-networks.sh"
 
 # A node already, whose signal was lost: nothing is done again but that.
 if [ -e "$STATE/ready" ]; then

@@ -222,6 +222,7 @@ install_network() {
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
   fi
   [ -z "${POD_CIDR_V6:-}" ] || "add_ipv6_to_$NETWORK_DRIVER" "$STATE/cni.yaml"
+  [ ! -e "$BASE/extra-networks.sh" ] || "keep_${NETWORK_DRIVER}_inside" "$STATE/cni.yaml"
   if [ -n "$IMAGE_PREFIX" ]; then
     sed -i -E "s#image: *(docker\.io|quay\.io|ghcr\.io)/(calico|flannel-io)/#image: $IMAGE_PREFIX#" "$STATE/cni.yaml"
   fi

@@ -90,6 +90,7 @@ fn questions() -> Vec<Vec<Choice>> {
             choice("soft affinity", |w| w.affinity = "soft-affinity"),
             choice("affinity", |w| w.affinity = "affinity"),
         ],
+        vec![choice("one network", |_| {}), choice("another network", |w| w.labels.push(("extra_network_names", "given-network")))],
         vec![choice("no cloud provider", |_| {}), choice("a cloud provider", |w| w.cloud = true)],
         vec![
             choice("IPv4 alone", |_| {}),

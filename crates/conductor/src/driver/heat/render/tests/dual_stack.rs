@@ -1,8 +1,5 @@
 //! Clusters with IPv6 beside IPv4: what Heat, kubeadm and the pod network are told.
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use super::*;
 use crate::driver::heat::dual_stack::GivenSubnet;
 use crate::driver::heat::parameters::choices::Cidr;
@@ -166,20 +163,8 @@ fn every_rule_between_nodes_and_for_node_ports_has_its_twin_and_none_is_wider() 
     }
 }
 
-/// Runs a function of the script over a manifest: whether it ends well, what it makes of it, and what it says.
-fn edited(driver: &str, manifest: &str, command: &str) -> (bool, String, String) {
-    let script = include_str!("../../scripts/dual-stack.sh");
-    let functions = &script[script.find("wait_for_address_v6() {").expect("the functions")..];
-    let whole = format!("file=$(mktemp)\ntrap 'rm -f \"$file\"' EXIT\ncat > \"$file\"\n{functions}\n{command} \"$file\"\ncat \"$file\"");
-    let mut bash = Command::new("bash");
-    bash.args(["-euo", "pipefail", "-c", &whole]).env("NETWORK_DRIVER", driver).env("POD_CIDR", "10.20.0.0/16");
-    bash.env("POD_CIDR_V6", "fd00:1::/56").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = bash.spawn().expect("bash runs");
-    child.stdin.take().expect("a pipe").write_all(manifest.as_bytes()).expect("it reads");
-    let output = child.wait_with_output().expect("it ends");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.success(), text(output.stdout), text(output.stderr))
-}
+/// The functions of the script.
+const DUAL_STACK: (&str, &str) = (include_str!("../../scripts/dual-stack.sh"), "wait_for_address_v6() {");
 
 /// As the projects' manifests have them, with what is around left out.
 const CALICO: &str = "\
@@ -205,7 +190,7 @@ const FLANNEL: &str = "  net-conf.json: |\n    {\n      \"Network\": \"10.20.0.0
 
 #[test]
 fn manifests_of_pod_networks_get_both_and_the_settings_are_where_they_are_read() {
-    let (is_good, text, said) = edited("calico", CALICO, "add_ipv6_to_calico");
+    let (is_good, text, said) = edited("calico", DUAL_STACK, CALICO, "add_ipv6_to_calico");
     assert!(is_good, "{said}");
     let documents: Vec<&str> = text.split("---\n").collect();
     let config = documents[0].split_once("|-\n").expect("a text").1;
@@ -229,7 +214,7 @@ fn manifests_of_pod_networks_get_both_and_the_settings_are_where_they_are_read()
     ];
     assert_eq!(environment, wanted);
 
-    let (is_good, text, said) = edited("flannel", FLANNEL, "add_ipv6_to_flannel");
+    let (is_good, text, said) = edited("flannel", DUAL_STACK, FLANNEL, "add_ipv6_to_flannel");
     assert!(is_good, "{said}");
     assert!(
         text.contains("\"Network\": \"10.20.0.0/16\",\n      \"EnableIPv6\": true,\n      \"IPv6Network\": \"fd00:1::/56\",\n"),
@@ -240,9 +225,9 @@ fn manifests_of_pod_networks_get_both_and_the_settings_are_where_they_are_read()
 #[test]
 fn a_manifest_without_a_place_for_ipv6_fails_the_master() {
     for gone in ["\"type\": \"calico-ipam\"", "- name: FELIX_IPV6SUPPORT", "- name: CALICO_IPV6POOL_VXLAN"] {
-        let (is_good, _, said) = edited("calico", &CALICO.replace(gone, "- name: OTHER"), "add_ipv6_to_calico");
+        let (is_good, _, said) = edited("calico", DUAL_STACK, &CALICO.replace(gone, "- name: OTHER"), "add_ipv6_to_calico");
         assert!(!is_good && said.contains("the manifest of calico has no place for"), "{gone}: {said}");
     }
-    let (is_good, _, said) = edited("flannel", &FLANNEL.replace("10.20", "10.244"), "add_ipv6_to_flannel");
+    let (is_good, _, said) = edited("flannel", DUAL_STACK, &FLANNEL.replace("10.20", "10.244"), "add_ipv6_to_flannel");
     assert!(!is_good && said.contains("the manifest of flannel has no place for"), "{said}");
 }

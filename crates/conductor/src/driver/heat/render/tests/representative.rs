@@ -11,7 +11,8 @@ use serde::Deserialize;
 use super::*;
 
 /// The scripts are the same for every cluster, and stand in files of their own.
-const SAME_FOR_ALL: [&str; 6] = ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh", "dual-stack.sh"];
+const SAME_FOR_ALL: [&str; 7] =
+    ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh", "dual-stack.sh", "extra-networks.sh"];
 
 /// Changes a cluster into another one.
 pub(super) type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
@@ -57,6 +58,7 @@ pub(super) fn cases() -> Vec<Case> {
             fixed_subnet: Some("subnet-id"),
             ..i
         }),
+        case("extra_networks", &[("extra_network_names", "storage backup")], |i| StackInput { network_driver: "calico", ..i }),
         case("proxy", &[], |i| StackInput {
             http_proxy: Some("http://proxy:3128"),
             https_proxy: Some("http://proxy:3128"),
@@ -171,6 +173,11 @@ fn every_script_passes_shellcheck() {
     // It reads what others set (SC2154), and they call its functions (SC2317, SC2329).
     let found = judged_by("shellcheck", &["--shell=bash", "--exclude=SC2154,SC2317,SC2329", "-"], &script);
     assert_eq!(found, None, "dual-stack.sh");
+    let names = labels(&[("extra_network_names", "storage")]);
+    let script = content(user_data(&done(&input(&names)), "master"), "/etc/kubernetes-bootstrap/extra-networks.sh");
+    // What kubelet and not the shell is to expand (SC2016).
+    let found = judged_by("shellcheck", &["--shell=bash", "--exclude=SC2016,SC2154,SC2317,SC2329", "-"], &script);
+    assert_eq!(found, None, "extra-networks.sh");
     assert!(judged_by("shellcheck", &["--shell=bash", "-"], "echo $unquoted\n").is_some(), "it finds nothing at all");
 }
 
