@@ -127,7 +127,7 @@ same() { inventory $RUN/after && diff $RUN/before $RUN/after; }
 pairs() { timeout 60 $CLIENT/bin/python keypairs.py; }
 # pairs_of_rows: the same for those in the database
 pairs_of_rows() {
-  sql -N -r $DATABASE -e "select json_object('name', name, 'certificate', certificate, 'private_key', private_key, 'private_key_passphrase', private_key_passphrase)
+  sql -N -r $DATABASE -e "select json_object('name', uuid, 'certificate', certificate, 'private_key', private_key, 'private_key_passphrase', private_key_passphrase)
     from x509keypair" | timeout 60 $CLIENT/bin/python keypairs.py --rows
 }
 manage() { timeout 120 $BIN/magnum-db-manage --config-file $RUN/magnum.conf "$@"; }
