@@ -3,8 +3,6 @@
 //! The cloud says what went wrong in it; who asked for the cluster needs to know which of his choices that touches. The phrases are those of
 //! Heat, Nova, Neutron, Cinder, Octavia, Glance and Keystone of 2025.1, which have hardly changed in ten years.
 
-use model::operation::OutcomeCode;
-
 /// One kind of failure.
 struct Cure {
     /// Any of these, in lower case, is in the reason.
@@ -99,10 +97,9 @@ const CURES: &[Cure] = &[
     },
 ];
 
-/// A reason with the likely cure, where one is known: what this service says itself (`User`, `Internal`, `Cancelled`) says what to do already.
-pub(crate) fn told(code: OutcomeCode, reason: &str) -> String {
-    let is_ours = matches!(code, OutcomeCode::User | OutcomeCode::Internal | OutcomeCode::Cancelled);
-    match of(reason).filter(|_| !is_ours) {
+/// What the cloud said, with the likely cure where one is known. (What this service says itself tells what to do already.)
+pub(crate) fn told(reason: &str) -> String {
+    match of(reason) {
         Some(cure) => format!("{}. Likely cure: {cure}", reason.trim_end_matches(['.', ' '])),
         None => reason.to_owned(),
     }
@@ -152,7 +149,7 @@ mod tests {
     #[test]
     fn what_the_cloud_says_has_its_cure() {
         for (said, cure) in SAID {
-            let text = told(OutcomeCode::Cloud, said);
+            let text = told(said);
             assert!(text.starts_with(said.trim_end_matches('.')) && text.contains(cure), "{said}: {text}");
         }
         assert_eq!(SAID.len(), CURES.len() + 1, "one for each kind, two for quotas");
@@ -161,9 +158,7 @@ mod tests {
     #[test]
     fn nothing_is_guessed() {
         for said in ["heat: CREATE_FAILED Resource CREATE failed: resources.trusted_images: Unknown", "the volume is not there"] {
-            assert_eq!(told(OutcomeCode::Cloud, said), said);
+            assert_eq!(told(said), said);
         }
-        let ours = "the cluster has no trustee; its quota of images";
-        assert_eq!(told(OutcomeCode::User, ours), ours);
     }
 }

@@ -66,7 +66,7 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
         return force::give_up(cx, work, reason).await;
     }
     let cluster = work.operation.cluster_id();
-    let reason = &*cure::told(code, reason);
+    let reason = &*error.map_or_else(|| reason.to_owned(), |_| cure::told(reason));
     let ending = Ending::Failed { code, reason: reason.to_owned() };
     let (ending, cluster) = (&ending, &cluster);
     cx.store

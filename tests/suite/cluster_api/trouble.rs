@@ -91,7 +91,8 @@ async fn what_the_controllers_cannot_do_is_the_reason_and_deletion_is_the_way_ou
     management.cluster.trouble("MachineDeployment", "-default-worker", Some(Trouble::Fail(quota.into())));
     let cluster = create(&demo, "blue").await?;
     let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
-    ensure!(text(&failed, "status_reason") == format!("nodegroup default-worker: {quota}"), "{failed}");
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.starts_with(&format!("nodegroup default-worker: {quota}. Likely cure: have the project's quota raised")), "{failed}");
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
 

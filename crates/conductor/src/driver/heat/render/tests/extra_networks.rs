@@ -15,7 +15,7 @@ const CALICO: &str = "\
             - name: FELIX_IPV6SUPPORT
               value: \"false\"
 ";
-const FLANNEL: &str = "\
+const FLANNEL: &str = "container:
         args:
         - --ip-masq
         - --kube-subnet-mgr
@@ -40,7 +40,7 @@ fn pod_networks_stay_on_the_network_of_the_cluster() {
         "args": ["--ip-masq", "--kube-subnet-mgr", "--iface=$(NODE_IP)"],
         "env": [{"name": "NODE_IP", "valueFrom": from("status.hostIP")}, {"name": "POD_NAME", "valueFrom": from("metadata.name")}],
     });
-    assert_eq!(yaml(&text), wanted);
+    assert_eq!(yaml(&text), json!({"container": wanted}));
 }
 
 #[test]
