@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::{Client, text};
+use tests::client::{self, Client, text};
 use tests::management::{Management, next_template, template};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -64,6 +64,31 @@ async fn group_is(demo: &Client, cluster: &str, group: &str, wanted: &str) -> Re
 
 fn addresses(body: &Value) -> usize {
     body["node_addresses"].as_array().map_or(0, Vec::len)
+}
+
+/// Keystone makes no trust for who comes by an application credential; these clusters need none.
+#[tokio::test]
+async fn an_unrestricted_application_credential_is_enough() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let with = |restricted| {
+        let token = world.cloud.token_of_credential("demo", "demo", restricted);
+        world.keep_secret(&token, "a caller's token");
+        world.client(Some(&token))
+    };
+    let (restricted, unrestricted) = (with(true), with(false));
+    let template = restricted.post("/v1/clustertemplates", &template("one")).await?.expect(201)?.uuid()?;
+    let refused = restricted.post("/v1/clusters", &client::cluster("blue", &template)).await?;
+    refused.expect_error(403, "restricted application credential")?;
+    let cluster = unrestricted.create_cluster("blue", &template).await?;
+    unrestricted.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (first, _) = credential(&world, &management)?;
+    unrestricted.rotate_credentials(&cluster).await?;
+    unrestricted.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(credential(&world, &management)?.0 != first, "the credential is the one that it was");
+    unrestricted.delete_cluster(&cluster).await?;
+    unrestricted.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
 }
 
 #[rstest]

@@ -35,7 +35,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let origin = origin(&cx, &asked).await?;
     let driver = check_template(&cx, &asked, &origin)?;
     let allowed = cx.allow_own(Act::ClusterCreate)?;
-    cloud_checks::must_delegate(&cx).await?;
+    cloud_checks::must_delegate(&cx, Some(driver)).await?;
     let project = cx.caller.project_id.clone().ok_or_else(|| ApiError::Forbidden("A cluster needs a project-scoped token.".into()))?;
     let nodes = i64::from(asked.master_count) + i64::from(asked.node_count);
     let checked = match check(&cx, &body, asked, (&origin, driver), project.clone()).await {

@@ -10,7 +10,7 @@ use crate::answer::{self, Answer};
 use crate::cloud_checks;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::lifecycle::{Change, Reply, Request, accept};
+use crate::lifecycle::{Change, Reply, Request, Subject, accept};
 use crate::operation::list::uuid;
 use crate::policy::{Act, Allowed};
 
@@ -31,7 +31,7 @@ pub async fn retry(cx: Context) -> Result<Answer, ApiError> {
     // Doing it again is doing it: whoever may not ask for the one may not ask for the other.
     cx.allow_object(act_of(kind), &row)?;
     if kind == OperationKind::CredentialRotate || (kind == OperationKind::ClusterCreate && row.trust_id.is_none()) {
-        cloud_checks::must_delegate(&cx).await?;
+        cloud_checks::must_delegate(&cx, Subject::find(&cx, &scope).await?.driver()).await?;
     }
     let payload = failed.payload().map_err(|_| broken())?.again(failed.operation_id());
     let change = match (kind, payload.node_count) {

@@ -15,9 +15,9 @@ use crate::policy::Act;
 /// Accepts new credentials for a cluster of the caller's own project; he becomes the one who delegates.
 pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     let allowed = cx.allow_own(Act::CredentialRotate)?;
-    cloud_checks::must_delegate(&cx).await?;
     let scope = cx.own_scope();
     let subject = Subject::find(&cx, &scope).await?;
+    cloud_checks::must_delegate(&cx, subject.driver()).await?;
     let row = &subject.cluster;
     subject.check_possible(OperationKind::CredentialRotate, DriverName::supports_credential_rotation)?;
     let request = Request::new(&cx, OperationKind::CredentialRotate, row, scope);

@@ -24,8 +24,9 @@ pub(crate) struct ApplicationCredential {
 
 pub(crate) fn create(world: &mut World, call: &Call) -> Outcome {
     let token = call.token()?;
-    // Nobody makes one for somebody else, and a credential makes no other.
-    if token.user != call.at(2) || token.methods.iter().any(|method| method == "application_credential") {
+    // Nobody makes one for somebody else, nor by a trust, and a restricted credential makes no other.
+    let is_restricted = token.application_credential.as_ref().is_some_and(|had_by| had_by.restricted);
+    if token.user != call.at(2) || is_restricted || token.trust_id().is_some() {
         return Err(denied("identity:create_application_credential"));
     }
     let project = token.project_id().ok_or_else(|| Refusal::bad_request("A project-scoped token is needed."))?.to_owned();
