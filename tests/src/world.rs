@@ -171,6 +171,13 @@ impl World {
         token
     }
 
+    /// Somebody with all roles of the user `demo` in his project, by an application credential that may be restricted.
+    pub fn by_credential(&self, restricted: bool) -> Client {
+        let token = self.cloud.token_of_credential("demo", "demo", restricted);
+        self.keep_secret(&token, "a caller's token");
+        self.client(Some(&token))
+    }
+
     /// Somebody with this token, or none, who talks to all API processes in turn.
     pub fn client(&self, token: Option<&str>) -> Client {
         Client::new(self.http.clone(), &self.apis, token)

@@ -71,12 +71,7 @@ fn addresses(body: &Value) -> usize {
 async fn an_unrestricted_application_credential_is_enough() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let world = world(Mix::Embedded, &management).await?;
-    let with = |restricted| {
-        let token = world.cloud.token_of_credential("demo", "demo", restricted);
-        world.keep_secret(&token, "a caller's token");
-        world.client(Some(&token))
-    };
-    let (restricted, unrestricted) = (with(true), with(false));
+    let (restricted, unrestricted) = (world.by_credential(true), world.by_credential(false));
     let template = restricted.post("/v1/clustertemplates", &template("one")).await?.expect(201)?.uuid()?;
     let refused = restricted.post("/v1/clusters", &client::cluster("blue", &template)).await?;
     refused.expect_error(403, "restricted application credential")?;

@@ -17,12 +17,7 @@ use tests::world::{Mix, Options, World};
 async fn whoever_cannot_delegate_is_told_at_once(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     let template = world.demo().create_template("small").await?;
-    let with = |restricted| {
-        let token = world.cloud.token_of_credential("demo", "demo", restricted);
-        world.keep_secret(&token, "a caller's token");
-        world.client(Some(&token))
-    };
-    let (restricted, unrestricted) = (with(true), with(false));
+    let (restricted, unrestricted) = (world.by_credential(true), world.by_credential(false));
     let before = world.counts().await?;
     let refused = restricted.post("/v1/clusters", &client::cluster("blue", &template)).await?;
     refused.expect_error(403, "restricted application credential")?;

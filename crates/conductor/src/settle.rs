@@ -48,13 +48,13 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     let failed = nodegroup::of_cluster(conn, &id).await?.into_iter().find(lifecycle::has_failed);
     let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some(), before: None };
     let Some(status) = cluster_status(kind, end.state, rest) else { return Ok(()) };
-    // One that was cut off: its nodes are of two generations, and nothing else would say so once another operation has ended well.
-    let is_half_rotated = end.state == OperationState::Succeeded && rotation::find(conn, &id).await?.is_some();
     let named = |group: &Nodegroup, text: &str| format!("{}: {text}", group.name);
     let reason = match (end.reason, status) {
         (Some(reason), _) => Some(end.group.map_or_else(|| reason.to_owned(), |g| named(g, reason))),
         (None, Status::UpdateFailed) => failed.as_ref().map(|g| named(g, g.status_reason.as_deref().unwrap_or("failed"))),
-        (None, _) => is_half_rotated.then(|| HALF_ROTATED.to_owned()),
+        // Nodes of a rotation that was cut off are of two generations, and nothing else would say so once another operation has ended well.
+        (None, _) if end.state == OperationState::Succeeded => rotation::find(conn, &id).await?.map(|_| HALF_ROTATED.to_owned()),
+        (None, _) => None,
     };
     gone_is_fine(clusters::record(conn, &id, &ClusterChange::status(status, reason)).await)
 }

@@ -490,8 +490,11 @@ fn what_a_stack_takes_is_counted_alike_before_and_after_its_nodes_first_boot_is_
 /// Runs a function of a script, whose functions begin with the named one, over a manifest: whether it ends well, what it makes of it, and what it
 /// says.
 fn edited(driver: &str, (script, first): (&str, &str), manifest: &str, command: &str) -> (bool, String, String) {
+    let common = include_str!("../scripts/common.sh");
+    let shared = &common[common.find("must_hold() {").expect("what they share")..common.find("\nNODE_NAME=").expect("its end")];
     let functions = &script[script.find(first).expect("the functions")..];
-    let whole = format!("file=$(mktemp)\ntrap 'rm -f \"$file\"' EXIT\ncat > \"$file\"\n{functions}\n{command} \"$file\"\ncat \"$file\"");
+    let whole =
+        format!("file=$(mktemp)\ntrap 'rm -f \"$file\"' EXIT\ncat > \"$file\"\n{shared}\n{functions}\n{command} \"$file\"\ncat \"$file\"");
     let mut bash = Command::new("bash");
     bash.args(["-euo", "pipefail", "-c", &whole]).env("NETWORK_DRIVER", driver).env("POD_CIDR", "10.20.0.0/16");
     bash.env("POD_CIDR_V6", "fd00:1::/56").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

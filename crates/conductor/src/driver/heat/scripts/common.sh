@@ -95,6 +95,18 @@ replaced_nodes() {
   done
 }
 
+# Fails where a manifest of the pod network lacks one of these texts: what it has no place for would be missing.
+must_hold() {
+  local file=$1 text
+  shift
+  for text in "$@"; do
+    if ! grep -F -e "$text" "$file" > /dev/null; then
+      echo "the manifest of $NETWORK_DRIVER has no place for $text" >&2
+      return 1
+    fi
+  done
+}
+
 NODE_NAME=$(node_value NODE_NAME)
 GENERATION=$(node_value GENERATION)
 REPLACES=$(node_value REPLACES)

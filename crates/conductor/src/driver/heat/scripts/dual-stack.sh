@@ -36,17 +36,6 @@ add_ipv6_to_calico() {
   must_follow "$1" FELIX_IPV6SUPPORT true
 }
 
-must_hold() {
-  local file=$1 text
-  shift
-  for text in "$@"; do
-    if ! grep -F -e "$text" "$file" > /dev/null; then
-      echo "the manifest of $NETWORK_DRIVER has no place for $text" >&2
-      return 1
-    fi
-  done
-}
-
 # A variable of a container, and its value in the next line.
 must_follow() {
   if ! grep -A 1 -e "- name: $2\$" "$1" | grep -F "value: \"$3\"" > /dev/null; then

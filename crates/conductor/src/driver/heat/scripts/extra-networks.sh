@@ -5,19 +5,11 @@
 
 keep_calico_inside() {
   sed -i -E 's#^( *)- name: FELIX_IPV6SUPPORT$#\1- name: IP_AUTODETECTION_METHOD\n\1  value: "kubernetes-internal-ip"\n&#' "$1"
-  must_have "$1" "- name: IP_AUTODETECTION_METHOD"
+  must_hold "$1" "- name: IP_AUTODETECTION_METHOD"
 }
 
 keep_flannel_inside() {
   sed -i -E -e 's#^( *)- --kube-subnet-mgr$#&\n\1- --iface=$(NODE_IP)#' \
     -e 's#^( *)- name: POD_NAME$#\1- name: NODE_IP\n\1  valueFrom:\n\1    fieldRef:\n\1      fieldPath: status.hostIP\n&#' "$1"
-  must_have "$1" '- --iface=$(NODE_IP)'
-  must_have "$1" "- name: NODE_IP"
-}
-
-must_have() {
-  if ! grep -F -e "$2" "$1" > /dev/null; then
-    echo "the manifest of $NETWORK_DRIVER has no place for $2" >&2
-    return 1
-  fi
+  must_hold "$1" '- --iface=$(NODE_IP)' "- name: NODE_IP"
 }
