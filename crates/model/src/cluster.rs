@@ -4,13 +4,16 @@ pub mod status;
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
+use diesel::sql_types::{Bool, Integer, Timestamp};
 use secrecy::SecretString;
 
 use crate::certificate::References;
 use crate::id::{ClusterId, ProjectId, TemplateId, UserId};
 use crate::json::Labels;
+use crate::packed::packed;
 use crate::schema::cluster;
 use crate::seal::vault::{Column, Stored, Vault, VaultError};
+use crate::store::beside::{self, Group, Groups};
 
 use status::Status;
 
@@ -133,55 +136,41 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// The columns of a row that a list in detail shows: all but credentials and certificates.
-#[derive(Clone, Debug, Queryable, Selectable)]
-#[diesel(table_name = cluster)]
-pub struct DetailedCluster {
-    pub created_at: Option<NaiveDateTime>,
-    pub updated_at: Option<NaiveDateTime>,
-    pub id: i32,
-    pub uuid: String,
-    pub name: Option<String>,
-    pub cluster_template_id: Option<String>,
-    pub api_address: Option<String>,
-    pub stack_id: Option<String>,
-    pub project_id: Option<String>,
-    pub user_id: Option<String>,
-    pub status: Option<String>,
-    pub discovery_url: Option<String>,
-    pub status_reason: Option<String>,
-    pub create_timeout: Option<i32>,
-    pub coe_version: Option<String>,
-    pub container_version: Option<String>,
-    pub keypair: Option<String>,
-    pub docker_volume_size: Option<i32>,
-    pub labels: Option<String>,
-    pub master_flavor_id: Option<String>,
-    pub flavor_id: Option<String>,
-    pub health_status: Option<String>,
-    pub health_status_reason: Option<String>,
-    pub fixed_network: Option<String>,
-    pub fixed_subnet: Option<String>,
-    pub floating_ip_enabled: Option<bool>,
-    pub master_lb_enabled: Option<bool>,
+packed! {
+    /// What a list in detail shows of a cluster: all columns but credentials and certificates, and the nodes of its groups.
+    DetailedCluster of cluster {
+        always uuid;
+        text name, cluster_template_id, api_address, stack_id, project_id, user_id, status, discovery_url, status_reason, coe_version,
+            container_version, keypair, labels, master_flavor_id, flavor_id, health_status, health_status_reason, fixed_network, fixed_subnet;
+        also groups: Groups = Groups::NODES;
+        other id: i32 as Integer, created_at: Option<NaiveDateTime> as Nullable<Timestamp>, updated_at: Option<NaiveDateTime> as Nullable<Timestamp>, create_timeout: Option<i32> as Nullable<Integer>,
+            docker_volume_size: Option<i32> as Nullable<Integer>, floating_ip_enabled: Option<bool> as Nullable<Bool>, master_lb_enabled: Option<bool> as Nullable<Bool>;
+    }
 }
 
-/// The columns of a row that a plain list shows. A third of the row: the others would be most of what such a list costs.
-#[derive(Clone, Debug, Queryable, Selectable)]
-#[diesel(table_name = cluster)]
-pub struct ListedCluster {
-    pub uuid: String,
-    pub name: Option<String>,
-    pub cluster_template_id: Option<String>,
-    pub stack_id: Option<String>,
-    pub status: Option<String>,
-    pub create_timeout: Option<i32>,
-    pub keypair: Option<String>,
-    pub docker_volume_size: Option<i32>,
-    pub labels: Option<String>,
-    pub master_flavor_id: Option<String>,
-    pub flavor_id: Option<String>,
-    pub health_status: Option<String>,
+packed! {
+    /// What a plain list shows of a cluster: a third of the columns, for the others would be most of what such a list costs, and how large its
+    /// groups are.
+    ListedCluster of cluster {
+        always uuid;
+        text name, cluster_template_id, stack_id, status, keypair, labels, master_flavor_id, flavor_id, health_status;
+        also groups: Groups = Groups::SIZES;
+        other create_timeout: Option<i32> as Nullable<Integer>, docker_volume_size: Option<i32> as Nullable<Integer>;
+    }
+}
+
+impl DetailedCluster {
+    /// Its nodegroups, in order of creation.
+    pub fn nodegroups(&self) -> impl Iterator<Item = Group<'_>> {
+        beside::read(self.groups())
+    }
+}
+
+impl ListedCluster {
+    /// Its nodegroups, in order of creation, without addresses.
+    pub fn nodegroups(&self) -> impl Iterator<Item = Group<'_>> {
+        beside::read(self.groups())
+    }
 }
 
 /// What the API hands to the store for a new cluster: checked values only.

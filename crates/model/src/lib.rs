@@ -19,6 +19,7 @@ pub mod labels;
 pub mod nodegroup;
 pub mod notification;
 pub mod operation;
+mod packed;
 pub mod placement;
 pub mod planted;
 pub mod queue;

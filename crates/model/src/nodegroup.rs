@@ -119,25 +119,6 @@ pub struct NewNodegroup {
     pub nodes: Nodes,
 }
 
-/// How many nodes a group has; enough for a plain list of clusters.
-#[derive(Clone, Debug, Queryable, Selectable)]
-#[diesel(table_name = nodegroup)]
-pub struct GroupSize {
-    pub cluster_id: String,
-    pub node_count: Option<i32>,
-    pub role: Option<String>,
-}
-
-/// How many nodes a group has, and where; enough for a list of clusters in detail.
-#[derive(Clone, Debug, Queryable, Selectable)]
-#[diesel(table_name = nodegroup)]
-pub struct GroupNodes {
-    pub cluster_id: String,
-    pub node_addresses: Option<String>,
-    pub node_count: Option<i32>,
-    pub role: Option<String>,
-}
-
 /// What is inserted for one of the two default groups of a new cluster.
 #[derive(Clone, Debug)]
 pub struct DefaultNodegroup {

@@ -8,6 +8,7 @@
 //! and never fetch one themselves. `fetch` must exist, `find` may not, `list` pages.
 
 pub mod adoption;
+pub mod beside;
 pub mod certificate;
 pub mod clock;
 pub mod cluster;

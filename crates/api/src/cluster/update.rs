@@ -9,6 +9,7 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::ClusterId;
 use model::json::Labels;
 use model::operation::{OperationKind, Payload};
+use model::store::beside::Group;
 use model::store::{Conn, cluster as clusters, health};
 use model::time::{millis, now};
 use serde_json::{Map, Value};
@@ -21,7 +22,7 @@ use crate::lifecycle::{Change as RowChange, Request, Subject, accept, is_default
 use crate::microversion::ZERO_NODES;
 use crate::policy::Act;
 use crate::template::boot_volume_size;
-use crate::view::cluster::{ClusterView, Nodes, PATCH};
+use crate::view::cluster::{ClusterView, PATCH};
 use crate::view::labels::StoredMap;
 use crate::view::patch::{self, Change};
 
@@ -74,7 +75,15 @@ fn document(cx: &Context, subject: &Subject) -> Result<Map<String, Value>, ApiEr
     let groups = &subject.groups;
     let template_labels = &StoredMap::read(subject.template.as_ref().and_then(|t| t.labels.as_deref()));
     let (row, base, version) = ((&subject.cluster).into(), &cx.base, cx.version);
-    let view = ClusterView { row, nodes: Nodes::of(groups), template_labels, faults: None, through_own_trust: false, base, version };
+    let view = ClusterView {
+        row,
+        nodes: groups.iter().map(Group::from).collect(),
+        template_labels,
+        faults: None,
+        through_own_trust: false,
+        base,
+        version,
+    };
     let mut document = patch::document(&view)?;
     if let Some(workers) = groups.iter().find(|g| is_default_worker(g)) {
         document.insert("node_count".into(), workers.node_count().into());

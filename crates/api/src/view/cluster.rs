@@ -5,7 +5,8 @@ mod shown;
 use std::borrow::Cow;
 
 use model::cluster::status::Status;
-use model::nodegroup::{self, Nodegroup};
+use model::nodegroup::Nodegroup;
+use model::store::beside::Group;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -215,24 +216,18 @@ pub struct Nodes<'a> {
     worker_addresses: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Nodes<'a> {
-    /// Adds a group's columns; a role other than master is a worker's, and NULL nodes are one (upstream's rules).
-    pub fn add(&mut self, role: Option<&str>, count: Option<i32>, addresses: Option<&'a str>) {
-        let (nodes, all) = match role {
-            Some(nodegroup::MASTER) => (&mut self.masters, &mut self.master_addresses),
-            _ => (&mut self.workers, &mut self.worker_addresses),
-        };
-        *nodes = nodes.saturating_add(count.unwrap_or(1));
-        all.extend(stored_list(addresses));
-    }
-
-    /// Of whole rows.
-    pub fn of(groups: &'a [Nodegroup]) -> Self {
-        let mut nodes = Self::default();
+impl<'a> FromIterator<Group<'a>> for Nodes<'a> {
+    fn from_iter<I: IntoIterator<Item = Group<'a>>>(groups: I) -> Self {
+        let mut found = Self::default();
         for group in groups {
-            nodes.add(group.role.as_deref(), group.node_count, group.node_addresses.as_deref());
+            let (nodes, all) = match group.is_master {
+                true => (&mut found.masters, &mut found.master_addresses),
+                false => (&mut found.workers, &mut found.worker_addresses),
+            };
+            *nodes = nodes.saturating_add(group.node_count);
+            all.extend(stored_list(Some(group.addresses)));
         }
-        nodes
+        found
     }
 }
 
@@ -344,7 +339,26 @@ impl Serialize for ClusterView<'_> {
 /// A page of clusters.
 #[derive(Serialize)]
 pub struct ClusterPage<'a, T> {
-    pub clusters: Vec<T>,
+    pub clusters: T,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Next<'a>>,
+}
+
+/// Rows, and how each is seen. The views are made one after the other as they are written, so that no page of them is kept beside the rows.
+pub struct Each<'a, R, F> {
+    rows: &'a [R],
+    view: F,
+}
+
+impl<'a, R, V, F: Fn(&'a R) -> V> Each<'a, R, F> {
+    /// Of these rows.
+    pub fn of(rows: &'a [R], view: F) -> Self {
+        Self { rows, view }
+    }
+}
+
+impl<'a, R, V: Serialize, F: Fn(&'a R) -> V> Serialize for Each<'a, R, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows.iter().map(&self.view))
+    }
 }

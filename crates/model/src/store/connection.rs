@@ -207,8 +207,9 @@ fn mysql_options(
         .tcp_keepalive(Some(30_000_u32))
         // Diesel keeps the prepared statements. A second cache below it would close its 33rd, and every use of that one would fail from then on.
         .stmt_cache_size(0)
+        // MySQL cuts off what is longer than 1 KiB where several rows become one text.
         // A process that is stopped in the middle of a transaction must not hold its locks for ever (MariaDB only; MySQL reads a comment).
-        .setup(vec!["SET /*M! idle_transaction_timeout=20, */ sql_mode='TRADITIONAL', time_zone='+00:00', lc_messages='en_US', innodb_lock_wait_timeout=10"]);
+        .setup(vec!["SET /*M! idle_transaction_timeout=20, */ sql_mode='TRADITIONAL', time_zone='+00:00', lc_messages='en_US', innodb_lock_wait_timeout=10, group_concat_max_len=16777216"]);
     if let Some(tls) = tls {
         let mut ssl = mysql_async::SslOpts::default().with_disable_built_in_roots(true).with_root_certs(vec![tls.ca.into()]);
         if let Some((certificate, key)) = tls.identity {

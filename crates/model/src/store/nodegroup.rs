@@ -5,49 +5,26 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::nodes;
 use super::page::Page;
-use super::{many, nodes};
 use crate::cluster::CreateSpec;
 use crate::cluster::status::Status;
 use crate::id::{ClusterId, NodegroupId, ProjectId};
-use crate::nodegroup::{DefaultNodegroup, GroupNodes, GroupSize, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
+use crate::nodegroup::{DefaultNodegroup, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
 use crate::schema::nodegroup;
 use crate::text::storable;
 use crate::time::{now, whole_seconds};
 
-/// Reads columns of the groups of many clusters, in order of creation.
-macro_rules! of_clusters {
-    ($conn:expr, $clusters:expr, $row:ty) => {{
-        let clusters: &[&str] = $clusters;
-        if clusters.is_empty() {
-            return Ok(Vec::new());
-        }
-        let many = many::Many::of("nodegroup.cluster_id", clusters);
-        Ok(on_conn!($conn, |c| {
-            let query = nodegroup::table.select(<$row>::as_select()).order(nodegroup::id.asc()).into_boxed();
-            many::among!(query, nodegroup::cluster_id, many).load(&mut **c).await
-        })?)
-    }};
-}
-
-/// The groups of the given clusters, in order of creation.
-pub async fn of_clusters(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<Nodegroup>, StoreError> {
-    of_clusters!(conn, clusters, Nodegroup)
-}
-
-/// The sizes of the groups of the given clusters.
-pub async fn sizes(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<GroupSize>, StoreError> {
-    of_clusters!(conn, clusters, GroupSize)
-}
-
-/// Sizes and addresses of the groups of the given clusters, in order of creation.
-pub async fn addresses(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<GroupNodes>, StoreError> {
-    of_clusters!(conn, clusters, GroupNodes)
-}
-
-/// The groups of one cluster.
+/// The groups of one cluster, in order of creation.
 pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Nodegroup>, StoreError> {
-    of_clusters(conn, &[cluster.as_str()]).await
+    Ok(on_conn!(conn, |c| {
+        nodegroup::table
+            .select(Nodegroup::as_select())
+            .filter(nodegroup::cluster_id.eq(cluster.as_str()))
+            .order(nodegroup::id.asc())
+            .load(&mut **c)
+            .await
+    })?)
 }
 
 /// The group of a cluster that a request names: by uuid, by name, or by its internal number (rest-api.md 6.1).

@@ -141,5 +141,7 @@ macro_rules! expression {
     };
 }
 
+pub(super) use expression;
+
 expression!(Order, BigInt);
 expression!(Behind, Bool);

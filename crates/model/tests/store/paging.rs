@@ -80,14 +80,14 @@ impl Listed for DetailedCluster {
     }
 
     fn uuid(&self) -> String {
-        self.uuid.clone()
+        DetailedCluster::uuid(self).to_owned()
     }
 
     fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
         let text = match sort_key {
-            "name" => self.name.clone(),
-            "keypair" => self.keypair.clone(),
-            "uuid" => Some(self.uuid.clone()),
+            "name" => self.name().map(str::to_owned),
+            "keypair" => self.keypair().map(str::to_owned),
+            "uuid" => Some(Listed::uuid(self)),
             "created_at" => self.created_at.map(|at| at.to_string()),
             _ => None,
         };

@@ -19,29 +19,48 @@ pub struct Summary<'a> {
     pub(super) health_status: Option<&'a str>,
 }
 
-macro_rules! summary_of {
-    ($($row:ty),+) => {
-        $(impl<'a> From<&'a $row> for Summary<'a> {
-            fn from(row: &'a $row) -> Self {
-                Self {
-                    uuid: &row.uuid,
-                    name: row.name.as_deref(),
-                    cluster_template_id: row.cluster_template_id.as_deref(),
-                    keypair: row.keypair.as_deref(),
-                    docker_volume_size: row.docker_volume_size,
-                    labels: row.labels.as_deref(),
-                    master_flavor_id: row.master_flavor_id.as_deref(),
-                    flavor_id: row.flavor_id.as_deref(),
-                    create_timeout: row.create_timeout,
-                    stack_id: row.stack_id.as_deref(),
-                    status: row.status.as_deref(),
-                    health_status: row.health_status.as_deref(),
-                }
-            }
-        })+
+/// Text of a whole row, whose columns are fields.
+macro_rules! field {
+    ($row:ident.uuid) => {
+        &$row.uuid
+    };
+    ($row:ident.$column:ident) => {
+        $row.$column.as_deref()
     };
 }
-summary_of!(Cluster, DetailedCluster, ListedCluster);
+
+/// Text of a packed row.
+macro_rules! method {
+    ($row:ident.$column:ident) => {
+        $row.$column()
+    };
+}
+
+macro_rules! summary_of {
+    ($row:ty, $text:ident) => {
+        impl<'a> From<&'a $row> for Summary<'a> {
+            fn from(row: &'a $row) -> Self {
+                Self {
+                    uuid: $text!(row.uuid),
+                    name: $text!(row.name),
+                    cluster_template_id: $text!(row.cluster_template_id),
+                    keypair: $text!(row.keypair),
+                    docker_volume_size: row.docker_volume_size,
+                    labels: $text!(row.labels),
+                    master_flavor_id: $text!(row.master_flavor_id),
+                    flavor_id: $text!(row.flavor_id),
+                    create_timeout: row.create_timeout,
+                    stack_id: $text!(row.stack_id),
+                    status: $text!(row.status),
+                    health_status: $text!(row.health_status),
+                }
+            }
+        }
+    };
+}
+summary_of!(Cluster, field);
+summary_of!(DetailedCluster, method);
+summary_of!(ListedCluster, method);
 
 /// What is shown of a row in detail.
 pub struct Detail<'a> {
@@ -63,28 +82,29 @@ pub struct Detail<'a> {
 }
 
 macro_rules! detail_of {
-    ($($row:ty),+) => {
-        $(impl<'a> From<&'a $row> for Detail<'a> {
+    ($row:ty, $text:ident) => {
+        impl<'a> From<&'a $row> for Detail<'a> {
             fn from(row: &'a $row) -> Self {
                 Self {
                     summary: row.into(),
-                    status_reason: row.status_reason.as_deref(),
-                    health_status_reason: row.health_status_reason.as_deref(),
-                    discovery_url: row.discovery_url.as_deref(),
-                    api_address: row.api_address.as_deref(),
-                    coe_version: row.coe_version.as_deref(),
-                    container_version: row.container_version.as_deref(),
-                    project_id: row.project_id.as_deref(),
-                    user_id: row.user_id.as_deref(),
-                    fixed_network: row.fixed_network.as_deref(),
-                    fixed_subnet: row.fixed_subnet.as_deref(),
+                    status_reason: $text!(row.status_reason),
+                    health_status_reason: $text!(row.health_status_reason),
+                    discovery_url: $text!(row.discovery_url),
+                    api_address: $text!(row.api_address),
+                    coe_version: $text!(row.coe_version),
+                    container_version: $text!(row.container_version),
+                    project_id: $text!(row.project_id),
+                    user_id: $text!(row.user_id),
+                    fixed_network: $text!(row.fixed_network),
+                    fixed_subnet: $text!(row.fixed_subnet),
                     floating_ip_enabled: row.floating_ip_enabled,
                     master_lb_enabled: row.master_lb_enabled,
                     created_at: row.created_at,
                     updated_at: row.updated_at,
                 }
             }
-        })+
+        }
     };
 }
-detail_of!(Cluster, DetailedCluster);
+detail_of!(Cluster, field);
+detail_of!(DetailedCluster, method);
