@@ -25,7 +25,7 @@ give_up() {
 finish() {
   trap - EXIT INT TERM
   [ -z "$signals$players" ] || kill $signals $players 2>/dev/null
-  stop_all $OURS $UPSTREAM management >/dev/null
+  stop_all $OURS $UPSTREAM management kubernetes-stub >/dev/null
   echo "$passed passed, $failed failed"
   [ $failed = 0 ]; exit
 }
@@ -60,7 +60,7 @@ clean_run() {
   RUN=$OSLAB/$1 DATABASE=$2; rm -rf $RUN; mkdir -p $RUN
   ./status >/dev/null || { echo "the lab is not up (cargo xtask lab up)"; ./status; failed=1; finish; }
   local b; for b in magnum-api magnum-conductor magnum-db-manage management; do [ -x $BIN/$b ] || { echo "no $BIN/$b"; failed=1; finish; }; done
-  stop_all $OURS $UPSTREAM management >/dev/null
+  stop_all $OURS $UPSTREAM management kubernetes-stub >/dev/null
   as demo # what a run that failed left behind would be counted; newest first, for the stack of a nodegroup uses the cluster's
   local id; for id in $(os stack list --sort creation_time:desc -f value -c ID); do say "  deleting the stack of an earlier run"; timeout 240 openstack stack delete -y --wait $id >/dev/null 2>&1; done
   magnum_conf >$RUN/magnum.conf

@@ -7,14 +7,16 @@ import json
 import os
 import sys
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+from stub import Stub
 
 address, port = os.environ["IP"], int(sys.argv[1])
 sizes = {}
 
 
-class Discovery(BaseHTTPRequestHandler):
+class Discovery(Stub):
     def do_GET(self):
         url = urlsplit(self.path)
         token = url.path.split("/")[1]
@@ -26,13 +28,6 @@ class Discovery(BaseHTTPRequestHandler):
             self.answer(200, json.dumps({"action": "get", "node": {"key": "size", "value": sizes[token]}}))
         else:
             self.answer(404, "{}")
-
-    def answer(self, status, text):
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 ThreadingHTTPServer((address, port), Discovery).serve_forever()

@@ -11,6 +11,8 @@ export BARBICAN_PORT=29311 CINDER_PORT=28776
 export MAGNUM_PORT=29511
 # Stands in for the public etcd discovery service, which upstream's Magnum asks for an address before each cluster.
 export DISCOVERY_STUB_PORT=22379
+# Stands in for the API of a cluster whose nodes do not boot.
+export KUBERNETES_STUB_PORT=26443
 export DB_USER=oslab DB_PASS=oslab AMQP_USER=oslab AMQP_PASS=oslab SERVICE_PASS=service
 export OS_AUTH_URL=http://$IP:$KEYSTONE_PORT/v3 OS_IDENTITY_API_VERSION=3 OS_REGION_NAME=RegionOne
 export OS_USERNAME=${OS_USERNAME:-admin} OS_PASSWORD=${OS_PASSWORD:-admin} OS_PROJECT_NAME=${OS_PROJECT_NAME:-admin}
