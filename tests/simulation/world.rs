@@ -27,8 +27,9 @@ use crate::workload::{self, Act, Request, User};
 const CONDUCTORS: usize = 3;
 /// The most that two clocks differ by: a quarter of a lease, less a moment, for two conductors run one after the other.
 const SKEW_MS: i64 = 2_300;
-/// Once nothing goes wrong any more, everything ends within this time.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Once nothing goes wrong any more, everything ends within this time: a rotation of authorities replaces every node of the cluster in three
+/// phases, a few at a time.
+const PATIENCE: Duration = Duration::from_secs(1500);
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]

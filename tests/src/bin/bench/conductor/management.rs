@@ -88,7 +88,7 @@ pub async fn run(plan: &Plan, clusters: usize, table: &mut Table<Figures>) -> Re
     let empty = accounts(&pids)?;
     let template = world.demo().post("/v1/clustertemplates", &management::template("bench")).await?.expect(201)?.uuid()?;
     let begun = Instant::now();
-    post(&world, plan, &template, clusters).await?;
+    post(world.demo(), plan, &template, clusters).await?;
     wait::until("all releases", patience(clusters), async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let there: Vec<i64> = world.database()?.rows("SELECT COUNT(*) FROM operation WHERE step = 'machines'").await?;
