@@ -57,7 +57,8 @@ async fn round(cx: &Arc<Context>, interval: Duration, places: &Arc<Semaphore>, e
     let at_ms = millis(now());
     let span = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX / 4);
     let look = Look { owner: cx.owner.clone(), at_ms, due_ms: at_ms + span };
-    let of_health = cx.settings.timing.health.unwrap_or(interval);
+    // Where nobody looks at health now, all are due as soon as somebody does.
+    let of_health = cx.settings.timing.health.unwrap_or_default();
     let health_due = at_ms + i64::try_from(of_health.as_millis()).unwrap_or(i64::MAX / 4);
     let (claimed, limit) = (&look, i64::try_from(free).unwrap_or(1));
     let due = cx.store.write(async |conn: &mut Conn| {
