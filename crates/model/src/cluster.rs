@@ -13,7 +13,6 @@ use crate::json::Labels;
 use crate::packed::packed;
 use crate::schema::cluster;
 use crate::seal::vault::{Column, Stored, Vault, VaultError};
-use crate::store::beside::{self, Group, Groups};
 
 use status::Status;
 
@@ -142,9 +141,14 @@ packed! {
         always uuid;
         text name, cluster_template_id, api_address, stack_id, project_id, user_id, status, discovery_url, status_reason, coe_version,
             container_version, keypair, labels, master_flavor_id, flavor_id, health_status, health_status_reason, fixed_network, fixed_subnet;
-        also groups: Groups = Groups::NODES;
-        other id: i32 as Integer, created_at: Option<NaiveDateTime> as Nullable<Timestamp>, updated_at: Option<NaiveDateTime> as Nullable<Timestamp>, create_timeout: Option<i32> as Nullable<Integer>,
-            docker_volume_size: Option<i32> as Nullable<Integer>, floating_ip_enabled: Option<bool> as Nullable<Bool>, master_lb_enabled: Option<bool> as Nullable<Bool>;
+        nodegroups Groups::NODES;
+        other id: i32 as Integer,
+            created_at: Option<NaiveDateTime> as Nullable<Timestamp>,
+            updated_at: Option<NaiveDateTime> as Nullable<Timestamp>,
+            create_timeout: Option<i32> as Nullable<Integer>,
+            docker_volume_size: Option<i32> as Nullable<Integer>,
+            floating_ip_enabled: Option<bool> as Nullable<Bool>,
+            master_lb_enabled: Option<bool> as Nullable<Bool>;
     }
 }
 
@@ -154,22 +158,9 @@ packed! {
     ListedCluster of cluster {
         always uuid;
         text name, cluster_template_id, stack_id, status, keypair, labels, master_flavor_id, flavor_id, health_status;
-        also groups: Groups = Groups::SIZES;
-        other create_timeout: Option<i32> as Nullable<Integer>, docker_volume_size: Option<i32> as Nullable<Integer>;
-    }
-}
-
-impl DetailedCluster {
-    /// Its nodegroups, in order of creation.
-    pub fn nodegroups(&self) -> impl Iterator<Item = Group<'_>> {
-        beside::read(self.groups())
-    }
-}
-
-impl ListedCluster {
-    /// Its nodegroups, in order of creation, without addresses.
-    pub fn nodegroups(&self) -> impl Iterator<Item = Group<'_>> {
-        beside::read(self.groups())
+        nodegroups Groups::SIZES;
+        other create_timeout: Option<i32> as Nullable<Integer>,
+            docker_volume_size: Option<i32> as Nullable<Integer>;
     }
 }
 

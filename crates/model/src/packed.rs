@@ -81,22 +81,22 @@ pub fn value<'a, T: FromSql<ST, DB>, ST, DB: Backend>(row: &impl Row<'a, DB>, at
     T::from_nullable_sql(field.value())
 }
 
-/// A type for some columns of a table: those of text, of which the ones behind `always` are never NULL; one more text, of an expression; and
-/// others with their types.
+/// A type for a listed cluster: some columns of text, of which the ones behind `always` are never NULL; its nodegroups, as much of them as the
+/// expression says; and columns of other types.
 macro_rules! packed {
     (
         $(#[$about:meta])*
         $name:ident of $table:ident {
             always $($always:ident),+;
             text $($text:ident),+;
-            also $also:ident: $expression:ty = $made:expr;
+            nodegroups $groups:expr;
             other $($other:ident: $type:ty as $sql:ty),+;
         }
     ) => {
         $(#[$about])*
         #[derive(Clone, Debug)]
         pub struct $name {
-            texts: $crate::packed::Texts<{ [$(stringify!($always),)+ $(stringify!($text),)+ stringify!($also)].len() }>,
+            texts: $crate::packed::Texts<{ [$(stringify!($always),)+ $(stringify!($text),)+ "nodegroups"].len() }>,
             $(pub $other: $type,)+
         }
 
@@ -104,8 +104,9 @@ macro_rules! packed {
             use diesel::deserialize::{FromSqlRow, Result};
             use diesel::row::Row;
             use diesel::sql_types::{Nullable, Text};
+            use $crate::store::beside::{self, Group, Groups};
 
-            type Columns = ($($table::$always,)+ $($table::$text,)+ $expression, $($table::$other,)+);
+            type Columns = ($($table::$always,)+ $($table::$text,)+ Groups, $($table::$other,)+);
 
             type Types = ($($crate::packed::instead!($always, Text),)+ $($crate::packed::instead!($text, Nullable<Text>),)+ Nullable<Text>, $($sql,)+);
 
@@ -114,7 +115,7 @@ macro_rules! packed {
             enum At {
                 $($always,)+
                 $($text,)+
-                $also,
+                nodegroups,
                 $($other,)+
             }
 
@@ -131,8 +132,9 @@ macro_rules! packed {
                         self.texts.get(At::$text as usize)
                     }
                 )+
-                fn $also(&self) -> Option<&str> {
-                    self.texts.get(At::$also as usize)
+                /// Its nodegroups, in order of creation, as far as they were asked for.
+                pub fn nodegroups(&self) -> impl Iterator<Item = Group<'_>> {
+                    beside::read(self.texts.get(At::nodegroups as usize))
                 }
             }
 
@@ -140,7 +142,7 @@ macro_rules! packed {
                 type SelectExpression = Columns;
 
                 fn construct_selection() -> Columns {
-                    ($($table::$always,)+ $($table::$text,)+ $made, $($table::$other,)+)
+                    ($($table::$always,)+ $($table::$text,)+ $groups, $($table::$other,)+)
                 }
             }
 

@@ -216,6 +216,7 @@ pub struct Nodes<'a> {
     worker_addresses: Vec<Cow<'a, str>>,
 }
 
+/// Every group that is none of masters is one of workers (upstream's rule).
 impl<'a> FromIterator<Group<'a>> for Nodes<'a> {
     fn from_iter<I: IntoIterator<Item = Group<'a>>>(groups: I) -> Self {
         let mut found = Self::default();

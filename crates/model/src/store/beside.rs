@@ -19,7 +19,7 @@ const SEPARATOR: char = '\u{1e}';
 /// In a query on `cluster`, the expression of the column; NULL for a cluster without groups.
 ///
 /// Of each group, in order of creation: `1` for a master and `0` for a worker, its count of nodes, its addresses as they are stored; with a
-/// space between them.
+/// space between them. A count that is NULL is one (upstream's rule).
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
     addresses: &'static str,
@@ -43,7 +43,7 @@ impl Groups {
 // Only `master` itself is the role of masters, whatever the collation takes for equal.
 impl QueryFragment<Mysql> for Groups {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
-        self.write(out, "CAST(`nodegroup`.`role` AS BINARY) ", ["", " SEPARATOR 0x1e"]);
+        self.write(out, "CAST(`nodegroup`.`role` AS BINARY)", ["", " SEPARATOR 0x1e"]);
         Ok(())
     }
 }

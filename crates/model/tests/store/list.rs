@@ -112,7 +112,7 @@ async fn a_listed_cluster_has_its_groups_beside_it_as_they_are_stored(#[case] ki
         accept(&world.store, spec).await;
     }
     world.execute(&format!("DELETE FROM nodegroup WHERE cluster_id = '{}'", none.id)).await;
-    // As many addresses as no default of a database would let through, and what rows of long ago may hold.
+    // More addresses than MySQL lets through where nobody says otherwise, and what rows of long ago may hold.
     let many = format!("[{}]", vec!["\"10.0.0.1\""; 4_000].join(", "));
     world.execute(&format!("UPDATE nodegroup SET node_addresses = '{many}', node_count = 3 WHERE name = 'default-master'")).await;
     world.execute("UPDATE nodegroup SET node_addresses = NULL, node_count = NULL WHERE name = 'default-worker'").await;
