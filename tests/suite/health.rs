@@ -23,7 +23,11 @@ struct Scene {
 /// A complete cluster whose API is a stand-in of ours, looked at by three conductors.
 async fn scene() -> Result<Scene> {
     let environment = BTreeMap::from([("OS_KUBERNETES__HEALTH_POLLING_INTERVAL".to_owned(), INTERVAL.to_string())]);
-    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    scene_with(Options { environment, ..Options::default() }).await
+}
+
+async fn scene_with(options: Options) -> Result<Scene> {
+    let world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     let server = ApiServer::start(&Authority::of_cluster(world.database()?, &cluster).await?).await?;
@@ -129,5 +133,24 @@ async fn an_agent_that_reports_is_believed() -> Result<()> {
     ensure!(report_for(2).await? == asked, "the conductors kept looking");
     // It is silent: the conductors look again.
     scene.until("HEALTHY", |reason| text(reason, "api") == "ok").await?;
+    scene.world.finish().await
+}
+
+/// The look at credentials takes up clusters as well, whether or not anybody looks at their health.
+#[tokio::test]
+async fn polling_that_is_turned_on_finds_every_cluster_due() -> Result<()> {
+    let polling = |seconds: i64| format!("[kubernetes]\nhealth_polling_interval = {seconds}\n");
+    let mut scene = scene_with(Options { conductor: polling(-1), ..Options::default() }).await?;
+    wait::until("the cluster to be taken up", PATIENCE, async || {
+        let taken_up: Vec<i64> =
+            scene.world.database()?.rows("SELECT COUNT(*) FROM cluster_health WHERE credentials_due_ms IS NOT NULL").await?;
+        Ok(Seen::when(taken_up == [1], || format!("{taken_up:?}")))
+    })
+    .await?;
+    ensure!(scene.server.asked() == 0, "somebody looks at health");
+    scene.world.terminate("conductor")?;
+    scene.world.set_conductor_settings(&polling(INTERVAL.cast_signed()));
+    scene.world.start_conductor()?;
+    scene.until("HEALTHY", |_| true).await?;
     scene.world.finish().await
 }
