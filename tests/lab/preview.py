@@ -24,7 +24,7 @@ group = cloud.network.find_security_group("default", project_id=cloud.current_pr
 # What the names in the file stand for.
 HERE = {"image": "fedora-coreos", "volume-type": "fake", "given-network": network.id, "given-subnet": network.subnet_ids[0], "security-group": group.id}
 # What a node is given by resources of the stack around it.
-AROUND = {"name": "node-0", "index": "0", "former_images": {}, "generation": "", "replaces": "", "server_group": "affinity", "network": network.id,
+AROUND = {"name": "node-0", "index": "0", "former_images": {}, "generation": "", "replaces": "", "newcomers": 0, "server_group": "affinity", "network": network.id,
           "subnet": network.subnet_ids[0], "security_groups": [group.id], "api_address": "10.0.0.7", "api_public_address": ""}
 
 

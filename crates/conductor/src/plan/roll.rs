@@ -32,8 +32,9 @@ pub(crate) struct Replacement {
 /// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RollStep {
-    /// Have so many members, of which the new ones see off those that are named. What is former from now on is named when it begins.
-    Add { count: i32, replaces: Vec<String>, former: Option<Vec<String>> },
+    /// Have so many members, of which the new ones see off those that are named, which can be more than they are. What is former from now on
+    /// is named when it begins.
+    Add { count: i32, newcomers: i32, replaces: Vec<String>, former: Option<Vec<String>> },
     /// Take away those that are seen off.
     Remove { count: i32, numbers: Vec<String> },
     /// Every member is of the wanted generation.
@@ -64,7 +65,7 @@ pub(crate) fn next(pool: &Pool, members: &[String], wanted: &Replacement) -> Rol
     if added == 0 && !begins {
         return RollStep::Remove { count: present - number(replaces.len()), numbers: replaces };
     }
-    RollStep::Add { count: present + added, replaces, former: begins.then(|| members.to_vec()) }
+    RollStep::Add { count: present + added, newcomers: added, replaces, former: begins.then(|| members.to_vec()) }
 }
 
 fn number(count: usize) -> i32 {
@@ -95,7 +96,8 @@ mod tests {
 
         fn carry_out(&mut self, step: &RollStep) {
             match step {
-                RollStep::Add { count, replaces, former } => {
+                RollStep::Add { count, newcomers, replaces, former } => {
+                    assert_eq!(number(self.members.len()) + newcomers, *count);
                     self.pool.count = *count;
                     self.pool.replaces = replaces.clone();
                     if let Some(former) = former {
@@ -162,13 +164,13 @@ mod tests {
         let pool = Pool { count: 4, generation: "first".into(), replaces: vec!["0".into()], ..Pool::default() };
         let members: Vec<String> = ["0", "1", "2", "3"].map(str::to_owned).into();
         let step = next(&pool, &members, &wanted(3, 1));
-        assert_eq!(step, RollStep::Add { count: 5, replaces: vec!["0".into(), "1".into()], former: Some(members) });
+        assert_eq!(step, RollStep::Add { count: 5, newcomers: 1, replaces: vec!["0".into(), "1".into()], former: Some(members) });
     }
 
     #[test]
     fn a_pool_without_members_takes_the_generation_for_those_to_come() {
         let step = next(&Pool::default(), &[], &wanted(0, 1));
-        assert_eq!(step, RollStep::Add { count: 0, replaces: Vec::new(), former: Some(Vec::new()) });
+        assert_eq!(step, RollStep::Add { count: 0, newcomers: 0, replaces: Vec::new(), former: Some(Vec::new()) });
         let begun = Pool { generation: NEW.into(), ..Pool::default() };
         assert_eq!(next(&begun, &[], &wanted(0, 1)), RollStep::Done);
     }

@@ -26,6 +26,8 @@ const fn unused(name: &'static str, kind: Kind, about: &'static str) -> Label {
 const OF_API_SERVER: &[&str] = &[
     "advertise-address",
     "allow-privileged",
+    // Whether a master is ready is asked by who has no name: other nodes, the load balancer.
+    "anonymous-auth",
     "audit-policy-file",
     "authentication-token-webhook-config-file",
     "authorization-config",

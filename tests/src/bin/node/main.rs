@@ -170,7 +170,7 @@ impl Nodes<'_> {
         let network = setting(&machine, "NETWORK_DRIVER")?;
         let begun = ["address of the API", "kubeadm init", "holding the address of the API"].map(str::to_owned);
         let added = addons.iter().map(|name| format!("add-on {name}"));
-        let ended = ["cloud provider", "end"].map(str::to_owned);
+        let ended = ["cloud provider", "readiness of the node", "end"].map(str::to_owned);
         let steps: Vec<String> = INSTALLED
             .map(str::to_owned)
             .into_iter()
@@ -257,10 +257,12 @@ impl Nodes<'_> {
         is_as_written(&machine, &data)?;
         let told = told_steps(&machine)?;
         // What was begun before it was killed, and then all.
-        let joined = ["waiting for the API", "kubeadm join", "authorities", "end"];
+        let joined = ["waiting for the API", "kubeadm join", "authorities", "readiness of the node", "end"];
         let due: Vec<&str> = INSTALLED[..3].iter().chain(&INSTALLED).chain(&joined).copied().collect();
         ensure!(told == due, "{told:?} and not {due:?}");
-        ensure!(machine.read("/var/lib/stand-ins/calls")? == "kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml\n");
+        let calls = machine.read("/var/lib/stand-ins/calls")?;
+        let asked = "kubectl --request-timeout 20s get node blue-node-0 -o jsonpath={.status.conditions[?(@.type==\"Ready\")].status}\n";
+        ensure!(calls == format!("kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml\n{asked}{asked}"), "{calls}");
         let config = machine.read("/var/lib/stand-ins/join.yaml")?;
         ensure!(config.contains(&format!("\"apiServerEndpoint\": \"{}:6443\"", gateway(number))), "{config}");
         // What it was given is trusted, whatever the cluster says.

@@ -23,6 +23,8 @@ pub(super) struct Names {
     generation: &'static str,
     image: &'static str,
     pub replaces: &'static str,
+    /// Masters are replaced one at a time.
+    newcomers: Option<&'static str>,
     former: &'static str,
     user_data: &'static str,
 }
@@ -35,6 +37,7 @@ const MASTERS: Names = Names {
     generation: "master_generation",
     image: "master_image",
     replaces: "master_replaces",
+    newcomers: None,
     former: "former_masters",
     user_data: "master_user_data",
 };
@@ -47,6 +50,7 @@ const WORKERS: Names = Names {
     generation: "minion_generation",
     image: "minion_image",
     replaces: "minion_replaces",
+    newcomers: Some("minion_newcomers"),
     former: "former_minions",
     user_data: workers::USER_DATA,
 };
@@ -104,8 +108,11 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
     let mut parameters = Map::new();
     let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
     match step {
-        RollStep::Add { count, replaces, former } => {
+        RollStep::Add { count, newcomers, replaces, former } => {
             set(names.count, json!(count));
+            if let Some(name) = names.newcomers {
+                set(name, json!(newcomers));
+            }
             set(names.replaces, json!(replaces));
             if let Some(former) = former {
                 let image = |number: &String| pool.former.get(number).unwrap_or(&pool.image).clone();
@@ -176,10 +183,11 @@ mod tests {
     #[test]
     fn members_that_are_there_keep_the_image_that_each_has() {
         let pool = Pool { image: "img".into(), former: [("0".to_owned(), "older".to_owned())].into(), ..Pool::default() };
-        let step = RollStep::Add { count: 3, replaces: vec!["0".into()], former: Some(vec!["0".into(), "1".into()]) };
+        let step = RollStep::Add { count: 3, newcomers: 1, replaces: vec!["0".into()], former: Some(vec!["0".into(), "1".into()]) };
         let sent = parameters(&WORKERS, pool.clone(), &step, &new());
         assert_eq!(sent["former_minions"], json!({"0": "older", "1": "img"}));
         assert_eq!((&sent["minion_image"], &sent["minion_generation"]), (&json!("new"), &json!("two")));
+        assert_eq!(sent["minion_newcomers"], json!(1));
         let gone = parameters(&WORKERS, pool, &RollStep::Remove { count: 2, numbers: vec!["0".into()] }, &new());
         assert_eq!((&gone["former_minions"], &gone["minion_replaces"]), (&json!({}), &json!([])));
         assert_eq!(gone.get("minion_image"), None);

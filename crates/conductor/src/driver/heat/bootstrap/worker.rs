@@ -7,8 +7,8 @@ use crate::driver::heat::parameters::choices::Choices;
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
-const VALUES: [&str; 8] =
-    ["NODE_NAME", "GENERATION", "REPLACES", "NODE_ADDRESS", "API_ADDRESS", "DATA_VOLUME", "SIGNAL_ENDPOINT", "SIGNAL_TOKEN"];
+const VALUES: [&str; 9] =
+    ["NODE_NAME", "GENERATION", "REPLACES", "NEWCOMERS", "NODE_ADDRESS", "API_ADDRESS", "DATA_VOLUME", "SIGNAL_ENDPOINT", "SIGNAL_TOKEN"];
 
 /// The first boot of a worker.
 pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeConfig, RenderError> {

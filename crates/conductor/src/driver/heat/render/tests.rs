@@ -10,6 +10,7 @@ mod kubeadm;
 mod measure;
 mod options;
 mod representative;
+mod succession;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -26,6 +27,7 @@ use super::*;
 use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
 use crate::driver::heat::dual_stack::DualStack;
 use crate::driver::heat::keystone_auth::{self, Keystone};
+use crate::driver::heat::parameters::choices::Cidr;
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 use crate::driver::heat::templates::SHIPPED_TEMPLATES;
 
@@ -45,6 +47,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         external_network: "public",
         fixed_network: None,
         fixed_subnet: None,
+        fixed_range: None,
         dns_nameservers: vec!["8.8.8.8".into()],
         master_image: "image",
         worker_image: "image",
@@ -365,6 +368,27 @@ fn proxies_reach_the_nodes_and_the_cluster_itself_is_reached_directly() {
     let env = content(user_data(&rendered, "worker"), "/etc/kubernetes-bootstrap/proxy.env");
     assert!(env.contains("http_proxy='http://proxy:3128'\n"), "{env}");
     assert!(env.contains("NO_PROXY='.example,127.0.0.1,localhost,.svc,.cluster.local,10.100.0.0/16,10.254.0.0/16,10.0.0.0/24'\n"), "{env}");
+}
+
+#[test]
+fn nodes_on_a_network_that_is_there_reach_each_other_directly() {
+    let none = labels(&[]);
+    let both = "10.254.0.0/16,192.0.2.0/24,fd6d:6167:6e75:100::/56,fd6d:6167:6e75:200::/112,2001:db8::/64'\n";
+    for (dual_stack, want) in [(None, "10.254.0.0/16,192.0.2.0/24'\n"), (Some(dual_stack::given()), both)] {
+        let input = StackInput {
+            fixed_network: Some("network-id"),
+            fixed_subnet: Some("subnet-id"),
+            fixed_range: Cidr::parse("192.0.2.0/24"),
+            dual_stack,
+            https_proxy: Some("http://proxy:3128"),
+            ..input(&none)
+        };
+        let (cluster, group) = (done(&input), group(&input));
+        for (rendered, kind) in [(&cluster, "master"), (&cluster, "worker"), (&group, "worker")] {
+            let env = content(user_data(rendered, kind), "/etc/kubernetes-bootstrap/proxy.env");
+            assert!(env.contains(want), "{kind}: {env}");
+        }
+    }
 }
 
 #[test]

@@ -62,6 +62,23 @@ fetch() {
   echo "$sum  $file" | sha256sum -c --quiet -
 }
 
+# Waits until the cluster takes this node for ready, its pod network for one; what keeps it is told. Who makes it has a while left to tell it.
+wait_for_node() {
+  step "readiness of the node"
+  until [ "$(node_condition status)" = True ]; do
+    if [ "$SECONDS" -ge "$((WAIT_SECONDS - 120))" ]; then
+      echo "$NODE_NAME is not ready: $(node_condition message)" >&2
+      return 1
+    fi
+    sleep 5
+  done
+}
+
+# A part of what the cluster says of this node's readiness.
+node_condition() {
+  kubectl --request-timeout 20s get node "$NODE_NAME" -o "jsonpath={.status.conditions[?(@.type==\"Ready\")].$1}"
+}
+
 wait_for_api() {
   until curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz"; do
     if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then

@@ -378,12 +378,16 @@ if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
   install_network
   install_addons
   install_own_manifest
+  wait_for_node
 else
   join_cluster
   if [ -n "$REPLACES" ]; then
     hold_address
     ask_own_api
     renew_addons
+  fi
+  wait_for_node
+  if [ -n "$REPLACES" ]; then
     for name in $(replaced_nodes); do
       see_off "$name"
     done

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs on every master, from time to time: sees off workers that new ones replace. A new worker says on its own Node which ones it replaces
-# (it may change no other node); once as many as go are ready, those that go are drained and taken out of the cluster, and the new ones are told.
+# (it may change no other node), and how many do so together; once all these are ready, those that go are drained and taken out of the cluster, and the
+# new ones are told.
 # Masters that do the same at once do no harm. A worker can have only such workers drained that are of its own group and of another generation.
 set -u
 
@@ -17,9 +18,9 @@ word() {
 # Group and generation of a node, from its labels.
 KIND="{{with .metadata.labels}}$(word nodegroup)|$(word generation){{end}}"
 
-# A line for each node: group, generation, whom it replaces, whom it has replaced, readiness, name.
+# A line for each node: group, generation, whom it replaces, together with how many, whom it has replaced, readiness, name.
 nodes() {
-  kubectl --request-timeout 20s get nodes -o "go-template={{range .items}}$KIND|{{with .metadata.annotations}}$(word replaces)|$(word replaced){{end}}|\
+  kubectl --request-timeout 20s get nodes -o "go-template={{range .items}}$KIND|{{with .metadata.annotations}}$(word replaces)|$(word newcomers)|$(word replaced){{end}}|\
 {{range .status.conditions}}{{if eq .type \"Ready\"}}{{.status}}{{end}}{{end}}|{{.metadata.name}}{{\"\\n\"}}{{end}}"
 }
 
@@ -36,12 +37,13 @@ see_off() {
 }
 
 all=$(nodes) || exit 0
-waiting=$(printf '%s\n' "$all" | awk -F '|' '$3 != "-" && $3 != "" && $3 != $4')
-printf '%s\n' "$waiting" | cut -d '|' -f 1-3 | sort -u | while IFS='|' read -r group generation list; do
+waiting=$(printf '%s\n' "$all" | awk -F '|' '$3 != "-" && $3 != "" && $3 != $5')
+printf '%s\n' "$waiting" | cut -d '|' -f 1-4 | sort -u | while IFS='|' read -r group generation list newcomers; do
   [ -n "$list" ] || continue
-  goers=$(printf '%s' "$list" | tr ',' '\n' | grep -c .)
-  ready=$(printf '%s\n' "$waiting" | awk -F '|' -v k="$group|$generation|$list" '$1 "|" $2 "|" $3 == k && $5 == "True" { print $6 }')
-  [ "$(printf '%s\n' "$ready" | grep -c .)" -ge "$goers" ] || continue
+  ready=$(printf '%s\n' "$waiting" | awk -F '|' -v k="$group|$generation|$list" '$1 "|" $2 "|" $3 == k && $6 == "True" { print $7 }')
+  # What is no number says nothing of how many come.
+  [[ $newcomers =~ ^[1-9][0-9]*$ ]] || continue
+  [ "$(printf '%s\n' "$ready" | grep -c .)" -ge "$newcomers" ] || continue
   for name in ${list//,/ }; do
     see_off "$group" "$generation" "$name"
   done

@@ -3,21 +3,25 @@
 . /etc/kubernetes-bootstrap/common.sh
 . /etc/kubernetes-bootstrap/install.sh
 
+NEWCOMERS=$(node_value NEWCOMERS)
+
 # Has the masters see off the workers that this one replaces, and waits until they have: whoever asked for it removes those then.
 replace_workers() {
   step "handing over"
   local list until said
   list=$(replaced_nodes | paste -sd ,)
-  export KUBECONFIG=/etc/kubernetes/kubelet.conf
   until=$((SECONDS + 300 + DRAIN_SECONDS * $(replaced_nodes | wc -l)))
   [ "$until" -lt "$((WAIT_SECONDS - 120))" ] || until=$((WAIT_SECONDS - 120))
   while [ "$SECONDS" -lt "$until" ]; do
-    kubectl --request-timeout 20s annotate node "$NODE_NAME" "magnum.openstack.org/replaces=$list" --overwrite || true
+    kubectl --request-timeout 20s annotate node "$NODE_NAME" --overwrite \
+      "magnum.openstack.org/replaces=$list" "magnum.openstack.org/newcomers=$NEWCOMERS" || true
     said=$(kubectl --request-timeout 20s get node "$NODE_NAME" -o 'jsonpath={.metadata.annotations.magnum\.openstack\.org/replaced}' || true)
     [ "$said" != "$list" ] || return 0
     sleep 5
   done
-  echo "$list were not seen off in time"
+  # They would be taken away with all that runs on them.
+  echo "$list were not seen off in time" >&2
+  return 1
 }
 
 join_worker() {
@@ -41,6 +45,8 @@ step "kubeadm join"
 fill "$BASE/join.yaml" "$STATE/join.yaml"
 join join_worker true
 trust_authorities
+export KUBECONFIG=/etc/kubernetes/kubelet.conf
+wait_for_node
 if [ -n "$REPLACES" ]; then
   replace_workers
 fi
