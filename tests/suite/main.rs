@@ -19,6 +19,7 @@ mod events;
 mod exits;
 mod faults;
 mod fleet;
+mod given_network;
 mod healing;
 mod health;
 mod idempotency;

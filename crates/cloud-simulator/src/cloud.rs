@@ -293,6 +293,11 @@ impl Cloud {
         self.world().neutron.floating_ips.shift_remove(id).is_some()
     }
 
+    /// Adds a network that no stack made, with a subnet `<name>-subnet`. As in a real cloud, others may be called the same.
+    pub fn add_network(&self, project: &str, name: &str, is_external: bool) {
+        self.world().neutron.add(name, &dashed_id(), project, "10.9.0.0/24", is_external);
+    }
+
     /// Adds a volume that no stack made, attached to a server of a stack (by its id) if one is given. Returns its id.
     pub fn add_volume(&self, project: &str, name: &str, metadata: Value, stack: Option<&str>) -> String {
         let (project, name, stack) = (project.to_owned(), name.to_owned(), stack.map(str::to_owned));

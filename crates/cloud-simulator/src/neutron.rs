@@ -60,7 +60,8 @@ impl Store {
         store
     }
 
-    fn add(&mut self, name: &str, key: &str, project: &str, cidr: &str, is_external: bool) {
+    /// A network with one subnet, which is called `<name>-subnet`; their ids follow from the key.
+    pub(crate) fn add(&mut self, name: &str, key: &str, project: &str, cidr: &str, is_external: bool) {
         let network_id = seeded("network", key).to_string();
         let subnet_id = seeded("subnet", key).to_string();
         let gateway = cidr.rsplit_once('.').map(|(net, _)| format!("{net}.1"));

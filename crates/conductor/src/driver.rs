@@ -177,7 +177,8 @@ pub(crate) async fn prepare_group(
     match target.driver()? {
         DriverName::K8sFedoraCoreosV1 => {
             let joint = heat::joint(target.session, seen).await?;
-            heat::prepare_group(settings, target, (group, &CloudFacts::workers(seen)), &joint, material, minutes)
+            let facts = heat::facts_of_workers(target, seen).await?;
+            heat::prepare_group(settings, target, (group, &facts), &joint, material, minutes)
         }
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
@@ -200,7 +201,7 @@ pub(crate) async fn prepare_adopted_group(
 }
 
 /// The first boot of the workers that a group gets from now on; `seen` is the stack that it is in.
-pub(crate) fn worker_user_data(
+pub(crate) async fn worker_user_data(
     settings: &Settings,
     target: &Target<'_>,
     group: &Nodegroup,
@@ -209,7 +210,10 @@ pub(crate) fn worker_user_data(
     minutes: u32,
 ) -> Result<String, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::worker_user_data(settings, target, group, &CloudFacts::workers(seen), material, minutes),
+        DriverName::K8sFedoraCoreosV1 => {
+            let facts = heat::facts_of_workers(target, seen).await?;
+            heat::worker_user_data(settings, target, group, &facts, material, minutes)
+        }
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -256,7 +260,7 @@ pub(crate) async fn facts_of_new(settings: &Settings, vault: &Vault, target: &Ta
     }
 }
 
-/// The same for new nodes of a cluster that is there; workers are told nothing.
+/// The same for new nodes of a cluster that is there; workers are told only where they are.
 pub(crate) async fn facts_of_more(
     settings: &Settings,
     vault: &Vault,
@@ -266,7 +270,7 @@ pub(crate) async fn facts_of_more(
 ) -> Result<CloudFacts, Failure> {
     match kind {
         PoolKind::Masters => heat::facts_of_masters(settings, vault, target, seen).await,
-        PoolKind::Workers => Ok(CloudFacts::workers(seen)),
+        PoolKind::Workers => heat::facts_of_workers(target, seen).await,
     }
 }
 

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::{
     heat::{
         stack::{Removed, Resource, StackName},
         template::{Blueprint, effective},
-        value::{Scope, with_index},
+        value::{Scope, as_text, with_index},
     },
     http::Refusal,
     state::{dashed_id, seeded},
@@ -95,7 +96,22 @@ fn template(
         let kind = definition["type"].as_str().ok_or_else(|| invalid(format!("resources.{name}: a type is required")))?;
         let properties = scope.resolve(definition.get("properties").unwrap_or(&Value::Null)).unwrap_or_default();
         resource(blueprint, name, kind, properties, place, out)?;
+        if let Some(external) = definition.get("external_id") {
+            let id = as_text(&scope.resolve(external).unwrap_or_default());
+            taken_up(out.resources.last_mut(), id)?;
+        }
     }
+    Ok(())
+}
+
+/// Makes a resource of what is there: shown as any other, and no stack's. Heat looks for it by id, and finds none by a name.
+fn taken_up(resource: Option<&mut Resource>, id: String) -> Result<(), Refusal> {
+    let Some(resource) = resource else { return Ok(()) };
+    if Uuid::try_parse(&id).is_err() {
+        return Err(invalid(format!("Invalid external resource: Resource {id} ({}) can not be found.", resource.kind)));
+    }
+    resource.physical = id;
+    resource.acts_as = "OS::Heat::None".to_owned();
     Ok(())
 }
 

@@ -45,9 +45,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let events = stack::events(cx, work).await?;
     let found = match &payload.retry_of {
         // What the operation before this one has found may be gone by now. It is this one's from here on, and that of whoever tries it again.
-        Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => {
-            stack::events_of(cx, failed).await?.into_iter().find(|e| e.kind == CHOSEN)
-        }
+        Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => stack::events_of(cx, failed, &[CHOSEN]).await?.into_iter().next(),
         _ => None,
     };
     if let Some(found) = found {
@@ -120,7 +118,7 @@ async fn send(
     let user_data = match rows.nodes.contains_key(&group.uuid) && seen.has_our_workers {
         true => {
             let material = certificates::material(cx, &rows.cluster).await?;
-            Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, seen, &material, minutes)?)
+            Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, seen, &material, minutes).await?)
         }
         false => None,
     };

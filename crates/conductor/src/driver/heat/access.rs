@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::addons::{AUTO_SCALING, CINDER};
 use super::dual_stack::{self, DualStack};
+use super::given_network::{self, GivenNetwork};
 use super::ingress::{self, Ingress};
 use super::keystone_auth::{self, Keystone};
 use super::parameters::choices;
@@ -57,18 +58,12 @@ pub(crate) struct CloudFacts {
     pub keystone: Option<Keystone>,
     /// Whether masters are given a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Where nodes are on a network that is there; in a cluster that is there too, as far as they are told of it.
+    pub given: Option<GivenNetwork>,
     /// Where nodes have addresses of both versions of IP.
     pub dual_stack: Option<DualStack>,
     /// The name of the API in DNS; masters alone are told.
     pub api_name: Option<String>,
-}
-
-impl CloudFacts {
-    /// Of workers, which join what `seen` is.
-    pub fn workers(seen: &Seen) -> Self {
-        let (provider, dual_stack) = (CloudProvider::seen(seen), DualStack::seen(seen));
-        Self { provider, keystone: None, has_secrets_key: seen.has_secrets_key, dual_stack, api_name: None }
-    }
 }
 
 /// How programs inside the cluster reach the cloud. Holds a secret: no `Debug`.
@@ -111,7 +106,7 @@ struct Asked {
 /// What a new cluster is told.
 ///
 /// # Errors
-/// When its labels ask for what the operator does not allow, and as [`access`].
+/// When its labels ask for what the operator does not allow, or it names a network that is not there, and as [`access`].
 pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target: &Target<'_>) -> Result<CloudFacts, Failure> {
     let asked = asked(settings, target)?;
     let keystone = match asked.keystone {
@@ -129,21 +124,25 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         }
         false => CloudProvider::Absent,
     };
-    let dual_stack = dual_stack::of_new(target).await?;
-    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, dual_stack, api_name: asked.api_name })
+    let given = given_network::of_new(target).await?;
+    let dual_stack = dual_stack::of_new(target, given.as_ref())?;
+    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, given, dual_stack, api_name: asked.api_name })
 }
 
 /// The same as far as it is known before the cluster has a trustee: enough to count what it takes.
 ///
 /// # Errors
-/// When its labels ask for what the operator does not allow, or for a subnet that is not there.
+/// When its labels ask for what the operator does not allow, or it names a network or subnet that is not there.
 pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) -> Result<CloudFacts, Failure> {
     let asked = asked(settings, target)?;
+    let given = given_network::of_new(target).await?;
+    let dual_stack = dual_stack::of_new(target, given.as_ref())?;
     Ok(CloudFacts {
         provider: if asked.provider { CloudProvider::Present } else { CloudProvider::Absent },
         keystone: asked.keystone.then(|| Keystone { url: String::new(), policy: None }),
         has_secrets_key: settings.encrypt_secrets,
-        dual_stack: dual_stack::of_new(target).await?,
+        given,
+        dual_stack,
         api_name: asked.api_name,
     })
 }
@@ -159,7 +158,7 @@ fn asked(settings: &Settings, target: &Target<'_>) -> Result<Asked, Failure> {
 /// What new masters of a cluster that is there are told; its stack says what it has.
 ///
 /// # Errors
-/// As [`access`].
+/// As [`access`] and [`of_workers`].
 pub(in crate::driver) async fn of_masters(
     settings: &Settings,
     vault: &Vault,
@@ -174,8 +173,18 @@ pub(in crate::driver) async fn of_masters(
         true => Some(Keystone { url: keystone_url(target).await?, policy: None }),
         false => None,
     };
-    let dual_stack = DualStack::seen(seen);
-    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, dual_stack, api_name: seen.api_name.clone() })
+    let (given, dual_stack) = given_network::of_more(target, seen).await?;
+    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, given, dual_stack, api_name: seen.api_name.clone() })
+}
+
+/// What new workers are told, which join what `seen` is: where they are, and nothing of the cloud.
+///
+/// # Errors
+/// When the network that the stack was made of is not there as it was, and whatever Heat and Neutron say.
+pub(in crate::driver) async fn of_workers(target: &Target<'_>, seen: &Seen) -> Result<CloudFacts, Failure> {
+    let (given, dual_stack) = given_network::of_more(target, seen).await?;
+    let provider = CloudProvider::seen(seen);
+    Ok(CloudFacts { provider, keystone: None, has_secrets_key: seen.has_secrets_key, given, dual_stack, api_name: None })
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's
@@ -215,7 +224,8 @@ fn has_provider(settings: &Settings, target: &Target<'_>, users: &UsersOfLogin) 
     }
 }
 
-fn refused(error: RenderError) -> Failure {
+/// What was asked for cannot be made.
+pub(super) fn refused(error: RenderError) -> Failure {
     Failure::fail(OutcomeCode::User, error.to_string())
 }
 

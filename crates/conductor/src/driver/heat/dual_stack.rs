@@ -4,9 +4,10 @@
 //! Fedora CoreOS, is no EUI-64; Ubuntu's may be a temporary one), Neutron drops what comes from there, and kubelet, which is told an address
 //! that its machine does not have, does not register. That of IPv4 comes first everywhere, and the API has no other.
 
-use model::operation::OutcomeCode;
 use provider_clients::Subnet;
 
+use super::access::refused;
+use super::given_network::GivenNetwork;
 use super::parameters::choices::{self, Cidr};
 use super::render::RenderError;
 use crate::driver::Target;
@@ -16,8 +17,8 @@ use crate::plan::Seen;
 /// The label of such clusters, and the parameter of their stacks: a cluster that was made without stays without.
 pub(super) const PARAMETER: &str = "ipv6_enabled";
 
-/// The label that names the subnet of IPv6 of a network that is there.
-const SUBNET: &str = "fixed_subnet_v6";
+/// The label that names the subnet of IPv6 of a network that is there, and the parameter that is its id.
+pub(super) const SUBNET: &str = "fixed_subnet_v6";
 
 /// How a subnet must hand out addresses.
 const MODE: &str = "dhcpv6-stateful";
@@ -29,7 +30,7 @@ pub(crate) struct DualStack {
     pub given_subnet: Option<GivenSubnet>,
 }
 
-/// A subnet of IPv6 that is there.
+/// A subnet that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GivenSubnet {
     pub id: String,
@@ -46,36 +47,30 @@ impl DualStack {
 /// Whether a new cluster has both, and on which subnet of the network that it names.
 ///
 /// # Errors
-/// When that network has no subnet for it, and whatever Neutron says.
-pub(super) async fn of_new(target: &Target<'_>) -> Result<Option<DualStack>, Failure> {
-    let (cluster, labels) = (target.cluster, target.cluster.labels());
-    let refused = |error: RenderError| Failure::fail(OutcomeCode::User, error.to_string());
+/// When that network has no subnet for it.
+pub(super) fn of_new(target: &Target<'_>, given: Option<&GivenNetwork>) -> Result<Option<DualStack>, Failure> {
+    let labels = target.cluster.labels();
     if choices::truth(&labels, PARAMETER).map_err(refused)? != Some(true) {
         return Ok(None);
     }
     let named = labels.get(SUBNET).map(str::trim).filter(|name| !name.is_empty());
-    let Some(name) = cluster.fixed_network.as_deref() else {
+    let Some(network) = given else {
         return match named {
-            Some(_) => Err(refused(RenderError::new(SUBNET, "must not be given without fixed_network: it is one of its subnets"))),
-            None => Ok(Some(DualStack::default())),
+            Some(_) if target.cluster.fixed_network.is_none() => {
+                Err(refused(RenderError::new(SUBNET, "must not be given without fixed_network: it is one of its subnets")))
+            }
+            _ => Ok(Some(DualStack::default())),
         };
     };
-    let neutron = target.session.neutron();
-    let found = neutron.find_networks(name, None).await?;
-    let [network] = found.as_slice() else {
-        let rule = format!("{} networks are called {name}, where there must be one", found.len());
-        return Err(refused(RenderError::new("fixed_network", rule)));
-    };
-    let subnets = neutron.subnets_of(&network.id).await?;
-    let given_subnet = chosen(&subnets, cluster.fixed_subnet.as_deref().unwrap_or_default(), named).map_err(refused)?;
+    let given_subnet = chosen(&network.subnets, &network.subnet.range, named).map_err(refused)?;
     Ok(Some(DualStack { given_subnet: Some(given_subnet) }))
 }
 
-/// The subnet of IPv6 among those of a network, by what the cluster calls it where it does; `nodes` is how it calls that of IPv4.
-fn chosen(subnets: &[Subnet], nodes: &str, named: Option<&str>) -> Result<GivenSubnet, RenderError> {
+/// The subnet of IPv6 among those of a network, by what the cluster calls it where it does; `nodes` is the range of that of IPv4.
+fn chosen(subnets: &[Subnet], nodes: &Cidr, named: Option<&str>) -> Result<GivenSubnet, RenderError> {
     let is_called = |subnet: &Subnet, name: &str| subnet.id == name || subnet.name == name;
-    let of_version = |version: u8| subnets.iter().filter(move |subnet| subnet.ip_version == Some(version));
-    let all: Vec<&Subnet> = of_version(6).filter(|subnet| named.is_none_or(|name| is_called(subnet, name))).collect();
+    let of_ipv6 = subnets.iter().filter(|subnet| subnet.ip_version == Some(6));
+    let all: Vec<&Subnet> = of_ipv6.filter(|subnet| named.is_none_or(|name| is_called(subnet, name))).collect();
     let [subnet] = all.as_slice() else {
         let rule = match (named, all.len()) {
             (Some(name), 0) => format!("the network has no IPv6 subnet called {name}"),
@@ -89,13 +84,10 @@ fn chosen(subnets: &[Subnet], nodes: &str, named: Option<&str>) -> Result<GivenS
         let rule = format!("subnet {} must hand out addresses by stateful DHCPv6 (enable_dhcp, ipv6_address_mode {MODE})", subnet.id);
         return Err(RenderError::new(SUBNET, rule));
     }
-    let Some(other) = of_version(4).find(|subnet| is_called(subnet, nodes)).and_then(|subnet| Cidr::parse(&subnet.cidr)) else {
-        return Err(RenderError::new("fixed_subnet", format!("the network has no IPv4 subnet called {nodes}")));
-    };
     let Some(range) = Cidr::parse_v6(&subnet.cidr) else {
         return Err(RenderError::new(SUBNET, format!("subnet {} has no range that can be read: {}", subnet.id, subnet.cidr)));
     };
-    choices::told_after((SUBNET, &range), &other)?;
+    choices::told_after((SUBNET, &range), nodes)?;
     Ok(GivenSubnet { id: subnet.id.clone(), range })
 }
 
@@ -119,7 +111,8 @@ mod tests {
     #[test]
     fn the_only_subnet_is_found_and_one_of_several_is_named() {
         let (four, one, two) = (subnet("4", "nodes", "10.0.0.0/24"), subnet("6a", "a", "fd00::/64"), subnet("6b", "b", "fd01::/64"));
-        let of = |subnets: &[&Subnet], named| chosen(&subnets.iter().map(|s| (*s).clone()).collect::<Vec<_>>(), "nodes", named);
+        let nodes = Cidr::parse(&four.cidr).expect("a network");
+        let of = |subnets: &[&Subnet], named| chosen(&subnets.iter().map(|s| (*s).clone()).collect::<Vec<_>>(), &nodes, named);
         let range = Cidr::parse_v6("fd00::/64").expect("a network");
         assert_eq!(of(&[&four, &one], None), Ok(GivenSubnet { id: "6a".into(), range }));
         for named in ["b", "6b"] {
@@ -134,20 +127,19 @@ mod tests {
             let error = of(subnets, named).expect_err(word);
             assert!(error.field == "fixed_subnet_v6" && error.rule.contains(word), "{error}");
         }
-        assert_eq!(of(&[&one], None).expect_err("no IPv4").field, "fixed_subnet");
     }
 
     #[test]
     fn a_subnet_that_nodes_cannot_use_is_refused_with_the_reason() {
-        let four = subnet("4", "nodes", "203.0.113.0/24");
+        let nodes = Cidr::parse("203.0.113.0/24").expect("a network");
         let good = subnet("6", "a", "fd00::/64");
         let slaac = Subnet { ipv6_address_mode: Some("slaac".into()), ..good.clone() };
         let none = Subnet { ipv6_address_mode: None, ..good.clone() };
         let silent = Subnet { enable_dhcp: Some(false), ..good.clone() };
         let before = subnet("6", "a", "2001:db8::/64");
-        assert!(chosen(&[four.clone(), good], "4", None).is_ok());
+        assert!(chosen(&[good], &nodes, None).is_ok());
         for (bad, word) in [(slaac, "stateful"), (none, "stateful"), (silent, "stateful"), (before, "Neutron would tell")] {
-            let error = chosen(&[bad, four.clone()], "4", None).expect_err(word);
+            let error = chosen(&[bad], &nodes, None).expect_err(word);
             assert!(error.field == "fixed_subnet_v6" && error.rule.contains(word), "{error}");
         }
     }

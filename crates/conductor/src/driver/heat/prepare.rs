@@ -193,7 +193,7 @@ fn with_input<T>(
     };
     let dns = template.dns_nameserver.as_deref().unwrap_or("8.8.8.8");
     let docker_volume_size = group.map_or(cluster.docker_volume_size, |g| g.docker_volume_size);
-    let none = Nodes::default();
+    let (given, none) = (facts.given.as_ref(), Nodes::default());
     let input = StackInput {
         cluster_uuid: &cluster.uuid,
         cluster_name: cluster.display_name(),
@@ -201,8 +201,10 @@ fn with_input<T>(
         distro,
         ssh_key_name: cluster.keypair.as_deref(),
         external_network: &external_network,
-        fixed_network: cluster.fixed_network.as_deref(),
-        fixed_subnet: cluster.fixed_subnet.as_deref(),
+        // Of a cluster that is there no stack is made of them: only whether it names any is read.
+        fixed_network: given.map(|given| given.id.as_str()).or(cluster.fixed_network.as_deref()),
+        fixed_subnet: given.map(|given| given.subnet.id.as_str()).or(cluster.fixed_subnet.as_deref()),
+        fixed_range: given.map(|given| given.subnet.range),
         dns_nameservers: dns.split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect(),
         master_image: &master_image,
         worker_image: &worker_image,

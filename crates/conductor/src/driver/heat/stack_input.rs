@@ -5,6 +5,7 @@
 use super::access::CloudProvider;
 use super::dual_stack::DualStack;
 use super::keystone_auth::Keystone;
+use super::parameters::choices::Cidr;
 use super::templates::HeatTemplates;
 use model::json::Labels;
 use model::nodegroup::Nodes;
@@ -27,9 +28,11 @@ pub(crate) struct StackInput<'a> {
     pub distro: Distro,
     pub ssh_key_name: Option<&'a str>,
     pub external_network: &'a str,
-    /// An existing network; it needs its subnet too.
+    /// An existing network; it needs its subnet too. Ids, where a stack is made of them.
     pub fixed_network: Option<&'a str>,
     pub fixed_subnet: Option<&'a str>,
+    /// Of that subnet, where it was looked up.
+    pub fixed_range: Option<Cidr>,
     pub dns_nameservers: Vec<String>,
     pub master_image: &'a str,
     pub worker_image: &'a str,

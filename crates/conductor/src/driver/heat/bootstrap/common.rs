@@ -1,7 +1,7 @@
 //! What every node gets: settings of the kernel, the container runtime, kubelet, and the unit that runs the bootstrap script.
 
 use super::NodeConfig;
-use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH, Subnet};
+use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::wait_seconds;
 use crate::driver::heat::stack_input::{Distro, StackInput};
 
@@ -168,7 +168,8 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     lines(&all) + &of_ipv6.unwrap_or_default()
 }
 
-/// Both spellings, because programs differ; whatever is inside the cluster is reached directly.
+/// Both spellings, because programs differ; whatever is inside the cluster is reached directly. Nodes are: the API server has this from kubeadm,
+/// and asks every kubelet for logs.
 fn proxy_env(input: &StackInput<'_>, choices: &Choices) -> String {
     let given = |v: Option<&str>| v.filter(|v| !v.is_empty()).map(str::to_owned);
     let (http, https) = (given(input.http_proxy), given(input.https_proxy));
@@ -178,14 +179,10 @@ fn proxy_env(input: &StackInput<'_>, choices: &Choices) -> String {
     let mut direct: Vec<String> = given(input.no_proxy).into_iter().collect();
     direct.extend(["127.0.0.1", "localhost", ".svc", ".cluster.local"].map(str::to_owned));
     direct.extend([choices.pods_cidr.to_string(), choices.services_cidr.to_string()]);
-    if input.fixed_network.is_none() {
-        direct.push(choices.subnet_cidr.to_string());
-    }
+    direct.extend(choices.nodes(input).map(|nodes| nodes.to_string()));
     if let Some(ipv6) = &choices.ipv6 {
         direct.extend([ipv6.pods_cidr.to_string(), ipv6.services_cidr.to_string()]);
-        if let Subnet::Made(nodes) = &ipv6.subnet {
-            direct.push(nodes.to_string());
-        }
+        direct.extend(ipv6.nodes(input).map(|nodes| nodes.to_string()));
     }
     let direct = direct.join(",");
     let (http, https) = (http.unwrap_or_default(), https.unwrap_or_default());

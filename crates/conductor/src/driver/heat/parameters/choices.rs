@@ -133,6 +133,11 @@ impl Choices {
         Ok(choices)
     }
 
+    /// The range of the nodes' subnet, where it is known.
+    pub(crate) fn nodes(&self, input: &StackInput<'_>) -> Option<Cidr> {
+        if input.fixed_network.is_some() { input.fixed_range } else { Some(self.subnet_cidr) }
+    }
+
     fn apart(&self, input: &StackInput<'_>, pods_label: &str) -> Result<(), RenderError> {
         let nodes = input.fixed_network.is_none().then_some(&self.subnet_cidr);
         apart((pods_label, &self.pods_cidr), ("service_cluster_ip_range", &self.services_cidr), nodes)

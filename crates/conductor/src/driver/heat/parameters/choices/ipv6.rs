@@ -63,13 +63,17 @@ impl Ipv6 {
         Ok(Some(ranges))
     }
 
-    fn apart(&self, input: &StackInput<'_>) -> Result<(), RenderError> {
-        let nodes = match &self.subnet {
-            Subnet::Made(range) => Some(range),
+    /// The range of the nodes' subnet, where it is known.
+    pub(crate) fn nodes(&self, input: &StackInput<'_>) -> Option<Cidr> {
+        match &self.subnet {
+            Subnet::Made(range) => Some(*range),
             Subnet::FromPool(_) => None,
-            Subnet::Given => input.dual_stack.and_then(|dual_stack| dual_stack.given_subnet.as_ref()).map(|subnet| &subnet.range),
-        };
-        apart((PODS, &self.pods_cidr), (SERVICES, &self.services_cidr), nodes)
+            Subnet::Given => input.dual_stack.and_then(|dual_stack| dual_stack.given_subnet.as_ref()).map(|subnet| subnet.range),
+        }
+    }
+
+    fn apart(&self, input: &StackInput<'_>) -> Result<(), RenderError> {
+        apart((PODS, &self.pods_cidr), (SERVICES, &self.services_cidr), self.nodes(input).as_ref())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::driver::heat::dual_stack::GivenSubnet;
-use crate::driver::heat::parameters::choices::Cidr;
 
 static MADE: DualStack = DualStack { given_subnet: None };
 static GIVEN: OnceLock<DualStack> = OnceLock::new();

@@ -43,6 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("dual_stack_flannel", &[("flannel_network_subnetlen", "25"), ("service_cluster_ip_range_v6", "fd00::/108")], |i| StackInput {
             fixed_network: Some("network-id"),
             fixed_subnet: Some("subnet-id"),
+            fixed_range: Cidr::parse("192.0.2.0/24"),
             dual_stack: Some(dual_stack::given()),
             http_proxy: Some("http://proxy:3128"),
             ..i
