@@ -10,7 +10,7 @@ use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, Listener};
 use model::seal::Sealer;
 use model::store::Store;
-use provider_clients::{Cloud, Session, Tracing};
+use provider_clients::{Cloud, Networks, Session, Tracing};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -118,6 +118,8 @@ pub struct Settings {
     pub keystone_policy: Option<String>,
     /// Where a manifest is that every new cluster gets (`[kubernetes] post_install_manifest_url`).
     pub post_install_manifest: Option<String>,
+    /// Where no cluster's API is asked for its health (`[kubernetes] health_denied_networks`).
+    pub health_denied_networks: Networks,
     /// The region that programs inside clusters are told; none: any.
     pub region: Option<String>,
     pub nodes_affinity_policy: String,

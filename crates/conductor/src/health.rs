@@ -194,11 +194,13 @@ async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration)
     if let Some(beside) = certificates::trusted_beside(cx, cluster).await.map_err(unreadable)? {
         trusted = bundle([trusted.as_str(), &beside]);
     }
+    let denied = cx.settings.health_denied_networks.clone();
     // Opening a key and making a TLS client are CPU work.
     let made = model::blocking::run(move || {
         let opened = own.open().and_then(|pair| pair.key_pem());
         let key = opened.map_err(|_| KubernetesError::Options("the cluster's certificates cannot be read".into()))?;
-        let options = KubernetesOptions { url, ca: trusted, certificate: own.pem().to_owned(), key, connect_timeout: timeout, timeout };
+        let certificate = own.pem().to_owned();
+        let options = KubernetesOptions { url, ca: trusted, certificate, key, connect_timeout: timeout, timeout, denied };
         Kubernetes::new(&options)
     });
     made.await.map_err(|error| KubernetesError::Options(error.to_string()))?

@@ -2,23 +2,46 @@
 //!
 //! Not the cloud's: another trust, a client certificate instead of a token, and an address that may well not be reachable from here. Every
 //! call has a deadline and no repetition; whoever asks will ask again anyway.
+//!
+//! Who answers is the tenant's to say, and so is where: what is kept of an answer is small whatever it is, and where no connection may lead
+//! none is made.
 
+mod networks;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use url::{Host, Url};
 
+use self::networks::{DENIED, Permitted};
 use crate::transport::innermost;
 
-/// Nodes asked for at once, and pages at most.
-const PAGE: u32 = 100;
-const PAGES: u32 = 100;
-/// A longer answer is not read: a page of nodes with many images each stays far below.
+pub use self::networks::Networks;
+
+/// Nodes asked for at once, pages at most, and nodes of all pages at most.
+const PAGE: usize = 100;
+const PAGES: usize = 100;
+const NODES: usize = PAGE * PAGES;
+/// A longer page is not read: one of nodes with many images each stays far below.
 const LONGEST: usize = 16 * 1024 * 1024;
+/// Nor more of all pages together: of 5000 nodes, the most that Kubernetes is made for, each has 13 KiB.
+const IN_ALL: usize = 64 * 1024 * 1024;
+/// A longer answer to `/healthz` is not read: a line for each check is far below.
+const TEXT: usize = 64 * 1024;
+/// Longest token of a next page: a version and a name, in base 64.
+const TOKEN: usize = 4 * 1024;
+/// Longest name of a node, as that of any subdomain.
+const NAME: usize = 253;
 /// Characters of an answer that is no JSON which are repeated.
 const TOLD: usize = 200;
+/// Characters of an error of the connection which are repeated: it may list what names a certificate is for.
+const WORDS: usize = 2000;
 
 /// Where the API is, whom to trust and who we are. PEM throughout.
 #[derive(Clone, Debug)]
@@ -30,6 +53,8 @@ pub struct KubernetesOptions {
     pub connect_timeout: Duration,
     /// Of one call, connecting included.
     pub timeout: Duration,
+    /// Where no connection may lead.
+    pub denied: Networks,
 }
 
 /// What went wrong.
@@ -50,8 +75,30 @@ pub enum KubernetesError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
-    /// The status of its condition `Ready`: `True`, `False` or `Unknown`.
-    pub ready: String,
+    pub ready: Ready,
+}
+
+/// The status of a node's condition `Ready`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    True,
+    False,
+    Unknown,
+}
+
+impl Ready {
+    /// Kubernetes' word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        [Self::True, Self::False, Self::Unknown].into_iter().find(|ready| ready.as_str() == word)
+    }
 }
 
 /// A client of one cluster.
@@ -59,6 +106,7 @@ pub struct Node {
 pub struct Kubernetes {
     client: reqwest::Client,
     base: String,
+    denied: Networks,
 }
 
 impl Kubernetes {
@@ -76,6 +124,9 @@ impl Kubernetes {
             .user_agent("magnum")
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            // A page that is small on the way may be large in memory.
+            .no_gzip()
+            .dns_resolver(Permitted(options.denied.clone()))
             // Whoever answers must prove that he is the cluster, whatever its row says of the address.
             .https_only(true)
             .pool_max_idle_per_host(1)
@@ -85,12 +136,12 @@ impl Kubernetes {
             .identity(identity)
             .build()
             .map_err(|_| unusable("the cluster's authority"))?;
-        Ok(Self { client, base: options.url.trim_end_matches('/').to_owned() })
+        Ok(Self { client, base: options.url.trim_end_matches('/').to_owned(), denied: options.denied.clone() })
     }
 
     /// What `/healthz` says; `ok` when all is well.
     pub async fn healthz(&self) -> Result<String, KubernetesError> {
-        let (status, body) = self.get("/healthz").await?;
+        let (status, body) = self.get("/healthz", TEXT).await?;
         let text = told(&body);
         if status.is_success() { Ok(text) } else { Err(bad(status, &text)) }
     }
@@ -99,35 +150,46 @@ impl Kubernetes {
     pub async fn nodes(&self) -> Result<Vec<Node>, KubernetesError> {
         let mut nodes = Vec::new();
         let mut next = String::new();
+        let mut left = IN_ALL;
+        let no_list = || KubernetesError::Bad("an answer that is no list of nodes".into());
         for _ in 0..PAGES {
             let mut path = format!("/api/v1/nodes?limit={PAGE}");
             if !next.is_empty() {
                 let token = percent_encoding::utf8_percent_encode(&next, percent_encoding::NON_ALPHANUMERIC);
                 path = format!("{path}&continue={token}");
             }
-            let list: NodeList = self.json(&path).await?;
-            nodes.extend(list.items.into_iter().map(Node::from));
+            let (status, body) = self.get(&path, left.min(LONGEST)).await?;
+            if !status.is_success() {
+                return Err(bad(status, &told(&body)));
+            }
+            left -= body.len();
+            let list: NodeList = serde_json::from_slice(&body).map_err(|_| no_list())?;
+            nodes.extend(list.items);
+            if nodes.len() > NODES {
+                break;
+            }
             next = list.metadata.next.unwrap_or_default();
             if next.is_empty() {
                 return Ok(nodes);
             }
+            if next.len() > TOKEN {
+                return Err(no_list());
+            }
         }
-        Err(KubernetesError::Bad(format!("more than {} nodes", PAGE * PAGES)))
+        Err(KubernetesError::Bad(format!("more than {NODES} nodes")))
     }
 
-    async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, KubernetesError> {
-        let (status, body) = self.get(path).await?;
-        if !status.is_success() {
-            return Err(bad(status, &told(&body)));
+    async fn get(&self, path: &str, longest: usize) -> Result<(StatusCode, Vec<u8>), KubernetesError> {
+        let unusable = |_| KubernetesError::Options("the address cannot be used".into());
+        let url = Url::parse(&format!("{}{path}", self.base)).map_err(unusable)?;
+        // Nobody resolves an address that is written as one.
+        if literal(&url).is_some_and(|address| self.denied.contain(address)) {
+            return Err(KubernetesError::Unreachable(DENIED.into()));
         }
-        serde_json::from_slice(&body).map_err(|_| KubernetesError::Bad("an answer that is no list of nodes".into()))
-    }
-
-    async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), KubernetesError> {
-        let mut response = self.client.get(format!("{}{path}", self.base)).send().await.map_err(|error| lost(&error))?;
+        let mut response = self.client.get(url).send().await.map_err(|error| lost(&error))?;
         let mut body = Vec::new();
         while let Some(part) = response.chunk().await.map_err(|error| lost(&error))? {
-            if body.len() + part.len() > LONGEST {
+            if body.len() + part.len() > longest {
                 return Err(KubernetesError::Bad("an answer that is too long".into()));
             }
             body.extend_from_slice(&part);
@@ -136,8 +198,17 @@ impl Kubernetes {
     }
 }
 
+/// The address that a URL names itself.
+fn literal(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(address) => Some(address.into()),
+        Host::Ipv6(address) => Some(address.into()),
+        Host::Domain(_) => None,
+    }
+}
+
 fn lost(error: &reqwest::Error) -> KubernetesError {
-    let words = innermost(error);
+    let words: String = innermost(error).chars().take(WORDS).collect();
     match (error.is_connect(), error.is_timeout()) {
         (true, true) => KubernetesError::Unreachable("no answer in time".into()),
         (true, false) => KubernetesError::Unreachable(words),
@@ -161,7 +232,8 @@ fn told(body: &[u8]) -> String {
 struct NodeList {
     #[serde(default)]
     metadata: ListMeta,
-    items: Vec<Item>,
+    #[serde(deserialize_with = "nodes")]
+    items: Vec<Node>,
 }
 
 #[derive(Default, Deserialize)]
@@ -184,8 +256,9 @@ struct Meta {
 
 #[derive(Default, Deserialize)]
 struct NodeStatus {
-    #[serde(default)]
-    conditions: Vec<Condition>,
+    /// What the first condition of that type says.
+    #[serde(default, rename = "conditions", deserialize_with = "ready")]
+    ready: Option<Ready>,
 }
 
 #[derive(Deserialize)]
@@ -195,9 +268,102 @@ struct Condition {
     status: String,
 }
 
-impl From<Item> for Node {
-    fn from(item: Item) -> Self {
-        let ready = item.status.conditions.into_iter().find(|condition| condition.kind == "Ready");
-        Self { name: item.metadata.name, ready: ready.map_or_else(|| "Unknown".to_owned(), |condition| condition.status) }
+fn nodes<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Node>, D::Error> {
+    let mut nodes = Vec::new();
+    each(list, |item: Item| {
+        if nodes.len() == NODES {
+            return Err("too many nodes");
+        }
+        if !is_name(&item.metadata.name) {
+            return Err("no name of a node");
+        }
+        nodes.push(Node { name: item.metadata.name, ready: item.status.ready.unwrap_or(Ready::Unknown) });
+        Ok(())
+    })?;
+    Ok(nodes)
+}
+
+fn ready<'de, D: Deserializer<'de>>(list: D) -> Result<Option<Ready>, D::Error> {
+    let mut ready = None;
+    each(list, |condition: Condition| {
+        if ready.is_none() && condition.kind == "Ready" {
+            ready = Some(Ready::read(&condition.status).ok_or("no status of a condition")?);
+        }
+        Ok(())
+    })?;
+    Ok(ready)
+}
+
+/// Reads a list one by one: what is not kept of an element takes no room, however many there are.
+fn each<'de, D, T, F>(list: D, take: F) -> Result<(), D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+    F: FnMut(T) -> Result<(), &'static str>,
+{
+    struct Each<T, F>(F, PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>, F: FnMut(T) -> Result<(), &'static str>> Visitor<'de> for Each<T, F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            while let Some(element) = list.next_element::<T>()? {
+                (self.0)(element).map_err(A::Error::custom)?;
+            }
+            Ok(())
+        }
+    }
+
+    list.deserialize_seq(Each(take, PhantomData))
+}
+
+/// Whether an API server would let a node be called so.
+fn is_name(name: &str) -> bool {
+    (1..=NAME).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(items: &Value) -> Option<Vec<Node>> {
+        serde_json::from_str(&json!({"kind": "NodeList", "items": items}).to_string()).ok().map(|list: NodeList| list.items)
+    }
+
+    fn item(name: &str, conditions: &Value) -> Value {
+        json!({"metadata": {"name": name, "uid": "u"}, "status": {"conditions": conditions, "images": []}})
+    }
+
+    #[test]
+    fn a_node_is_a_name_and_one_of_three_words() {
+        let conditions = |ready: &str| json!([{"type": "DiskPressure", "status": "Perhaps"}, {"type": "Ready", "status": ready}]);
+        let longest = "n".repeat(NAME);
+        for (word, ready) in [("True", Ready::True), ("False", Ready::False), ("Unknown", Ready::Unknown)] {
+            for name in ["n", "blue-a1b2-node-0.example.org", &longest] {
+                let nodes = read(&json!([item(name, &conditions(word))]));
+                assert_eq!(nodes, Some(vec![Node { name: name.to_owned(), ready }]), "{name} {word}");
+            }
+        }
+        let silent = json!([item("a", &json!([])), {"metadata": {"name": "b"}}]);
+        assert!(read(&silent).is_some_and(|nodes| nodes.len() == 2 && nodes.iter().all(|node| node.ready == Ready::Unknown)));
+        for word in ["", "true", "Perhaps"] {
+            assert_eq!(read(&json!([item("n", &conditions(word))])), None, "{word}");
+        }
+        for name in ["", "a b", "a\u{e9}", "a\"b", &"n".repeat(NAME + 1)] {
+            assert_eq!(read(&json!([item(name, &conditions("True"))])), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_page_has_no_more_nodes_than_a_cluster() {
+        let node = item("n", &json!([{"type": "Ready", "status": "True"}]));
+        assert_eq!(read(&json!(vec![node.clone(); NODES])).map(|nodes| nodes.len()), Some(NODES));
+        assert_eq!(read(&json!(vec![node; NODES + 1])), None);
     }
 }

@@ -47,7 +47,7 @@ pub use crate::heat::{Blueprint, HIDDEN, Heat, Link, NewStack, Outputs, Stack, S
 pub use crate::helm::{Helm, HelmOptions, HelmRun, LastRelease};
 pub use crate::keystone::{ApplicationCredential, Domain, Keystone, NewTrust, Project, Role, Trust, User};
 pub use crate::kubeconfig::{Kubeconfig, KubeconfigError};
-pub use crate::kubernetes::{Kubernetes, KubernetesError, KubernetesOptions, Node};
+pub use crate::kubernetes::{Kubernetes, KubernetesError, KubernetesOptions, Networks, Node, Ready};
 pub use crate::management::{Change, KubeKind, Management, WatchLimits, Watched};
 pub use crate::neutron::{FixedIp, FloatingIp, Network, NetworkLimits, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};
 pub use crate::nova::{ComputeLimits, Flavor, Keypair, Nova, Server};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use provider_clients::Networks;
 use secrecy::SecretString;
 
 use super::cloud::Interface;
@@ -152,6 +153,10 @@ section! {
         post_install_manifest_url: Option<String>,
         /// Seconds between two health checks of a cluster; a negative number turns them off.
         health_polling_interval: i64 = "60",
+        /// Networks where no cluster's API is asked for its health: its address comes from its stack, which is its user's to change. Names are
+        /// resolved first, and an IPv4 address counts in IPv6 form too. The default is this machine, link-local, unspecified and multicast; name it again
+        /// beside the networks of the cloud's own services, which belong here too. Empty: none. Not known to upstream.
+        health_denied_networks: Networks = "127.0.0.0/8,::1/128,169.254.0.0/16,fe80::/10,0.0.0.0/8,::/128,224.0.0.0/4,ff00::/8",
     }
 }
 

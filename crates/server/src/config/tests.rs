@@ -95,6 +95,11 @@ fn wrong_values_are_named_with_section_key_place_and_rule() {
         ("[api]\n\nport = http", "[api] port (magnum.conf:3): must be a whole number from 0 to 65535, not \"http\""),
         ("[api]\nhost = nowhere", "[api] host (magnum.conf:2): must be an IP address, not \"nowhere\""),
         (
+            "[kubernetes]\nhealth_denied_networks = fd00::/8, 10.0.0.0/33",
+            "[kubernetes] health_denied_networks (magnum.conf:2): must be a list of networks such as 10.0.0.0/8 and fd00::/8, \
+             not \"fd00::/8, 10.0.0.0/33\"",
+        ),
+        (
             "[certificates]\ncert_manager_type = vault",
             "[certificates] cert_manager_type (magnum.conf:2): must be one of barbican, x509keypair, local, not \"vault\"",
         ),
@@ -113,6 +118,22 @@ fn wrong_values_are_named_with_section_key_place_and_rule() {
     ] {
         assert_eq!(error(text), wanted);
     }
+}
+
+#[test]
+fn the_health_of_clusters_is_not_asked_on_this_machine_unless_the_operator_says_so() {
+    let denied = |text: &str, address: &str| parse(text).kubernetes.health_denied_networks.contain(address.parse().expect(address));
+    let here = "127.0.0.1 127.8.9.10 ::1 ::ffff:127.0.0.1 0.0.0.0 :: ::ffff:0.0.0.0";
+    let beside = "169.254.169.254 ::ffff:169.254.169.254 fe80::1 224.0.0.1 239.255.255.255 ff02::1";
+    for address in here.split(' ').chain(beside.split(' ')) {
+        assert!(denied("", address), "{address}");
+        assert!(!denied("[kubernetes]\nhealth_denied_networks =\n", address), "{address}");
+    }
+    for address in ["10.0.0.1", "172.24.4.17", "192.168.1.1", "203.0.113.9", "2001:db8::1", "fd00::1"] {
+        assert!(!denied("", address), "{address}");
+    }
+    let own = "[kubernetes]\nhealth_denied_networks = 10.0.0.0/8, ::1\n";
+    assert!(denied(own, "10.0.0.1") && denied(own, "::1") && !denied(own, "127.0.0.1"));
 }
 
 #[test]

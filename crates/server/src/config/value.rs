@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use provider_clients::Networks;
 use secrecy::SecretString;
 
 /// A type that an option's text can become.
@@ -77,6 +78,12 @@ impl Value for bool {
 impl Value for IpAddr {
     fn parse(text: &str) -> Result<Self, String> {
         text.trim().trim_start_matches('[').trim_end_matches(']').parse().map_err(|_| "an IP address".to_owned())
+    }
+}
+
+impl Value for Networks {
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text).ok_or_else(|| "a list of networks such as 10.0.0.0/8 and fd00::/8".to_owned())
     }
 }
 

@@ -310,6 +310,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         encrypt_secrets: config.kubernetes.encrypt_secrets,
         keystone_policy: None,
         post_install_manifest: None,
+        health_denied_networks: config.kubernetes.health_denied_networks.clone(),
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
         default_volumes: DefaultVolumes {
