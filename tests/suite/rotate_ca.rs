@@ -383,6 +383,44 @@ async fn a_rotation_that_failed_goes_on_where_it_was(#[values(1, 6, 8, 12)] afte
     world.finish().await
 }
 
+/// A group in a stack of its own comes behind all nodes of the default groups: by then a large cluster's operation has thousands of events.
+#[rstest]
+#[tokio::test]
+async fn a_rotation_comes_to_every_group_however_much_it_has_recorded_by_then(#[values(true, false)] are_sizes_told: bool) -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let body = json!({"name": "more", "node_count": 1});
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/nodegroups"), &body).await?.expect(202)?;
+    let before = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    world.cloud.hold_stacks(true);
+    rotate(&demo, &cluster).await?;
+    stack_at_work(&world, &demo, &cluster).await?.context("it ended with no change")?;
+    let unfinished = format!("cluster_uuid = '{cluster}' AND finished_ms IS NULL");
+    let many = format!(
+        "INSERT INTO operation_event (operation_uuid, cluster_uuid, at_ms, kind, message) \
+         SELECT uuid, cluster_uuid, updated_ms, 'step', 'stack' FROM operation JOIN seq_1_to_1000 WHERE {unfinished}"
+    );
+    world.database()?.execute(&many, Vec::new()).await?;
+    if !are_sizes_told {
+        // As an earlier version accepted it.
+        let sql = format!("UPDATE operation SET payload = JSON_REMOVE(payload, '$.before.sizes') WHERE {unfinished}");
+        world.database()?.execute(&sql, Vec::new()).await?;
+        // Whoever holds it has read the row.
+        let owner = world.owner(&cluster).await?;
+        world.kill(owner)?;
+    }
+    world.cloud.hold_stacks(false);
+    let done = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(done["node_count"] == before["node_count"], "{before} {done}");
+    ensure!(servers(&world) == set(&["master-3", "node-2", "node-4", "node-5"]), "{:?}", servers(&world));
+    // Of each group once, where they are told by nothing else.
+    let sql = format!("SELECT COUNT(*) FROM operation_event WHERE cluster_uuid = '{cluster}' AND kind = 'nodes_kept'");
+    let recorded: Vec<i64> = world.database()?.rows(&sql).await?;
+    ensure!(recorded == [if are_sizes_told { 0 } else { 3 }], "{recorded:?}");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn a_cluster_that_goes_half_way_takes_both_sets_with_it() -> Result<()> {
     let world = World::usual(Mix::Distributed).await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
+use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, Client, text};
@@ -213,5 +214,47 @@ async fn an_upgrade_whose_conductor_is_killed_is_finished_by_another(
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 2 && complete["coe_version"] == "v1.34.1", "{complete}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// As where a heat-engine has died in the middle: Heat says for ever that the stack is at work.
+#[rstest]
+#[tokio::test]
+async fn a_stack_that_stays_at_work_ends_the_upgrade_after_the_time_of_one_step(#[values(true, false)] is_ours: bool) -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    newer(&demo).await?;
+    let stack = world.cloud.stacks().pop().context("a stack")?;
+    world.cloud.hold_stacks(true);
+    if !is_ours {
+        let path = format!("/orchestration/v1/{}/stacks/{}/{}", stack.project, stack.name, stack.id);
+        let same = json!({"existing": true, "parameters": {"number_of_minions": 2}});
+        world.cloud_as("demo", "demo")?.send(Method::PATCH, &path, Some(same.to_string())).await?.expect(202)?;
+    }
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let found = nodes::told(&demo, &cluster, "stack_at_work").await?;
+    ensure!(found.len() == usize::from(!is_ours), "{found:?}");
+    // An hour for the step, and a quarter for Heat to end it: of three hours for all of them.
+    let minutes = 80_i64;
+    let sql = "UPDATE operation_event SET at_ms = at_ms - ? WHERE cluster_uuid = ? AND kind IN ('stack_update', 'stack_at_work')";
+    world.database()?.execute(sql, vec![(minutes * 60_000).into(), cluster.as_str().into()]).await?;
+    // Whoever waits looks when that time is over by his clock; whoever takes over looks at once.
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    for word in [stack.name.as_str(), "UPDATE_IN_PROGRESS", &format!("{minutes} minutes")] {
+        ensure!(reason.contains(word), "{reason}");
+    }
+    let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let ended = operations["operations"].as_array().context("a list")?.iter().find(|o| o["state"] == "FAILED").context("a failure")?;
+    ensure!(ended["outcome_code"] == "cloud" && ended["fault"] == "cloud", "{ended}");
+    // Once Heat is at rest it goes on.
+    world.cloud.hold_stacks(false);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["coe_version"] == "v1.34.1" && servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }

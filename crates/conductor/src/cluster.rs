@@ -18,6 +18,7 @@ use model::operation::{OutcomeCode, Payload};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, Scope, StoreError, cluster as clusters, nodegroup, nodes, placement, resource, template};
 use model::template::ClusterTemplate;
+use model::time::{millis, now};
 use provider_clients::Session;
 
 use crate::context::Context;
@@ -42,7 +43,12 @@ pub(crate) struct Rows {
     pub stack_owner: Option<CloudResource>,
     /// The name of the management cluster that a cluster of Cluster API is on, where it is recorded.
     pub management_cluster: Option<String>,
+    /// A user or a certificate was asked for lately, and no clear answer is recorded: it may still appear.
+    pub is_unclear: bool,
 }
+
+/// How long after it is announced a user or a certificate may be asked for. One that the cloud refuses stays in the inventory without an id.
+const ASKED_WITHIN_MS: i64 = 600_000;
 
 /// Reads the rows of an operation that needs its cluster.
 ///
@@ -63,11 +69,13 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
             let template = template::by_ids(conn, &[&reference]).await?.pop();
             let recorded = resource::of_cluster(conn, &id).await?;
+            let is_unclear = recorded.iter().any(is_unanswered);
             let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));
             let stack_owner = made_inside.iter().position(|r| r.kind() == Some(ResourceKind::StackOwner)).map(|at| made_inside.remove(at));
             let is_inside = |kind| matches!(kind, ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume);
             made_inside.retain(|r| r.kind().is_some_and(is_inside));
-            let mut rows = Rows { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster: None };
+            let mut rows =
+                Rows { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster: None, is_unclear };
             if capi_helm::is_ours(&rows) {
                 rows.management_cluster = placement::find(conn, &id).await?;
             }
@@ -81,7 +89,8 @@ impl Rows {
     pub fn after(&self, cluster: Cluster, groups: Vec<Nodegroup>, template: ClusterTemplate) -> Self {
         let (nodes, stacks, made_inside) = (self.nodes.clone(), self.stacks.clone(), self.made_inside.clone());
         let (stack_owner, management_cluster) = (self.stack_owner.clone(), self.management_cluster.clone());
-        Self { cluster, groups, nodes, template: Some(template), stacks, made_inside, stack_owner, management_cluster }
+        let template = Some(template);
+        Self { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster, is_unclear: self.is_unclear }
     }
 
     /// The cluster's own stack.
@@ -168,6 +177,12 @@ pub(crate) fn concerned<'a>(groups: &'a [Nodegroup], payload: &Payload) -> Resul
         None => g.name == DEFAULT_WORKER,
     };
     groups.iter().find(wanted).ok_or_else(|| Failure::fail(OutcomeCode::User, "the nodegroup is gone"))
+}
+
+/// Whether a thing that is found by its name, and by nobody once its rows are gone, may have been asked for without an answer.
+fn is_unanswered(record: &CloudResource) -> bool {
+    let is_such = matches!(record.kind(), Some(ResourceKind::Trustee | ResourceKind::StackOwner | ResourceKind::Certificate));
+    is_such && record.resource_id.is_none() && millis(now()) - record.updated_ms < ASKED_WITHIN_MS
 }
 
 /// A stack that upstream made has another name than we would give it: it is recorded under its own, and known by its id.

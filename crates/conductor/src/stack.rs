@@ -4,10 +4,13 @@
 //! off anywhere and repeated.
 
 mod request;
+mod wait;
+
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
-use model::id::{ClusterId, NodegroupId, OperationId};
+use model::id::{NodegroupId, OperationId};
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationEvent, Progress, Thing};
 use model::planted::{self, Bug};
@@ -24,10 +27,8 @@ use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::room;
 use crate::worker::Work;
 
-pub(crate) use request::{UPDATE, before, is_request, sent};
-
-/// Events looked through for what an operation did already; far more than an operation has.
-const EVENTS: i64 = 1000;
+pub(crate) use request::{AT_WORK, UPDATE, at_work_since, before, is_request, sent};
+pub(crate) use wait::{Told, await_unclear, follow, follow_for, show_progress, tell, wait_for};
 
 /// The event of a request to delete a stack.
 const ASKED: &str = "stack_delete";
@@ -83,7 +84,8 @@ impl<'a> Whose<'a> {
         }
     }
 
-    fn cluster(self) -> &'a Cluster {
+    /// The cluster that it is of.
+    pub fn cluster(self) -> &'a Cluster {
         match self {
             Self::Cluster(cluster) | Self::Group(cluster, _) | Self::Nobody(cluster) => cluster,
         }
@@ -91,7 +93,7 @@ impl<'a> Whose<'a> {
 }
 
 /// How long ago something was; nothing for what is to come.
-pub(crate) fn age(at: DateTime<Utc>) -> std::time::Duration {
+pub(crate) fn age(at: DateTime<Utc>) -> Duration {
     (now() - at).to_std().unwrap_or_default()
 }
 
@@ -103,7 +105,7 @@ pub(crate) async fn is_left_over(cx: &Context, work: &Work) -> Result<bool, Fail
     if work.payload()?.retry_of.is_none() {
         return Ok(false);
     }
-    Ok(!events(cx, work).await?.iter().any(|e| e.kind == MADE))
+    Ok(events_of(cx, &work.operation.operation_id(), &[MADE]).await?.is_empty())
 }
 
 /// One step of seeing off a stack that failed, so that it can be made anew.
@@ -117,14 +119,16 @@ pub(crate) async fn clear_away(cx: &Context, work: &Work, whose: Whose<'_>, know
     }
 }
 
-/// What this operation has recorded so far, in order.
+/// What this operation has recorded so far, in order, but for its course: all of it, for what was done counts however long ago it was. A
+/// replacement of nodes records far more than could be read each turn; it asks for what it needs ([`events_of`]).
 pub(crate) async fn events(cx: &Context, work: &Work) -> Result<Vec<OperationEvent>, Failure> {
-    events_of(cx, &work.operation.operation_id()).await
+    let id = &work.operation.operation_id();
+    Ok(cx.store.read(async |conn: &mut Conn| event::besides_course(conn, id).await).await?)
 }
 
-/// What an operation has recorded, in order.
-pub(crate) async fn events_of(cx: &Context, id: &OperationId) -> Result<Vec<OperationEvent>, Failure> {
-    Ok(cx.store.read(async |conn: &mut Conn| event::of_operation(conn, id, EVENTS).await).await?)
+/// What an operation has recorded of these kinds, in order.
+pub(crate) async fn events_of(cx: &Context, id: &OperationId, kinds: &[&str]) -> Result<Vec<OperationEvent>, Failure> {
+    Ok(cx.store.read(async |conn: &mut Conn| event::of_kinds(conn, id, kinds).await).await?)
 }
 
 /// Records under the claim how far an operation is, with events of their kinds and texts.
@@ -145,100 +149,6 @@ pub(crate) async fn record(cx: &Context, work: &Work, progress: &Progress, told:
 /// When an event happened.
 pub(crate) fn at(event: &OperationEvent) -> DateTime<Utc> {
     from_millis(event.at_ms)
-}
-
-/// Shows how far a stack has come, and waits until it has moved.
-pub(crate) async fn follow(
-    cx: &Context,
-    work: &Work,
-    whose: Whose<'_>,
-    verb: &str,
-    seen: Seen,
-    session: &Session,
-) -> Result<Turn, Failure> {
-    show_progress(cx, work, whose, "stack", verb, &seen).await?;
-    Ok(Turn::Follow(vec![Follow::new(whose, verb, seen, session)]))
-}
-
-/// Waits for something that was asked for and cannot be seen yet.
-pub(crate) async fn wait_for(cx: &Context, work: &Work, what: &str) -> Result<Turn, Failure> {
-    work.guard(cx, &Progress { step: "stack", waiting_for: Some(what.to_owned()), ..Progress::default() }).await?;
-    Ok(Turn::Again { after: cx.settings.timing.poll_min })
-}
-
-/// Waits for a stack that was asked for without a clear answer: it may still appear (see [`Known::is_settled`]).
-pub(crate) async fn await_unclear(cx: &Context, work: &Work) -> Result<Turn, Failure> {
-    wait_for(cx, work, "a stack that was asked for without a clear answer").await
-}
-
-/// Where the progress of a stack is told, and in which words; what is kept of it while an operation waits.
-pub(crate) struct Told {
-    cluster: ClusterId,
-    /// The group, where the stack is a group's alone.
-    group: Option<NodegroupId>,
-    is_of_cluster: bool,
-    verb: Box<str>,
-}
-
-impl Follow {
-    fn new(whose: Whose<'_>, verb: &str, seen: Seen, session: &Session) -> Self {
-        Self { project: whose.cluster().project().0, seen, session: session.clone(), told: Told::of(whose, verb) }
-    }
-}
-
-impl Told {
-    fn of(whose: Whose<'_>, verb: &str) -> Self {
-        let is_of_cluster = matches!(whose, Whose::Cluster(_));
-        Self { cluster: whose.cluster().cluster_id(), group: whose.group_id(), is_of_cluster, verb: verb.into() }
-    }
-
-    fn text(&self, seen: &Seen) -> String {
-        format!("{}: {} of {} resources complete, waiting for {}", self.verb, seen.done, seen.total, seen.waiting_for())
-    }
-}
-
-/// As [`tell`], unless the row says so already.
-pub(crate) async fn show_progress(
-    cx: &Context,
-    work: &Work,
-    whose: Whose<'_>,
-    step: &'static str,
-    verb: &str,
-    seen: &Seen,
-) -> Result<(), Failure> {
-    let told = Told::of(whose, verb);
-    let stack_id = match whose {
-        Whose::Cluster(cluster) => &cluster.stack_id,
-        Whose::Group(_, group) => &group.stack_id,
-        Whose::Nobody(_) => &None,
-    };
-    let is_told = whose.cluster().status_reason.as_deref() == Some(told.text(seen).as_str());
-    if is_told && stack_id.as_deref() == Some(seen.stack_id.as_str()) {
-        return Ok(());
-    }
-    tell(cx, work, &told, step, seen).await
-}
-
-/// Records how far a stack has come: on the operation, and in words in the `status_reason` of cluster and group, where every old client
-/// shows it.
-pub(crate) async fn tell(cx: &Context, work: &Work, told: &Told, step: &'static str, seen: &Seen) -> Result<(), Failure> {
-    let progress = Progress { step, waiting_for: Some(seen.waiting_for()), done: seen.done, total: seen.total };
-    let text = told.text(seen);
-    let own = told.is_of_cluster.then(|| Some(seen.stack_id.clone()));
-    let change = ClusterChange { status_reason: Some(Some(text.clone())), stack_id: own, ..ClusterChange::default() };
-    let of_group =
-        NodegroupChange { status_reason: Some(Some(text)), stack_id: Some(Some(seen.stack_id.clone())), ..NodegroupChange::default() };
-    let (id, change, progress, group, of_group) = (&told.cluster, &change, &progress, &told.group, &of_group);
-    cx.store
-        .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            if let Some(group) = group {
-                nodegroup::record(conn, group, of_group).await?;
-            }
-            clusters::record(conn, id, change).await
-        })
-        .await?;
-    Ok(())
 }
 
 /// Minutes that a stack may take from now on, by the operation's deadline.

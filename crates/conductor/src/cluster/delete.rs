@@ -105,10 +105,24 @@ pub(crate) fn owner<'a>(rows: &'a Rows, known: &Known) -> Whose<'a> {
 
 /// Everything else is gone: remove trust and trustee and the stacks' owner, then certificates that are kept outside the database, then the rows.
 async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
+    if let Some(turn) = await_unclear(cx, work, rows).await? {
+        return Ok(turn);
+    }
     credentials::remove(cx, work, &rows.cluster).await?;
     stack_owner::remove(cx, work, rows).await?;
     certificates::remove(cx, work, &rows.cluster).await?;
     forget(cx, work, &rows.cluster, Vec::new()).await
+}
+
+/// Waits for users and certificates that were asked for without a clear answer: they may still appear, and nobody would remove them then. The
+/// time counts as for stacks.
+pub(crate) async fn await_unclear(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Turn>, Failure> {
+    if !rows.is_unclear || work.quiet() >= cx.settings.timing.settle {
+        return Ok(None);
+    }
+    let waiting_for = Some("a user or a certificate that was asked for without a clear answer".to_owned());
+    work.guard(cx, &Progress { step: "credentials", waiting_for, ..Progress::default() }).await?;
+    Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
 }
 
 /// The report, and the end of the rows.

@@ -57,6 +57,11 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     } else if let Some(turn) = remove_things(cx, work, &rows, &mut leaks).await? {
         return Ok(turn);
     }
+    if !is_over(work)
+        && let Some(turn) = delete::await_unclear(cx, work, &rows).await?
+    {
+        return Ok(turn);
+    }
     remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
     remove_stack_owner(cx, work, &rows, &mut leaks).await?;
     remove_certificates(cx, work, &rows.cluster, &mut leaks).await?;

@@ -5,10 +5,13 @@
 //! (`plan/roll.rs`).
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use model::cluster::Cluster;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use model::store::{Conn, event};
+use model::time::now;
 use provider_clients::Session;
 
 use crate::context::Context;
@@ -22,12 +25,19 @@ use crate::{certificates, driver};
 /// The event of a step, in words.
 const STEP: &str = "node_replacement";
 
-/// The event of how many nodes a group has while its nodes are replaced; its text is the group's uuid and the number. The row says it only
-/// until a request for another size is accepted, which then waits behind this operation and is not its to fulfil.
+/// The event of how many nodes a group has while its nodes are replaced, where the request does not tell; its text is the group's uuid and
+/// the number. The row says it only until a request for another size is accepted, which then waits behind this operation and is not its to
+/// fulfil.
 const SIZE: &str = "nodes_kept";
 
 /// Events looked through for what was asked last: a large group has more steps than could be read each turn.
-const EVENTS: i64 = 200;
+const EVENTS: i64 = 100;
+/// The kinds of these events: of others there may be any number between them.
+const STEPS: [&str; 3] = [STEP, stack::UPDATE, stack::AT_WORK];
+
+/// How much longer a stack may be at work than Heat was given for it. Heat ends by itself what takes longer, as long as somebody is at work
+/// on it: where a heat-engine has died in the middle nobody is, and Heat says for ever that it is at work.
+const SLACK: Duration = Duration::from_secs(15 * 60);
 
 /// What a user can do about it.
 const WAY_OUT: &str = "the nodes of this cluster cannot be replaced: upstream's driver or an early release made its stack. Make a new cluster \
@@ -90,12 +100,12 @@ pub(crate) async fn next<'a>(
         check(seen, &replacing.pools)?;
     }
     let id = &work.operation.operation_id();
-    let events = cx.store.read(async |conn: &mut Conn| event::latest(conn, id, EVENTS).await).await?;
+    let events = cx.store.read(async |conn: &mut Conn| event::latest(conn, id, &STEPS, EVENTS).await).await?;
     let is_broken = matches!(observed, Observed::Broken { .. });
-    let sizes = sizes(&stack::events(cx, work).await?);
     let todo = match observed.at_rest() {
         Some(seen) => {
-            let unknown: Vec<String> = replacing.unknown(work, &sizes, seen)?;
+            let sizes = sizes(cx, work, &replacing.pools).await?;
+            let unknown = replacing.unknown(&sizes, seen);
             if !unknown.is_empty() {
                 let told: Vec<(&'static str, &str)> = unknown.iter().map(|text| (SIZE, text.as_str())).collect();
                 stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
@@ -109,8 +119,9 @@ pub(crate) async fn next<'a>(
     match plan::change(observed, todo.is_none(), sent.as_ref()) {
         UpdateStep::Make => Err(Failure::fail(OutcomeCode::Cloud, "the stack is gone")),
         UpdateStep::Wait(seen) => {
+            let left = wait_of(cx, work, &events, replacing.whose.cluster(), &seen).await?;
             let verb = replacing.verb(&seen);
-            stack::follow(cx, work, replacing.whose, &verb, seen, session).await.map(Next::Turn)
+            stack::follow_for(cx, work, replacing.whose, &verb, seen, session, left).await.map(Next::Turn)
         }
         UpdateStep::WaitForBeginning(seen) => {
             stack::wait_for(cx, work, &format!("the change of stack {}", seen.stack_name)).await.map(Next::Turn)
@@ -132,9 +143,7 @@ pub(crate) async fn prepare(
     replacing: &Replacing<'_>,
     (todo, seen): (&Todo<'_>, &Seen),
 ) -> Result<Made, Failure> {
-    // A step has as long as the making of the cluster had.
-    let whole = target.cluster.create_timeout.and_then(|minutes| u32::try_from(minutes).ok()).filter(|minutes| *minutes > 0);
-    let minutes = stack::minutes_left(cx, work).min(whole.unwrap_or(cx.settings.deadlines.create_minutes));
+    let minutes = stack::minutes_left(cx, work).min(minutes_of_step(cx, target.cluster));
     let material = certificates::material(cx, target.cluster).await?;
     let facts = driver::facts_of_more(&cx.settings, cx.store.vault(), target, todo.pool.0, seen).await?;
     let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, (replacing.generation, minutes))?;
@@ -158,23 +167,15 @@ impl Replacing<'_> {
         Replacement { generation: self.generation.to_owned(), count, batch }
     }
 
-    /// What is to be recorded of groups whose size is not: what the row said when the request was accepted. What the stack says is more where an
-    /// earlier replacement was cut off between a batch's coming and its predecessors' going.
-    fn unknown(&self, work: &Work, sizes: &HashMap<String, i32>, seen: &Seen) -> Result<Vec<String>, Failure> {
-        let unknown: Vec<_> = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid)).collect();
-        if unknown.is_empty() {
-            return Ok(Vec::new());
-        }
-        let known = work.payload()?.before.unwrap_or_default().sizes;
-        // Of a request that an earlier version accepted: what the stack says as long as nothing of it was replaced.
+    /// What is to be recorded of groups whose size nobody has told, as after a request that an earlier version accepted: what the stack says
+    /// as long as nothing of it was replaced.
+    fn unknown(&self, sizes: &HashMap<String, i32>, seen: &Seen) -> Vec<String> {
         let of_stack = |kind: PoolKind| match kind {
             PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
             _ => None,
         };
-        let size = |kind: PoolKind, group: &Nodegroup| {
-            known.get(&group.nodegroup_id()).copied().or_else(|| of_stack(kind)).unwrap_or_else(|| group.node_count())
-        };
-        Ok(unknown.into_iter().map(|(kind, group)| format!("{} {}", group.uuid, size(*kind, group))).collect())
+        let unknown = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid));
+        unknown.map(|(kind, group)| format!("{} {}", group.uuid, of_stack(*kind).unwrap_or_else(|| group.node_count()))).collect()
     }
 
     /// What is told while the stack is at work.
@@ -192,13 +193,61 @@ impl Replacing<'_> {
     }
 }
 
-/// The sizes that were recorded, by the group's uuid.
-fn sizes(events: &[OperationEvent]) -> HashMap<String, i32> {
-    let read = |event: &OperationEvent| {
-        let (group, count) = event.message.split_once(' ')?;
-        Some((group.to_owned(), count.parse().ok()?))
+/// How many nodes groups have, by their uuids: what the rows said when the request was accepted, or what was recorded since of those that it
+/// does not tell. (What the stack says is more where an earlier replacement was cut off between a batch's coming and its predecessors' going.)
+async fn sizes(cx: &Context, work: &Work, pools: &[(PoolKind, &Nodegroup)]) -> Result<HashMap<String, i32>, Failure> {
+    let told = work.payload()?.before.unwrap_or_default().sizes;
+    let mut sizes: HashMap<String, i32> = told.iter().map(|(group, count)| (group.as_str().to_owned(), *count)).collect();
+    if pools.iter().any(|(_, group)| !sizes.contains_key(&group.uuid)) {
+        let recorded = stack::events_of(cx, &work.operation.operation_id(), &[SIZE]).await?;
+        sizes.extend(recorded.iter().filter_map(recorded_size));
+    }
+    Ok(sizes)
+}
+
+fn recorded_size(event: &OperationEvent) -> Option<(String, i32)> {
+    let (group, count) = event.message.split_once(' ')?;
+    Some((group.to_owned(), count.parse().ok()?))
+}
+
+/// A step has as long as the making of the cluster had.
+fn minutes_of_step(cx: &Context, cluster: &Cluster) -> u32 {
+    let whole = cluster.create_timeout.and_then(|minutes| u32::try_from(minutes).ok()).filter(|minutes| *minutes > 0);
+    whole.unwrap_or(cx.settings.deadlines.create_minutes)
+}
+
+/// How much longer a stack at work is waited for. The operation's deadline is that of all its steps together; this is the one of a step.
+///
+/// What somebody else is found to have asked has as much time, from then on, as a step of ours.
+///
+/// # Errors
+/// When its time is over.
+async fn wait_of(cx: &Context, work: &Work, events: &[OperationEvent], cluster: &Cluster, seen: &Seen) -> Result<Duration, Failure> {
+    let since = match stack::at_work_since(events, seen) {
+        Some(since) => since,
+        None => {
+            let progress = Progress { step: "stack", waiting_for: Some(seen.waiting_for()), done: seen.done, total: seen.total };
+            stack::record(cx, work, &progress, &[(stack::AT_WORK, &stack::before(seen))]).await?;
+            now()
+        }
     };
-    events.iter().filter(|event| event.kind == SIZE).filter_map(read).collect()
+    time_left(seen, stack::age(since), minutes_of_step(cx, cluster)).map_err(Failure::of_stack)
+}
+
+/// What is left to a stack that has been at work for so long, of which Heat was given so many minutes.
+///
+/// # Errors
+/// What to tell when nothing is.
+fn time_left(seen: &Seen, waited: Duration, minutes: u32) -> Result<Duration, String> {
+    let longest = Duration::from_secs(60 * u64::from(minutes)) + SLACK;
+    if waited < longest {
+        return Ok(longest - waited);
+    }
+    let (name, status, waited) = (&seen.stack_name, &seen.status, waited.as_secs() / 60);
+    Err(format!(
+        "heat: stack {name} has been {status} for {waited} minutes and was given {minutes}: nobody is at work on it any more, as after the end \
+         of a heat-engine. What was replaced stays so; have the operator of the cloud end it (heat-manage reset_stack_status), then retry"
+    ))
 }
 
 async fn first_undone<'a>(
@@ -251,4 +300,22 @@ fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo
     let last = events.windows(2).rfind(|pair| stack::is_request(&pair[1], stack)).map(|pair| &pair[0]);
     let was_taken = todo.is_some() && last.is_some_and(|step| step.kind == STEP && !is_same(step));
     Some(if was_taken { Sent { before: Before::Taken, ..sent } } else { sent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_at_work_has_the_time_that_heat_was_given_and_a_little_more_and_then_it_is_told_by_name() {
+        let seen = Seen { stack_name: "blue-1".into(), status: "UPDATE_IN_PROGRESS".into(), ..Seen::default() };
+        let minutes = |count: u64| Duration::from_secs(60 * count);
+        assert_eq!(time_left(&seen, Duration::ZERO, 60), Ok(minutes(60) + SLACK));
+        assert_eq!(time_left(&seen, minutes(74), 60), Ok(minutes(1)));
+        let told = time_left(&seen, minutes(76), 60).expect_err("its time is over");
+        for word in ["blue-1", "UPDATE_IN_PROGRESS", "76 minutes", "given 60"] {
+            assert!(told.contains(word), "{told}");
+        }
+        assert!(time_left(&seen, minutes(76), 90).is_ok(), "what the creator of the cluster gave it");
+    }
 }

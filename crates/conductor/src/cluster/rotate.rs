@@ -39,7 +39,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return capi_helm::turn(cx, work, &rows).await;
     }
     let Some(renewed_by) = renewed_by(cx, work).await? else {
-        let has_delegated = stack::events(cx, work).await?.iter().any(|e| e.kind == credentials::TRUSTED);
+        let has_delegated = !stack::events_of(cx, &work.operation.operation_id(), &[credentials::TRUSTED]).await?.is_empty();
         renew(cx, work, &rows, has_delegated).await?;
         return Ok(Turn::NOW);
     };
@@ -57,7 +57,7 @@ async fn renewed_by(cx: &Context, work: &Work) -> Result<Option<OperationId>, Fa
     let mut id = work.operation.operation_id();
     let mut retry_of = work.payload()?.retry_of;
     for _ in 0..LONGEST_CHAIN {
-        if stack::events_of(cx, &id).await?.iter().any(|e| e.kind == RENEWED) {
+        if !stack::events_of(cx, &id, &[RENEWED]).await?.is_empty() {
             return Ok(Some(id));
         }
         let Some(failed) = retry_of else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! Requests to change a stack, as events tell of them.
 
+use chrono::{DateTime, Utc};
 use model::operation::OperationEvent;
 
 use super::{age, at};
@@ -8,6 +9,10 @@ use crate::plan::{Before, Seen, Sent};
 
 /// The event of a request to change a stack; its text is [`before`].
 pub(crate) const UPDATE: &str = "stack_update";
+
+/// The event of a stack that was found at work on what the operation did not ask for; its text is [`before`], by which another change is
+/// told from this one.
+pub(crate) const AT_WORK: &str = "stack_at_work";
 
 /// The stack, and when it had been changed before the request, as the cloud says it.
 pub(crate) fn before(seen: &Seen) -> String {
@@ -29,4 +34,43 @@ fn asked_before<'a>(event: &'a OperationEvent, stack: &str) -> Option<&'a str> {
 pub(crate) fn sent(cx: &Context, events: &[OperationEvent], stack: &str, tries: usize) -> Option<Sent> {
     let (last, before) = events.iter().rev().find_map(|event| Some((event, asked_before(event, stack)?)))?;
     Some(Sent { tries, before: Before::Changed(before.to_owned()), is_fresh: age(at(last)) < cx.settings.timing.settle })
+}
+
+/// Since when a stack has been at work: since the operation's last request, where that was for this stack, else since it was found so. None
+/// where that is to be recorded yet.
+pub(crate) fn at_work_since(events: &[OperationEvent], seen: &Seen) -> Option<DateTime<Utc>> {
+    let asked = events.iter().rfind(|e| e.kind == UPDATE).filter(|e| is_request(e, &seen.stack_name));
+    let found = || events.iter().rfind(|e| e.kind == AT_WORK && e.message == before(seen));
+    asked.or_else(found).map(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::time::from_millis;
+
+    use super::*;
+
+    fn event(at_ms: i64, kind: &str, message: &str) -> OperationEvent {
+        let (operation_uuid, cluster_uuid) = (String::new(), String::new());
+        OperationEvent { id: at_ms, operation_uuid, cluster_uuid, at_ms, kind: kind.into(), message: message.into(), details: None }
+    }
+
+    fn seen(name: &str, changed: &str) -> Seen {
+        Seen { stack_name: name.into(), changed: changed.into(), ..Seen::default() }
+    }
+
+    #[test]
+    fn a_stack_is_at_work_since_it_was_asked_or_since_somebody_else_was_found_to_have_asked_it() {
+        let since = |events: &[OperationEvent], name: &str, changed: &str| at_work_since(events, &seen(name, changed));
+        let mut events = vec![event(1, UPDATE, "blue "), event(2, "node_replacement", "x"), event(3, UPDATE, "blue t1")];
+        assert_eq!(since(&events, "blue", "t2"), Some(from_millis(3)));
+        assert_eq!(since(&events, "green", "t2"), None);
+        events.push(event(4, UPDATE, "green t2"));
+        // What it was asked has ended, for another one was asked since: somebody else is at it, and has not used up its time.
+        assert_eq!(since(&events, "blue", "t5"), None);
+        events.push(event(5, AT_WORK, "blue t5"));
+        assert_eq!(since(&events, "blue", "t5"), Some(from_millis(5)));
+        assert_eq!(since(&events, "blue", "t6"), None, "another change");
+        assert_eq!(since(&events, "green", "t3"), Some(from_millis(4)));
+    }
 }

@@ -9,11 +9,16 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::dialect::{self, Guard};
 use super::error::StoreError;
+use super::operation::{CLOUD_ERROR, STEP};
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{EventDetails, OperationEvent};
 use crate::schema::{operation, operation_event};
 use crate::text::storable;
 use crate::time::{millis, now};
+
+/// Kinds that tell the course of an operation: who had it, at which step it was, what failed on the way. It has the more of them the longer
+/// it takes; of all others it has some for each thing that it deals with.
+pub const COURSE: [&str; 4] = ["claimed", "taken_over", STEP, CLOUD_ERROR];
 
 /// Takes the cluster's turn, which an event appended later in the transaction would take anyway. Whoever is going to lock the cluster's own
 /// rows and then append does this first: a conductor appends before it writes those rows, and the two must not wait for each other.
@@ -79,12 +84,39 @@ pub async fn of_operation(conn: &mut Conn, operation: &OperationId, limit: i64) 
     })?)
 }
 
-/// The last `limit` events of an operation, in order.
-pub async fn latest(conn: &mut Conn, operation: &OperationId, limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
+/// All events of an operation but those of its [`COURSE`], in order.
+pub async fn besides_course(conn: &mut Conn, operation: &OperationId) -> Result<Vec<OperationEvent>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        operation_event::table
+            .select(OperationEvent::as_select())
+            .filter(operation_event::operation_uuid.eq(operation.as_str()))
+            .filter(operation_event::kind.ne_all(COURSE))
+            .order(operation_event::id.asc())
+            .load(&mut **c)
+            .await
+    })?)
+}
+
+/// All events of an operation that are of one of these kinds, in order.
+pub async fn of_kinds(conn: &mut Conn, operation: &OperationId, kinds: &[&str]) -> Result<Vec<OperationEvent>, StoreError> {
+    Ok(on_conn!(conn, |c| {
+        operation_event::table
+            .select(OperationEvent::as_select())
+            .filter(operation_event::operation_uuid.eq(operation.as_str()))
+            .filter(operation_event::kind.eq_any(kinds))
+            .order(operation_event::id.asc())
+            .load(&mut **c)
+            .await
+    })?)
+}
+
+/// The last `limit` events of an operation that are of one of these kinds, in order.
+pub async fn latest(conn: &mut Conn, operation: &OperationId, kinds: &[&str], limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
     let mut events: Vec<OperationEvent> = on_conn!(conn, |c| {
         operation_event::table
             .select(OperationEvent::as_select())
             .filter(operation_event::operation_uuid.eq(operation.as_str()))
+            .filter(operation_event::kind.eq_any(kinds))
             .order(operation_event::id.desc())
             .limit(limit)
             .load(&mut **c)

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::id::{ClusterId, OperationId, ProjectId};
-use model::operation::{Claim, Claimed, CloudFault, Ending, EventDetails, OperationKind, OutcomeCode, Progress};
+use model::operation::{Claim, Claimed, CloudFault, Ending, EventDetails, OperationEvent, OperationKind, OutcomeCode, Progress};
 use model::store::history::{self, Shown};
 use model::store::idempotency::{self, Held, Keyed, Stored};
 use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, event, exit, housekeeping, operation};
@@ -103,7 +103,7 @@ async fn whoever_is_told_to_end_can_write_nothing_more_and_the_next_one_can_only
     let lease = millis(now()) + LEASE;
     let claims = [holder.clone()];
     let lost = store.write(async |conn: &mut Conn| operation::renew(conn, owner, &claims, lease).await).await.unwrap();
-    assert_eq!(lost, std::slice::from_ref(&id));
+    assert_eq!(lost.gone, std::slice::from_ref(&id));
     // Nobody else before the holder has let go.
     assert_eq!(claim(store, &id, "two").await, None);
     store.write(async |conn: &mut Conn| operation::release(conn, &holder, millis(now())).await).await.unwrap();
@@ -153,6 +153,48 @@ async fn a_step_is_an_event_when_it_begins_and_an_error_when_it_is_another(#[cas
     assert_eq!((row.step.as_str(), row.progress_done, row.started_ms.is_some()), ("stack", 3, true));
     let last = row.last_cloud_error().expect("an error");
     assert_eq!((last.fault.message.as_str(), last.count), ("b", 1));
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operation_did_is_found_however_long_its_course_was(#[case] kind: Kind) {
+    const LONG: usize = 1500;
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let s = spec("blue");
+    let id = accept(store, &s).await;
+    claim(store, &id, "one").await.expect("claimed");
+    // Its lease has run out.
+    let at = millis(now()) + 2 * LEASE;
+    let taken = store.write(async |conn: &mut Conn| operation::claim(conn, &id, "two", at, at + LEASE).await).await.unwrap();
+    assert!(matches!(taken, Claimed::Ours(_, claim) if claim.taken_over));
+    let (id, cluster) = (&id, &s.id);
+    store
+        .write(async |conn: &mut Conn| {
+            event::append(conn, id, cluster, "keep", "early").await?;
+            for number in 0..LONG {
+                let kind = if number % 2 == 0 { operation::STEP } else { operation::CLOUD_ERROR };
+                event::append(conn, id, cluster, kind, "on its way").await?;
+            }
+            for (kind, message) in [("asked", "first"), ("keep", "late"), ("asked", "second"), ("other", "x"), ("asked", "third")] {
+                event::append(conn, id, cluster, kind, message).await?;
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
+    let told = |rows: Vec<OperationEvent>| rows.into_iter().map(|e| format!("{} {}", e.kind, e.message)).collect::<Vec<_>>();
+    let all = store.read(async |conn: &mut Conn| event::besides_course(conn, id).await).await.unwrap();
+    let did = ["accepted cluster_create", "keep early", "asked first", "keep late", "asked second", "other x", "asked third"];
+    assert_eq!(told(all), did);
+    let kept = store.read(async |conn: &mut Conn| event::of_kinds(conn, id, &["keep"]).await).await.unwrap();
+    assert_eq!(told(kept), ["keep early", "keep late"]);
+    let last = store.read(async |conn: &mut Conn| event::latest(conn, id, &["asked", "keep"], 3).await).await.unwrap();
+    assert_eq!(told(last), ["keep late", "asked second", "asked third"]);
+    let none = store.read(async |conn: &mut Conn| event::of_kinds(conn, id, &[]).await).await.unwrap();
+    assert_eq!(told(none), Vec::<String>::new());
 }
 
 #[rstest]

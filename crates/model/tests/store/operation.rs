@@ -1,10 +1,14 @@
+use std::time::Duration;
+
 use model::cluster::status::Status;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, OperationId};
 use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Progress};
+use model::store::operation::Renewed;
 use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
 use model::time::{millis, now};
 use rstest::rstest;
+use tokio::sync::Notify;
 
 use crate::world::{Kind, World, accept, request, spec};
 
@@ -20,9 +24,19 @@ async fn claim(store: &Store, id: &model::id::OperationId, owner: &str, at: i64)
 
 /// The operations whose claims no longer hold.
 async fn renew(store: &Store, claims: &[&Claim], until: i64) -> Vec<OperationId> {
+    let Renewed { gone, locked } = lengthen(store, claims, until).await;
+    assert_eq!(locked, []);
+    gone
+}
+
+async fn lengthen(store: &Store, claims: &[&Claim], until: i64) -> Renewed {
     let owner = claims[0].owner.clone();
     let claims: Vec<Claim> = claims.iter().map(|claim| (*claim).clone()).collect();
     store.write(async |conn: &mut Conn| operation::renew(conn, &owner, &claims, until).await).await.unwrap()
+}
+
+async fn due(store: &Store, limit: i64) -> Vec<OperationId> {
+    store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), limit).await).await.unwrap()
 }
 
 async fn fetch(store: &Store, id: &model::id::ClusterId) -> Cluster {
@@ -47,8 +61,7 @@ async fn a_cluster_is_stored_with_its_groups_and_its_operation_or_not_at_all(#[c
         [("default-master", 1), ("default-worker", 2)]
     );
     assert_eq!(groups[0].node_addresses.as_deref(), Some("[]"));
-    let due = world.store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), 10).await).await.unwrap();
-    assert_eq!(due, [id]);
+    assert_eq!(due(&world.store, 10).await, [id]);
 
     let half = spec("half");
     let failed: Result<(), _> = world
@@ -118,7 +131,7 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_
     let (rotate, behind) = (&rotate, &rotate.id);
     world.store.write(async |conn: &mut Conn| operation::insert(conn, rotate).await).await.unwrap();
     let elsewhere = accept(&world.store, &other).await;
-    let due = async || world.store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), 10).await).await.unwrap();
+    let due = async || due(&world.store, 10).await;
     let row = async || world.store.read(async |conn: &mut Conn| operation::find(conn, behind).await).await.unwrap().unwrap();
     assert_eq!(due().await, [create.clone(), elsewhere.clone()]);
     let at = millis(now());
@@ -137,6 +150,29 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_
     world.store.write(async |conn: &mut Conn| operation::release(conn, &first, at).await).await.unwrap();
     claim(&world.store, behind, "d", millis(now())).await.expect("claimed again");
     assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+}
+
+/// When the programs were put back to this version, what the newer one accepted stands first and may be more than a scan takes.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_newer_version_accepted_hides_nothing_and_is_due_when_its_time_is_over(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let mut newer = Vec::new();
+    for set in ["kind = 'cluster_dance'", "payload = '{\"version\":2,\"pools\":[]}'", "payload = '{\"version\":10}'", "payload = 'pools'"] {
+        let id = accept(&world.store, &spec("newer")).await;
+        world.execute(&format!("UPDATE operation SET {set} WHERE uuid = '{id}'")).await;
+        newer.push(id);
+    }
+    let ours = accept(&world.store, &spec("blue")).await;
+    assert_eq!(due(&world.store, 1).await, std::slice::from_ref(&ours));
+    for id in &newer {
+        assert_eq!(claim(&world.store, id, "c", millis(now())).await, None);
+    }
+    world.execute(&format!("UPDATE operation SET deadline_ms = 1 WHERE uuid = '{}'", newer[1])).await;
+    world.execute(&format!("UPDATE operation SET cancel_ms = 1 WHERE uuid = '{}'", newer[3])).await;
+    assert_eq!(due(&world.store, 10).await, [newer[1].clone(), newer[3].clone(), ours]);
 }
 
 #[rstest]
@@ -211,6 +247,52 @@ async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[cas
     }
     let odd = [Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() }];
     assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &odd, until).await).await.is_err());
+}
+
+/// Who waits for a row keeps those that he came to before, in the database also when he has given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_somebody_has_locked_is_passed_over_and_waited_for_alone() {
+    let world = World::new(Kind::MariaDb).await;
+    let store = &world.store;
+    // Later than all of them are due.
+    let at = millis(now()) + 60_000;
+    let mut held = Vec::new();
+    for n in 0..4 {
+        let id = accept(store, &spec(&format!("blue-{n}"))).await;
+        held.push(claim(store, &id, "one", at).await.expect("claimed"));
+    }
+    let (gone, locked) = (&held[1], &held[2]);
+    store.write(async |conn: &mut Conn| operation::release(conn, gone, at).await).await.unwrap();
+
+    let (until, later) = (at + 7 * LEASE, at + 8 * LEASE);
+    let (is_locked, let_go) = (Notify::new(), Notify::new());
+    let locking = store.write(async |conn: &mut Conn| {
+        operation::forget_token(conn, locked).await?;
+        is_locked.notify_one();
+        let_go.notified().await;
+        operation::forget_token(conn, locked).await
+    });
+    let renewing = async {
+        is_locked.notified().await;
+        let all: Vec<&Claim> = held.iter().collect();
+        let past = tokio::time::timeout(Duration::from_secs(5), lengthen(store, &all, until)).await;
+        let others = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let_go.notify_one();
+        };
+        let one = [locked];
+        let (alone, ()) = tokio::join!(lengthen(store, &one, later), others);
+        (past, alone)
+    };
+    let (unlocked, (past, alone)) = tokio::join!(locking, renewing);
+    unlocked.unwrap();
+    let past = past.expect("nobody is waited for");
+    assert_eq!(past, Renewed { gone: vec![gone.operation.clone()], locked: vec![locked.operation.clone()] });
+    assert_eq!(alone, Renewed::default());
+    for (claim, wanted) in held.iter().zip([Some(until), None, Some(later), Some(until)]) {
+        let row = store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();
+        assert_eq!(row.lease_ms, wanted);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
