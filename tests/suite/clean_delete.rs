@@ -331,36 +331,85 @@ async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
     world.finish().await
 }
 
+/// Takes a cluster's rows away, as if a commit had been lost.
+async fn lose(world: &World, cluster: &str) -> Result<()> {
+    for (table, column) in
+        [("cluster", "uuid"), ("nodegroup", "cluster_id"), ("nodegroup_nodes", "cluster_uuid"), ("cluster_health", "cluster_uuid")]
+    {
+        world.database()?.execute(&format!("DELETE FROM {table} WHERE {column} = '{cluster}'"), Vec::new()).await?;
+    }
+    Ok(())
+}
+
+/// Waits until nothing of a lost cluster is left, neither in the cloud nor in the inventory.
+async fn swept(world: &World, lost: &str, stack: &str) -> Result<()> {
+    wait::until("the stack and the trustee to go", PATIENCE, async || {
+        let left = world.cloud.leftovers(None).join("\n");
+        let recorded: Vec<i64> =
+            world.database()?.rows(&format!("SELECT COUNT(*) FROM cloud_resource WHERE cluster_uuid = '{lost}'")).await?;
+        let is_gone = !left.contains(stack) && !left.contains(lost) && recorded == [0];
+        Ok(Seen::when(is_gone, || format!("{recorded:?} rows; {left}")))
+    })
+    .await
+}
+
 #[tokio::test]
 async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> Result<()> {
     let world = World::start(Mix::Distributed, Options::sweeping()).await?;
     let demo = world.demo();
     let (lost, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
     let (kept, kept_stack) = cluster(&world, &demo, "green", &json!({})).await?;
-    // As if a commit had been lost.
-    for (table, column) in
-        [("cluster", "uuid"), ("nodegroup", "cluster_id"), ("nodegroup_nodes", "cluster_uuid"), ("cluster_health", "cluster_uuid")]
-    {
-        world.database()?.execute(&format!("DELETE FROM {table} WHERE {column} = '{lost}'"), Vec::new()).await?;
-    }
-    wait::until("the stack and the trustee to go", PATIENCE, async || {
-        let left = world.cloud.leftovers(None).join("\n");
-        let recorded: Vec<i64> =
-            world.database()?.rows(&format!("SELECT COUNT(*) FROM cloud_resource WHERE cluster_uuid = '{lost}'")).await?;
-        let is_gone = !left.contains(&stack) && !left.contains(&lost) && recorded == [0];
-        Ok(Seen::when(is_gone, || format!("{recorded:?} rows; {left}")))
-    })
-    .await?;
-    let told = wait::until("the finds to be told", PATIENCE, async || {
+    lose(&world, &lost).await?;
+    swept(&world, &lost, &stack).await?;
+    wait::until("the finds to be told", PATIENCE, async || {
         let body = demo.get(&format!("/v1/clusters/{lost}/events?limit=1000")).await?.expect(200)?.body;
         let events = body["events"].as_array().context("a list")?.clone();
         let found: Vec<Value> = events.into_iter().filter(|event| event["kind"] == "sweep_finding").collect();
-        Ok(Seen::from_option(found.iter().any(|e| e["thing"]["id"] == stack.as_str()).then_some(found), "not told"))
+        let is_told =
+            found.iter().any(|e| e["thing"]["id"] == stack.as_str()) && found.iter().any(|e| e["thing"]["kind"] == "keystone_user");
+        Ok(Seen::when(is_told, || format!("{found:?}")))
     })
     .await?;
-    ensure!(told.iter().any(|event| event["thing"]["kind"] == "keystone_user"), "{told:?}");
     let left = world.cloud.leftovers(None).join("\n");
     ensure!(left.contains(&kept_stack) && left.contains(&kept), "{left}");
+    // Its key pairs are of no use to anybody and known to nobody.
+    world.database()?.execute("DELETE FROM x509keypair", Vec::new()).await?;
+    world.finish().await
+}
+
+/// Waits until so many calls of a name have been made.
+async fn called(world: &World, at: &str, times: usize) -> Result<()> {
+    wait::until(at, PATIENCE, async || {
+        let calls = world.cloud.calls(at);
+        Ok(Seen::when(calls >= times, || format!("{calls} calls")))
+    })
+    .await
+}
+
+/// A stack that was made through the cluster's trust: Heat's own hangs on it, and without that Heat can change nothing any more.
+#[tokio::test]
+async fn trustee_and_trust_of_a_lost_cluster_stay_until_its_stack_is_swept_away() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options::sweeping()).await?;
+    let how = How::Status(403, "You are not authorized to perform the requested action: identity:create_grant.".to_owned());
+    world.cloud.inject(Fault { at: "keystone.role_grant".to_owned(), nth: 0, how });
+    let demo = world.demo();
+    let (lost, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let delegation = || {
+        let trustee = format!("user {lost}_{} ", world.cloud.project_id("demo"));
+        let mut left = world.cloud.leftovers(None);
+        left.retain(|line| line.starts_with("trust ") || line.starts_with(&trustee));
+        left
+    };
+    let before = delegation();
+    ensure!(before.len() == 3, "{before:?}; not the cluster's trust, Heat's and the trustee");
+    world.cloud.hold_stacks(true);
+    lose(&world, &lost).await?;
+    called(&world, "heat.stack_delete", 1).await?;
+    // Nobody looks at it now but the sweeps that come after.
+    called(&world, "heat.stack_show", world.cloud.calls("heat.stack_show") + 2).await?;
+    ensure!(delegation() == before, "{:?}; before: {before:?}", delegation());
+    world.cloud.hold_stacks(false);
+    swept(&world, &lost, &stack).await?;
     // Its key pairs are of no use to anybody and known to nobody.
     world.database()?.execute("DELETE FROM x509keypair", Vec::new()).await?;
     world.finish().await

@@ -13,7 +13,7 @@ use rstest::rstest;
 use serde_json::json;
 use tests::client::text;
 use tests::servers::PrivateServer;
-use tests::wait::PATIENCE;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
 /// A node group without its stack took the whole cluster for gone: rows, trust and certificates went, the cluster's own stack stayed.
@@ -210,6 +210,18 @@ async fn w17_a_message_carries_the_id_of_an_operation_and_nothing_else() -> Resu
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     let left: Vec<String> = world.database()?.rows("SELECT uuid FROM operation WHERE sealed_token IS NOT NULL").await?;
     ensure!(left.is_empty(), "{left:?} still have a token");
+    // What the stacks' owner does alone keeps it no longer than that is known, however long it lasts.
+    world.cloud.hold_stacks(true);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    let asked = wait::until("Heat to be asked", PATIENCE, async || {
+        let asked = world.cloud.calls("heat.stack_update");
+        Ok(Seen::when(asked > 0, || format!("{asked} requests")))
+    });
+    asked.await?;
+    let left: Vec<String> = world.database()?.rows("SELECT uuid FROM operation WHERE sealed_token IS NOT NULL").await?;
+    ensure!(left.is_empty(), "{left:?} still have a token");
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
     world.finish().await
 }

@@ -12,7 +12,7 @@ use model::operation::{OutcomeCode, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, operation, resource};
-use provider_clients::{CloudError, NewTrust, Session};
+use provider_clients::{CloudError, NewTrust, Session, User};
 use secrecy::SecretString;
 pub(crate) use session::{
     Reach, caller, for_looking, for_removal, for_renewal, for_stacks, of_caller, renew_stack_owner, service, trusted, trusted_anew,
@@ -58,17 +58,20 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
 async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let name = trustee_name(cluster);
     let progress = Progress { step: "trustee", waiting_for: Some("a Keystone trustee".into()), ..Progress::default() };
-    announce(cx, work, cluster, &progress, ResourceKind::Trustee, &name).await?;
     let domain = trustee_domain(cx).await?;
     let keystone = cx.trustee_admin.keystone();
     let password = new_password();
-    let user = match keystone.find_user(&name, &domain).await? {
+    let there = find_announced(cx, work, cluster, &progress, ResourceKind::Trustee, &name, &domain).await?;
+    let user = match there {
         // An earlier attempt made it and did not live to record the password.
         Some(user) => {
             keystone.set_password(&user.id, &password).await?;
             user
         }
-        None => keystone.create_user(&name, &domain, &password).await?,
+        None => {
+            let made = keystone.create_user(&name, &domain, &password).await;
+            know(cx, work, cluster, &progress, ResourceKind::Trustee, &name, made).await?
+        }
     };
     let id = cluster.cluster_id();
     let change = ClusterChange {
@@ -128,6 +131,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
             clusters::record(conn, id, change).await
         })
         .await?;
+    work.spares_token();
     Ok(())
 }
 
@@ -253,6 +257,73 @@ async fn remove_user(
         })
         .await?;
     Ok(())
+}
+
+/// A user of the trustee domain that a cluster is to have, if an earlier attempt made it; announced in the inventory, so that it can be made.
+///
+/// # Errors
+/// While one may still appear that was asked for without a clear answer: a second request for the same name would leave one of them to come
+/// when the cluster is gone.
+async fn find_announced(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    progress: &Progress,
+    kind: ResourceKind,
+    name: &str,
+    domain: &str,
+) -> Result<Option<User>, Failure> {
+    let found = cx.trustee_admin.keystone().find_user(name, domain).await?;
+    if found.is_none() && may_still_appear(cx, work, cluster, kind, name).await? {
+        return Err(not_yet(kind, name));
+    }
+    announce(cx, work, cluster, progress, kind, name).await?;
+    Ok(found)
+}
+
+/// Whether "there is no such thing" cannot be believed yet: it was announced and no clear answer is recorded, and something may still be under
+/// way.
+pub(crate) async fn may_still_appear(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    kind: ResourceKind,
+    name: &str,
+) -> Result<bool, Failure> {
+    if work.quiet() >= cx.settings.timing.settle {
+        return Ok(false);
+    }
+    let id = &cluster.cluster_id();
+    let rows = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
+    Ok(rows.iter().any(|row| row.kind() == Some(kind) && row.name == name && row.resource_id.is_none()))
+}
+
+/// What [`may_still_appear`] is waited for.
+pub(crate) fn not_yet(kind: ResourceKind, name: &str) -> Failure {
+    Failure::retry(format!("{} {name} was asked for without a clear answer, and may still appear", kind.as_str()))
+}
+
+/// What came of the request for a thing that is announced: of one that was certainly not made the announcement is taken back.
+async fn know<T>(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    progress: &Progress,
+    kind: ResourceKind,
+    name: &str,
+    made: Result<T, CloudError>,
+) -> Result<T, Failure> {
+    work.has_asked();
+    if made.as_ref().is_err_and(|error| !error.outcome_is_unknown()) {
+        let id = &cluster.cluster_id();
+        cx.store
+            .write(async |conn: &mut Conn| {
+                operation::record(conn, &work.claim, progress).await?;
+                resource::unannounce(conn, id, kind, name).await
+            })
+            .await?;
+    }
+    Ok(made?)
 }
 
 async fn announce(

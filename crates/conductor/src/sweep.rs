@@ -216,8 +216,8 @@ impl Sweep<'_> {
         let Some(kind) = row.kind() else { return Ok(()) };
         let is_gone = match kind {
             _ if !row.is_to_go() => true,
-            // Heat removes what the stack's owner made with the owner's rights.
-            ResourceKind::StackOwner if self.has_stack(row).await? => return Ok(()),
+            // Heat removes a stack by a trust of its own, which is from the stack's owner or hangs on the cluster's trust, and ends with it.
+            ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner if self.has_stack(row).await? => return Ok(()),
             // The trust goes with its trustee; both are recorded under the trustee's name.
             ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner => self.remove_user(kind, row).await?,
             ResourceKind::Certificate => self.remove_certificate(row).await?,

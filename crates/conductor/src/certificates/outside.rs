@@ -13,9 +13,9 @@ use model::store::{Conn, operation, resource};
 
 use super::{Missing, Set};
 use crate::context::Context;
-use crate::leaving;
 use crate::outcome::Failure;
 use crate::worker::Work;
+use crate::{credentials, leaving};
 
 /// The step, and what is told to be waited for.
 const STEP: &str = "certificates";
@@ -26,6 +26,9 @@ pub(super) async fn complete(cx: &Context, work: &Work, set: &Set<'_>, keeper: &
     let cluster = set.cluster();
     let (id, name) = (&cluster.cluster_id(), &name_of(set, role, work));
     let progress = &Progress { step: STEP, waiting_for: Some("certificates".into()), ..Progress::default() };
+    if credentials::may_still_appear(cx, work, cluster, ResourceKind::Certificate, name).await? && keeper.find(name).await?.is_none() {
+        return Err(credentials::not_yet(ResourceKind::Certificate, name));
+    }
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
@@ -42,7 +45,9 @@ pub(super) async fn complete(cx: &Context, work: &Work, set: &Set<'_>, keeper: &
             let pair = make(cx, cluster, role, issuer).await?;
             // The key took its time.
             work.guard(cx, progress).await?;
-            keeper.store(name, &pair).await?
+            let stored = keeper.store(name, &pair).await;
+            work.has_asked();
+            stored?
         }
     };
     let reference = &KeypairId::new(reference);

@@ -1,8 +1,9 @@
 //! With whose rights an operation works: as the owner of the cluster's stacks, through the cluster's trust, as the request's caller, or as the service.
 
 use model::cluster::Cluster;
-use model::operation::OutcomeCode;
+use model::operation::{OperationKind, OutcomeCode};
 use model::seal::vault::VaultError;
+use model::store::{Conn, operation};
 use provider_clients::{Credential, Scope, Session, UserRef};
 
 use super::{UNOPENED, expired, refusal, stack_owner, with_request};
@@ -63,11 +64,24 @@ pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failu
 /// The project matters: a token of another project would find no stack, and a delete would take that for done.
 pub(crate) async fn for_stacks(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
     if let Some(owner) = stack_owner::session(cx, work, rows).await? {
+        spare_token(cx, work).await?;
         return Ok(owner);
     }
     let cluster = &rows.cluster;
     let giver = through(cx, work, cluster, trusted(cx, work, cluster)?).await?;
     Ok(stack_owner::make(cx, work, rows, &giver).await?.unwrap_or(giver))
+}
+
+/// Wipes the caller's token where all that is left to do is the stacks' owner's, who stays; an operation can last for hours. Credentials that
+/// are made anew need it to their end.
+async fn spare_token(cx: &Context, work: &Work) -> Result<(), Failure> {
+    let is_needed = work.operation.kind() == Some(OperationKind::CredentialRotate);
+    if work.operation.sealed_token.is_none() || is_needed || work.has_spared_token() {
+        return Ok(());
+    }
+    cx.store.write(async |conn: &mut Conn| operation::forget_token(conn, &work.claim).await).await?;
+    work.spares_token();
+    Ok(())
 }
 
 /// As [`for_stacks`], for one who only looks or removes: no owner is made.

@@ -15,7 +15,7 @@ use model::resource::ResourceKind;
 use model::store::{Conn, operation, resource};
 use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
 
-use super::{announce, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
+use super::{find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
 use crate::cluster::Rows;
 use crate::context::Context;
 use crate::outcome::Failure;
@@ -102,12 +102,13 @@ async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Res
     let cluster = &rows.cluster;
     let name = name(rows);
     let progress = Progress { step: STEP, waiting_for: Some("a Keystone user for the cluster's stacks".into()), ..Progress::default() };
-    announce(cx, work, cluster, &progress, ResourceKind::StackOwner, &name).await?;
     let domain = trustee_domain(cx).await?;
-    let keystone = cx.trustee_admin.keystone();
-    let user = match keystone.find_user(&name, &domain).await? {
+    let user = match find_announced(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, &domain).await? {
         Some(user) => user,
-        None => keystone.create_service_user(&name, &domain, &cx.sealer.password(&name)).await?,
+        None => {
+            let made = cx.trustee_admin.keystone().create_service_user(&name, &domain, &cx.sealer.password(&name)).await;
+            know(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, made).await?
+        }
     };
     if let Err(error) = give(&admin.keystone(), &cluster.project().0, &user, &wanted).await {
         return if error.status() == Some(403) { tell_refused(&error) } else { Err(error.into()) };

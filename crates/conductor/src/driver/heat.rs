@@ -13,6 +13,7 @@ mod autoscaler;
 mod bootstrap;
 mod cloud_config;
 mod dual_stack;
+mod given_network;
 mod ingress;
 mod keystone_auth;
 mod need;
@@ -39,7 +40,7 @@ use crate::room::Need;
 pub use templates::{HeatTemplates, SHIPPED_TEMPLATES, TemplateError};
 
 pub(crate) use access::CloudFacts;
-pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new};
+pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new, of_workers as facts_of_workers};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(super) use pools::replace;
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};

@@ -23,6 +23,8 @@ pub(crate) struct Work {
     session: Mutex<Option<(String, Session)>>,
     /// It was tried to make an owner of the stacks, and may not be.
     has_no_stack_owner: AtomicBool,
+    /// The caller's token is wiped; the operation still shows it as it was claimed with.
+    has_spared_token: AtomicBool,
     /// When it was given a new password, because it could not log in.
     mended_stack_owner: Mutex<Option<Instant>>,
     /// The number of workers that the stack was last seen to have.
@@ -42,6 +44,7 @@ impl Work {
             lease,
             session: Mutex::new(None),
             has_no_stack_owner: AtomicBool::new(false),
+            has_spared_token: AtomicBool::new(false),
             mended_stack_owner: Mutex::new(None),
             workers: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
@@ -114,6 +117,16 @@ impl Work {
     /// Whether [`Work::gives_up_stack_owner`] was called.
     pub fn has_no_stack_owner(&self) -> bool {
         self.has_no_stack_owner.load(Ordering::Relaxed)
+    }
+
+    /// The caller's token is wiped.
+    pub fn spares_token(&self) {
+        self.has_spared_token.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Work::spares_token`] was called.
+    pub fn has_spared_token(&self) -> bool {
+        self.has_spared_token.load(Ordering::Relaxed)
     }
 
     /// What the request asked for beyond the cluster's row.

@@ -33,6 +33,9 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     match step(bench).await? {
         Some(turn) => Ok(turn),
         None => {
+            if let Some(turn) = delete::await_unclear(bench.cx, bench.work, bench.rows).await? {
+                return Ok(turn);
+            }
             remove_beside(bench.cx, bench.work, &bench.rows.cluster).await?;
             delete::forget(bench.cx, bench.work, &bench.rows.cluster, Vec::new()).await
         }
@@ -197,6 +200,11 @@ async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) 
                 leaks.extend(leaving::left(cx, cluster, &[ResourceKind::ApplicationCredential], &reason).await?);
             }
         }
+    }
+    if !is_over(work)
+        && let Some(turn) = delete::await_unclear(cx, work, rows).await?
+    {
+        return Ok(turn);
     }
     force::remove_certificates(cx, work, cluster, &mut leaks).await?;
     delete::forget(cx, work, cluster, leaks).await
