@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
+use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::Client;
 use tests::wait::{self, PATIENCE, Seen};
@@ -194,6 +195,45 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
     world.cloud.hold_stacks(false);
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// A process that stands still in the middle of a transaction. All leases of a conductor are renewed together.
+#[tokio::test]
+async fn a_row_that_stays_locked_costs_no_other_operation_its_lease() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { conductors: 1, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let mut clusters = Vec::new();
+    for name in ["blue", "green", "red", "white"] {
+        clusters.push(demo.create_cluster(name, &template).await?);
+    }
+    for cluster in &clusters {
+        world.progress_is_told(&demo, cluster).await?;
+    }
+    let database = world.database()?;
+    // In whatever order they are read, another one comes before it.
+    let sql = "SELECT uuid FROM operation WHERE id > (SELECT MIN(id) FROM operation) AND uuid > (SELECT MIN(uuid) FROM operation)";
+    let locked = database.rows::<String>(sql).await?.pop().context("an operation")?;
+    let mut conn = database.open().await?;
+    conn.query_drop("START TRANSACTION").await?;
+    conn.query_drop(format!("SELECT id FROM operation WHERE uuid = '{locked}' FOR UPDATE")).await?;
+    let over = wait::until("a lease to run out", PATIENCE, async || {
+        let over: Vec<String> = database.rows("SELECT uuid FROM operation WHERE lease_ms < UNIX_TIMESTAMP(NOW(3)) * 1000").await?;
+        Ok(Seen::from_option((!over.is_empty()).then_some(over), "none"))
+    })
+    .await?;
+    ensure!(over == [locked.as_str()], "{over:?}; only {locked} was locked");
+    conn.query_drop("ROLLBACK").await?;
+    conn.disconnect().await?;
+    world.cloud.hold_stacks(false);
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    let sql = format!("SELECT COUNT(*) FROM operation_event WHERE kind IN ('claimed', 'taken_over') AND operation_uuid <> '{locked}'");
+    let claims: Vec<i64> = database.rows(&sql).await?;
+    ensure!(claims == [3], "{claims:?} claims of the other three");
     world.finish().await
 }
 

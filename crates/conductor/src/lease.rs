@@ -1,4 +1,7 @@
-//! The leases of a conductor: one task renews all of them, many in one statement.
+//! The leases of a conductor: one task renews all of them, many in one transaction.
+//!
+//! A row that somebody has locked, as one who stands still in the middle of a transaction keeps it, is waited for alone, after all others: it
+//! costs its own lease at most.
 //!
 //! A lease counts from before it was asked for. Whoever works under one drops his step before it may have run out, by a clock of his own
 //! ([`Held::lost`]): when renewing fails, hangs or has died, nothing goes on under a lease that somebody else may have taken. A claim that
@@ -15,6 +18,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use model::operation::Claim;
+use model::store::operation::Renewed;
 use model::store::{Conn, operation};
 use model::time::{millis, now};
 use tokio::time::Instant;
@@ -22,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, Timing};
 
-/// Claims renewed in one statement.
+/// Claims renewed at once.
 const CHUNK: usize = 200;
-/// Parts that a chunk is divided into when it gets no answer: one locked row must not take the others with it.
-const PARTS: usize = 8;
+/// Claims that are waited for alone at the same time, each with a connection: those whose rows somebody has locked.
+const ALONE: usize = 8;
 
 /// The leases that this process holds.
 #[derive(Default)]
@@ -104,15 +108,6 @@ impl Lease {
     }
 }
 
-/// What came of renewing some leases.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Renewal {
-    Answered,
-    Failed,
-    /// No answer in time.
-    Silent,
-}
-
 /// Renews for ever, also while the conductor stops: what is at work then needs its lease until it is handed back.
 pub(crate) async fn run(cx: Arc<Context>) {
     let timing = cx.settings.timing;
@@ -131,60 +126,46 @@ async fn round(cx: &Context) -> bool {
     let timing = cx.settings.timing;
     let mut due = cx.leases.living();
     due.retain(|lease| lease.renewed().elapsed() >= timing.heartbeat / 2);
-    // Two divisions fit in between a round and the end of a lease.
+    // A round asks twice, however many rows are locked: two rounds fit in between one that went well and the end of a lease.
     let patience = timing.lease.saturating_sub(timing.heartbeat + timing.margin()) / 4;
-    let chunks: Vec<&[Arc<Lease>]> = due.chunks(CHUNK).collect();
-    let renewals = join_all(chunks.iter().map(|chunk| renew(cx, chunk, patience))).await;
-    let silent: Vec<_> = chunks.iter().zip(&renewals).filter(|(_, r)| **r == Renewal::Silent).map(|(chunk, _)| *chunk).collect();
-    // A database that answers nobody is not asked more often for it.
-    if silent.len() < chunks.len() || chunks.len() == 1 {
-        for chunk in silent {
-            divide(cx, chunk, patience).await;
-        }
-    }
-    renewals.iter().all(|renewal| *renewal == Renewal::Answered)
+    let renewals = join_all(due.chunks(CHUNK).map(|chunk| renew(cx, chunk, patience))).await;
+    let is_answered = renewals.iter().all(Option::is_some);
+    let mut locked: Vec<Arc<Lease>> = renewals.into_iter().flatten().flatten().collect();
+    // Of many, those whose leases end first; the others may be free at the next round.
+    locked.sort_by_key(|lease| lease.renewed());
+    let alone = &locked[..locked.len().min(ALONE)];
+    let renewals = join_all(alone.chunks(1).map(|one| renew(cx, one, patience))).await;
+    is_answered && alone.len() == locked.len() && renewals.iter().all(Option::is_some)
 }
 
-/// Renews a chunk that got no answer in parts, and those that get none one by one.
-async fn divide(cx: &Context, chunk: &[Arc<Lease>], patience: Duration) {
-    if chunk.len() < 2 {
-        return;
-    }
-    let parts: Vec<&[Arc<Lease>]> = chunk.chunks(chunk.len().div_ceil(PARTS)).collect();
-    let renewals = join_all(parts.iter().map(|part| renew(cx, part, patience))).await;
-    let silent: Vec<_> = parts.iter().zip(renewals).filter(|(_, renewal)| *renewal == Renewal::Silent).map(|(part, _)| *part).collect();
-    // It is not one row that holds them all up: a database that answers nobody is not asked two hundred times for it.
-    if silent.len() == parts.len() {
-        return;
-    }
-    let longer = silent.into_iter().filter(|part| part.len() > 1);
-    join_all(longer.flat_map(|part| part.chunks(1)).map(|one| renew(cx, one, patience))).await;
-}
-
-async fn renew(cx: &Context, leases: &[Arc<Lease>], patience: Duration) -> Renewal {
+/// Renews leases in one transaction; those whose rows somebody has locked are as they were. None when nothing is known of any.
+async fn renew(cx: &Context, leases: &[Arc<Lease>], patience: Duration) -> Option<Vec<Arc<Lease>>> {
     let asked = Instant::now();
     let until = millis(now()) + cx.settings.timing.lease.as_millis() as i64;
     let claims: Vec<Claim> = leases.iter().map(|lease| lease.claim.clone()).collect();
     let (claims, owner) = (&claims, &cx.owner);
     let write = cx.store.write(async |conn: &mut Conn| operation::renew(conn, owner, claims, until).await);
     match tokio::time::timeout(patience, write).await {
-        Ok(Ok(gone)) => {
+        Ok(Ok(Renewed { gone, locked })) => {
+            let mut left = Vec::new();
             for lease in leases {
                 if gone.contains(&lease.claim.operation) {
                     lease.stale.cancel();
+                } else if locked.contains(&lease.claim.operation) {
+                    left.push(lease.clone());
                 } else {
                     *lease.renewed.lock().unwrap_or_else(PoisonError::into_inner) = asked;
                 }
             }
-            Renewal::Answered
+            Some(left)
         }
         Ok(Err(error)) => {
             tracing::warn!(%error, leases = leases.len(), "failed to renew leases");
-            Renewal::Failed
+            None
         }
         Err(_) => {
             tracing::warn!(leases = leases.len(), "no answer in time while renewing leases");
-            Renewal::Silent
+            None
         }
     }
 }

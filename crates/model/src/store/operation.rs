@@ -1,9 +1,8 @@
 //! Queries on `operation`: the record of work, and who may work on it.
 
 mod backlog;
+mod renewal;
 mod unheld;
-
-use std::collections::HashSet;
 
 use diesel::dsl::{self, exists, not};
 use diesel::prelude::*;
@@ -14,12 +13,13 @@ use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
 pub use backlog::{Unfinished, unfinished_by_kind};
+pub use renewal::{Renewed, renew};
 pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
 
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{
     Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationKind, OperationState, OutcomeCode,
-    Progress,
+    Payload, Progress,
 };
 use crate::planted::{self, Bug};
 use crate::schema::operation;
@@ -80,8 +80,12 @@ pub async fn unfinished(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Oper
 
 /// Operations that are due, that nobody holds and that stand behind no other of their cluster, oldest due time first. (Those that wait
 /// behind others may be many, and are taken when their turn comes.)
+///
+/// What this version does not know is left out as [`claim`] leaves it alone, by its kind and by its payload's version: it would come first
+/// each time, and where a newer version ran before this one there may be more of it than anybody looks at.
 pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<OperationId>, StoreError> {
     let earlier = diesel::alias!(operation as earlier);
+    let known = known_version();
     let ids: Vec<String> = on_conn!(conn, |c| {
         operation::table
             .select(operation::uuid)
@@ -89,6 +93,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
             .filter(
                 operation::kind
                     .eq_any(OperationKind::ALL.iter().map(|k| k.as_str()))
+                    .and(dsl::sql::<Bool>(&known))
                     .or(operation::deadline_ms.lt(at_ms))
                     .or(operation::cancel_ms.is_not_null()),
             )
@@ -106,6 +111,12 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
             .await
     })?;
     Ok(ids.into_iter().map(OperationId::new).collect())
+}
+
+/// The condition that a payload is of a version that this program knows, which one that is no JSON is not.
+fn known_version() -> String {
+    let most = Payload::VERSION;
+    format!("CASE WHEN JSON_VALID(operation.payload) THEN JSON_EXTRACT(operation.payload, '$.version') <= {most} ELSE 0 END")
 }
 
 /// Takes an operation for `owner` until `lease_ms`, if it is due, free (or its lease has run out) and nothing earlier on its cluster is
@@ -202,46 +213,6 @@ macro_rules! held {
     ($claim:expr) => {
         owned!($claim).filter(operation::cancel_ms.is_null())
     };
-}
-
-/// Lengthens the leases of many claims of one owner in one statement; returns the operations that are no longer held by these claims, or
-/// whose end was asked for: stop before the next effect.
-///
-/// # Errors
-/// Nothing is known then: a lease may or may not have been lengthened.
-pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Vec<OperationId>, StoreError> {
-    let Some(these) = these(claims)? else { return Ok(Vec::new()) };
-    let held = || {
-        operation::table
-            .filter(dsl::sql::<Bool>(&these))
-            .filter(operation::owner.eq(owner))
-            .filter(operation::state.eq(OperationState::Running.as_str()))
-            .filter(operation::cancel_ms.is_null())
-    };
-    let rows = on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?;
-    if rows == claims.len() || planted::has(Bug::MissingGuard) {
-        return Ok(Vec::new());
-    }
-    // In the same transaction: it says of the same rows what the update matched.
-    let kept: Vec<String> = on_conn!(conn, |c| held().select(operation::uuid).load(&mut **c).await)?;
-    let kept: HashSet<&str> = kept.iter().map(String::as_str).collect();
-    Ok(claims.iter().filter(|claim| !kept.contains(claim.operation.as_str())).map(|claim| claim.operation.clone()).collect())
-}
-
-/// The condition that matches the rows of claims as long as their generation stands; in the text of the statement, see
-/// [`super::many`]. None without claims.
-fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
-    let mut text = String::with_capacity(claims.len() * 80);
-    for claim in claims {
-        let id = claim.operation.as_str();
-        if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return Err(StoreError::Database("the id of an operation is no plain word".into()));
-        }
-        text += if text.is_empty() { "((" } else { ") OR (" };
-        text += &format!("uuid = '{id}' AND generation = {}", claim.generation);
-    }
-    text += "))";
-    Ok((!claims.is_empty()).then_some(text))
 }
 
 /// Records how far the work has come; also the guard that every transaction of a conductor begins with. A new step is an event.

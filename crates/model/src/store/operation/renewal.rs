@@ -1,0 +1,113 @@
+//! Many leases are lengthened at once, past rows that somebody has locked.
+//!
+//! A statement that comes to a locked row waits, and keeps what it has locked before: in the database also when whoever asked has given up,
+//! until `innodb_lock_wait_timeout`. So one row that stays locked would take with it all those that were read before it, in whatever pieces
+//! they are asked for again. It is passed over and named instead, and may be waited for alone.
+
+use std::collections::HashSet;
+
+use diesel::dsl;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Text};
+use diesel_async::{AsyncMysqlConnection, RunQueryDsl};
+
+use crate::id::OperationId;
+use crate::operation::{Claim, OperationState};
+use crate::planted::{self, Bug};
+use crate::schema::operation;
+use crate::store::StoreError;
+use crate::store::connection::{Conn, on_conn};
+
+/// Of leases that were to be lengthened, those that were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// No longer held by these claims, or their end was asked for: stop before the next effect.
+    pub gone: Vec<OperationId>,
+    /// Held, but somebody has their rows locked.
+    pub locked: Vec<OperationId>,
+}
+
+/// Lengthens the leases of many claims of one owner. A row that is locked is waited for when it is the only one.
+///
+/// # Errors
+/// Nothing is known then: a lease may or may not have been lengthened.
+pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Renewed, StoreError> {
+    let Some(these) = these(claims)? else { return Ok(Renewed::default()) };
+    let held = || {
+        operation::table
+            .filter(dsl::sql::<Bool>(&these))
+            .filter(operation::owner.eq(owner))
+            .filter(operation::state.eq(OperationState::Running.as_str()))
+            .filter(operation::cancel_ms.is_null())
+    };
+    let free = match conn {
+        Conn::Mysql(c) if claims.len() > 1 => Some(renew_free(c, owner, claims, lease_ms).await?),
+        // SQLite locks the whole file.
+        _ => None,
+    };
+    let rows = match &free {
+        Some(free) => free.len(),
+        None => on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?,
+    };
+    if rows == claims.len() || planted::has(Bug::MissingGuard) {
+        return Ok(Renewed::default());
+    }
+    // In the same transaction, and read after all of them were come to: what is not held now is not held any more.
+    let kept: Vec<String> = on_conn!(conn, |c| held().select(operation::uuid).load(&mut **c).await)?;
+    let kept: HashSet<&str> = kept.iter().map(String::as_str).collect();
+    let mut renewed = Renewed::default();
+    for claim in claims {
+        let id = claim.operation.as_str();
+        if !kept.contains(id) {
+            renewed.gone.push(claim.operation.clone());
+        } else if free.as_ref().is_some_and(|free| !free.contains(id)) {
+            renewed.locked.push(claim.operation.clone());
+        }
+    }
+    Ok(renewed)
+}
+
+/// Rows are come to by their own keys: a small table would be read from one end to the other, past everybody's locks.
+const BY_UUID: &str = "FORCE INDEX (uniq_operation0uuid)";
+/// Servers that cannot pass over locked rows (MariaDB before 10.6, MySQL before 8.0.1) read comments, and wait.
+const SKIP_LOCKED: &str = "/*M!100600 SKIP LOCKED *//*!80001 SKIP LOCKED */";
+
+#[derive(QueryableByName)]
+struct Free {
+    #[diesel(sql_type = Text)]
+    uuid: String,
+}
+
+/// Lengthens the leases that are held and whose rows nobody has locked; the uuids of their operations. Waits for nobody: what it writes it
+/// has locked itself.
+async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<HashSet<String>, StoreError> {
+    let Some(all) = these(claims)? else { return Ok(HashSet::new()) };
+    let sql = format!(
+        "SELECT uuid FROM operation {BY_UUID} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL FOR UPDATE {SKIP_LOCKED}"
+    );
+    let lock = diesel::sql_query(sql).bind::<Text, _>(owner).bind::<Text, _>(OperationState::Running.as_str());
+    let free: Vec<Free> = lock.load(&mut *conn).await?;
+    let free: HashSet<String> = free.into_iter().map(|row| row.uuid).collect();
+    let ours: Vec<Claim> = claims.iter().filter(|claim| free.contains(claim.operation.as_str())).cloned().collect();
+    if let Some(ours) = these(&ours)? {
+        let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE {ours}");
+        diesel::sql_query(sql).bind::<BigInt, _>(lease_ms).execute(&mut *conn).await?;
+    }
+    Ok(free)
+}
+
+/// The condition that matches the rows of claims as long as their generation stands; in the text of the statement, see
+/// [`crate::store::many`]. None without claims.
+fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
+    let mut text = String::with_capacity(claims.len() * 80);
+    for claim in claims {
+        let id = claim.operation.as_str();
+        if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(StoreError::Database("the id of an operation is no plain word".into()));
+        }
+        text += if text.is_empty() { "((" } else { ") OR (" };
+        text += &format!("uuid = '{id}' AND generation = {}", claim.generation);
+    }
+    text += "))";
+    Ok((!claims.is_empty()).then_some(text))
+}
