@@ -1,9 +1,12 @@
 //! Cluster templates: all verbs.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How, TokenScope};
+use futures::future;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::client::{self, text};
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
 #[rstest]
@@ -51,7 +54,7 @@ async fn a_template_in_use_can_not_be_deleted(#[values(Mix::Embedded, Mix::Distr
     let path = format!("/v1/clustertemplates/{template}");
     demo.delete(&path).await?.expect_error(400, &template)?;
     demo.delete_cluster(&cluster).await?;
-    demo.wait_gone(&cluster, tests::wait::PATIENCE).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
     demo.delete(&path).await?.expect(204)?;
     world.finish().await
 }
@@ -120,11 +123,146 @@ async fn what_came_under_other_rules_stands_in_the_way_of_no_other_change() -> R
     let odd = "UPDATE cluster_template SET docker_storage_driver = 'devicemapper', dns_nameserver = 'ns1.example.org'";
     world.database()?.execute(odd, Vec::new()).await?;
     let path = format!("/v1/clustertemplates/{uuid}");
-    let replace = |field: &str, value: serde_json::Value| json!([{"op": "replace", "path": field, "value": value}]);
+    let replace = |field: &str, value: Value| json!([{"op": "replace", "path": field, "value": value}]);
     let patched = demo.patch(&path, &replace("/flavor_id", json!("m1.medium"))).await?.expect(200)?.body;
     ensure!(patched["flavor_id"] == "m1.medium" && patched["dns_nameserver"] == "ns1.example.org", "{patched}");
     demo.patch(&path, &replace("/docker_volume_size", json!(2))).await?.expect_error(400, "docker_volume_size")?;
     demo.patch(&path, &replace("/dns_nameserver", json!("ns2.example.org"))).await?.expect_error(400, "ns2.example.org")?;
     demo.patch(&path, &replace("/docker_volume_size", json!(3))).await?.expect(200)?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_label_that_came_under_other_rules_stands_in_the_way_of_no_other_label() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 1, ..Options::default() }).await?;
+    let demo = world.demo();
+    let uuid = demo.create_template("small").await?;
+    let odd = r#"UPDATE cluster_template SET labels = '{"ingress_controller": "traefik"}'"#;
+    world.database()?.execute(odd, Vec::new()).await?;
+    let path = format!("/v1/clustertemplates/{uuid}");
+    let patch = |op: &str, path: &str, value: &str| json!([{"op": op, "path": path, "value": value}]);
+    let whole = "{'ingress_controller': 'traefik', 'kube_tag': 'v1.33.5'}";
+    for (patch, labels) in [
+        (patch("add", "/labels/flannel_backend", "host-gw"), json!({"ingress_controller": "traefik", "flannel_backend": "host-gw"})),
+        (patch("replace", "/labels", whole), json!({"ingress_controller": "traefik", "kube_tag": "v1.33.5"})),
+    ] {
+        let patched = demo.patch(&path, &patch).await?.expect(200)?.body;
+        ensure!(patched["labels"] == labels, "{patch}: {patched}");
+    }
+    for (patch, word) in [
+        (patch("add", "/labels/flannel_backend", "ipsec"), "labels[flannel_backend]"),
+        (patch("replace", "/labels/ingress_controller", "haproxy"), "labels[ingress_controller]"),
+        (patch("replace", "/labels", "{'ingress_controller': 'traefik', 'boot_volume_size': 'ten'}"), "labels[boot_volume_size]"),
+    ] {
+        demo.patch(&path, &patch).await?.expect_error(400, word)?;
+    }
+    let shown = demo.get(&path).await?.expect(200)?.body;
+    ensure!(shown["labels"] == json!({"ingress_controller": "traefik", "kube_tag": "v1.33.5"}), "{shown}");
+    // What has been put right cannot be made wrong again.
+    demo.patch(&path, &patch("replace", "/labels/ingress_controller", "nginx")).await?.expect(200)?;
+    demo.patch(&path, &patch("replace", "/labels/ingress_controller", "traefik")).await?.expect_error(400, "labels[ingress_controller]")?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn of_patches_at_once_none_that_was_taken_is_lost(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let path = format!("/v1/clustertemplates/{}", demo.create_template("small").await?);
+    let mut expected = demo.get(&path).await?.expect(200)?.body;
+    // Many in a second, so that the times of changes do not tell them apart.
+    for round in 0..20 {
+        let changes = [("http_proxy", format!("http://proxy-{round}.example.org")), ("no_proxy", format!("host-{round}.example.org"))];
+        // Each has read the template when the other writes it.
+        world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 0, how: How::Hold });
+        let both = future::try_join_all(changes.iter().map(|(field, value)| {
+            let (demo, path) = (&demo, &path);
+            let patch = json!([{"op": "replace", "path": format!("/{field}"), "value": value}]);
+            async move { demo.patch(path, &patch).await }
+        }));
+        let released = async {
+            let held = async || Ok(Seen::when(world.cloud.held() == 2, || format!("{} held", world.cloud.held())));
+            wait::until("both to ask the cloud", PATIENCE, held).await?;
+            world.cloud.clear_faults();
+            world.cloud.let_go();
+            anyhow::Ok(())
+        };
+        let (answers, ()) = tokio::try_join!(both, released)?;
+        ensure!(answers.iter().any(|answer| answer.status == 200), "round {round}: none was taken: {answers:?}");
+        for ((field, value), answer) in changes.into_iter().zip(answers) {
+            if answer.status == 200 {
+                expected[field] = json!(value);
+            } else {
+                answer.expect_error(409, "template")?;
+            }
+        }
+        let shown = demo.get(&path).await?.expect(200)?.body;
+        for field in ["http_proxy", "no_proxy"] {
+            ensure!(shown[field] == expected[field], "round {round}: {field} is {}, not {}", shown[field], expected[field]);
+        }
+    }
+    world.finish().await
+}
+
+/// Name, whether it is public, whether it is hidden; and what a member of its project, one of another project and an admin of a third are
+/// answered who ask for it, make a cluster of it and change it (rest-api.md 7.3).
+const VISIBILITY: [(&str, bool, bool, [[u16; 3]; 3]); 4] = [
+    ("private", false, false, [[200, 200, 200], [404, 404, 404], [200, 404, 404]]),
+    ("public", true, false, [[200, 200, 200], [200, 200, 403], [200, 200, 200]]),
+    ("hidden", false, true, [[200, 403, 200], [404, 404, 404], [200, 404, 404]]),
+    ("hidden-public", true, true, [[200, 403, 200], [404, 404, 404], [200, 200, 200]]),
+];
+
+#[rstest]
+#[tokio::test]
+async fn public_and_hidden_templates_are_shown_used_and_changed_as_agreed(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let [owner, other, admin] = [world.demo(), world.user("demo2", "demo2"), world.user("admin", "admin")].map(|client| client.at("1.10"));
+    // Only an admin publishes and hides; what he makes is his project's.
+    let token = world.cloud.token_with("demo", TokenScope::Project("demo"), &["admin"]);
+    world.keep_secret(&token, "a caller's token");
+    let publisher = world.client(Some(&token));
+    let mut wrong = Vec::new();
+    for (name, is_public, is_hidden, expected) in VISIBILITY {
+        let mut body = client::template(name);
+        (body["public"], body["hidden"]) = (json!(is_public), json!(is_hidden));
+        let uuid = publisher.post("/v1/clustertemplates", &body).await?.expect(201)?.uuid()?;
+        let path = format!("/v1/clustertemplates/{uuid}");
+        for ((who, caller), [shown, used, changed]) in [("owner", &owner), ("other", &other), ("admin", &admin)].into_iter().zip(expected) {
+            let change = json!([{"op": "replace", "path": "/tags", "value": who}]);
+            let mut found = vec![
+                ("shown", caller.get(&path).await?.status, shown),
+                ("shown by name", caller.get(&format!("/v1/clustertemplates/{name}")).await?.status, shown),
+                ("used", caller.post("/v1/clusters?dry_run=true", &client::cluster("blue", &uuid)).await?.status, used),
+                ("changed", caller.patch(&path, &change).await?.status, changed),
+            ];
+            if who == "other" {
+                found.push(("removed", caller.delete(&path).await?.status, changed));
+            }
+            for list in ["clustertemplates", "clustertemplates/detail"] {
+                let body = caller.get(&format!("/v1/{list}")).await?.expect(200)?.body;
+                let listed =
+                    body["clustertemplates"].as_array().context("a list")?.iter().any(|template| template["uuid"] == uuid.as_str());
+                found.push((list, if listed { 200 } else { 404 }, shown));
+            }
+            let differs = found.into_iter().filter(|(_, found, wanted)| found != wanted);
+            wrong.extend(differs.map(|(what, found, wanted)| format!("{name}, {what} by {who}: {found}, not {wanted}")));
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    // What is hidden says so to its own project, and to nobody else.
+    owner.post("/v1/clusters", &client::cluster("blue", "hidden")).await?.expect_error(403, "is hidden")?;
+    other.post("/v1/clusters", &client::cluster("blue", "hidden-public")).await?.expect_error(404, "hidden-public")?;
+    // A cluster of another project is made of what is public, and keeps it from going.
+    let cluster = other.create_cluster("red", "public").await?;
+    other.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    owner.delete("/v1/clustertemplates/public").await?.expect_error(400, "referenced")?;
+    for name in ["private", "hidden-public"] {
+        admin.delete(&format!("/v1/clustertemplates/{name}")).await?.expect(204)?;
+    }
     world.finish().await
 }

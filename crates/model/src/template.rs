@@ -9,7 +9,7 @@ use crate::json::Labels;
 use crate::schema::cluster_template;
 
 /// A row of upstream's `cluster_template` table, as stored.
-#[derive(Clone, Debug, Default, Queryable, Selectable, Insertable, AsChangeset)]
+#[derive(Clone, Debug, Default, PartialEq, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = cluster_template)]
 #[diesel(treat_none_as_null = true)]
 pub struct ClusterTemplate {

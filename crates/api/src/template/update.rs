@@ -1,5 +1,6 @@
 //! `PATCH /v1/clustertemplates/{uuid or name}`: rules T-20 to T-26.
 
+use model::json::Labels;
 use model::store::{Conn, StoreError, template};
 use model::template::ClusterTemplate;
 
@@ -64,11 +65,10 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         if row.dns_nameserver != seen.dns_nameserver {
             check_name_servers(&row)?;
         }
-        if row.labels() != seen.labels()
-            && let Some(driver) = row.driver_name()
-        {
-            label::check(&cx, driver, &row.labels())?;
-            label::check_place(&cx, driver, &row.labels(), None)?;
+        let labels = given_labels(&seen, &row);
+        if let Some(driver) = row.driver_name() {
+            label::check(&cx, driver, &labels)?;
+            label::check_place(&cx, driver, &labels, None)?;
         }
         let found = cloud_checks::look_up(&cx, &wanted(&row)).await?;
         check_found(&row, &found)?;
@@ -110,6 +110,15 @@ pub fn patched(seen: &ClusterTemplate, changes: &[Change]) -> Result<ClusterTemp
         }
     }
     Ok(row)
+}
+
+/// The labels that have another value now; all of them where another driver is to read them.
+fn given_labels(before: &ClusterTemplate, after: &ClusterTemplate) -> Labels {
+    let (old, mut given) = (before.labels(), after.labels());
+    if before.driver_name() == after.driver_name() {
+        given.0.retain(|name, value| old.0.get(name) != Some(value));
+    }
+    given
 }
 
 /// Which fields have another value now.

@@ -174,16 +174,21 @@ pub async fn insert(conn: &mut Conn, row: &ClusterTemplate) -> Result<(), StoreE
     }
 }
 
-/// Writes a changed template over its row, if the row is still as `seen` (nobody else has written since).
+/// Writes a changed template over its row, if the row is still as `seen`.
+///
+/// # Errors
+/// [`StoreError::Stale`] when somebody has written meanwhile; [`StoreError::NotFound`] when it has gone.
 pub async fn replace(conn: &mut Conn, seen: &ClusterTemplate, row: &ClusterTemplate) -> Result<(), StoreError> {
-    let rows = on_conn!(conn, |c| {
-        let target = cluster_template::table.filter(cluster_template::id.eq(seen.id));
-        match seen.updated_at {
-            Some(at) => diesel::update(target.filter(cluster_template::updated_at.eq(at))).set(row).execute(&mut **c).await,
-            None => diesel::update(target.filter(cluster_template::updated_at.is_null())).set(row).execute(&mut **c).await,
-        }
+    // Locked first, compared then: `updated_at` has whole seconds, and says nothing of two changes in the same one.
+    touch(conn, &seen.template_id()).await?;
+    let visible = Visible { own: Scope::All, public: true, hidden: true };
+    if fetch(conn, &visible, &seen.template_id()).await? != *seen {
+        return Err(StoreError::Stale { what: "cluster template" });
+    }
+    on_conn!(conn, |c| {
+        diesel::update(cluster_template::table.filter(cluster_template::id.eq(seen.id))).set(row).execute(&mut **c).await
     })?;
-    if rows == 0 { Err(StoreError::Stale { what: "cluster template" }) } else { Ok(()) }
+    Ok(())
 }
 
 /// Whether a cluster refers to it.
