@@ -15,7 +15,7 @@ use clap::Args;
 
 use crate::{cargo, paths, process};
 
-const TARGETS: [&str; 7] = ["policy", "patch", "query", "config", "csr", "message", "memcached"];
+const TARGETS: [&str; 8] = ["policy", "patch", "query", "config", "csr", "signing", "message", "memcached"];
 
 /// Set for the compiler runs that pass through this program.
 const AS_COMPILER: &str = "XTASK_FUZZ_COMPILER";
@@ -30,7 +30,7 @@ const COVERAGE: [&str; 5] = [
 
 #[derive(Args)]
 pub struct Options {
-    /// policy, patch, query, config, csr, message, memcached; all when none is named
+    /// policy, patch, query, config, csr, signing, message, memcached; all when none is named
     targets: Vec<String>,
     /// How long each of them runs
     #[arg(long, default_value_t = 60)]

@@ -10,6 +10,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("query", query),
     ("config", config),
     ("csr", csr),
+    ("signing", signing),
     ("message", message),
     ("memcached", memcached),
 ];
@@ -36,6 +37,11 @@ pub fn query(data: &[u8]) {
 /// A certificate request.
 pub fn csr(data: &[u8]) {
     model::fuzz::csr(data);
+}
+
+/// What a certificate request is made of.
+pub fn signing(data: &[u8]) {
+    model::fuzz::signing(data);
 }
 
 /// A message that RabbitMQ hands on.

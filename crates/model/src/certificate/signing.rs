@@ -5,6 +5,7 @@ use std::time::Duration;
 use openssl::asn1::{Asn1Object, Asn1OctetString, Asn1Time};
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Public};
+use openssl::stack::Stack;
 use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
 use openssl::x509::{X509Extension, X509Req};
 
@@ -44,7 +45,7 @@ impl Default for SigningRules {
 }
 
 /// Extension names of the configuration, their object identifiers in text and in DER.
-const EXTENSIONS: &[(&str, &str, &[u8])] = &[
+pub(crate) const EXTENSIONS: &[(&str, &str, &[u8])] = &[
     ("subjectKeyIdentifier", "2.5.29.14", &[0x55, 0x1d, 14]),
     ("keyUsage", "2.5.29.15", &[0x55, 0x1d, 15]),
     ("subjectAltName", "2.5.29.17", &[0x55, 0x1d, 17]),
@@ -61,7 +62,7 @@ const EXTENSIONS: &[(&str, &str, &[u8])] = &[
 ];
 
 /// Key usages in the order of their bits, by the names of the configuration.
-const KEY_USAGES: [&str; 9] = [
+pub(crate) const KEY_USAGES: [&str; 9] = [
     "Digital Signature",
     "Non Repudiation",
     "Key Encipherment",
@@ -137,9 +138,15 @@ pub fn sign(authority: &Opened, request: &Request, rules: &SigningRules) -> Resu
     let (request, key) = (&request.inner, &request.key);
     let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), key, rules.terms)?;
     builder.set_not_after(&end)?;
+    let mut known: Vec<Vec<u8>> = Vec::new();
     // A request without extensions is an error to the binding, not an empty list.
-    for raw in request.extensions().into_iter().flatten() {
+    for raw in request.extensions().map_or_else(|_| without_extensions(request), Ok)? {
         let found = extension::read(&raw).ok_or_else(|| CertificateError::InvalidCsr("an extension is malformed".into()))?;
+        if known.contains(&found.oid) {
+            // RFC 5280, 4.2: a certificate has one of each; Go refuses one that has two.
+            return Err(CertificateError::InvalidCsr("it has an extension twice".into()));
+        }
+        known.push(found.oid.clone());
         if let Some(kept) = keep(&found, rules)? {
             builder.append_extension(kept)?;
         }
@@ -148,6 +155,18 @@ pub fn sign(authority: &Opened, request: &Request, rules: &SigningRules) -> Resu
     builder.append_extension(id)?;
     builder.sign(authority.key(), MessageDigest::sha256())?;
     Ok(super::pem_text(builder.build().to_pem()?))
+}
+
+/// Attributes of a request that hold extensions, in DER: the usual one and Microsoft's.
+const ASKING: [&[u8]; 2] = [&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14], &[0x2b, 6, 1, 4, 1, 0x82, 0x37, 2, 1, 14]];
+
+/// No extensions, unless the request has some that cannot be read: what they ask for would be left out without a word.
+fn without_extensions(request: &X509Req) -> Result<Stack<X509Extension>, CertificateError> {
+    let whole = request.to_der()?;
+    if ASKING.iter().any(|attribute| whole.windows(attribute.len()).any(|part| part == *attribute)) {
+        return Err(CertificateError::InvalidCsr("its extensions are malformed".into()));
+    }
+    Ok(Stack::new()?)
 }
 
 fn reason(stack: &openssl::error::ErrorStack) -> String {
