@@ -1,7 +1,7 @@
 //! What is built in: which licences, from where, and by whose TLS. Read from `cargo metadata`, which knows what is linked where a manifest only
 //! says what is wished for.
 //!
-//! `deny.toml` has the same rules for `cargo deny`, and advisories, for whoever has that tool and its database. This needs neither.
+//! The rules are those of `deny.toml`. `cargo deny` has advisories besides, for whoever has that tool and its database. This needs neither.
 
 mod licence;
 mod metadata;
@@ -12,55 +12,26 @@ use anyhow::Result;
 pub use metadata::Metadata;
 use metadata::Package;
 
-/// Licences that may be distributed with what is under Apache-2.0.
-const LICENCES: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "Unicode-3.0",
-    "Zlib",
-];
-
-/// The one place that dependencies come from.
-const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-
-/// What no program of ours is linked with, and why.
-const BANNED: &[(&str, &str)] = &[
-    ("native-tls", "TLS is rustls"),
-    ("tokio-native-tls", "TLS is rustls"),
-    ("tokio-openssl", "TLS is rustls"),
-    ("hyper-tls", "TLS is rustls"),
-    ("hyper-openssl", "TLS is rustls"),
-    ("actix-tls", "TLS is ended by our own listener"),
-    ("aws-lc-rs", "ring is the one provider; two of them in a process refuse to choose"),
-    ("mysqlclient-sys", "the MariaDB driver is in Rust"),
-    ("pq-sys", "there is no PostgreSQL"),
-];
-
-/// Who may use OpenSSL: it makes and reads certificates, and is in no connection. `openssl-probe` is not it: it finds files of authorities.
-const OPENSSL: &[(&str, &[&str])] = &[("openssl", &["model", "server", "tests"]), ("openssl-sys", &["openssl"])];
+use crate::tidy::deny::Rules;
 
 /// Features that bring another TLS, by a part of their names; those that only name the machine's authorities do not.
+/// `cargo deny` knows features of packages that it is given the names of, and none of all others.
 const TLS_FEATURES: &[&str] = &["native-tls", "openssl", "default-tls", "aws-lc", "aws_lc"];
 
 /// What is wrong with what is built in: the package, and why.
 pub fn check() -> Result<Vec<(String, String)>> {
-    Ok(findings(&Metadata::read()?))
+    Ok(findings(&Metadata::read()?, &Rules::read()?))
 }
 
-fn findings(metadata: &Metadata) -> Vec<(String, String)> {
+fn findings(metadata: &Metadata, rules: &Rules) -> Vec<(String, String)> {
+    let licences: Vec<&str> = rules.licences.iter().map(String::as_str).collect();
     let mut found = Vec::new();
     for package in &metadata.packages {
         let mut say = |what: String| found.push((format!("{} {}", package.name, package.version), what));
-        if let Some(what) = of_source(package, metadata) {
+        if let Some(what) = of_source(package, metadata, rules) {
             say(what);
         }
-        match package.licence.as_deref().map(|text| licence::is_allowed(text, LICENCES)) {
+        match package.licence.as_deref().map(|text| licence::is_allowed(text, &licences)) {
             Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 say(format!("its licence {} is not among those that may be distributed", package.licence.as_deref().unwrap_or_default()))
@@ -68,30 +39,29 @@ fn findings(metadata: &Metadata) -> Vec<(String, String)> {
             Some(Err(error)) => say(format!("its licence cannot be read: {error}")),
             None => say("it names no licence".to_owned()),
         }
-        if let Some((_, why)) = BANNED.iter().find(|(name, _)| *name == package.name) {
-            say(format!("it is banned: {why}"));
+        if let Some(ban) = rules.bans.iter().find(|ban| ban.name == package.name && ban.users.is_empty()) {
+            say(format!("it is banned: {}", ban.reason));
         }
         for feature in package.features.iter().filter(|feature| TLS_FEATURES.iter().any(|part| feature.contains(part))) {
             say(format!("its feature {feature} is on: TLS is rustls with ring"));
         }
         for needed in &package.needs {
             let name = metadata.name(&needed.id);
-            if let Some((_, allowed)) = OPENSSL.iter().find(|(openssl, _)| *openssl == name)
-                && !allowed.contains(&package.name.as_str())
-            {
-                say(format!("it uses {name}, which makes and reads certificates in {} only", allowed.join(", ")));
+            let ban = rules.bans.iter().find(|ban| ban.name == name && !ban.users.is_empty());
+            if let Some(ban) = ban.filter(|ban| !ban.users.contains(&package.name)) {
+                say(format!("it uses {name}, and only {} may: {}", ban.users.join(", "), ban.reason));
             }
         }
     }
     found
 }
 
-fn of_source(package: &Package, metadata: &Metadata) -> Option<String> {
+fn of_source(package: &Package, metadata: &Metadata, rules: &Rules) -> Option<String> {
     match package.source.as_deref() {
-        Some(REGISTRY) => None,
+        Some(source) if rules.registries.iter().any(|registry| registry == source) => None,
         None if metadata.is_member(package) => None,
         None => Some("it is a path outside the workspace".to_owned()),
-        Some(other) => Some(format!("it comes from {other}, and not from crates.io")),
+        Some(other) => Some(format!("it comes from {other}, and from no registry of deny.toml")),
     }
 }
 
@@ -100,6 +70,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
     fn package(id: &str, source: Value, licence: Value) -> Value {
         json!({"id": id, "name": id, "version": "1.0.0", "source": source, "license": licence, "description": null, "repository": null})
@@ -114,7 +86,7 @@ mod tests {
     fn said(packages: &[Value], nodes: &[Value]) -> Vec<String> {
         let given = json!({"packages": packages, "resolve": {"nodes": nodes}, "workspace_members": ["model"]});
         let metadata = Metadata::parse(&given.to_string(), "").expect("metadata");
-        findings(&metadata).into_iter().map(|(package, what)| format!("{package}: {what}")).collect()
+        findings(&metadata, &Rules::read().expect("rules")).into_iter().map(|(package, what)| format!("{package}: {what}")).collect()
     }
 
     #[test]
@@ -144,19 +116,10 @@ mod tests {
     fn everything_that_is_built_in_keeps_the_rules() {
         let metadata = Metadata::read().expect("cargo metadata");
         assert!(metadata.packages.len() > 100, "{} packages", metadata.packages.len());
-        assert_eq!(findings(&metadata), []);
+        assert_eq!(findings(&metadata, &Rules::read().expect("rules")), []);
         // What is asked about is there: the rules would find nothing in a tree that names it otherwise.
         for name in ["rustls", "openssl", "openssl-sys", "reqwest", "mysql_async", "lapin"] {
             assert!(metadata.packages.iter().any(|package| package.name == name), "{name}");
         }
-    }
-
-    #[test]
-    fn the_table_is_the_one_that_cargo_deny_reads() {
-        let text = std::fs::read_to_string(crate::paths::root().join("deny.toml")).expect("deny.toml");
-        let list =
-            text.split_once("[licenses]").and_then(|(_, rest)| rest.split_once("allow = [")).and_then(|(_, rest)| rest.split_once(']'));
-        let named: Vec<&str> = list.expect("a list").0.split('"').skip(1).step_by(2).collect();
-        assert_eq!(named, LICENCES);
     }
 }

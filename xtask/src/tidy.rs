@@ -1,5 +1,6 @@
 //! `tidy`: the rules of the house that a compiler does not know. Each rule is a function from files to findings.
 
+pub mod deny;
 mod determinism;
 mod fences;
 mod layers;

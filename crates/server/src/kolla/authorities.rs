@@ -38,8 +38,5 @@ pub(super) fn copy(places: &Places) -> Result<(), Trouble> {
         }
         bundle.push_str(&text);
     }
-    let place = places.at(BUNDLE);
-    let new = place.with_extension("new");
-    fs::write(&new, bundle).doing(|| format!("write {BUNDLE}"))?;
-    fs::rename(&new, &place).doing(|| format!("write {BUNDLE}"))
+    super::install::write(places, BUNDLE, bundle.as_bytes())
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::definition::{Definition, Entry};
-use super::install::{COMMAND, dest_of, exists, list, sources, tracked};
+use super::install::held::{Held, Links};
+use super::install::{COMMAND, dest_of, list, sources, tracked};
 use super::{Doing, Places, Trouble};
 
 /// Done when nothing differs.
@@ -42,24 +44,21 @@ fn same(places: &Places, entry: &Entry, source: &Path, dest: &Path) -> Result<()
     }
     let name = places.name_of(dest).display().to_string();
     let differs = |what: String| Err(Trouble::Wrong(format!("{name} {what}")));
-    let from = fs::metadata(source).doing(|| format!("look at {}", source.display()))?;
-    if !exists(dest) {
-        return differs("is missing".to_owned());
-    }
-    let to = fs::symlink_metadata(dest).doing(|| format!("look at {name}"))?;
-    if from.is_dir() != to.is_dir() || to.is_symlink() {
+    let from = Held::source(places, source)?;
+    let Some((folder, at)) = Held::find(places, dest)? else { return differs("is missing".to_owned()) };
+    // Whoever may call this may have put something else there.
+    let to = folder.open(&at, Links::Keep)?;
+    if from.facts.file_type() != to.facts.file_type() {
         return differs("is of another kind than its source".to_owned());
     }
-    if from.is_dir() {
+    if from.facts.is_dir() {
         for inner in list(source)? {
             same(places, entry, &source.join(&inner), &dest.join(&inner))?;
         }
-    } else {
-        let read = |path: &Path| fs::read(path).doing(|| format!("read {}", path.display()));
-        if from.len() != to.len() || read(source)? != read(dest)? {
-            return differs("differs from its source".to_owned());
-        }
+    } else if !from.facts.is_file() || from.facts.len() != to.facts.len() || read(&from)? != read(&to)? {
+        return differs("differs from its source".to_owned());
     }
+    let (from, to) = (from.facts, to.facts);
     let (owner, mode) = match (&entry.owner, entry.perm) {
         (Some(owner), Some(mode)) if !entry.preserve_properties => {
             let owner = places.owner(owner)?;
@@ -74,4 +73,10 @@ fn same(places: &Places, entry: &Entry, source: &Path, dest: &Path) -> Result<()
         return differs(format!("has the mode {:04o}, wanted is {mode:04o}", to.mode() & 0o7777));
     }
     Ok(())
+}
+
+fn read(held: &Held) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::new();
+    let read = (&held.file).read_to_end(&mut bytes);
+    read.map(|_| bytes).doing(|| format!("read {}", held.path.display()))
 }

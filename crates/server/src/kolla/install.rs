@@ -3,15 +3,19 @@
 //! What an entry replaces is kept under [`DEFAULTS`] with its owner and mode, and comes back when a later definition does not list it any
 //! more: a container that is restarted, not made anew, otherwise keeps files that nobody asks for.
 
+pub(super) mod held;
+
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::definition::{Definition, Directory, Entry, Mode, Permission};
+use super::definition::{Definition, Directory, Entry, Exclude, Mode, Permission};
 use super::places::Owner;
 use super::{Doing, Places, Trouble};
+use held::{Held, Links};
 
 /// What was there before, and the list of what was installed.
 const DEFAULTS: &str = "/etc/kolla/defaults";
@@ -48,11 +52,9 @@ pub(super) fn set_configs(places: &Places, wanted: &Definition, strategy: Option
     for permission in &wanted.permissions {
         permit(places, permission)?;
     }
-    let command = places.at(COMMAND);
-    write(&command, wanted.command.as_bytes())?;
-    set_mode(&command, 0o644)?;
+    write(places, COMMAND, wanted.command.as_bytes())?;
     if once {
-        write(&places.at(CONFIGURED), b"")?;
+        write(places, CONFIGURED, b"")?;
     }
     Ok(())
 }
@@ -67,13 +69,7 @@ pub(super) fn tracked(places: &Places) -> Result<Tracked, Trouble> {
 }
 
 fn record(places: &Places, tracked: &Tracked) -> Result<(), Trouble> {
-    let text = serde_json::to_vec(tracked).expect("a map of texts is JSON");
-    let place = places.at(STATE);
-    parents(&place)?;
-    // Whole or not at all: the record is what makes a later restart right.
-    let new = place.with_extension("new");
-    write(&new, &text)?;
-    fs::rename(&new, &place).doing(|| format!("write {STATE}"))
+    write(places, STATE, &serde_json::to_vec(tracked).expect("a map of texts is JSON"))
 }
 
 /// Takes away what is not listed any more, and puts back what was there before.
@@ -83,17 +79,28 @@ fn restore(places: &Places, wanted: &Definition) -> Result<(), Trouble> {
         tracked.iter().filter(|(dest, _)| !wanted.config_files.iter().any(|e| e.dest == **dest)).map(|(d, k)| (d.clone(), *k)).collect();
     for (dest, was_kept) in gone {
         let (place, kept) = (places.at(dest.trim_end_matches('/')), kept_at(places, &dest));
-        // The copy is the proof that there was something: without it the removal was done already.
-        if was_kept && !exists(&kept) {
-            return Err(Trouble::Wrong(format!("{} is gone: {dest} cannot be put back", places.name_of(&kept).display())));
-        }
-        remove(&place)?;
-        if was_kept {
-            copy(places, &kept, &place, &Manner::Preserve, &[])?;
+        let found = Held::find(places, &kept)?;
+        match &found {
+            // The copy is the proof that there was something: without it the removal was done already.
+            None if was_kept => {
+                return Err(Trouble::Wrong(format!("{} is gone: {dest} cannot be put back", places.name_of(&kept).display())));
+            }
+            Some((from, kept)) if was_kept => {
+                let (folder, name) = Held::make_way(places, &place)?;
+                folder.remove(&name)?;
+                copy(&from.open(kept, Links::Keep)?, &folder, &name, &AS_IT_IS)?;
+            }
+            _ => {
+                if let Some((folder, name)) = Held::find(places, &place)? {
+                    folder.remove(&name)?;
+                }
+            }
         }
         tracked.remove(&dest);
         record(places, &tracked)?;
-        remove(&kept)?;
+        if let Some((folder, kept)) = &found {
+            folder.remove(kept)?;
+        }
     }
     Ok(())
 }
@@ -107,15 +114,21 @@ fn install(places: &Places, entry: &Entry) -> Result<(), Trouble> {
     if sources.is_empty() {
         return Ok(());
     }
+    let manner = Manner::of(places, entry)?;
     keep(places, entry)?;
     for source in sources {
-        let dest = dest_of(places, entry, &source);
-        println!("installing {} from {}", places.name_of(&dest).display(), places.name_of(&source).display());
-        if !entry.merge {
-            remove(&dest)?;
+        let from = Held::source(places, &source)?;
+        if manner.leaves_out(&from.path) {
+            continue;
         }
-        parents(&dest)?;
-        copy(places, &source, &dest, &Manner::of(places, entry)?, &entry.exclude)?;
+        let dest = dest_of(places, entry, &source);
+        println!("installing {} from {}", places.name_of(&dest).display(), from.path.display());
+        let (folder, name) = Held::make_way(places, &dest)?;
+        // A file takes the place of what was there without a moment between.
+        if !entry.merge && from.facts.is_dir() {
+            folder.remove(&name)?;
+        }
+        copy(&from, &folder, &name, &manner)?;
     }
     Ok(())
 }
@@ -146,144 +159,122 @@ fn keep(places: &Places, entry: &Entry) -> Result<(), Trouble> {
     if tracked.contains_key(&entry.dest) {
         return Ok(());
     }
-    let (place, kept) = (places.at(entry.dest.trim_end_matches('/')), kept_at(places, &entry.dest));
-    let is_there = exists(&place);
-    if is_there {
-        remove(&kept)?;
-        parents(&kept)?;
-        copy(places, &place, &kept, &Manner::Preserve, &[])?;
+    let found = Held::find(places, &places.at(entry.dest.trim_end_matches('/')))?;
+    if let Some((from, name)) = &found {
+        let (folder, kept) = Held::make_way(places, &kept_at(places, &entry.dest))?;
+        folder.remove(&kept)?;
+        copy(&from.open(name, Links::Keep)?, &folder, &kept, &AS_IT_IS)?;
     }
-    tracked.insert(entry.dest.clone(), is_there);
+    tracked.insert(entry.dest.clone(), found.is_some());
     record(places, &tracked)
 }
 
-/// How copies get owner and mode.
-enum Manner {
-    Preserve,
-    Set(Owner, Mode),
+/// How something is copied.
+struct Manner<'a> {
+    /// None: the source's.
+    rights: Option<(Owner, Mode)>,
+    links: Links,
+    exclude: &'a [Exclude],
 }
 
-impl Manner {
-    fn of(places: &Places, entry: &Entry) -> Result<Self, Trouble> {
-        match (&entry.owner, entry.perm) {
-            (Some(owner), Some(mode)) if !entry.preserve_properties => Ok(Self::Set(places.owner(owner)?, mode)),
-            _ => Ok(Self::Preserve),
-        }
-    }
+/// How things are kept and put back. What is kept may be anybody's: a link to a file that only root reads must not become a copy of it.
+const AS_IT_IS: Manner<'static> = Manner { rights: None, links: Links::Keep, exclude: &[] };
 
-    fn apply(&self, source: &fs::Metadata, dest: &Path) -> Result<(), Trouble> {
-        let (owner, mode) = match self {
-            Self::Preserve => (Owner { user: source.uid(), group: source.gid() }, source.mode() & 0o7777),
-            Self::Set(owner, mode) => (*owner, if source.is_dir() { mode.of_folder() } else { mode.0 }),
+impl<'a> Manner<'a> {
+    fn of(places: &Places, entry: &'a Entry) -> Result<Self, Trouble> {
+        let rights = match (&entry.owner, entry.perm) {
+            (Some(owner), Some(mode)) if !entry.preserve_properties => Some((places.owner(owner)?, mode)),
+            _ => None,
         };
-        // The owner first: a change of it takes the bits of set-user-ID away.
-        set_owner(dest, owner)?;
-        set_mode(dest, mode)
+        Ok(Self { rights, links: Links::Follow, exclude: &entry.exclude })
+    }
+
+    fn rights_of(&self, source: &fs::Metadata) -> (Owner, u32) {
+        match self.rights {
+            None => (Owner { user: source.uid(), group: source.gid() }, source.mode() & 0o7777),
+            Some((owner, mode)) => (owner, if source.is_dir() { mode.of_folder() } else { mode.0 }),
+        }
+    }
+
+    fn leaves_out(&self, path: &Path) -> bool {
+        self.exclude.iter().any(|exclude| exclude.finds(path))
     }
 }
 
-/// Copies a file or a folder with all in it over what is there.
-fn copy(places: &Places, source: &Path, dest: &Path, manner: &Manner, exclude: &[super::definition::Exclude]) -> Result<(), Trouble> {
-    if exclude.iter().any(|exclude| exclude.finds(&places.name_of(source))) {
-        return Ok(());
-    }
-    let facts = fs::metadata(source).doing(|| format!("look at {}", source.display()))?;
-    let there = fs::symlink_metadata(dest).ok();
-    if facts.is_dir() {
-        if !there.is_some_and(|there| there.is_dir()) {
-            remove(dest)?;
-            fs::create_dir_all(dest).doing(|| format!("make {}", dest.display()))?;
+/// Copies a file or a folder with all in it over what has a name in another folder.
+fn copy(from: &Held, folder: &Held, name: &OsStr, manner: &Manner<'_>) -> Result<(), Trouble> {
+    let (owner, mode) = manner.rights_of(&from.facts);
+    if from.facts.is_dir() {
+        if !folder.look(name)?.is_some_and(|there| there.facts.is_dir()) {
+            folder.remove(name)?;
         }
-        let mut names = list(source)?;
-        names.sort();
-        for name in names {
-            copy(places, &source.join(&name), &dest.join(&name), manner, exclude)?;
+        // Closed until all in it is as it should be.
+        let made = folder.make(name, 0o700)?;
+        for inner in from.names()? {
+            if !manner.leaves_out(&from.path.join(&inner)) {
+                copy(&from.open(&inner, manner.links)?, &made, &inner, manner)?;
+            }
         }
+        made.settle(Some(owner), Some(mode))
+    } else if from.facts.is_file() {
+        folder.put(name, &mut &from.file, Some(owner), mode)
+    } else if from.facts.is_symlink() {
+        folder.link(name, &from.target()?)
     } else {
-        // Never through a link or into a file that somebody has open.
-        remove(dest)?;
-        fs::copy(source, dest).doing(|| format!("copy {} to {}", source.display(), dest.display()))?;
+        Err(Trouble::Wrong(format!("{} is neither a file nor a folder", from.path.display())))
     }
-    manner.apply(&facts, dest)
 }
 
 fn make(places: &Places, directory: &Directory) -> Result<(), Trouble> {
-    let place = places.at(&directory.path);
-    fs::create_dir_all(&place).doing(|| format!("make {}", directory.path))?;
-    if let Some(owner) = &directory.owner {
-        set_owner(&place, places.owner(owner)?)?;
-    }
-    directory.perm.map_or(Ok(()), |mode| set_mode(&place, mode.0))
+    let owner = directory.owner.as_deref().map(|owner| places.owner(owner)).transpose()?;
+    let (folder, name) = Held::make_way(places, &places.at(&directory.path))?;
+    folder.make(&name, 0o755)?.settle(owner, directory.perm.map(|mode| mode.0))
 }
 
 fn permit(places: &Places, permission: &Permission) -> Result<(), Trouble> {
     let owner = permission.owner.as_deref().map(|owner| places.owner(owner)).transpose()?;
-    let mut todo = places.matching(&permission.path)?;
-    let pattern_found: Vec<PathBuf> = todo.clone();
-    while let Some(place) = todo.pop() {
-        let facts = match fs::symlink_metadata(&place) {
-            // Logs come and go.
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            other => other.doing(|| format!("look at {}", place.display()))?,
-        };
-        if permission.recurse && facts.is_dir() {
-            todo.extend(list(&place)?.into_iter().map(|name| place.join(name)));
+    let is_pattern = permission.path.contains(['*', '?', '[']);
+    for place in places.matching(&permission.path)? {
+        let Some((folder, name)) = Held::find(places, &place)? else { continue };
+        let Some(held) = folder.look(&name)? else { continue };
+        if held.facts.is_symlink() && !is_pattern {
+            return Err(Trouble::Wrong(format!("{} is a link: owner and mode are not changed through it", held.path.display())));
         }
-        let is_excluded = permission.exclude.iter().any(|exclude| exclude.finds(&places.name_of(&place)));
-        // A link inside a folder could lead anywhere; one that was asked for by its name is meant.
-        if is_excluded || (facts.is_symlink() && !pattern_found.contains(&place)) {
-            continue;
-        }
-        if let Some(owner) = owner {
-            set_owner(&place, owner)?;
-        }
-        if let Some(mode) = permission.perm {
-            set_mode(&place, mode.0)?;
-        }
+        allow(&held, owner, permission)?;
     }
     Ok(())
+}
+
+/// Owner and mode of what is open, and of all in it where that is wanted. A link stays as it is: it could lead anywhere.
+fn allow(held: &Held, owner: Option<Owner>, permission: &Permission) -> Result<(), Trouble> {
+    if held.facts.is_symlink() {
+        return Ok(());
+    }
+    if permission.recurse && held.facts.is_dir() {
+        for name in held.names()? {
+            // Logs come and go.
+            if let Some(inner) = held.look(&name)? {
+                allow(&inner, owner, permission)?;
+            }
+        }
+    }
+    if permission.exclude.iter().any(|exclude| exclude.finds(&held.path)) {
+        return Ok(());
+    }
+    held.settle(owner, permission.perm.map(|mode| mode.0))
+}
+
+/// Writes a file of root's. Whole or not at all: the record is what makes a later restart right. Nobody else may write it, whatever the
+/// caller's umask lets new files have.
+pub(super) fn write(places: &Places, path: &str, mut text: &[u8]) -> Result<(), Trouble> {
+    let (folder, name) = Held::make_way(places, &places.at(path))?;
+    folder.put(&name, &mut text, None, 0o644)
 }
 
 /// The names in a folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<std::ffi::OsString>, Trouble> {
     let entries = fs::read_dir(folder).doing(|| format!("list {}", folder.display()))?;
     entries.map(|entry| entry.map(|entry| entry.file_name()).doing(|| format!("list {}", folder.display()))).collect()
-}
-
-fn set_owner(place: &Path, owner: Owner) -> Result<(), Trouble> {
-    let facts = fs::symlink_metadata(place).doing(|| format!("look at {}", place.display()))?;
-    if (facts.uid(), facts.gid()) == (owner.user, owner.group) {
-        return Ok(());
-    }
-    let change = if facts.is_symlink() { lchown } else { chown::<&Path> };
-    change(place, Some(owner.user), Some(owner.group)).doing(|| format!("give {} to {}:{}", place.display(), owner.user, owner.group))
-}
-
-fn set_mode(place: &Path, mode: u32) -> Result<(), Trouble> {
-    fs::set_permissions(place, fs::Permissions::from_mode(mode)).doing(|| format!("set the mode of {} to {mode:04o}", place.display()))
-}
-
-fn write(place: &Path, text: &[u8]) -> Result<(), Trouble> {
-    fs::write(place, text).doing(|| format!("write {}", place.display()))
-}
-
-fn parents(place: &Path) -> Result<(), Trouble> {
-    place.parent().map_or(Ok(()), |parent| fs::create_dir_all(parent).doing(|| format!("make {}", parent.display())))
-}
-
-pub(super) fn exists(place: &Path) -> bool {
-    fs::symlink_metadata(place).is_ok()
-}
-
-/// Removes whatever is there.
-fn remove(place: &Path) -> Result<(), Trouble> {
-    let removed = match fs::symlink_metadata(place) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Ok(facts) if facts.is_dir() => fs::remove_dir_all(place),
-        Ok(_) => fs::remove_file(place),
-        Err(error) => Err(error),
-    };
-    removed.doing(|| format!("remove {}", place.display()))
 }
 
 #[cfg(test)]
