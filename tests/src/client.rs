@@ -10,6 +10,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::events::Events;
+use crate::heard::Heard;
 use crate::wait::{self, Seen};
 
 /// No single request takes longer.
@@ -41,7 +42,12 @@ pub struct Client {
     token: Option<String>,
     microversion: Option<String>,
     headers: Vec<(String, String)>,
+    /// Where answers are kept; none: nowhere.
+    heard: Option<Arc<Heard>>,
 }
+
+/// Headers that are others in each answer, and tell nothing.
+const OF_ONE_ANSWER: [&str; 2] = ["date", "x-openstack-request-id"];
 
 /// All of an answer.
 #[derive(Debug)]
@@ -56,7 +62,20 @@ pub struct Answer {
 impl Client {
     /// Somebody with this token; requests go to the addresses in turn.
     pub fn new(http: reqwest::Client, bases: &[String], token: Option<&str>) -> Self {
-        Self { http, bases: bases.into(), turn: Arc::default(), token: token.map(str::to_owned), microversion: None, headers: Vec::new() }
+        Self {
+            http,
+            bases: bases.into(),
+            turn: Arc::default(),
+            token: token.map(str::to_owned),
+            microversion: None,
+            headers: Vec::new(),
+            heard: None,
+        }
+    }
+
+    /// The same, whose answers are kept here.
+    pub fn heard_by(self, heard: &Arc<Heard>) -> Self {
+        Self { heard: Some(heard.clone()), ..self }
     }
 
     /// The same, with one more header in each request.
@@ -97,6 +116,11 @@ impl Client {
         let response = request.send().await.with_context(what)?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.with_context(|| format!("the body of {method} {path}"))?;
+        if let Some(heard) = &self.heard {
+            let told = headers.iter().filter(|(name, _)| !OF_ONE_ANSWER.contains(&name.as_str()));
+            let told: String = told.map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes()))).collect();
+            heard.keep("an answer of the API", &format!("{told}\n{text}"));
+        }
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         Ok(Answer { status, headers, body, text })
     }
@@ -126,7 +150,7 @@ impl Client {
         ensure!(status == 200, "the stream was answered with {status}: {}", response.text().await.unwrap_or_default());
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         ensure!(kind == "text/event-stream", "the stream is of type {kind}");
-        Ok(Events::new(response))
+        Ok(Events::new(response, self.heard.clone()))
     }
 
     /// Makes a template that works in the simulated cloud; its uuid.

@@ -14,6 +14,8 @@ use prost::Message;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::heard::Heard;
+
 /// A span that came.
 #[derive(Clone, Debug)]
 pub struct Span {
@@ -39,11 +41,13 @@ impl Collector {
         let address = format!("http://{}", listener.local_addr()?);
         let spans: Arc<Mutex<Vec<Span>>> = Arc::default();
         let kept = spans.clone();
+        // Where the world finds what came: all of it, not only what tests look at.
+        let heard = Heard::of(&address);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let kept = kept.clone();
+                let (kept, heard) = (kept.clone(), heard.clone());
                 tokio::spawn(async move {
-                    let service = service_fn(move |request| take(request, kept.clone()));
+                    let service = service_fn(move |request| take(request, kept.clone(), heard.clone()));
                     // A client that leaves is nobody's affair.
                     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
@@ -69,13 +73,15 @@ impl Drop for Collector {
     }
 }
 
-async fn take(request: Request<Incoming>, kept: Arc<Mutex<Vec<Span>>>) -> Result<Response<Full<Bytes>>> {
+async fn take(request: Request<Incoming>, kept: Arc<Mutex<Vec<Span>>>, heard: Arc<Heard>) -> Result<Response<Full<Bytes>>> {
     let is_right =
         request.uri().path() == "/v1/traces" && request.headers().get("content-type").is_some_and(|kind| kind == "application/x-protobuf");
     if !is_right {
         return Ok(Response::builder().status(400).body(Full::default())?);
     }
     let body = request.into_body().collect().await?.to_bytes();
+    // Texts are in it as they are.
+    heard.keep("a trace", &String::from_utf8_lossy(&body));
     let sent = ExportTraceServiceRequest::decode(body).context("decode")?;
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     for of_process in sent.resource_spans {

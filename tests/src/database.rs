@@ -5,7 +5,7 @@ use std::env;
 
 use anyhow::{Context, Result};
 use mysql_async::prelude::{FromRow, Queryable};
-use mysql_async::{Conn, OptsBuilder};
+use mysql_async::{Conn, OptsBuilder, Row, Value};
 use secrecy::SecretString;
 use url::Url;
 use uuid::Uuid;
@@ -107,6 +107,27 @@ impl Database {
         let mut conn = self.open().await?;
         conn.exec_drop(sql, values).await.with_context(|| sql.to_owned())?;
         Ok(conn.disconnect().await?)
+    }
+
+    /// The last rows of every table: all their texts, by table and column.
+    pub async fn texts(&self, most: u32) -> Result<BTreeMap<(String, String), Vec<u8>>> {
+        let mut conn = self.open().await?;
+        let tables: Vec<String> = conn.query("SHOW TABLES").await.context("list the tables")?;
+        let mut texts: BTreeMap<(String, String), Vec<u8>> = BTreeMap::new();
+        for table in tables {
+            let sql = format!("SELECT * FROM `{table}` ORDER BY 1 DESC LIMIT {most}");
+            let rows: Vec<Row> = conn.query(sql.as_str()).await.with_context(|| sql.clone())?;
+            for row in &rows {
+                for (at, column) in row.columns_ref().iter().enumerate() {
+                    let Some(Value::Bytes(value)) = row.as_ref(at) else { continue };
+                    let text = texts.entry((table.clone(), column.name_str().into_owned())).or_default();
+                    text.extend_from_slice(value);
+                    text.push(b'\n');
+                }
+            }
+        }
+        conn.disconnect().await?;
+        Ok(texts)
     }
 
     /// How many rows each table has.

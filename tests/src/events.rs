@@ -1,10 +1,13 @@
 //! A client's end of a stream of server-sent events.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Response;
 use serde_json::Value;
+
+use crate::heard::Heard;
 
 /// One event.
 #[derive(Clone, Debug)]
@@ -19,12 +22,13 @@ pub struct Events {
     response: Response,
     unread: String,
     come: VecDeque<Event>,
+    heard: Option<Arc<Heard>>,
 }
 
 impl Events {
-    /// Of an answer that goes on.
-    pub fn new(response: Response) -> Self {
-        Self { response, unread: String::new(), come: VecDeque::new() }
+    /// Of an answer that goes on; what comes is kept there, too.
+    pub fn new(response: Response, heard: Option<Arc<Heard>>) -> Self {
+        Self { response, unread: String::new(), come: VecDeque::new(), heard }
     }
 
     /// The next event; none when the other side has ended the stream.
@@ -39,6 +43,9 @@ impl Events {
             };
             self.unread += std::str::from_utf8(&chunk).context("the stream is text")?;
             while let Some((frame, rest)) = self.unread.split_once("\n\n") {
+                if let Some(heard) = &self.heard {
+                    heard.keep("a stream of events", frame);
+                }
                 let event = read(frame)?;
                 self.unread = rest.to_owned();
                 self.come.extend(event);

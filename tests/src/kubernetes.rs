@@ -25,6 +25,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::database::Database;
 
+/// What gzip begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// How it behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
@@ -55,9 +58,10 @@ pub struct ApiServer {
     serving: JoinHandle<()>,
 }
 
-#[derive(Clone, Copy)]
 struct State {
     behaviour: Behaviour,
+    /// What it answers to who asks for its nodes, in place of what the behaviour says.
+    nodes: Option<Bytes>,
     asked: u64,
 }
 
@@ -152,7 +156,7 @@ impl ApiServer {
         let (right, wrong) = (tls(authority, &clients)?, tls(&Authority::unknown()?, &clients)?);
         let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
         let address = format!("https://{}", listener.local_addr()?);
-        let state = Arc::new(Mutex::new(State { behaviour: Behaviour::Well, asked: 0 }));
+        let state = Arc::new(Mutex::new(State { behaviour: Behaviour::Well, nodes: None, asked: 0 }));
         let shared = state.clone();
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -177,6 +181,11 @@ impl ApiServer {
     /// From now on it behaves so.
     pub fn behave(&self, behaviour: Behaviour) {
         lock(&self.state).behaviour = behaviour;
+    }
+
+    /// From now on it answers this to whoever asks for its nodes, whichever page of them; packed, if that is what it is.
+    pub fn list(&self, answer: impl Into<Bytes>) {
+        lock(&self.state).nodes = Some(answer.into());
     }
 
     /// What it answers to `/healthz`, the client being the holder of this certificate and key (PEM), or nobody, and trusting these authorities.
@@ -209,13 +218,20 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Response<Full<Bytes>>> {
-    let behaviour = {
+    let (behaviour, listed) = {
         let mut state = lock(&state);
         state.asked += u64::from(request.uri().path() == "/healthz");
-        state.behaviour
+        (state.behaviour, state.nodes.clone())
     };
     if let Behaviour::Slow(time) = behaviour {
         tokio::time::sleep(time).await;
+    }
+    if let Some(body) = listed.filter(|_| request.uri().path() == "/api/v1/nodes") {
+        let mut builder = Response::builder();
+        if body.starts_with(&GZIP) {
+            builder = builder.header("content-encoding", "gzip");
+        }
+        return Ok(builder.body(Full::new(body))?);
     }
     let (status, body) = match (request.uri().path(), behaviour) {
         ("/healthz", Behaviour::Failing) => (500, "[+]ping ok\n[-]etcd failed: reason withheld\nhealthz check failed\n".to_owned()),

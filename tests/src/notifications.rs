@@ -1,6 +1,7 @@
 //! Somebody who is told of what becomes of clusters: a consumer of the notifications of a topic of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +10,7 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use serde_json::Value;
 
+use crate::heard::Heard;
 use crate::wait::{self, Seen};
 
 const EXCHANGE: &str = "magnum";
@@ -18,6 +20,8 @@ const PRIORITIES: [&str; 2] = ["info", "error"];
 pub struct Topic {
     name: String,
     channel: Channel,
+    /// Where the world finds what came, by the name of its topic.
+    heard: Arc<Heard>,
     _connection: Connection,
 }
 
@@ -59,7 +63,7 @@ impl Topic {
         let connection =
             Connection::connect_with_runtime(amqp, ConnectionProperties::default(), runtime).await.context("connect to RabbitMQ")?;
         let channel = connection.create_channel().await?;
-        let topic = Self { name: name.to_owned(), channel, _connection: connection };
+        let topic = Self { name: name.to_owned(), channel, heard: Heard::of(name), _connection: connection };
         let none = FieldTable::default;
         topic.channel.exchange_declare(EXCHANGE.into(), ExchangeKind::Topic, ExchangeDeclareOptions::default(), none()).await?;
         for priority in PRIORITIES {
@@ -84,6 +88,7 @@ impl Topic {
                     text(properties.content_encoding().as_ref()) == "utf-8" && *properties.delivery_mode() == Some(2),
                     "{properties:?}"
                 );
+                self.heard.keep("a notification", &String::from_utf8_lossy(&got.delivery.data));
                 let envelope: Value = serde_json::from_slice(&got.delivery.data).context("the envelope")?;
                 ensure!(envelope["oslo.version"] == "2.0", "{envelope}");
                 let message: Value = serde_json::from_str(envelope["oslo.message"].as_str().context("a message")?)?;

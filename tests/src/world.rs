@@ -4,6 +4,7 @@
 //! is dropped without it belongs to a test that failed, and shows the end of every log.
 
 mod check;
+mod search;
 mod start;
 
 pub use start::free_port;
@@ -11,7 +12,7 @@ pub use start::free_port;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,7 +24,9 @@ use tempfile::TempDir;
 use crate::client::{self, Client};
 use crate::config;
 use crate::database::Database;
+use crate::heard::Heard;
 use crate::process::Process;
+use crate::secrets::Secrets;
 use crate::wait::{self, PATIENCE, Seen};
 
 /// How the product is put together.
@@ -104,7 +107,11 @@ pub struct World {
     environment: BTreeMap<String, String>,
     database: Option<Database>,
     store: Option<Store>,
-    secrets: Mutex<BTreeMap<String, &'static str>>,
+    /// `http`, or `https` where the API speaks TLS.
+    scheme: &'static str,
+    secrets: Mutex<Secrets>,
+    /// What the API has answered.
+    heard: Arc<Heard>,
     is_finished: bool,
 }
 
@@ -129,7 +136,9 @@ impl World {
             environment: [(CLOUD_CHECK_CACHE.to_owned(), "0".to_owned())].into_iter().chain(options.environment.clone()).collect(),
             database: None,
             store: None,
+            scheme: if options.authority.is_some() { "https" } else { "http" },
             secrets: Mutex::default(),
+            heard: Arc::default(),
             is_finished: false,
         };
         world.keep_secret(SERVICE_PASSWORD, "the password of the service");
@@ -180,7 +189,7 @@ impl World {
 
     /// Somebody with this token, or none, who talks to all API processes in turn.
     pub fn client(&self, token: Option<&str>) -> Client {
-        Client::new(self.http.clone(), &self.apis, token)
+        Client::new(self.http.clone(), &self.apis, token).heard_by(&self.heard)
     }
 
     /// Writes a file beside the configuration of the distributed mix, at once as a whole.
@@ -366,38 +375,22 @@ impl World {
         self.store.as_ref().context("the world has started")
     }
 
-    /// Remembers a text that no log may contain.
+    /// Remembers a text that may stand nowhere but where such a thing rightly is (see [`Self::leaks`]).
     pub fn keep_secret(&self, secret: &str, what: &'static str) {
-        if secret.len() >= 8 {
-            self.secrets().insert(secret.to_owned(), what);
-        }
+        self.secrets().keep(secret, what);
     }
 
-    fn secrets(&self) -> MutexGuard<'_, BTreeMap<String, &'static str>> {
+    fn secrets(&self) -> MutexGuard<'_, Secrets> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what stacks were given that no log may contain: passwords and private keys.
-    pub fn keep_secrets_of_stacks(&self) {
-        for stack in self.cloud.stacks() {
-            for (name, value) in &stack.parameters {
-                let Some(text) = value.as_str() else { continue };
-                if text.contains("PRIVATE KEY") {
-                    let line = text.lines().find(|line| !line.starts_with('-')).unwrap_or_default();
-                    self.keep_secret(line, "a private key");
-                } else if name.contains("password") {
-                    self.keep_secret(text, "a password");
-                }
-            }
-        }
-    }
-
-    /// A complete cluster of two workers, whose secrets no log may hold.
+    /// A complete cluster of two workers, whose secrets are remembered.
     pub async fn complete_cluster(&self, client: &Client) -> Result<String> {
         let template = client.create_template("small").await?;
         let cluster = client.create_cluster("blue", &template).await?;
         client.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
         self.keep_secrets_of_stacks();
+        self.keep_secrets_of_rows().await?;
         Ok(cluster)
     }
 

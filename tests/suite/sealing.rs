@@ -19,6 +19,7 @@ use tests::client::{Client, text};
 use tests::database::{Database, needed};
 use tests::dump::Dump;
 use tests::kubeconfig;
+use tests::secrets::{ENCRYPTED_KEY, PASSPHRASE, TRUSTEE_PASSWORD};
 use tests::upstream::Upstream;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -64,19 +65,19 @@ async fn secrets(world: &World, cluster: &str) -> Result<Vec<String>> {
     let id = &ClusterId::new(cluster);
     let row = store.read(async |conn: &mut Conn| clusters::fetch(conn, &Scope::All, id).await).await?;
     let password = row.trustee_password(store.vault())?.context("a password")?;
-    let mut secrets = vec![password.expose_secret().to_owned()];
+    let mut secrets = vec![(password.expose_secret().to_owned(), TRUSTEE_PASSWORD)];
     for reference in row.references().all() {
         let pair =
             store.read(async |conn: &mut Conn| certificate::fetch(conn, store.vault(), &KeypairId::new(reference.as_str())).await).await?;
         let key = pair.private_key.context("a key")?;
-        secrets.extend(pair.private_key_passphrase.map(|passphrase| passphrase.expose_secret().to_owned()));
-        secrets.push(key.expose_secret().lines().nth(3).context("a line of the key")?.to_owned());
+        secrets.extend(pair.private_key_passphrase.map(|passphrase| (passphrase.expose_secret().to_owned(), PASSPHRASE)));
+        secrets.push((key.expose_secret().lines().nth(3).context("a line of the key")?.to_owned(), ENCRYPTED_KEY));
     }
-    ensure!(secrets.len() == 9 && secrets.iter().all(|secret| secret.len() >= 12), "{} secrets", secrets.len());
-    for secret in &secrets {
-        world.keep_secret(secret, "a secret at rest");
+    ensure!(secrets.len() == 9 && secrets.iter().all(|(secret, _)| secret.len() >= 12), "{} secrets", secrets.len());
+    for (secret, what) in &secrets {
+        world.keep_secret(secret, what);
     }
-    Ok(secrets)
+    Ok(secrets.into_iter().map(|(secret, _)| secret).collect())
 }
 
 fn none_is_in(secrets: &[String], text: &str) -> Result<()> {

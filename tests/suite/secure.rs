@@ -12,6 +12,8 @@ use cloud_simulator::{Options as CloudIs, Simulator};
 use provider_clients::{Cloud, CloudOptions, Credential, Scope, Service, TlsTrust, UserRef};
 use tempfile::TempDir;
 use tests::binaries::program;
+use tests::client::{self, Client};
+use tests::doors::{Door, Doors};
 use tests::front::Front;
 use tests::pki::{Pair, Purpose};
 use tests::servers::{PrivateServer, password};
@@ -220,4 +222,84 @@ async fn keystone_is_believed_by_its_authority_its_name_and_its_time() -> Result
     let scope = Scope::Project { id: None, name: Some("demo".into()), domain_id: None, domain_name: Some("Default".into()) };
     Cloud::new(options)?.session(Credential::Password { user, password: "demo".into(), scope }).token().await?;
     Ok(())
+}
+
+/// Who asks an API process alone.
+fn user_of(world: &World, url: &str) -> Result<Client> {
+    Ok(Client::new(client::http()?, &[url.to_owned()], Some(&world.token("demo", "demo"))))
+}
+
+/// A process says of a service, in one line, why it was not believed or did not believe.
+async fn is_told(world: &World, process: &str, service: &str, words: &str) -> Result<()> {
+    wait::until(&format!("{process} to tell of {service}"), PATIENCE, async || {
+        let log = world.logs(process).concat();
+        let is_it = |line: &str| line.contains(&format!("{service} ")) && line.contains(words) && !line.contains(" INFO ");
+        Ok(Seen::when(log.lines().any(is_it), || log.lines().rev().take(10).collect::<Vec<_>>().join("\n")))
+    })
+    .await
+}
+
+/// By `magnum.conf` alone, and each service by its own section.
+#[tokio::test(flavor = "multi_thread")]
+async fn services_of_the_cloud_are_believed_as_their_sections_say() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (ca, of_heat) = (Pair::authority("an authority")?, Pair::authority("an authority of Heat alone")?);
+    let other = Pair::authority("an authority that nobody knows")?;
+    let usual = ca.issue("cloud", Purpose::Server("localhost"))?;
+    let (heat, glance) = (of_heat.issue("heat", Purpose::Server("localhost"))?, other.issue("glance", Purpose::Server("localhost"))?);
+    let ours = ca.issue("magnum", Purpose::Client)?;
+    for (pair, name) in [(&ca, "ca"), (&of_heat, "heat-ca"), (&other, "other"), (&heat, "heat"), (&ours, "client")] {
+        pair.write(folder.path(), name)?;
+    }
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let mut world = World::start(Mix::Distributed, Options { apis: 0, conductors: 0, ..Options::default() }).await?;
+    let doors = [
+        Door { service: "", certificate: &usual, clients: None },
+        Door { service: "orchestration", certificate: &heat, clients: None },
+        Door { service: "image", certificate: &glance, clients: None },
+        Door { service: "network", certificate: &usual, clients: Some(&ca) },
+    ];
+    let doors = Doors::open(&world.auth_url, &doors).await?;
+    let believed = format!(
+        "[keystone_authtoken]\ncafile = {}\n[heat_client]\nca_file = {}\n[glance_client]\ninsecure = true\n\
+         [neutron_client]\ncert_file = {}\nkey_file = {}\n",
+        file("ca.pem"),
+        file("heat-ca.pem"),
+        file("client.pem"),
+        file("client-key.pem"),
+    );
+    let configuration = world.configuration()?.replace(&world.auth_url, &doors.auth_url());
+    world.put("magnum.conf", &format!("{configuration}{believed}"))?;
+    let url = world.start_api(1, "").await?;
+    world.add_api(&url);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+
+    // Whom all others believe Heat need not be, and a cluster waits for it.
+    world.set_conductor_settings(&format!("[heat_client]\nca_file = {}\n", file("ca.pem")));
+    world.start_conductor()?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    is_told(&world, "conductor-1", "heat", "UnknownIssuer").await?;
+    world.terminate("conductor-1")?;
+    world.set_conductor_settings("");
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+
+    let refused = [
+        (format!("[keystone_authtoken]\ncafile = {}\n", file("other.pem")), "keystone", "UnknownIssuer"),
+        ("[glance_client]\ninsecure = false\n".to_owned(), "glance", "UnknownIssuer"),
+        (format!("[nova_client]\nca_file = {}\n", file("heat-ca.pem")), "nova", "UnknownIssuer"),
+        (format!("[neutron_client]\ncert_file = {}\nkey_file = {}\n", file("heat.pem"), file("heat-key.pem")), "neutron", ""),
+    ];
+    for (number, (own, service, words)) in (2..).zip(refused) {
+        let url = world.start_api(number, &own).await?;
+        let answer = user_of(&world, &url)?.post("/v1/clustertemplates", &client::template("other")).await?;
+        ensure!(answer.status == 503, "{service}: {}", answer.text);
+        is_told(&world, &format!("api-{number}"), service, words).await.with_context(|| own)?;
+    }
+    // Of all services, where none has authorities of its own.
+    let url = world.start_api(9, &format!("[keystone_authtoken]\ncafile = {}\ninsecure = true\n", file("other.pem"))).await?;
+    user_of(&world, &url)?.create_template("unchecked").await?;
+    is_told(&world, "api-9", "[keystone_auth] insecure: certificates", "are not verified").await?;
+    world.finish().await
 }

@@ -70,7 +70,8 @@ impl World {
             .context("run magnum-db-manage")?;
         ensure!(upgrade.status.success(), "magnum-db-manage upgrade: {}", String::from_utf8_lossy(&upgrade.stderr));
         for number in 1..=options.apis {
-            self.start_api(number, options).await?;
+            let url = self.start_api(number, &options.api).await?;
+            self.apis.push(url);
         }
         for _ in 0..options.conductors {
             self.start_conductor()?;
@@ -78,18 +79,17 @@ impl World {
         Ok(())
     }
 
-    async fn start_api(&mut self, number: usize, options: &Options) -> Result<()> {
+    /// Starts an API process that has this for itself beside the usual; its address, where nobody asks until [`World::add_api`].
+    pub async fn start_api(&mut self, number: usize, more: &str) -> Result<String> {
         let name = format!("api-{number}");
         for _ in 0..PORT_TRIES {
             let port = free_port()?;
-            let own = self.write(&name, &format!("{}{}", config::api(&name, port, 2), options.api))?;
+            let own = self.write(&name, &format!("{}{more}", config::api(&name, port, 2)))?;
             let process = self.start_service("magnum-api", &name, own)?;
             self.processes.push(process);
-            let scheme = if options.authority.is_some() { "https" } else { "http" };
-            let url = format!("{scheme}://127.0.0.1:{port}");
+            let url = format!("{}://127.0.0.1:{port}", self.scheme);
             if self.until_answers(&url, self.processes.len() - 1).await? {
-                self.apis.push(url);
-                return Ok(());
+                return Ok(url);
             }
             // Somebody else took the port in between; another one then.
             let process = self.processes.pop().context("the process just started")?;
