@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """openstacksdk's container_infrastructure_management, call by call, on a complete cluster and its template.
 
-Usage: sdk.py CLUSTER TEMPLATE   with OS_* of the cluster's creator. Prints each call; ends with the first that is not as it should be.
+Usage: sdk.py CLUSTER TEMPLATE   with OS_* of the cluster's creator. Prints each call; ends with the first that is not as it should be. What is an
+admin's is asked as the lab's admin.
 """
 import os
 import sys
@@ -13,10 +14,16 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 cluster_name, template_name = sys.argv[1:3]
-cloud = openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=os.environ["OS_USERNAME"],
-                          password=os.environ["OS_PASSWORD"], project_name=os.environ["OS_PROJECT_NAME"],
-                          user_domain_name="Default", project_domain_name="Default")
-magnum = cloud.container_infrastructure_management
+
+
+def connect(user, password, project):
+    cloud = openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=password,
+                              project_name=project, user_domain_name="Default", project_domain_name="Default")
+    return cloud.container_infrastructure_management
+
+
+magnum = connect(os.environ["OS_USERNAME"], os.environ["OS_PASSWORD"], os.environ["OS_PROJECT_NAME"])
+admin = connect("admin", "admin", "admin")
 
 
 def refused(what, call, kind):
@@ -86,4 +93,5 @@ refused("a certificate of nonsense", lambda: magnum.create_cluster_certificate(c
         openstack.exceptions.BadRequestException)
 
 # services
+equal("services", ["lab-conductor-1", "lab-conductor-2"], sorted(s.host for s in admin.services() if s.state == "up"))
 refused("services for a member", lambda: list(magnum.services()), openstack.exceptions.ForbiddenException)

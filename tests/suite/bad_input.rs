@@ -99,7 +99,12 @@ async fn every_malformed_request_is_refused_with_its_reason_and_writes_nothing()
 /// What is there before: see `tests/bad_input/README.md`.
 async fn set_up(world: &World) -> Result<()> {
     let demo = world.demo();
-    for name in ["small", "used", "double", "double"] {
+    let (own, other, admin) = (world.cloud.project_id("demo"), world.cloud.project_id("demo2"), world.cloud.project_id("admin"));
+    for (project, name, is_external) in [(&own, "twin", false), (&admin, "twin-public", true)] {
+        world.cloud.add_network(project, name, is_external);
+        world.cloud.add_network(project, name, is_external);
+    }
+    for name in ["small", "used", "double", "double", "torn"] {
         demo.create_template(name).await?;
     }
     let mut insecure = client::template("insecure");
@@ -108,6 +113,12 @@ async fn set_up(world: &World) -> Result<()> {
     let mut metal = client::template("metal");
     metal["server_type"] = json!("bm");
     demo.post("/v1/clustertemplates", &metal).await?.expect(201)?;
+    for name in ["mapped", "shrunk"] {
+        let mut mapped = client::template(name);
+        mapped["docker_storage_driver"] = json!("devicemapper");
+        mapped["docker_volume_size"] = json!(5);
+        demo.post("/v1/clustertemplates", &mapped).await?.expect(201)?;
+    }
     world.user("demo2", "demo2").create_template("theirs").await?;
     for name in ["blue", "busy", "leaving", "double", "double"] {
         make_cluster(&demo, name, "used").await?;
@@ -115,8 +126,9 @@ async fn set_up(world: &World) -> Result<()> {
     make_cluster(&demo, "plain", "insecure").await?;
     let database = world.database()?;
     let blue = text(&demo.cluster("blue").await?, "uuid");
-    let (own, other) = (world.cloud.project_id("demo"), world.cloud.project_id("demo2"));
     for sql in [
+        "UPDATE cluster_template SET docker_volume_size = NULL WHERE name = 'shrunk'".to_owned(),
+        "UPDATE cluster_template SET external_network_id = 'twin-public' WHERE name = 'torn'".to_owned(),
         "UPDATE cluster SET status = 'CREATE_COMPLETE', api_address = 'https://192.0.2.1:6443'".to_owned(),
         "UPDATE cluster SET status = 'CREATE_IN_PROGRESS' WHERE name = 'busy'".to_owned(),
         "UPDATE cluster SET status = 'DELETE_IN_PROGRESS' WHERE name = 'leaving'".to_owned(),

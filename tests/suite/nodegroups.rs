@@ -7,6 +7,7 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
+use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
@@ -59,6 +60,16 @@ impl Scene {
             Ok(Seen::when(answer.status == 404, || answer.text.clone()))
         })
         .await
+    }
+
+    /// A group beside the default one, which has two nodes, has so many by all that tells of them: itself, the cluster, and the cloud.
+    async fn has_nodes(&self, group: &str, wanted: usize) -> Result<()> {
+        let (body, whole) = (self.group(group).await?, self.demo.cluster(&self.cluster).await?);
+        ensure!(body["node_count"] == wanted && body["node_addresses"].as_array().map(Vec::len) == Some(wanted), "not {wanted}: {body}");
+        ensure!(whole["node_count"] == 2 + wanted && count(&whole, "node_addresses") == 2 + wanted, "not 2 and {wanted}: {whole}");
+        let servers = nodes::servers_by_id(&self.world);
+        ensure!(servers.iter().filter(|(name, _)| name.starts_with("node-")).count() == 2 + wanted, "not 2 and {wanted}: {servers:?}");
+        Ok(())
     }
 
     fn stacks(&self) -> Vec<String> {
@@ -125,6 +136,26 @@ async fn a_group_is_made_resized_changed_and_removed(#[values(Mix::Embedded, Mix
     scene.wait_gone("gpu").await?;
     let whole = demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(whole["node_count"] == 2 && scene.stacks().len() == 1, "{whole}");
+    scene.world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_group_is_made_without_nodes_gets_some_and_loses_them(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let scene = scene(mix).await?;
+    scene.create(json!({"name": "spare", "node_count": 0})).await?;
+    scene.wait_for("spare", "CREATE_COMPLETE").await?;
+    scene.world.keep_secrets_of_stacks();
+    scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(scene.stacks().len() == 2, "{:?}", scene.stacks());
+    scene.has_nodes("spare", 0).await?;
+    for wanted in [2, 0, 1] {
+        let resize = json!({"node_count": wanted, "nodegroup": "spare"});
+        scene.demo.post(&format!("/v1/clusters/{}/actions/resize", scene.cluster), &resize).await?.expect(202)?;
+        scene.wait_for("spare", "UPDATE_COMPLETE").await?;
+        scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        scene.has_nodes("spare", wanted).await?;
+    }
     scene.world.finish().await
 }
 

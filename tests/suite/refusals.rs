@@ -1,6 +1,7 @@
 //! Requests that must be refused: the right status, upstream's form of an error, and nothing written.
 
 use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -87,6 +88,29 @@ async fn a_bad_template_is_refused_and_nothing_is_written(#[values(Mix::Embedded
         demo.post("/v1/clustertemplates", &body).await?.expect_error(status, word).context(what)?;
     }
     ensure!(world.counts().await? == before, "written: {:?}, before {before:?}", world.counts().await?);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_image_that_glance_does_not_show_is_refused_by_name_and_nothing_is_written(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let path = format!("/v1/clustertemplates/{template}");
+    let (before, shown) = (world.counts().await?, demo.get(&path).await?.expect(200)?.body);
+    let how = How::Status(403, "You are not authorized to complete this action.".to_owned());
+    world.cloud.inject(Fault { at: "glance.any".to_owned(), nth: 0, how });
+    let word = "fedora-coreos is not readable";
+    demo.post("/v1/clustertemplates", &client::template("other")).await?.expect_error(403, word).context("a new template")?;
+    let patch = json!([{"op": "replace", "path": "/flavor_id", "value": "m1.medium"}]);
+    demo.patch(&path, &patch).await?.expect_error(403, word).context("a changed template")?;
+    demo.post("/v1/clusters", &client::cluster("blue", &template)).await?.expect_error(403, word).context("a cluster")?;
+    world.cloud.clear_faults();
+    ensure!(world.counts().await? == before, "written: {:?}, before {before:?}", world.counts().await?);
+    ensure!(demo.get(&path).await?.expect(200)?.body == shown && world.cloud.calls("heat.any") == 0);
     world.finish().await
 }
 

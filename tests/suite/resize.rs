@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::{Client, text};
+use tests::client::{self, Client, text};
 use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
@@ -78,6 +78,40 @@ async fn workers_are_added_and_taken_away(#[values(Mix::Embedded, Mix::Distribut
     resize(&demo, &cluster, json!({"node_count": 1})).await?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(world.cloud.calls("heat.stack_update") == asked);
+    world.finish().await
+}
+
+/// The default worker group has so many nodes by all that tells of them: the cluster, the group, and the cloud.
+async fn has_workers(world: &World, demo: &Client, cluster: &str, count: usize) -> Result<()> {
+    for body in [demo.cluster(cluster).await?, workers(demo, cluster).await?] {
+        ensure!(body["node_count"] == count && body["node_addresses"].as_array().map(Vec::len) == Some(count), "not {count}: {body}");
+    }
+    ensure!(names(world).len() == count, "not {count}: {:?}", names(world));
+    Ok(())
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_cluster_may_have_no_workers_from_its_start_and_again(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let mut body = client::cluster("blue", &demo.create_template("small").await?);
+    body["node_count"] = json!(0);
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    let made = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    has_workers(&world, &demo, &cluster, 0).await?;
+    ensure!(made["master_count"] == 1 && nodes::servers(&world) == nodes::set(&["master-0"]), "{:?}", nodes::servers(&world));
+    for count in [2, 0, 1] {
+        resize(&demo, &cluster, json!({"node_count": count})).await?;
+        demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        has_workers(&world, &demo, &cluster, count).await?;
+    }
+    let patch = json!([{"op": "replace", "path": "/node_count", "value": 0}]);
+    demo.patch(&format!("/v1/clusters/{cluster}"), &patch).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    has_workers(&world, &demo, &cluster, 0).await?;
+    ensure!(workers(&demo, &cluster).await?["status"] == "UPDATE_COMPLETE" && nodes::servers(&world) == nodes::set(&["master-0"]));
     world.finish().await
 }
 

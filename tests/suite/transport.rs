@@ -9,6 +9,8 @@ mod tls;
 
 use anyhow::{Context, Result, ensure};
 use reqwest::header::HeaderMap;
+use serde_json::json;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
 /// One API process with this much more configuration, and nobody who works.
@@ -85,22 +87,43 @@ async fn links_are_those_of_the_proxy_only_if_the_operator_believes_it() -> Resu
 
 #[tokio::test]
 async fn every_line_of_a_request_carries_its_id_and_the_one_the_client_gave() -> Result<()> {
-    let world = world("[oslo_middleware]\nenable_proxy_headers_parsing = true\n").await?;
-    let demo = world.demo();
-    let template = demo.create_template("small").await?;
-    let given = format!("req-{}", uuid::Uuid::new_v4());
-    let token = world.token("demo", "demo");
-    let asked = [("X-Auth-Token", token.as_str()), ("X-OpenStack-Request-ID", &given), ("X-Forwarded-For", "192.0.2.77")];
-    let (status, headers, _) = with_headers(&world, "DELETE", &format!("/v1/clustertemplates/{template}"), &asked).await?;
-    ensure!(status == 204, "{status}");
-    let id = headers.get("x-openstack-request-id").context("an id")?.to_str()?.to_owned();
+    // What a request asks of the cloud is told at the level DEBUG.
+    let environment = [("MAGNUM_LOG".to_owned(), "info,api=debug,provider_clients=debug".to_owned())].into();
+    let api = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n".to_owned();
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, api, environment, ..Options::default() }).await?;
+    let template = world.demo().create_template("small").await?;
+    // The one call that the process makes for no request.
+    wait::until("the trustee domain to be known", PATIENCE, async || {
+        let log = world.logs("api").concat();
+        Ok(Seen::when(log.contains("[-] cloud call answered"), || log))
+    })
+    .await?;
+    let (given, token) = (format!("req-{}", uuid::Uuid::new_v4()), world.token("demo", "demo"));
+    let asking = world.client(Some(&token)).with("X-OpenStack-Request-ID", &given).with("X-Forwarded-For", "192.0.2.77");
+    let patch = json!([{"op": "replace", "path": "/flavor_id", "value": "m1.medium"}]);
+    let answer = asking.patch(&format!("/v1/clustertemplates/{template}"), &patch).await?.expect(200)?;
+    let id = answer.header("x-openstack-request-id");
     ensure!(id.starts_with("req-") && id != given, "{id}");
     with_headers(&world, "DELETE", "/v1/clusters/x", &[("X-Auth-Token", &token), ("X-OpenStack-Request-ID", "req-forged")]).await?;
     // The log is complete when its process has ended.
     let log = world.close().await?;
-    let user = format!("[{given} {id} ");
-    let line = log.lines().find(|line| line.contains("request answered") && line.contains(&user)).with_context(|| log.clone())?;
-    ensure!(line.contains("client=192.0.2.77") && line.contains("status=204"), "{line}");
+    let lines: Vec<&str> = log.lines().collect();
+    let answered = |method: &str| {
+        let end = format!("request answered method={method} ");
+        lines.iter().position(|line| line.contains(&end)).with_context(|| log.clone())
+    };
+    // Whatever is told between the answers to the request before and to this one is told of this one.
+    let of_request = &lines[answered("POST")? + 1..=answered("PATCH")?];
+    let ids = format!("[{given} {id} ");
+    for line in of_request {
+        ensure!(line.contains(&ids), "without the ids {ids}: {line}");
+    }
+    for service in ["keystone", "nova", "glance", "neutron"] {
+        let asked = format!("cloud call answered service={service} ");
+        ensure!(of_request.iter().any(|line| line.contains(&asked)), "no call to {service}: {of_request:#?}");
+    }
+    let last = lines[answered("PATCH")?];
+    ensure!(last.contains("client=192.0.2.77") && last.contains("status=200"), "{last}");
     ensure!(!log.contains("forged"), "another form than req-<uuid> is nobody's id: {log}");
     Ok(())
 }
