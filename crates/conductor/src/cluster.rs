@@ -47,7 +47,8 @@ pub(crate) struct Rows {
     pub is_unclear: bool,
 }
 
-/// How long after it is announced a user or a certificate may be asked for. One that the cloud refuses stays in the inventory without an id.
+/// How long after it is announced a user or a certificate may be asked for. An owner of stacks that Keystone gives no roles stays in the
+/// inventory without an id.
 const ASKED_WITHIN_MS: i64 = 600_000;
 
 /// Reads the rows of an operation that needs its cluster.

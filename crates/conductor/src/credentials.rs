@@ -70,7 +70,7 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
         }
         None => {
             let made = keystone.create_user(&name, &domain, &password).await;
-            know(cx, work, cluster, &progress, ResourceKind::Trustee, &name, made).await?
+            know(cx, work, &progress, ResourceKind::Trustee, &name, made).await?
         }
     };
     let id = cluster.cluster_id();
@@ -290,7 +290,7 @@ pub(crate) async fn may_still_appear(
     kind: ResourceKind,
     name: &str,
 ) -> Result<bool, Failure> {
-    if work.quiet() >= cx.settings.timing.settle {
+    if work.is_settled(cx) {
         return Ok(false);
     }
     let id = &cluster.cluster_id();
@@ -307,7 +307,6 @@ pub(crate) fn not_yet(kind: ResourceKind, name: &str) -> Failure {
 async fn know<T>(
     cx: &Context,
     work: &Work,
-    cluster: &Cluster,
     progress: &Progress,
     kind: ResourceKind,
     name: &str,
@@ -315,13 +314,7 @@ async fn know<T>(
 ) -> Result<T, Failure> {
     work.has_asked();
     if made.as_ref().is_err_and(|error| !error.outcome_is_unknown()) {
-        let id = &cluster.cluster_id();
-        cx.store
-            .write(async |conn: &mut Conn| {
-                operation::record(conn, &work.claim, progress).await?;
-                resource::unannounce(conn, id, kind, name).await
-            })
-            .await?;
+        work.unannounce(cx, progress, kind, name).await?;
     }
     Ok(made?)
 }

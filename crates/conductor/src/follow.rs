@@ -132,12 +132,6 @@ impl Follower {
         }
     }
 
-    /// Whoever registers for a stack next is woken after this time at the latest, whether it has moved or not: his step has a time of its own,
-    /// which is over before the operation's. For who registers at once.
-    pub fn look_after(&self, stack_id: &str, longest: Duration) {
-        self.table().look_at(stack_id, Instant::now() + longest);
-    }
-
     /// How many conductors are alive and share the budget.
     pub fn share_with(&self, conductors: usize) {
         self.budget().share(conductors, Instant::now());

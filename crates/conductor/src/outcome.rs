@@ -41,6 +41,8 @@ pub(crate) struct Follow {
     pub session: Session,
     /// Where its progress is told, and in which words.
     pub told: Told,
+    /// How long until it is looked at, whether it has moved or not; none: until the operation's time is over.
+    pub at_most: Option<Duration>,
 }
 
 impl Turn {

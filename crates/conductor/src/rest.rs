@@ -100,15 +100,16 @@ pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> R
     }
 }
 
-/// Waits until one of the stacks has moved or the operation's deadline has come, and tells meanwhile how far they have come.
+/// Waits until one of the stacks has moved, or is to be looked at without, or the operation's deadline has come, and tells meanwhile how far
+/// they have come.
 pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) -> Rested {
     let idle = waits.begin(&follows);
     let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
-    let deadline = Instant::now() + left;
+    let deadline = Instant::now() + follows.iter().filter_map(|f| f.at_most).fold(left, Duration::min);
     let age = stack::age(work.operation.created());
     let mut told = Vec::with_capacity(follows.len());
     let mut watches = Vec::with_capacity(follows.len());
-    for Follow { project, seen, session, told: place } in follows {
+    for Follow { project, seen, session, told: place, at_most: _ } in follows {
         told.push((seen.stack_id.clone(), place));
         watches.push(Watch { project, seen, age, idle, session });
     }

@@ -55,7 +55,7 @@ pub(crate) struct Known {
 impl Known {
     /// Whether "there is no such stack" can be believed yet: nothing that may have been asked is under way any more.
     pub fn is_settled(&self, cx: &Context, work: &Work) -> bool {
-        !self.is_unclear || work.quiet() >= cx.settings.timing.settle
+        !self.is_unclear || work.is_settled(cx)
     }
 }
 
@@ -189,12 +189,7 @@ pub(crate) async fn make(
         Err(made) => {
             if !made.is_unclear {
                 // It is known that nothing was made: the next attempt need not wait for it.
-                cx.store
-                    .write(async |conn: &mut Conn| {
-                        operation::record(conn, &work.claim, progress).await?;
-                        resource::unannounce(conn, id, ResourceKind::Stack, name).await
-                    })
-                    .await?;
+                work.unannounce(cx, progress, ResourceKind::Stack, name).await?;
             }
             return Err(made.failure);
         }

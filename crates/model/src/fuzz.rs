@@ -15,7 +15,7 @@ use openssl::x509::extension::{BasicConstraints, KeyUsage};
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use openssl::x509::{X509, X509Name, X509NameRef, X509Ref, X509Req, X509StoreContext};
 
-use crate::certificate::signing::{EXTENSIONS, KEY_USAGES, Request, SigningRules, sign};
+use crate::certificate::signing::{EXTENSION_REQUEST, EXTENSIONS, KEY_USAGES, Request, SigningRules, sign};
 use crate::certificate::{Facts, Opened, StoredKeypair, is_authority, read_extension_value};
 use crate::queue::amqp::ended_stack;
 
@@ -156,8 +156,7 @@ fn signs_for_others(certificate: &X509Ref) -> bool {
 /// Parts at most.
 const PARTS: usize = 64;
 
-/// `extensionRequest` and `ecdsa-with-SHA256`, in DER.
-const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
+/// `ecdsa-with-SHA256`, in DER.
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
 /// Fields of a subject, in DER: CN, C, O, OU, serialNumber, DC, emailAddress, and one that nobody knows.

@@ -117,7 +117,7 @@ async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure>
 /// Waits for users and certificates that were asked for without a clear answer: they may still appear, and nobody would remove them then. The
 /// time counts as for stacks.
 pub(crate) async fn await_unclear(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Turn>, Failure> {
-    if !rows.is_unclear || work.quiet() >= cx.settings.timing.settle {
+    if !rows.is_unclear || work.is_settled(cx) {
         return Ok(None);
     }
     let waiting_for = Some("a user or a certificate that was asked for without a clear answer".to_owned());

@@ -107,7 +107,7 @@ async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Res
         Some(user) => user,
         None => {
             let made = cx.trustee_admin.keystone().create_service_user(&name, &domain, &cx.sealer.password(&name)).await;
-            know(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, made).await?
+            know(cx, work, &progress, ResourceKind::StackOwner, &name, made).await?
         }
     };
     if let Err(error) = give(&admin.keystone(), &cluster.project().0, &user, &wanted).await {

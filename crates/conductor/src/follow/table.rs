@@ -38,8 +38,6 @@ pub(super) struct Entry {
     /// When its place in the lists is due.
     due: Instant,
     progress_due: Instant,
-    /// When he is woken also if nothing has moved.
-    look_at: Option<Instant>,
     bell: Arc<Bell>,
 }
 
@@ -68,8 +66,6 @@ pub(super) struct Table {
     projects: BTreeMap<Arc<str>, Project>,
     /// Of the listing of all projects together.
     pause: Pause,
-    /// [`Entry::look_at`] of those who are about to come, by their stacks.
-    looks: HashMap<Box<str>, Instant>,
     next_key: u64,
 }
 
@@ -110,20 +106,7 @@ pub(super) enum ListFailure {
 
 impl Table {
     pub fn new(bounds: Bounds) -> Self {
-        Self {
-            bounds,
-            entries: HashMap::new(),
-            by_stack: HashMap::new(),
-            projects: BTreeMap::new(),
-            pause: Pause::default(),
-            looks: HashMap::new(),
-            next_key: 0,
-        }
-    }
-
-    /// Whoever is added for this stack next is woken at this moment at the latest.
-    pub fn look_at(&mut self, stack_id: &str, moment: Instant) {
-        self.looks.insert(stack_id.into(), moment);
+        Self { bounds, entries: HashMap::new(), by_stack: HashMap::new(), projects: BTreeMap::new(), pause: Pause::default(), next_key: 0 }
     }
 
     pub fn add(&mut self, watch: Watch, bell: &Arc<Bell>, now: Instant) -> u64 {
@@ -141,8 +124,6 @@ impl Table {
         }
         let stack_id: Arc<str> = Arc::from(watch.seen.stack_id.as_str());
         let told = watch.seen.motion();
-        let look_at = self.looks.remove(&*stack_id);
-        let due = now + jittered(list_after(self.bounds, watch.age, watch.idle), model::random::range(0.0..1.0));
         let entry = Entry {
             project,
             stack_id: stack_id.clone(),
@@ -153,10 +134,9 @@ impl Table {
             quiet_since: now.checked_sub(watch.age).unwrap_or(now),
             idle: watch.idle,
             is_troubled: false,
-            due: look_at.map_or(due, |at| at.min(due)),
+            due: now + jittered(list_after(self.bounds, watch.age, watch.idle), model::random::range(0.0..1.0)),
             // One whose resources were not counted yet is counted soon.
             progress_due: now + if watch.seen.total == 0 { self.bounds.min } else { progress_after(self.bounds, watch.age) },
-            look_at,
             bell: bell.clone(),
         };
         place.due.insert((entry.due, key));
@@ -263,7 +243,7 @@ impl Table {
         lists.chain(progress).min()
     }
 
-    /// A listing was answered: whoever asked for a stack that has moved, or is not in it, is woken, and whose time to look has come.
+    /// A listing was answered: whoever asked for a stack that has moved, or is not in it, is woken.
     pub fn listed(&mut self, job: &ListJob, stacks: &[Listed], now: Instant) {
         if let Some(pause) = self.pause_of(job) {
             *pause = Pause::default();
@@ -273,11 +253,10 @@ impl Table {
             let Some(entry) = self.entries.get_mut(key) else { continue };
             entry.is_troubled = false;
             let same = stacks.get(&*entry.stack_id).is_some_and(|s| *s.status == *entry.status && *s.changed == *entry.changed);
-            let look_at = entry.look_at;
-            if same && look_at.is_none_or(|at| at > now) {
+            if same {
                 let quiet = now.saturating_duration_since(entry.quiet_since);
-                let due = now + jittered(list_after(self.bounds, quiet, entry.idle), model::random::range(0.0..1.0));
-                self.put_off(*key, look_at.map_or(due, |at| at.min(due)));
+                let idle = entry.idle;
+                self.put_off(*key, now + jittered(list_after(self.bounds, quiet, idle), model::random::range(0.0..1.0)));
             } else {
                 self.wake(*key, now);
             }

@@ -38,11 +38,8 @@ pub(crate) async fn follow_for(
     session: &Session,
     longest: Duration,
 ) -> Result<Turn, Failure> {
-    let stack_id = seen.stack_id.clone();
-    let turn = follow(cx, work, whose, verb, seen, session).await?;
-    // Last: what is done next is to follow it.
-    cx.follower.look_after(&stack_id, longest);
-    Ok(turn)
+    show_progress(cx, work, whose, "stack", verb, &seen).await?;
+    Ok(Turn::Follow(vec![Follow { at_most: Some(longest), ..Follow::new(whose, verb, seen, session) }]))
 }
 
 /// Waits for something that was asked for and cannot be seen yet.
@@ -67,7 +64,8 @@ pub(crate) struct Told {
 
 impl Follow {
     pub(super) fn new(whose: Whose<'_>, verb: &str, seen: Seen, session: &Session) -> Self {
-        Self { project: whose.cluster().project().0, seen, session: session.clone(), told: Told::of(whose, verb) }
+        let (project, told) = (whose.cluster().project().0, Told::of(whose, verb));
+        Self { project, seen, session: session.clone(), told, at_most: None }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use model::operation::{Claim, Operation, OutcomeCode, Payload, Progress};
-use model::store::{Conn, StoreError, operation};
+use model::resource::ResourceKind;
+use model::store::{Conn, StoreError, operation, resource};
 use provider_clients::Session;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -52,9 +53,9 @@ impl Work {
         }
     }
 
-    /// How long ago anything unseen may last have been asked of the cloud.
-    pub fn quiet(&self) -> Duration {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    /// Whether nothing that may have been asked of the cloud, and that nobody has seen the end of, is under way any more.
+    pub fn is_settled(&self, cx: &Context) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= cx.settings.timing.settle
     }
 
     /// Something was asked of the cloud until now, and what came of it is not recorded yet.
@@ -150,5 +151,19 @@ impl Work {
     /// [`StoreError::Stale`] when it is not.
     pub async fn guard(&self, cx: &Context, progress: &Progress) -> Result<(), StoreError> {
         cx.store.write(async |conn: &mut Conn| operation::record(conn, &self.claim, progress).await).await
+    }
+
+    /// Takes a thing that was announced out of the inventory, of which it is known that it was not made: nobody need wait for it.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`] when it is not ours to say.
+    pub async fn unannounce(&self, cx: &Context, progress: &Progress, kind: ResourceKind, name: &str) -> Result<(), StoreError> {
+        let id = &self.operation.cluster_id();
+        cx.store
+            .write(async |conn: &mut Conn| {
+                operation::record(conn, &self.claim, progress).await?;
+                resource::unannounce(conn, id, kind, name).await
+            })
+            .await
     }
 }

@@ -157,8 +157,10 @@ pub fn sign(authority: &Opened, request: &Request, rules: &SigningRules) -> Resu
     Ok(super::pem_text(builder.build().to_pem()?))
 }
 
-/// Attributes of a request that hold extensions, in DER: the usual one and Microsoft's.
-const ASKING: [&[u8]; 2] = [&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14], &[0x2b, 6, 1, 4, 1, 0x82, 0x37, 2, 1, 14]];
+/// The attribute `extensionRequest`, in DER.
+pub(crate) const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
+/// Attributes of a request that hold extensions: the usual one and Microsoft's.
+const ASKING: [&[u8]; 2] = [EXTENSION_REQUEST, &[0x2b, 6, 1, 4, 1, 0x82, 0x37, 2, 1, 14]];
 
 /// No extensions, unless the request has some that cannot be read: what they ask for would be left out without a word.
 fn without_extensions(request: &X509Req) -> Result<Stack<X509Extension>, CertificateError> {

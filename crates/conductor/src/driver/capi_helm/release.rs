@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::values::chart_version;
 use super::{Bench, secrets};
 use crate::outcome::Failure;
-use crate::worker::Work;
 
 impl Bench<'_> {
     /// What helm is run with.
@@ -63,7 +62,7 @@ impl Bench<'_> {
         let Some(last) = last.filter(|last| last.is_pending()) else {
             return Err(error.into());
         };
-        if !is_quiet(self.work, self.cx.settings.timing.settle) {
+        if !self.work.is_settled(self.cx) {
             return Err(Failure::retry(format!("a helm run of release {} is under way or was cut off", self.release)));
         }
         let waiting_for = Some(format!("a helm run of release {} that was cut off", self.release));
@@ -94,8 +93,4 @@ impl Bench<'_> {
         self.management.delete_labelled("helm_record_delete", &secrets(), Some(&self.namespace), &record).await?;
         Ok(self.door.helm.upgrade(&self.run()?, &values).await?)
     }
-}
-
-fn is_quiet(work: &Work, settle: std::time::Duration) -> bool {
-    work.quiet() >= settle
 }

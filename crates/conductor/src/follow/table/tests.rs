@@ -119,32 +119,6 @@ fn an_announced_stack_is_asked_for_at_once() {
 }
 
 #[test]
-fn whose_time_to_look_has_come_is_woken_though_nothing_has_moved() {
-    let start = Instant::now();
-    let mut table = Table::new(BOUNDS);
-    let now = start + Duration::from_secs(2);
-    let moment = now + Duration::from_millis(50);
-    table.look_at("s1", moment);
-    let (key, bell) = add(&mut table, "p", "s1", start);
-    let same = [listed("s1", "CREATE_IN_PROGRESS")];
-    let job = list(&mut table, now, false);
-    table.listed(&job, &same, now);
-    assert_eq!(rung(&bell), None);
-    // The next list would come later.
-    let job = list(&mut table, moment, false);
-    table.listed(&job, &same, moment);
-    assert_eq!(rung(&bell), Some(Wake::Look));
-    table.remove(key);
-    // It was for that one only.
-    let (_, bell) = add(&mut table, "p", "s1", moment);
-    let later = moment + Duration::from_secs(2);
-    let job = list(&mut table, later, false);
-    table.listed(&job, &same, later);
-    assert_eq!(rung(&bell), None);
-    assert!(table.looks.is_empty());
-}
-
-#[test]
 fn trouble_makes_a_project_pause_longer_each_time_and_a_refused_session_is_forgotten() {
     let start = Instant::now();
     let mut table = Table::new(BOUNDS);
