@@ -72,7 +72,7 @@ check "coe ca rotate" os coe ca rotate $PLAIN
 check "in between both authorities are shown" within 300 count 2 'BEGIN CERTIFICATE' authorities
 check "the rotation ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "every node was replaced" replaced "$old"
-check "Nova: one master, of the fourth generation" count 1 'master-4$' os server list -f value -c Name
+check "Nova: one master, of the fourth generation" count 1 "$PLAIN-.*master-4$" os server list -f value -c Name
 check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
 check "one authority is shown" count 1 'BEGIN CERTIFICATE' os coe ca show $PLAIN
 check "it is another one" differs $RUN/ca.before os coe ca show $PLAIN
