@@ -10,9 +10,14 @@ import sys
 import openstack
 
 
-def connect(user):
-    return openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=user, project_name=user,
-                             user_domain_name="Default", project_domain_name="Default")
+def connect(user, project=None, password=None):
+    return openstack.connect(auth_url=os.environ["OS_AUTH_URL"], region_name="RegionOne", username=user, password=password or user,
+                             project_name=project or user, user_domain_name="Default", project_domain_name="Default")
+
+
+def last(reference):
+    """An id, of a thing that may be known by its address."""
+    return reference.rstrip("/").rsplit("/", 1)[-1]
 
 
 # Ports of load balancers, and those of floating IPs, are of another project or of none.
@@ -20,7 +25,7 @@ admin, demo = connect("admin"), connect("demo")
 before = set(open(sys.argv[1]).read().splitlines())
 now = set(open(sys.argv[2]).read().splitlines())
 recorded = [line.rstrip("\n").split("\t") for line in sys.stdin]
-ids = {row[2].rstrip("/").rsplit("/", 1)[-1] for row in recorded if row[2]}
+ids = {last(row[2]) for row in recorded if row[2]}
 stacks = [row for row in recorded if row[0] == "heat_stack"]
 of_stacks = set()
 for _, name, stack in stacks:
@@ -39,6 +44,10 @@ for port in admin.network.ports():
 for server in demo.compute.servers():
     if server.id in known:
         known.update(volume.id for volume in server.attached_volumes)
+# A certificate in Barbican is a container of secrets.
+for container in connect("magnum", "service", os.environ["SERVICE_PASS"]).key_manager.containers():
+    if last(container.id) in known:
+        known.update(last(secret["secret_ref"]) for secret in container.secret_refs)
 
 
 def is_heats_own(kind, name):
@@ -50,14 +59,15 @@ def is_heats_own(kind, name):
 
 
 for line in sorted(now - before):
-    kind, name, thing = line.split(" ")
-    if thing not in known and not is_heats_own(kind, name):
+    kind, rest = line.split(" ", 1)
+    name, thing = rest.rsplit(" ", 1)
+    if last(thing) not in known and not is_heats_own(kind, name):
         wrong.append("not in the inventory: " + line)
-there = {line.rsplit(" ", 1)[-1] for line in now}
+there = {last(line.rsplit(" ", 1)[-1]) for line in now}
 for kind, name, thing in recorded:
     if not thing:
         wrong.append("recorded without id: %s %s" % (kind, name))
-    elif thing.rstrip("/").rsplit("/", 1)[-1] not in there:
+    elif last(thing) not in there:
         wrong.append("recorded and not there: %s %s %s" % (kind, name, thing))
 print("\n".join(wrong) or "%d things are new, %d are recorded" % (len(now - before), len(recorded)))
 sys.exit(1 if wrong else 0)

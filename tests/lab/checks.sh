@@ -38,6 +38,8 @@ equals() { local want=$1 got; shift; got=$("$@" 2>&1); [ "$got" = "$want" ] || {
 # count WANT PATTERN CMD...: so many lines of the output match
 count() { local want=$1 pattern=$2 out n; shift 2; out=$("$@" 2>&1); n=$(grep -cE "$pattern" <<<"$out"); [ "$n" = "$want" ] || { echo "wanted $want lines with '$pattern', got $n:"; echo "$out"; return 1; }; }
 has() { local pattern=$1 out; shift; out=$("$@" 2>&1); grep -qE "$pattern" <<<"$out" || { echo "no '$pattern' in:"; echo "$out"; return 1; }; }
+# differs FILE CMD...: the output is not what is in the file
+differs() { local file=$1; shift; ! diff -q "$file" <("$@") >/dev/null; }
 within() { local end=$((SECONDS + $1)); shift; until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || { "$@"; return 1; }; sleep 1; done; }
 
 # ask PATH CURL-ARGUMENTS...: what Magnum answers, for waits: a client would take seconds of a machine that Heat and Nova need meanwhile
@@ -49,11 +51,15 @@ ask() {
 status_of() { ask $1 | jq -r .status; }
 cluster_is() { equals $2 status_of clusters/$1; }
 group_is() { equals $3 status_of clusters/$1/nodegroups/$2; }
+# ends SECONDS NAME STATUS: the cluster comes to its end, and to this one
+at_rest() { [[ $(status_of clusters/$1) =~ _(COMPLETE|FAILED)$ ]]; }
+ends() { within $1 at_rest $2; cluster_is $2 $3 || { ask clusters/$2 | jq -r .status_reason; return 1; }; }
 gone() { equals 404 ask $1 -o /dev/null -w '%{http_code}'; }
 # settled SECONDS: the cluster $NAME has come to the end of an update
 settled() { within $1 cluster_is $NAME UPDATE_COMPLETE; }
 no_cluster() { gone clusters/$1; }
 no_group() { gone clusters/$1/nodegroups/$2; }
+masters_of() { ask clusters/$1 | jq '.master_addresses | length'; }
 
 # clean_run FOLDER DATABASE: a clean place for a run; gives up when the lab is not as it must be
 clean_run() {
@@ -122,6 +128,20 @@ for c in barbican cinder glance heat neutron nova octavia; do printf '[%s_client
 upstream() { timeout 120 $VENV/bin/magnum-db-manage --config-file $RUN/magnum.conf "$@"; }
 inventory() { as admin; timeout 60 $CLIENT/bin/python inventory.py >$1 2>$RUN/inventory.err || { cat $RUN/inventory.err; return 1; }; }
 same() { inventory $RUN/after && diff $RUN/before $RUN/after; }
+# agrees: the cloud holds what the inventory says, and nothing else is new. Heat and Octavia tidy up after they have said that they are done.
+agrees() {
+  inventory $RUN/now || return 1
+  sql -N $DATABASE -e "select kind, name, coalesce(resource_id, '') from cloud_resource" |
+    timeout 120 $CLIENT/bin/python agree.py $RUN/before $RUN/now
+}
+all_agree() { check "$1: the cloud holds what the inventory says" within 60 agrees; as demo; }
+# tell_history STACK: how its masters and workers came and went since $since, as history.py tells it
+tell_history() { timeout 60 $CLIENT/bin/python history.py $1 $since >$RUN/history; }
+came_and_went() { has "$1" sed -n 1p $RUN/history; }
+masters_at_once() { equals "masters at once: $1" sed -n 2p $RUN/history; }
+# seen_off LOG MASTERS: whom masters have seen off before they were ready, in this order, as the player of nodes tells it
+told_in() { sed -n 's/.*-master-\([0-9]*\) in place of \([0-9,]*\): 20[0-9] SUCCESS$/\1 for \2/p' $1 | paste -sd ' '; }
+seen_off() { equals "$2" told_in $1; }
 
 # pairs: every key pair that Barbican keeps for the clusters opens, and its halves belong together; prints how many there are
 pairs() { timeout 60 $CLIENT/bin/python keypairs.py; }

@@ -39,7 +39,7 @@ check "coe cluster resize" os coe cluster resize $NAME 2
 check "the cluster is UPDATE_IN_PROGRESS at once, or already done" has 'UPDATE_(IN_PROGRESS|COMPLETE)' value coe cluster show $NAME status
 check "the resize ends in UPDATE_COMPLETE" settled 300
 check "the cluster has two nodes" equals 2 value coe cluster show $NAME node_count
-check "Nova: three servers are ACTIVE" count 3 ACTIVE os server list -f value -c Status
+check "Nova: five servers are ACTIVE" count 5 ACTIVE os server list -f value -c Status
 first=$(os server list -f value -c ID -c Name | awk '/minion|worker|node/ {print $1; exit}')
 check "coe cluster resize --nodes-to-remove" os coe cluster resize $NAME 1 --nodes-to-remove $first
 check "the resize ends in UPDATE_COMPLETE (smaller)" settled 300
@@ -49,11 +49,11 @@ check "coe cluster resize to no node" os coe cluster resize $NAME 0
 check "the resize ends in UPDATE_COMPLETE (no node)" settled 300
 check "the cluster has no node" equals 0 value coe cluster show $NAME node_count
 check "Heat: the stack has no worker" workers 0 $STACK
-check "Nova: the master is left" count 1 ACTIVE os server list -f value -c Status
-check "coe cluster update (node_count)" os coe cluster update $NAME replace node_count=2
+check "Nova: the masters are left" count 3 ACTIVE os server list -f value -c Status
+check "coe cluster update (node_count)" os coe cluster update $NAME replace node_count=1
 check "the update ends in UPDATE_COMPLETE" settled 300
-check "Heat: the stack has two workers" workers 2 $STACK
-check "Nova: three servers are ACTIVE again" count 3 ACTIVE os server list -f value -c Status
+check "Heat: the stack has one worker" workers 1 $STACK
+check "Nova: four servers are ACTIVE" count 4 ACTIVE os server list -f value -c Status
 check "coe cluster update (health)" os coe cluster update $NAME replace health_status=HEALTHY
 check "the health is shown" equals HEALTHY value coe cluster show $NAME health_status
 
@@ -66,7 +66,7 @@ check "coe nodegroup create outside its bounds is refused" refused 'max_node_cou
 check "the nodegroup becomes CREATE_COMPLETE" within 300 group_is $NAME gpu CREATE_COMPLETE
 stack=$(value coe nodegroup show $NAME gpu stack_id)
 check "Heat: its stack has no worker" workers 0 $stack
-check "Nova: three servers are ACTIVE still" count 3 ACTIVE os server list -f value -c Status
+check "Nova: four servers are ACTIVE still" count 4 ACTIVE os server list -f value -c Status
 check "coe nodegroup list --role" count 1 gpu os coe nodegroup list $NAME --role gpu -f value -c name
 check "coe nodegroup show of an unknown one" refused 'could not be found|404' os coe nodegroup show $NAME nope
 check "coe nodegroup update" os coe nodegroup update $NAME gpu replace max_node_count=4
@@ -77,12 +77,12 @@ check "coe cluster resize above the bound is refused" refused 'outside|400' os c
 check "coe cluster resize --nodegroup" os coe cluster resize $NAME 1 --nodegroup gpu
 check "the nodegroup becomes UPDATE_COMPLETE" within 300 group_is $NAME gpu UPDATE_COMPLETE
 check "Heat: its stack has one worker" workers 1 $stack
-check "Nova: four servers are ACTIVE" count 4 ACTIVE os server list -f value -c Status
+check "Nova: five servers are ACTIVE again" count 5 ACTIVE os server list -f value -c Status
 check "coe nodegroup delete of a default one is refused" refused 'default|400' os coe nodegroup delete $NAME default-worker
 check "coe nodegroup delete" os coe nodegroup delete $NAME gpu
 check "the nodegroup is gone" within 300 no_group $NAME gpu
 check "Heat: its stack is gone" within 120 count 1 . os stack list -f value -c ID
-check "Nova: three servers are left" count 3 ACTIVE os server list -f value -c Status
+check "Nova: four servers are left" count 4 ACTIVE os server list -f value -c Status
 
 # ---- certificates
 check "coe ca show" has 'BEGIN CERTIFICATE' os coe ca show $NAME

@@ -1,10 +1,9 @@
-# Upgrades on the complete cluster $NAME of template $TEMPLATE, and a rotation of authorities on one without a load balancer. Sourced by `run`, whose functions it uses.
+# Upgrades on the complete cluster $NAME of template $TEMPLATE, which has three masters and two workers, and a rotation of authorities on one without a load balancer.
+# Sourced by `run`, whose functions it uses. (`replacements` rotates those of a cluster with three masters.)
 
 NEXT=lab-next-$$ PLAIN=lab-plain-$$
 servers() { os server list -f value -c Name | sort | tr '\n' ' '; }
 replaced() { local now; now=$(servers); for name in $1; do case " $now " in *" $name "*) echo "$name is there still"; return 1;; esac; done; }
-
-differs() { local file=$1; shift; ! diff -q "$file" <("$@") >/dev/null; }
 
 as demo
 head -c 1024 /dev/zero >$RUN/next.img
@@ -13,20 +12,28 @@ must "coe cluster template create (a newer Kubernetes, another image)" os coe cl
   --external-network public --keypair key --flavor m1.small --master-flavor m1.small --master-lb-enabled --floating-ip-enabled \
   --network-driver calico --dns-nameserver 8.8.8.8 --labels kube_tag=v1.34.1
 old=$(servers) count=$(os server list -f value -c ID | wc -l) address=$(value coe cluster show $NAME api_address)
-./play-nodes 1500 >$RUN/upgrade-nodes.log 2>&1 & players=$!
+./play-nodes 2400 >$RUN/upgrade-nodes.log 2>&1 & players=$!
 
 check "coe nodegroup create" os coe nodegroup create $NAME late --node-count 1
 check "the nodegroup becomes CREATE_COMPLETE" within 300 group_is $NAME late CREATE_COMPLETE
 check "coe cluster upgrade of a group to another template than its cluster's is refused" refused 'template of its cluster|409' os coe cluster upgrade $NAME $NEXT --nodegroup late
+since=$(date -u +%FT%TZ)
 check "coe cluster upgrade" os coe cluster upgrade $NAME $NEXT --max-batch-size 2
-check "the upgrade ends in UPDATE_COMPLETE" settled 600
+check "the upgrade ends in UPDATE_COMPLETE" settled 900
 check "every node was replaced" replaced "$old"
+check "Heat and Nova tell what came and went" tell_history $STACK
+check "Heat: each master went when its successor was complete, before the next one came; then two workers came at once, and two went" \
+  came_and_went '^\+m3 -m0 \+m4 -m1 \+m5 -m2 \+w[0-9]+ \+w[0-9]+ -w[0-9]+ -w[0-9]+$'
+check "Nova: there were three masters at any time, and one more at most" masters_at_once "3 to 4"
+check "each new master saw off its predecessor before it was ready" seen_off $RUN/upgrade-nodes.log "3 for 0 4 for 1 5 for 2"
+check "the cluster has the addresses of three masters" equals 3 masters_of $NAME
+all_agree "upgraded"
 check "Nova: as many servers as before, and the group's" count $((count + 1)) ACTIVE os server list -f value -c Status
 check "the new servers are of the new image" count $count $image os server list -f value -c 'Image ID'
 check "the cluster is of the new template" equals "$(value coe cluster template show $NEXT uuid)" value coe cluster show $NAME cluster_template_id
 check "the new version is shown" equals v1.34.1 value coe cluster show $NAME coe_version
 check "the API has the address that it had" equals "$address" value coe cluster show $NAME api_address
-check "Octavia: the load balancer has the new master only" count 1 . os loadbalancer member list $(value loadbalancer pool list id | head -n 1) -f value -c id
+check "Octavia: the load balancer has the new masters only" count 3 . os loadbalancer member list $(value loadbalancer pool list id | head -n 1) -f value -c id
 check "coe cluster upgrade back is refused" refused 'go back|400' os coe cluster upgrade $NAME $TEMPLATE
 group=$(os server list -f value -c Name | grep late | tr '\n' ' ')
 check "coe cluster upgrade --nodegroup" os coe cluster upgrade $NAME $NEXT --nodegroup late
@@ -65,7 +72,7 @@ check "coe ca rotate" os coe ca rotate $PLAIN
 check "in between both authorities are shown" within 300 count 2 'BEGIN CERTIFICATE' authorities
 check "the rotation ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "every node was replaced" replaced "$old"
-check "Nova: one master, of the fourth generation" count 1 'master-4$' os server list -f value -c Name
+check "Nova: one master, of the fourth generation" count 1 "$PLAIN-.*master-4$" os server list -f value -c Name
 check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
 check "one authority is shown" count 1 'BEGIN CERTIFICATE' os coe ca show $PLAIN
 check "it is another one" differs $RUN/ca.before os coe ca show $PLAIN

@@ -147,7 +147,8 @@ impl Road {
     }
 
     fn fate(&self, message: &Message) -> Fate {
-        let is_make = matches!(message.name, "heat.stack_create" | "keystone.user_create");
+        let is_make =
+            matches!(message.name, "heat.stack_create" | "keystone.user_create" | "barbican.secret_create" | "barbican.container_create");
         scene::with(|s| {
             s.counts.calls += 1;
             let fate = if s.cut(self.conductor).cloud {

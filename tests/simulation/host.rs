@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use conductor::{Conductor, DefaultVolumes, Metrics, Settings, Timing};
 use model::certificate::Terms;
-use model::certificate::keeper::Keepers;
+use model::certificate::keeper::{Held, Keepers};
 use model::operation::Deadlines;
 use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
@@ -44,6 +44,8 @@ pub struct Parts {
     pub sealer: Sealer,
     /// Rings reach the conductors by way of the world.
     pub doorbell: memory::Bell,
+    /// Whether certificates are kept in Barbican.
+    pub in_barbican: bool,
 }
 
 impl Host {
@@ -57,17 +59,20 @@ impl Host {
         let domain = Some("magnum".to_owned());
         let user = UserRef { name: Some("magnum_domain_admin".into()), domain_name: domain.clone(), ..UserRef::default() };
         let scope = Scope::Domain { id: None, name: domain };
+        let admin = admin(&cloud);
+        let barbican = parts.in_barbican.then(|| server::wire::in_barbican(&admin));
+        let keepers = barbican.map(|keeper| Keepers { new: Held::Barbican, barbican: Some(keeper), local: None }).unwrap_or_default();
         let conductor = Conductor {
             store: parts.store.behind(Arc::new(Way(number))),
             doorbell: Doorbell::Memory(parts.doorbell.clone()),
             listener: Listener::Memory(listener),
             trustee_admin: cloud.session(Credential::Password { user, password: cloud_simulator::SERVICE_PASSWORD.into(), scope }),
-            admin: Some(admin(&cloud)),
+            admin: Some(admin),
             cloud,
             service: None,
             notices: None,
             sealer: parts.sealer.clone(),
-            keepers: Keepers::default(),
+            keepers,
             settings: settings(host),
             metrics: Metrics::default(),
             capi: None,

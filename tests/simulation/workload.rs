@@ -17,8 +17,12 @@ use model::template::ClusterTemplate;
 pub enum Act {
     Create,
     Resize,
+    /// A patch of the cluster's size.
+    Patch,
     AddGroup,
     ResizeGroup,
+    /// A patch of a group's bounds, which changes nothing in the cloud.
+    UpdateGroup,
     RemoveGroup,
     RotateCredential,
     RotateAuthorities,
@@ -30,6 +34,19 @@ pub enum Act {
     Delete,
     /// Whatever the cloud says.
     ForceDelete,
+    /// Rows and credentials go, stacks stay.
+    Abandon,
+}
+
+impl Act {
+    /// What is asked for when the cluster is to go.
+    pub fn removal() -> Self {
+        match range(0..8) {
+            0 | 1 => Self::ForceDelete,
+            2 => Self::Abandon,
+            _ => Self::Delete,
+        }
+    }
 }
 
 /// One request.
@@ -48,10 +65,12 @@ pub fn draw() -> (Vec<Request>, usize) {
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let begin = seconds(0, 20);
         requests.push(Request { at: begin, cluster, act: Act::Create });
-        const ACTS: [Act; 9] = [
+        const ACTS: [Act; 11] = [
             Act::Resize,
+            Act::Patch,
             Act::AddGroup,
             Act::ResizeGroup,
+            Act::UpdateGroup,
             Act::RemoveGroup,
             Act::RotateCredential,
             Act::Upgrade,
@@ -63,15 +82,18 @@ pub fn draw() -> (Vec<Request>, usize) {
             requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
         }
         match range(0..5) {
-            0 => requests.push(Request { at: begin + seconds(0, 4), cluster, act: Act::Delete }),
-            1 => requests.push(Request { at: begin + seconds(0, 20), cluster, act: Act::Delete }),
-            2 => requests.push(Request { at: begin + seconds(30, 150), cluster, act: Act::Delete }),
+            0 => requests.push(Request { at: begin + seconds(0, 4), cluster, act: Act::removal() }),
+            1 => requests.push(Request { at: begin + seconds(0, 20), cluster, act: Act::removal() }),
+            2 => requests.push(Request { at: begin + seconds(30, 150), cluster, act: Act::removal() }),
             _ => {}
         }
     }
     requests.sort_by_key(|r| r.at);
     (requests, clusters)
 }
+
+/// The most nodes that are asked for in one group.
+const LARGEST: i32 = 4;
 
 /// The user, as the requests need him.
 pub struct User {
@@ -81,9 +103,16 @@ pub struct User {
     pub token: String,
     pub sealer: Sealer,
     pub template: TemplateId,
+    /// Some of what is asked for has less time than it needs.
+    pub is_pressed: bool,
 }
 
 impl User {
+    /// From the acceptance of an operation to its latest end.
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(if self.is_pressed && range(0..12) == 0 { range(5..90) } else { 3600 })
+    }
+
     fn operation(&self, kind: OperationKind, cluster: &ClusterId, payload: Payload) -> NewOperation {
         let id = OperationId::generate();
         NewOperation {
@@ -93,7 +122,7 @@ impl User {
             user: self.id.clone(),
             // By this the calls to the cloud are known.
             request_id: Some(format!("req-{id}")),
-            deadline: Duration::from_secs(3600),
+            deadline: self.deadline(),
             payload,
             sealed_token: Some(self.sealer.seal(&id, &self.token.clone().into())),
             id,
@@ -112,10 +141,11 @@ impl User {
         let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
         let added = groups.iter().find(|g| !g.is_default());
         let about = |group: &Nodegroup| Payload { nodegroup: Some(group.nodegroup_id()), ..Payload::default() };
-        let size = range(1..=4);
+        let size = range(1..=LARGEST);
         match (act, added) {
             (Act::Delete, _) => self.begin(store, id, OperationKind::ClusterDelete, Payload::default(), None).await.map(Some),
             (Act::ForceDelete, _) => self.begin(store, id, OperationKind::ClusterForceDelete, Payload::default(), None).await.map(Some),
+            (Act::Abandon, _) => self.begin(store, id, OperationKind::ClusterAbandon, Payload::default(), None).await.map(Some),
             (Act::RotateCredential, _) => self.begin(store, id, OperationKind::CredentialRotate, Payload::default(), None).await.map(Some),
             (Act::RotateAuthorities, _) => self.begin(store, id, OperationKind::CaRotate, Payload::default(), None).await.map(Some),
             (Act::Upgrade, _) => {
@@ -133,10 +163,15 @@ impl User {
                 let payload = Payload { node_count: Some(size), ..about(group) };
                 self.begin(store, id, OperationKind::ClusterResize, payload, Some(size)).await.map(Some)
             }
+            (Act::Patch, _) => {
+                let payload = Payload { node_count: Some(size), rollback: range(0..2) == 0, ..Payload::default() };
+                self.begin(store, id, OperationKind::ClusterUpdate, payload, Some(size)).await.map(Some)
+            }
             (Act::ResizeGroup, Some(group)) => {
                 let payload = Payload { node_count: Some(size), ..about(group) };
                 self.begin(store, id, OperationKind::ClusterResize, payload, Some(size)).await.map(Some)
             }
+            (Act::UpdateGroup, Some(group)) => self.update_group(store, id, about(group), size).await.map(Some),
             (Act::RemoveGroup, Some(group)) => self.begin(store, id, OperationKind::NodegroupDelete, about(group), None).await.map(Some),
             // The API refuses it before the cluster has an address.
             (Act::AddGroup, None) if row.api_address.is_some() => self.add_group(store, id, size).await.map(Some),
@@ -145,7 +180,7 @@ impl User {
                 store.write(cancel).await.map(|cancelled| cancelled.ring)
             }
             (Act::Retry, _) => self.retry(store, id).await.map(Some),
-            (Act::Create | Act::AddGroup | Act::ResizeGroup | Act::RemoveGroup, _) => Ok(None),
+            (Act::Create | Act::AddGroup | Act::ResizeGroup | Act::UpdateGroup | Act::RemoveGroup, _) => Ok(None),
         }
     }
 
@@ -153,7 +188,7 @@ impl User {
         let failed = store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, id).await).await?;
         let kind = failed.kind().expect("a kind of this version");
         let payload = failed.payload().expect("a payload of this version").again(failed.operation_id());
-        let size = if kind == OperationKind::ClusterResize { payload.node_count } else { None };
+        let size = if matches!(kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate) { payload.node_count } else { None };
         self.begin(store, id, kind, payload, size).await
     }
 
@@ -218,6 +253,21 @@ impl User {
                 if let (true, Some(node_count), Some(group)) = (accepted.is_new, size, &accepted.group) {
                     let change = NodegroupChange { node_count: Some(node_count), ..NodegroupChange::default() };
                     nodegroup::record(conn, &group.nodegroup_id(), &change).await?;
+                }
+                Ok(accepted.operation)
+            })
+            .await
+    }
+
+    /// Its most nodes become so many more than the largest size that is ever asked for.
+    async fn update_group(&self, store: &Store, id: &ClusterId, about: Payload, more: i32) -> Result<OperationId, StoreError> {
+        let new = &self.operation(OperationKind::NodegroupUpdate, id, about);
+        let change = &NodegroupChange { max_node_count: Some(Some(LARGEST + more)), ..NodegroupChange::default() };
+        store
+            .write(async |conn: &mut Conn| {
+                let accepted = lifecycle::accept(conn, &Scope::All, new).await?;
+                if let (true, Some(group)) = (accepted.is_new, &accepted.group) {
+                    nodegroup::record(conn, &group.nodegroup_id(), change).await?;
                 }
                 Ok(accepted.operation)
             })

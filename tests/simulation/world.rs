@@ -15,6 +15,7 @@ use model::random::range;
 use model::seal::Sealer;
 use model::simulation::Simulation;
 use model::store::{DatabaseUrl, Store, StoreOptions, migrate};
+use tests::agreement;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::check;
@@ -103,7 +104,8 @@ impl World {
         scene::set(cloud, store.clone(), Weather::draw(), options.prints);
         let sealer = Sealer::new(&"a secret of the service".into());
         let (doorbell, listener) = memory::channel();
-        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell };
+        let in_barbican = range(0..4) == 0;
+        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican };
         let ahead: Vec<TimeDelta> = (0..CONDUCTORS).map(|_| TimeDelta::milliseconds(range(0..=SKEW_MS))).collect();
         let mut world = Self {
             simulation,
@@ -113,7 +115,7 @@ impl World {
             lives: vec![0; CONDUCTORS],
             ahead,
             parts,
-            user: User { id: user_id, project, token, sealer, template },
+            user: User { id: user_id, project, token, sealer, template, is_pressed: true },
             bell: Listener::Memory(listener),
             rings: Vec::new(),
             clusters: Vec::new(),
@@ -160,6 +162,7 @@ impl World {
             s.weather = Weather::default();
             s.cuts.clear();
         });
+        self.user.is_pressed = false;
         for host in self.hosts.iter_mut().flatten() {
             host.paused_until = None;
         }
@@ -169,7 +172,7 @@ impl World {
         }
         self.check(false);
         for cluster in 0..self.clusters.len() {
-            self.ask(cluster, if range(0..4) == 0 { Act::ForceDelete } else { Act::Delete });
+            self.ask(cluster, Act::removal());
         }
         if self.until_ended() {
             self.check(true);
@@ -197,6 +200,9 @@ impl World {
     }
 
     fn check(&mut self, is_end: bool) {
+        let cloud = scene::with(|s| s.cloud.cloud());
+        let unclear = self.runtime.block_on(agreement::remove_reported(&self.parts.store, &cloud, &self.operations));
+        unclear.expect("the store is there").into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
         for what in found {
             scene::with(|s| s.found(what));

@@ -69,11 +69,9 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             }
             None => {
                 findings.extend(recorded.iter().map(|r| format!("{} {} is recorded for a cluster that is gone", r.kind, r.name)));
-                let deletes = |o: &Operation| matches!(o.kind(), Some(OperationKind::ClusterDelete | OperationKind::ClusterForceDelete));
-                let is_deleted = |o: &&&Operation| deletes(o) && o.state == OperationState::Succeeded.as_str();
-                let deletions = of_cluster.iter().filter(is_deleted).count();
-                if !of_cluster.is_empty() && deletions != 1 {
-                    findings.push(format!("cluster {id} is gone and {deletions} deletions succeeded"));
+                let removals = of_cluster.iter().filter(|o| has_removed(o)).count();
+                if !of_cluster.is_empty() && removals != 1 {
+                    findings.push(format!("cluster {id} is gone and {removals} removals succeeded"));
                 }
             }
         }
@@ -86,8 +84,8 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
 /// An operation ends once.
 async fn endings(store: &Store, row: &Operation) -> Result<Option<String>, StoreError> {
     let id = row.operation_id();
-    let events = store.read(async |conn: &mut Conn| event::of_operation(conn, &id, 1000).await).await?;
-    let ends: Vec<&str> = events.iter().map(|e| e.kind.as_str()).filter(|kind| matches!(*kind, "ended" | "superseded")).collect();
+    let events = store.read(async |conn: &mut Conn| event::of_kinds(conn, &id, &["ended", "superseded"]).await).await?;
+    let ends: Vec<&str> = events.iter().map(|e| e.kind.as_str()).collect();
     Ok((ends.len() != 1).then(|| format!("{} {id} has the ends {ends:?}", row.kind)))
 }
 
@@ -101,6 +99,27 @@ fn status(row: &Cluster, operations: &[&Operation]) -> Vec<String> {
         .collect();
     let is_right = status.ends_with("_COMPLETE") || (status.ends_with("_FAILED") && !failed.is_empty());
     if is_right { Vec::new() } else { vec![format!("cluster {} is {status}; failed: {failed:?}", row.uuid)] }
+}
+
+/// The cluster went with it.
+fn has_removed(operation: &Operation) -> bool {
+    operation.kind().is_some_and(|kind| kind.removal().is_some()) && operation.state() == Some(OperationState::Succeeded)
+}
+
+/// Removes from the cloud what the reports of operations that removed clusters say was left; what else is left nobody was told of. Says what a report
+/// named that cannot be removed by it.
+pub async fn remove_reported(store: &Store, cloud: &Cloud, operations: &[OperationId]) -> Result<Vec<String>, StoreError> {
+    let mut findings = Vec::new();
+    for row in rows(store, operations).await?.iter().filter(|o| has_removed(o)) {
+        let id = row.operation_id();
+        let events = store.read(async |conn: &mut Conn| event::of_kinds(conn, &id, &["leak_report"]).await).await?;
+        for leak in events.iter().flat_map(|event| event.details().leaks.unwrap_or_default()) {
+            if !cloud.remove_reported(&leak.kind, &leak.name, leak.id.as_deref()) {
+                findings.push(format!("the report of {} {id} names {} {}", row.kind, leak.kind, leak.name));
+            }
+        }
+    }
+    Ok(findings)
 }
 
 /// It did not succeed, and nothing took its place.

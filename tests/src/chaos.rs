@@ -5,11 +5,14 @@
 //! the deterministic simulation cannot have (processes, sockets, two servers and their recovery) is what it is for.
 
 pub mod check;
+mod exits;
 pub mod ledger;
+mod left;
 pub mod report;
 pub mod takeover;
 pub mod trouble;
 mod user;
+pub mod wish;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,13 +31,16 @@ use crate::wait::{self, Seen};
 use crate::world::{Mix, Options, World};
 use check::{Finding, Wrong};
 use ledger::Ledger;
+use left::Left;
 use report::Report;
-use trouble::Troublemaker;
-use user::{Door, User};
+use trouble::{Size, Troublemaker};
+use user::{Door, Kind, User};
 
-/// Once nothing goes wrong any more, everything ends within this time. What a lost answer makes wait (30 s), a backoff (30 s) and what
-/// queues behind them on one cluster is in it.
-const DRAIN: Duration = Duration::from_secs(300);
+/// Once nothing goes wrong any more, everything ends within this time. What a lost answer makes wait (30 s), a backoff (30 s), a rotation of
+/// authorities, which replaces every node twice, and what queues behind them on one cluster is in it.
+const DRAIN: Duration = Duration::from_secs(600);
+/// Users go on for so long at most once enough was accepted, while some trouble has not happened as often as it must.
+const OVERTIME: Duration = Duration::from_secs(600);
 /// How long the controllers of the management cluster take for a step.
 const CONTROLLERS: Duration = Duration::from_millis(200);
 /// How often progress is told.
@@ -103,6 +109,7 @@ pub struct Run {
     door: Door,
     ledger: Arc<Ledger>,
     trouble: Troublemaker,
+    left: Left,
     begun: Instant,
     trouble_took: Duration,
     drain_took: Duration,
@@ -146,7 +153,8 @@ impl Run {
         let world = World::start(Mix::Distributed, options).await?;
         let bases = world.addresses().into_iter().map(|address| format!("http://{address}")).collect();
         let door = Door { http: client::http()?, bases, cloud: world.cloud.clone() };
-        let trouble = Troublemaker::new(&world, StdRng::seed_from_u64(plan.seed), database, broker);
+        let size = Size { operations: plan.operations, has_management: management.is_some() };
+        let trouble = Troublemaker::new(&world, StdRng::seed_from_u64(plan.seed), database, broker, size);
         Ok(Self {
             plan,
             world,
@@ -154,6 +162,7 @@ impl Run {
             door,
             ledger: Arc::default(),
             trouble,
+            left: Left::default(),
             begun,
             trouble_took: Duration::ZERO,
             drain_took: Duration::ZERO,
@@ -161,33 +170,42 @@ impl Run {
         })
     }
 
-    /// Users ask and things go wrong, until enough was accepted and every user has his last answer.
+    /// Users ask and things go wrong, until enough was accepted, enough has gone wrong, and every user has his last answer.
     pub async fn trouble(&mut self) -> Result<()> {
         let begun = Instant::now();
         let client = self.door.client();
-        let on_heat = client.create_template("chaos").await?;
+        let on_heat = Kind { template: client.create_template("chaos").await?, is_on_cluster_api: false };
         let on_cluster_api = match &self.management {
             Some(_) => client.post("/v1/clustertemplates", &management::template("chaos-api")).await?.expect(201)?.uuid()?,
             None => String::new(),
         };
+        let on_cluster_api = Kind { template: on_cluster_api, is_on_cluster_api: true };
         let mut users = JoinSet::new();
         for number in 0..self.plan.in_flight {
-            let template = if number < self.plan.on_cluster_api { &on_cluster_api } else { &on_heat };
+            let kind = if number < self.plan.on_cluster_api { &on_cluster_api } else { &on_heat };
             let number = u64::try_from(number)?;
-            users.spawn(User::new(&self.door, &self.ledger, template, self.plan.seed, number, self.plan.operations).run());
+            users.spawn(User::new(&self.door, &self.ledger, kind.clone(), self.plan.seed, number).run());
         }
         let mut told = Instant::now();
-        while self.ledger.accepted() < self.plan.operations {
+        let mut had_enough: Option<Instant> = None;
+        loop {
+            let (accepted, wanted) = (self.ledger.accepted(), self.plan.operations);
+            if accepted >= wanted {
+                let since = *had_enough.get_or_insert_with(Instant::now);
+                if !self.plan.with_trouble || self.trouble.is_enough() || since.elapsed() > OVERTIME {
+                    break;
+                }
+            }
             if self.plan.with_trouble {
-                self.trouble.step(&mut self.world, self.management.as_ref()).await?;
+                self.trouble.step(&mut self.world, self.management.as_ref(), accepted).await?;
             }
             if told.elapsed() > TELLING {
                 told = Instant::now();
-                let (accepted, wanted) = (self.ledger.accepted(), self.plan.operations);
                 eprintln!("{:>4} s  {accepted} of {wanted} operations accepted; {}", begun.elapsed().as_secs(), self.trouble.now());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        self.ledger.close();
         self.trouble.calm(&mut self.world, self.management.as_ref()).await?;
         self.trouble_took = begun.elapsed();
         while let Some(user) = users.join_next().await {
@@ -201,6 +219,12 @@ impl Run {
         let begun = Instant::now();
         self.drain("operations to end").await?;
         self.drain_took = begun.elapsed();
+        self.remove_what_was_left().await
+    }
+
+    /// What removals say they have left goes, as an operator would have it; what is there afterwards is an orphan.
+    async fn remove_what_was_left(&mut self) -> Result<()> {
+        self.findings.extend(self.left.remove(&self.world, self.management.as_ref()).await?);
         Ok(())
     }
 
@@ -240,7 +264,8 @@ impl Run {
         for id in &ids {
             user::delete(&self.door, &self.ledger, id).await;
         }
-        self.drain("deletions to end").await
+        self.drain("deletions to end").await?;
+        self.remove_what_was_left().await
     }
 
     /// Stops everything; the report. The folder of logs stays when something was found.
@@ -257,7 +282,8 @@ impl Run {
             apis: self.plan.apis,
             entries: self.ledger.entries(),
             operations: check::rows(&self.world).await?,
-            troubles: std::mem::take(&mut self.trouble.counts),
+            troubles: self.trouble.counts(),
+            left: std::mem::take(&mut self.left.counts),
             takeovers,
             other_takeovers,
             findings: std::mem::take(&mut self.findings),

@@ -6,9 +6,11 @@
 
 pub mod agreement;
 pub mod binaries;
+pub mod cells;
 pub mod chaos;
 pub mod client;
 pub mod collector;
+pub mod commits;
 pub mod config;
 pub mod database;
 pub mod doors;

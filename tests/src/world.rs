@@ -281,6 +281,12 @@ impl World {
         self.database()?.rows(&format!("SELECT state FROM operation WHERE cluster_uuid = '{cluster}' ORDER BY id")).await
     }
 
+    /// Whether none of a cluster's operations is unfinished.
+    pub async fn has_ended(&self, cluster: &str) -> Result<bool> {
+        let sql = format!("SELECT COUNT(*) FROM operation WHERE cluster_uuid = '{cluster}' AND finished_ms IS NULL");
+        Ok(self.database()?.rows::<i64>(&sql).await? == [0])
+    }
+
     /// The process ids of the processes whose names begin like this.
     pub fn pids(&self, start: &str) -> Vec<u32> {
         self.processes.iter().filter(|process| process.name().starts_with(start)).map(Process::pid).collect()

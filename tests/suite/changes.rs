@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::client::{self, Client};
-use tests::wait::PATIENCE;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
 /// A request: microversion, method, path below the cluster, body, and what it must be answered: status and a word of the message.
@@ -267,5 +267,77 @@ async fn w7_requests_on_one_cluster_at_the_same_time_are_accepted_or_refused_and
         ensure!(matches!(answer.status, 204 | 404), "{}: {}", answer.status, answer.text);
     }
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// The last writer won, column by column: of changes at the same time one was lost, or half of each.
+#[tokio::test]
+async fn w7_changes_of_one_group_at_the_same_time_are_all_there_in_the_end() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let path = format!("/v1/clusters/{cluster}");
+    let (group, resize) = (format!("{path}/nodegroups/default-worker"), format!("{path}/actions/resize"));
+    for (least, most, count, health) in [(1, 7, 3, "HEALTHY"), (2, 8, 4, "UNHEALTHY"), (1, 9, 3, "UNKNOWN")] {
+        let wishes = [
+            (Method::PATCH, &group, replace("/min_node_count", json!(least))),
+            (Method::PATCH, &group, replace("/max_node_count", json!(most))),
+            (Method::POST, &resize, json!({"node_count": count})),
+            (Method::PATCH, &path, replace("/health_status", json!(health))),
+        ];
+        let asking = wishes.into_iter().map(|(method, path, body)| {
+            let demo = &demo;
+            async move {
+                wait::until("the change to be accepted", PATIENCE, async || {
+                    let answer = demo.send(method.clone(), path, Some(body.to_string())).await?;
+                    ensure!(matches!(answer.status, 202 | 409), "{}: {}", answer.status, answer.text);
+                    Ok(Seen::when(answer.status == 202, || answer.text))
+                })
+                .await
+            }
+        });
+        futures::future::try_join_all(asking).await?;
+        let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        ensure!(whole["node_count"] == count && whole["health_status"] == health, "{whole}");
+        let shown = demo.get(&group).await?.expect(200)?.body;
+        let told = [&shown["min_node_count"], &shown["max_node_count"], &shown["node_count"]];
+        ensure!(told == [&json!(least), &json!(most), &json!(count)] && shown["status"] == "UPDATE_COMPLETE", "{shown}");
+    }
+    world.keep_secrets_of_stacks();
+    world.finish().await
+}
+
+/// Whoever asked for what the state did not allow was answered with 202; a line of a log told that it was dropped.
+#[tokio::test]
+async fn w19_what_a_state_does_not_allow_is_refused_to_who_asks_and_nothing_is_stored() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let template = client::text(&demo.cluster(&cluster).await?, "cluster_template_id");
+    let say = async |status: &str| {
+        let sql = format!("UPDATE cluster SET status = '{status}' WHERE uuid = '{cluster}'");
+        world.database()?.execute(&sql, Vec::new()).await
+    };
+    let before = world.counts().await?;
+    for state in ["CREATE_FAILED", "DELETE_IN_PROGRESS", "DELETE_FAILED", "ROLLBACK_IN_PROGRESS", "ROLLBACK_FAILED", "RESUME_FAILED"] {
+        say(state).await?;
+        let cases = [
+            ("1.10", Method::PATCH, "", replace("/node_count", json!(3)), 409, state),
+            ("1.10", Method::POST, "/actions/resize", json!({"node_count": 3}), 409, state),
+            ("1.10", Method::POST, "/nodegroups", json!({"name": "gpu"}), 409, state),
+            ("1.10", Method::PATCH, "/nodegroups/default-worker", replace("/max_node_count", json!(3)), 409, state),
+            ("1.10", Method::POST, "/actions/upgrade", json!({"cluster_template": template}), 400, state),
+            ("1.10", Method::PATCH, "/v1/certificates/CLUSTER", Value::Null, 400, state),
+        ];
+        refused(&demo, &cluster, &cases).await?;
+        ensure!(demo.cluster(&cluster).await?["status"] == state);
+    }
+    ensure!(world.counts().await? == before, "written: {:?}, before {before:?}", world.counts().await?);
+    // It was the state alone that was against it.
+    say("CREATE_COMPLETE").await?;
+    demo.resize(&cluster, 3).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["node_count"] == 3, "{whole}");
+    world.keep_secrets_of_stacks();
     world.finish().await
 }

@@ -13,7 +13,7 @@ async fn a_short_chaos_run_loses_doubles_and_leaves_nothing() -> Result<()> {
     let report = chaos::run(plan).await?;
     // How fast takeovers are is for the long run to say: a handful of them on a busy machine says nothing.
     ensure!(report.findings.is_empty(), "{}", report.text());
-    ensure!(report.operations.len() >= 70 && !report.troubles.is_empty(), "{}", report.text());
+    ensure!(report.operations.len() >= 70 && report.troubles.iter().any(|count| count.times > 0), "{}", report.text());
     Ok(())
 }
 

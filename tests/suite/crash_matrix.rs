@@ -2,7 +2,10 @@
 //!
 //! No effect is listed by hand: each operation is carried out once without faults, the simulated cloud notes what it changed, and each of
 //! those changes is then met at each moment, but where others of the same kind stand for it (`thinned`). After each cell the operation has
-//! ended well, everything exists once, and once the cluster is deleted nothing is left.
+//! ended well, everything exists once, and once the cluster is deleted nothing is left. What an operation stores in the database is met in the
+//! same way (`commits.rs`). `cargo xtask test --every-cell` leaves none out and says how many there are.
+
+mod commits;
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +16,8 @@ use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::{Client, cluster};
+use tests::cells;
+use tests::client::{Client, cluster, text};
 use tests::config::SMALL_KEYS;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
@@ -103,7 +107,7 @@ fn every_kind_of_operation_is_met() {
 
 /// What happens at the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+pub(crate) enum Moment {
     /// The owner is killed when the cloud has the request and has not begun.
     KilledBefore,
     /// The owner is killed when the cloud has done it and has not answered.
@@ -116,6 +120,18 @@ enum Moment {
     OwnerLate,
     /// The request itself is late: it reaches the cloud when another owner has finished.
     EffectLate,
+}
+
+impl Moment {
+    /// What the cloud does about the call.
+    pub(crate) fn how(self) -> How {
+        match self {
+            Self::KilledBefore | Self::EffectLate => How::Hold,
+            Self::KilledDuring | Self::OwnerLate => How::ActThenHold,
+            Self::KilledAfter => How::Slow(Duration::from_millis(1)),
+            Self::AnswerLost => How::AcceptThenLose,
+        }
+    }
 }
 
 /// One effect of an operation: the `nth` call of this name.
@@ -145,28 +161,49 @@ async fn every_operation_survives_at_every_effect(
     #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
     moment: Moment,
 ) -> Result<()> {
-    // A forced deletion that loses its conductor has time for all of it still.
-    let conductor = format!("{SMALL_KEYS}[operations]\nforce_delete_seconds = 60\n");
-    let options = Options { apis: 1, stack: Duration::from_millis(200), conductor, ..Options::default() };
-    let world = World::start(Mix::Distributed, options).await?;
-    let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
-    let template = demo.create_template("small").await?;
-    let mut scene = Scene { world, demo, admin, template, made: 0 };
+    let mut scene = Scene::start(options()).await?;
     let mut cells = 0;
     for act in ACTS {
         let effects = scene.effects(act).await?;
-        ensure!(!effects.is_empty() || act == Act::UpdateGroup, "{act:?} changed nothing in the cloud");
-        for effect in &effects {
-            scene.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
-            cells += 1;
-        }
+        cells += scene.cells(act, &act.thinned(effects), moment).await?;
     }
     ensure!(cells >= 12, "{cells} cells");
     scene.world.finish().await
 }
 
+#[rstest]
+#[tokio::test]
+#[ignore = "hours; by `cargo xtask test --every-cell`"]
+async fn every_cell_of_effects(
+    #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
+    moment: Moment,
+) -> Result<()> {
+    cells::of_each(&ACTS, moment, async |act| every_cell_of(act, moment).await).await
+}
+
+async fn every_cell_of(act: Act, moment: Moment) -> Result<usize> {
+    let mut scene = Scene::start(options()).await?;
+    let effects = scene.effects(act).await?;
+    let cells = scene.cells(act, &effects, moment).await?;
+    scene.world.finish().await?;
+    Ok(cells)
+}
+
+fn options() -> Options {
+    // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
+    let environment = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
+    Options { apis: 1, stack: Duration::from_millis(200), conductor: SMALL_KEYS.to_owned(), environment, ..Options::default() }
+}
+
 impl Scene {
-    /// What an operation changes in the cloud when nothing goes wrong.
+    async fn start(options: Options) -> Result<Self> {
+        let world = World::start(Mix::Distributed, options).await?;
+        let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
+        let template = demo.create_template("small").await?;
+        Ok(Self { world, demo, admin, template, made: 0 })
+    }
+
+    /// What an operation changes in the cloud when nothing goes wrong, all of it.
     async fn effects(&mut self, act: Act) -> Result<Vec<Effect>> {
         let cluster = self.prepare(act).await?;
         let before = self.world.cloud.effects().len();
@@ -177,20 +214,24 @@ impl Scene {
             let nth = 1 + u32::try_from(found.iter().filter(|effect| effect.name == name).count())?;
             found.push(Effect { name, nth });
         }
+        // A group's new bounds are in the rows alone.
+        ensure!(!found.is_empty() || act == Act::UpdateGroup, "{act:?} changed nothing in the cloud");
         self.clear(act, &cluster).await?;
-        Ok(act.thinned(found))
+        Ok(found)
+    }
+
+    /// Meets these effects; how many they were.
+    async fn cells(&mut self, act: Act, effects: &[Effect], moment: Moment) -> Result<usize> {
+        for effect in effects {
+            self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
+        }
+        Ok(effects.len())
     }
 
     async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<()> {
         let cluster = self.prepare(act).await?;
-        let how = match moment {
-            Moment::KilledBefore | Moment::EffectLate => How::Hold,
-            Moment::KilledDuring | Moment::OwnerLate => How::ActThenHold,
-            Moment::KilledAfter => How::Slow(Duration::from_millis(1)),
-            Moment::AnswerLost => How::AcceptThenLose,
-        };
         let calls = self.world.cloud.calls(effect.name);
-        self.world.cloud.inject(Fault { at: effect.name.to_owned(), nth: effect.nth, how });
+        self.world.cloud.inject(Fault { at: effect.name.to_owned(), nth: effect.nth, how: moment.how() });
         let cluster = self.ask(act, cluster).await?;
         match moment {
             Moment::AnswerLost => {}
@@ -322,6 +363,10 @@ impl Scene {
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
         ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");
+        if act == Act::UpdateGroup {
+            let group = self.demo.get(&format!("/v1/clusters/{cluster}/nodegroups/more")).await?.expect(200)?.body;
+            ensure!(group["max_node_count"] == 5 && group["status"] == "UPDATE_COMPLETE", "{group}");
+        }
         Ok(())
     }
 
@@ -348,13 +393,9 @@ impl Scene {
         let events = body["events"].as_array().context("events")?;
         let report = events.iter().rfind(|event| event["kind"] == "leak_report").context("a report")?;
         for leak in report["leaks"].as_array().context("a list of leaks")? {
-            let id = leak["id"].as_str().context("an id")?;
-            let was_there = match leak["kind"].as_str() {
-                Some("heat_stack") => self.world.cloud.remove_stack(id),
-                Some("stack_owner") => self.world.cloud.remove_user_with_keys(id),
-                _ => false,
-            };
-            ensure!(was_there, "{leak}");
+            let (kind, name) = (text(leak, "kind"), text(leak, "name"));
+            ensure!(matches!(kind.as_str(), "heat_stack" | "stack_owner") && leak["id"].is_string(), "{leak}");
+            ensure!(self.world.cloud.remove_reported(&kind, &name, leak["id"].as_str()), "{leak}");
         }
         Ok(())
     }

@@ -48,6 +48,7 @@ fn followed(world: &World) -> usize {
     world.cloud.calls("heat.stack_list") + world.cloud.calls("heat.resource_list")
 }
 
+/// A request or two for each nodegroup at each poll, of every cluster in progress.
 #[tokio::test]
 async fn w8_two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> Result<()> {
     const COUNT: usize = 200;
@@ -82,6 +83,98 @@ async fn w8_two_hundred_clusters_of_one_project_are_followed_by_few_requests() -
     // To delete them all would take as long again, and is not what this is about.
     world.close().await?;
     Ok(())
+}
+
+/// Each poll of each cluster was a login at Keystone, on every host.
+#[tokio::test]
+async fn w8_logins_grow_neither_with_clusters_nor_with_polls() -> Result<()> {
+    const COUNT: usize = 24;
+    let world = World::start(Mix::Distributed, world_of_many()).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let clusters = many(&world, &demo, COUNT).await?;
+    stacks(&world, COUNT).await?;
+    let (logins, lists) = (world.cloud.calls("keystone.token_issue"), world.cloud.calls("heat.stack_list"));
+    wait::until("lists", PATIENCE, async || {
+        let more = world.cloud.calls("heat.stack_list") - lists;
+        Ok(Seen::when(more >= 60, || format!("{more} lists")))
+    })
+    .await?;
+    // By those only that took an operation over from a conductor which was held up.
+    let more = world.cloud.calls("keystone.token_issue") - logins;
+    ensure!(more <= COUNT / 4, "{more} logins to ask 60 times for {COUNT} clusters");
+    world.cloud.hold_stacks(false);
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", LONG).await?;
+    }
+    // To delete them all would take as long again, and is not what this is about.
+    world.close().await?;
+    Ok(())
+}
+
+/// Every host polled every cluster in progress.
+#[tokio::test]
+async fn w8_a_cluster_is_followed_by_its_owner_and_by_no_other_conductor() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let owner = world.owner(&cluster).await?;
+    world.freeze(owner)?;
+    let before = followed(&world);
+    let sql = format!("SELECT message FROM operation_event WHERE cluster_uuid = '{cluster}' AND kind = 'taken_over'");
+    wait::until("another to take over", PATIENCE, async || {
+        let asked = followed(&world) - before;
+        let takers: Vec<String> = world.database()?.rows(&sql).await?;
+        // What was on its way when the owner froze may still have come; seconds of polls would be many more.
+        ensure!(!takers.is_empty() || asked <= 3, "{asked} requests about a stack that nobody who is awake owns");
+        Ok(Seen::when(!takers.is_empty(), || format!("{asked} requests")))
+    })
+    .await?;
+    let taken = followed(&world);
+    wait::until("the new owner to follow", PATIENCE, async || {
+        let asked = followed(&world) - taken;
+        Ok(Seen::when(asked > 3, || format!("{asked} requests")))
+    })
+    .await?;
+    world.thaw(owner)?;
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    world.finish().await
+}
+
+/// Each tick began anew, whether or not the one before had an answer: the slower Heat was, the more it was asked.
+#[tokio::test]
+async fn w8_a_heat_that_does_not_answer_is_waited_for_and_not_asked_again_at_each_turn() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    world.cloud.inject(Fault { at: "heat.stack_list".to_owned(), nth: 0, how: How::Hold });
+    wait::until("a list to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "none".to_owned()))).await?;
+    // A lease that has been renewed for so long says that time has passed for whoever holds it.
+    let sql = format!("SELECT lease_ms FROM operation WHERE cluster_uuid = '{cluster}' AND lease_ms IS NOT NULL");
+    let lease = async || -> Result<i64> { Ok(world.database()?.rows::<i64>(&sql).await?.pop().unwrap_or_default()) };
+    let since = lease().await?;
+    wait::until("six seconds of polls", PATIENCE, async || {
+        let passed = lease().await? - since;
+        Ok(Seen::when(passed >= 6000, || format!("{passed} ms")))
+    })
+    .await?;
+    // Half a second lies between two polls at most.
+    let held = world.cloud.held();
+    ensure!((1..=3).contains(&held), "{held} lists wait for an answer");
+    world.cloud.clear_faults();
+    world.cloud.let_go();
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    world.finish().await
 }
 
 #[rstest]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -10,10 +12,12 @@ use flate2::write::GzEncoder;
 use provider_clients::{Kubernetes, KubernetesError, KubernetesOptions, Networks, Node, Ready};
 use serde_json::{Value, json};
 use tests::client::{Client, text};
+use tests::database::copy;
 use tests::kubernetes::{ApiServer, Authority, Behaviour};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 /// Seconds between two looks.
 const INTERVAL: u64 = 3;
@@ -72,6 +76,7 @@ impl Scene {
     }
 }
 
+/// Clusters that were not made to be reached were never asked, a failure had no reason, and a cluster without nodes was well.
 #[tokio::test]
 async fn w16_health_is_what_the_cluster_answers_and_each_fault_has_its_reason() -> Result<()> {
     let scene = scene().await?;
@@ -103,8 +108,9 @@ async fn w16_health_is_what_the_cluster_answers_and_each_fault_has_its_reason() 
     scene.world.finish().await
 }
 
+/// Every host looked at every cluster, and wrote its row each time.
 #[tokio::test]
-async fn one_conductor_looks_at_a_time_and_nothing_is_written_without_change() -> Result<()> {
+async fn w8_one_conductor_looks_at_a_time_and_nothing_is_written_without_change() -> Result<()> {
     let scene = scene().await?;
     scene.until("HEALTHY", |_| true).await?;
     let before = scene.demo.cluster(&scene.cluster).await?["updated_at"].clone();
@@ -120,6 +126,146 @@ async fn one_conductor_looks_at_a_time_and_nothing_is_written_without_change() -
     ensure!(more <= turns + 1, "{more} looks in {turns} turns");
     let after = scene.demo.cluster(&scene.cluster).await?["updated_at"].clone();
     ensure!(before == after, "the row was written at {after}, before at {before}");
+    scene.world.finish().await
+}
+
+/// Takes every connection and never says a word.
+struct Silent {
+    address: String,
+    counts: Arc<Counts>,
+    serving: JoinHandle<()>,
+}
+
+/// Connections: there now, there at once at most, and come so far.
+#[derive(Default)]
+struct Counts {
+    open: AtomicUsize,
+    most: AtomicUsize,
+    all: AtomicUsize,
+}
+
+impl Silent {
+    async fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
+        let address = format!("https://{}", listener.local_addr()?);
+        let counts: Arc<Counts> = Arc::default();
+        let counted = counts.clone();
+        let serving = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let counted = counted.clone();
+                // What has ended before is seen to have: on a busy machine both may have waited.
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                }
+                counted.all.fetch_add(1, Ordering::SeqCst);
+                let open = counted.open.fetch_add(1, Ordering::SeqCst) + 1;
+                counted.most.fetch_max(open, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    // Until the other side has had enough.
+                    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                    counted.open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Ok(Self { address, counts, serving })
+    }
+
+    /// Waits until so many have come.
+    async fn until(&self, count: usize) -> Result<()> {
+        wait::until("connections", 2 * PATIENCE, async || {
+            let all = self.counts.all.load(Ordering::SeqCst);
+            Ok(Seen::when(all >= count, || all.to_string()))
+        })
+        .await
+    }
+
+    fn most(&self) -> usize {
+        self.counts.most.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// A look at a cluster that does not answer had no end, and the next one came on top of it.
+#[tokio::test]
+async fn w8_a_look_at_a_cluster_that_does_not_answer_is_over_before_the_next_one() -> Result<()> {
+    let scene = scene().await?;
+    let silent = Silent::start().await?;
+    scene.move_to(&silent.address).await?;
+    wait::until("the reason", PATIENCE, async || {
+        let shown = scene.demo.cluster(&scene.cluster).await?;
+        let reason = text(&shown["health_status_reason"], "api");
+        Ok(Seen::when(reason.contains("no answer in time"), || format!("{} {reason}", shown["health_status"])))
+    })
+    .await?;
+    silent.until(6).await?;
+    // The end of one is seen here a little after it.
+    ensure!(silent.most() <= 2, "{} connections at once", silent.most());
+    scene.move_to(scene.server.address()).await?;
+    scene.until("HEALTHY", |_| true).await?;
+    scene.world.finish().await
+}
+
+/// Each look read two secrets of Barbican, and registered a consumer each time.
+#[tokio::test]
+async fn w8_a_look_costs_neither_barbican_nor_keystone_a_call() -> Result<()> {
+    let mut environment = polling();
+    for (option, value) in [
+        ("KUBERNETES__HEALTH_DENIED_NETWORKS", ""),
+        ("CERTIFICATES__CERT_MANAGER_TYPE", "barbican"),
+        ("OPERATIONS__CREDENTIAL_CHECK_SECONDS", "0"),
+    ] {
+        environment.insert(format!("OS_{option}"), value.to_owned());
+    }
+    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    let silent = Silent::start().await?;
+    let values = vec![silent.address.as_str().into(), cluster.as_str().into()];
+    world.database()?.execute("UPDATE cluster SET api_address = ? WHERE uuid = ?", values).await?;
+    // Each look connects twice at most.
+    silent.until(2).await?;
+    let calls = || (world.cloud.calls("barbican.any"), world.cloud.calls("keystone.token_issue"));
+    let before = calls();
+    silent.until(8).await?;
+    ensure!(calls() == before && before.0 > 0, "{before:?} calls before, {:?} after three more looks", calls());
+    world.finish().await
+}
+
+/// Looks without an end were as many as there were clusters that did not answer, and more with each round.
+#[tokio::test]
+async fn w8_clusters_that_do_not_answer_take_a_few_places_and_hold_up_no_other() -> Result<()> {
+    const SILENT: usize = 60;
+    // What one conductor has places for, and a few whose end is seen later here than there.
+    const MOST: usize = 32 + 8;
+    let mut environment = polling();
+    environment.insert("OS_KUBERNETES__HEALTH_DENIED_NETWORKS".to_owned(), String::new());
+    let scene = scene_with(Options { conductors: 1, environment, ..Options::default() }).await?;
+    scene.until("HEALTHY", |_| true).await?;
+    let (silent, database) = (Silent::start().await?, scene.world.database()?);
+    let address = format!("'{}'", silent.address);
+    let set = [("uuid", "UUID()"), ("name", "UUID()"), ("api_address", address.as_str()), ("health_status", "NULL")];
+    let times = format!("WITH RECURSIVE n (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM n WHERE at < {SILENT}) SELECT at FROM n");
+    let mut conn = database.open().await?;
+    copy(&mut conn, "cluster", &set, &format!("({times}) AS times WHERE original.uuid = '{}'", scene.cluster)).await?;
+    conn.disconnect().await?;
+    // Each is looked at, and is told to have given no answer.
+    silent.until(SILENT).await?;
+    let others = format!("uuid <> '{}'", scene.cluster);
+    let sql = format!("SELECT COUNT(*) FROM cluster WHERE {others} AND health_status_reason LIKE '%no answer in time%'");
+    wait::until("all reasons", 2 * PATIENCE, async || {
+        let told: Vec<i64> = database.rows(&sql).await?;
+        Ok(Seen::when(told == [i64::try_from(SILENT)?], || format!("{told:?} of {SILENT}")))
+    })
+    .await?;
+    ensure!(silent.most() <= MOST, "{} looks at once", silent.most());
+    // Meanwhile the one that answers has its turn.
+    scene.server.behave(Behaviour::NodeNotReady);
+    scene.until("UNHEALTHY", |reason| reason["node-1.Ready"] == "False").await?;
+    database.execute(&format!("DELETE FROM cluster WHERE {others}"), Vec::new()).await?;
     scene.world.finish().await
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use cloud_simulator::{Fault, How};
+use cloud_simulator::{Fault, How, NewLoadBalancer};
 use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::Client;
@@ -120,6 +120,125 @@ async fn w2_a_delete_whose_conductor_is_killed_is_finished_by_another() -> Resul
     world.kill(owner)?;
     world.cloud.hold_stacks(false);
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// A cluster in which Kubernetes has made a load balancer for a service; its uuid and the id of that.
+async fn used(world: &World, demo: &Client, template: &str) -> Result<(String, String)> {
+    let cluster = demo.create_cluster("blue", template).await?;
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let balancer = world.cloud.add_load_balancer(NewLoadBalancer {
+        project: world.cloud.project_id("demo"),
+        name: format!("kube_service_{cluster}_default_web"),
+        description: format!("Kubernetes external service default/web from cluster {cluster}"),
+        stack: Some(tests::client::text(&complete, "stack_id")),
+        ..NewLoadBalancer::default()
+    });
+    Ok((cluster, balancer))
+}
+
+/// Rows and API say of the cluster and of its groups that they are being deleted.
+async fn is_leaving(world: &World, demo: &Client, cluster: &str) -> Result<()> {
+    let sql = format!(
+        "SELECT status FROM cluster WHERE uuid = '{cluster}' UNION ALL SELECT status FROM nodegroup WHERE cluster_id = '{cluster}'"
+    );
+    let stored: Vec<String> = world.database()?.rows(&sql).await?;
+    ensure!(stored == ["DELETE_IN_PROGRESS"; 3], "{stored:?}");
+    let shown = demo.cluster(cluster).await?;
+    ensure!(shown["status"] == "DELETE_IN_PROGRESS", "{shown}");
+    Ok(())
+}
+
+fn leftovers(world: &World) -> Vec<String> {
+    let mut lines = world.cloud.leftovers(None);
+    lines.sort();
+    lines
+}
+
+/// The report of a deletion tells that this load balancer was removed by it.
+async fn tells_of(demo: &Client, cluster: &str, balancer: &str) -> Result<()> {
+    let body = demo.get(&format!("/v1/clusters/{cluster}/events?limit=1000")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("a list")?;
+    let report = events.iter().find(|event| event["kind"] == "leak_report").with_context(|| format!("no report: {body}"))?;
+    let removed = report["removed"].as_array().context("what was removed")?;
+    ensure!(removed.iter().any(|thing| thing["id"] == balancer), "{report}");
+    Ok(())
+}
+
+/// The status changed when the driver had returned: until then a complete cluster lost its load balancers.
+#[tokio::test]
+async fn w2_a_deletion_is_seen_before_anything_of_the_cluster_goes_and_load_balancers_go_first() -> Result<()> {
+    let Scene { mut world, demo, template } = scene().await?;
+    let (cluster, balancer) = used(&world, &demo, &template).await?;
+    // Nobody is there who could remove anything.
+    world.kill_all("conductor")?;
+    let (before, effects) = (leftovers(&world), world.cloud.effects().len());
+    demo.delete_cluster(&cluster).await?;
+    is_leaving(&world, &demo, &cluster).await?;
+    ensure!(leftovers(&world) == before, "{:?}", leftovers(&world));
+    // The first removal is asked for, and not done.
+    world.cloud.inject(once("octavia.loadbalancer_delete", How::Hold));
+    world.start_conductor()?;
+    wait::until("a call to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "none".to_owned()))).await?;
+    is_leaving(&world, &demo, &cluster).await?;
+    ensure!(leftovers(&world) == before, "{:?}", leftovers(&world));
+    world.cloud.let_go();
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    tells_of(&demo, &cluster, &balancer).await?;
+    let done = world.cloud.effects().split_off(effects);
+    let at = |call: &str| done.iter().position(|effect| *effect == call).with_context(|| format!("no {call}: {done:?}"));
+    ensure!(at("octavia.loadbalancer_delete")? < at("heat.stack_delete")?, "{done:?}");
+    ensure!(at("heat.stack_delete")? < at("keystone.trust_delete")?, "{done:?}");
+    world.finish().await
+}
+
+/// A conductor that died in the wait for load balancers left a complete cluster without them.
+#[tokio::test]
+async fn w2_a_deletion_that_loses_all_conductors_when_load_balancers_are_gone_stays_one_and_is_finished() -> Result<()> {
+    let Scene { mut world, demo, template } = scene().await?;
+    let (cluster, balancer) = used(&world, &demo, &template).await?;
+    world.cloud.inject(once("octavia.loadbalancer_delete", How::ActThenHold));
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the request for its deletion", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "none".to_owned()))).await?;
+    world.kill_all("conductor")?;
+    wait::until("the load balancer to be gone", PATIENCE, async || {
+        let left = leftovers(&world).join("\n");
+        Ok(Seen::when(!left.contains(&balancer), || left))
+    })
+    .await?;
+    is_leaving(&world, &demo, &cluster).await?;
+    ensure!(world.cloud.calls("heat.stack_delete") == 0, "the stack was not to be touched");
+    world.start_conductor()?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// It can take a minute until load balancers are gone, and nobody else knew of the deletion meanwhile.
+#[tokio::test]
+async fn w2_a_delete_whose_conductor_is_killed_while_it_waits_for_load_balancers_is_finished_by_another() -> Result<()> {
+    let Scene { mut world, demo, template } = scene().await?;
+    let (cluster, balancer) = used(&world, &demo, &template).await?;
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "PENDING_UPDATE"));
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the wait for the load balancer", PATIENCE, async || {
+        let reason = tests::client::text(&demo.cluster(&cluster).await?, "status_reason");
+        Ok(Seen::when(reason.contains("PENDING_UPDATE"), || reason))
+    })
+    .await?;
+    let owner = world.owner(&cluster).await?;
+    world.kill(owner)?;
+    is_leaving(&world, &demo, &cluster).await?;
+    wait::until("another owner", PATIENCE, async || {
+        let now = world.owner_now(&cluster).await?;
+        Ok(Seen::when(now.is_some_and(|now| now != owner), || format!("{now:?}")))
+    })
+    .await?;
+    is_leaving(&world, &demo, &cluster).await?;
+    ensure!(world.cloud.calls("octavia.loadbalancer_delete") == 0 && world.cloud.calls("heat.stack_delete") == 0);
+    ensure!(world.cloud.set_load_balancer_status(&balancer, "ACTIVE"));
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    tells_of(&demo, &cluster, &balancer).await?;
     world.finish().await
 }
 

@@ -12,6 +12,7 @@ use openssl::x509::{X509, X509NameBuilder, X509Req, X509ReqBuilder};
 use rstest::rstest;
 use serde_json::json;
 use tests::client::text;
+use tests::kubeconfig;
 use tests::servers::PrivateServer;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -223,6 +224,57 @@ async fn w17_a_message_carries_the_id_of_an_operation_and_nothing_else() -> Resu
     world.cloud.hold_stacks(false);
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
+    world.finish().await
+}
+
+/// Who had made a cluster was the only one to get its certificates, and what was done with it ended with his trust: when he left, nobody could go
+/// on. The default policy is upstream's still; an administrator hands the cluster on.
+#[rstest]
+#[tokio::test]
+async fn w18_a_cluster_whose_creator_is_deleted_is_worked_with_and_its_certificates_are_handed_on(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    let (colleague, admin) = (world.user("member2", "demo"), world.user("admin", "admin"));
+    ensure!(world.cloud.remove_user("demo"));
+    colleague.resize(&cluster, 3).await?;
+    let complete = colleague.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 3, "{complete}");
+
+    let (_, csr) = kubeconfig::request()?;
+    let sign = json!({"cluster_uuid": cluster, "csr": csr});
+    colleague.get(&format!("/v1/certificates/{cluster}")).await?.expect_error(403, "certificate:get")?;
+    colleague.post("/v1/certificates", &sign).await?.expect_error(403, "certificate:create")?;
+    let taker = json!({"user_id": world.cloud.user_id("member2")});
+    admin.post(&format!("/v1/clusters/{cluster}/actions/transfer"), &taker).await?.expect(202)?;
+    let access = kubeconfig::access(&colleague, &cluster).await?;
+    let authority = X509::from_pem(access.ca_pem.as_bytes())?.public_key()?;
+    ensure!(X509::from_pem(access.certificate_pem.as_bytes())?.verify(&authority)?, "the cluster's authority did not sign it");
+
+    world.keep_secrets_of_stacks();
+    colleague.delete_cluster(&cluster).await?;
+    colleague.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Whose certificates are for all members of a project says so in his policy file.
+#[tokio::test]
+async fn w18_certificates_are_for_all_members_of_the_project_where_the_policy_says_so() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 1, ..Options::default() }).await?;
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    let (colleague, stranger) = (world.user("member2", "demo"), world.user("demo2", "demo2"));
+    let path = format!("/v1/certificates/{cluster}");
+    colleague.get(&path).await?.expect_error(403, "certificate:get")?;
+    world.put("policy.yaml", "\"certificate:get\": \"rule:project_member\"\n\"certificate:create\": \"rule:project_member\"\n")?;
+    wait::until("the policy to be in force", PATIENCE, async || {
+        let answer = colleague.get(&path).await?;
+        Ok(Seen::when(answer.status == 200, || answer.text))
+    })
+    .await?;
+    kubeconfig::access(&colleague, &cluster).await?;
+    stranger.get(&path).await?.expect_error(404, &cluster)?;
+    world.user("reader", "demo").get(&path).await?.expect_error(403, "certificate:get")?;
     world.finish().await
 }
 

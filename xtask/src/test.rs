@@ -21,6 +21,9 @@ pub struct Options {
     /// Only the run on the real OpenStack
     #[arg(long)]
     only_lab: bool,
+    /// Only the crash matrices, but every cell of them; says how many there are (hours)
+    #[arg(long, conflicts_with = "only_lab")]
+    every_cell: bool,
     /// Only tests whose name contains one of these (leaves out the run on the real OpenStack)
     #[arg(conflicts_with = "only_lab")]
     filters: Vec<String>,
@@ -28,6 +31,10 @@ pub struct Options {
 
 /// All tests together; the lab's first installation is not in it.
 const TESTS: Duration = Duration::from_secs(2 * 3600);
+/// Every cell of the crash matrices.
+const CELLS: Duration = Duration::from_secs(24 * 3600);
+/// What the tests have in their names that leave no cell out, and are ignored otherwise.
+const EVERY_CELL: &str = "every_cell";
 
 /// A line that says what comes now, and how long all has taken so far.
 pub fn heading(text: &str) {
@@ -37,14 +44,14 @@ pub fn heading(text: &str) {
 
 /// Runs what the options ask for; the exit code of the worst part.
 pub fn run(options: &Options) -> Result<u8> {
-    let with_lab = options.only_lab || (!options.no_lab && options.filters.is_empty());
+    let with_lab = options.only_lab || (!options.no_lab && !options.every_cell && options.filters.is_empty());
     let with_tests = !options.only_lab;
     heading("prerequisites");
     prerequisites::ensure(&[prerequisites::BUILD])?;
     if with_tests {
         prerequisites::ensure(&[prerequisites::SERVERS, prerequisites::SCRIPTS, prerequisites::PYTHON, prerequisites::BESIDE])?;
     }
-    let whole = with_tests && options.filters.is_empty();
+    let whole = with_tests && !options.every_cell && options.filters.is_empty();
     let obstacle = if whole { node::obstacle() } else { Some("not asked for".to_owned()) };
     if obstacle.is_none() {
         prerequisites::ensure(&[prerequisites::NODE])?;
@@ -62,7 +69,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let installing = (with_tests && with_lab).then(lab::install_meanwhile).transpose()?;
     let mut summary = Vec::new();
     if with_tests {
-        let (code, lines) = run_tests(&options.filters)?;
+        let (code, lines) = run_tests(options)?;
         worst = worst.max(code);
         summary = lines;
     }
@@ -113,32 +120,43 @@ fn judged(what: &str, outcome: Result<u8>) -> u8 {
     })
 }
 
-fn run_tests(filters: &[String]) -> Result<(u8, Vec<String>)> {
+fn run_tests(options: &Options) -> Result<(u8, Vec<String>)> {
     let dir = servers::fresh_dir("test")?;
     let keeper = Keeper::start(&dir, false)?;
-    let outcome = run_tests_in(&dir, filters);
+    let outcome = run_tests_in(&dir, options);
     heading("stopping the servers");
     keeper.finish()?;
     outcome
 }
 
-fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
+fn run_tests_in(dir: &Path, options: &Options) -> Result<(u8, Vec<String>)> {
     heading("starting MariaDB and RabbitMQ");
     let env = servers::up(dir, &servers::Kind::ALL)?;
     // A copy: building the tests may replace the file that we were started from.
     let xtask = dir.join("xtask");
     std::fs::copy(paths::this_program(), &xtask).context("copy this program")?;
     let nextest = process::find_program("cargo-nextest").is_some();
+    let mut filters = options.filters.clone();
+    if options.every_cell && filters.is_empty() {
+        filters.push(EVERY_CELL.to_owned());
+    }
+    let threads = at_once().to_string();
     let mut command = cargo::cargo();
     if nextest {
         heading("cargo nextest run");
         command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
-        command.args(["--test-threads", &at_once().to_string()]).args(filters);
+        if options.every_cell {
+            command.args(["--profile", "every-cell", "--run-ignored", "ignored-only", "--success-output", "immediate"]);
+        }
+        command.args(["--test-threads", &threads]).args(&filters);
     } else {
         heading("cargo test");
         command.args(["test", "--workspace", "--no-fail-fast"]);
         if !filters.is_empty() {
-            command.arg("--").args(filters);
+            command.arg("--").args(&filters);
+        }
+        if options.every_cell {
+            command.args(["--ignored", "--nocapture", "--test-threads", &threads]);
         }
     }
     command.env("MAGNUM_TEST_HELM", helm::program(helm::Major::Three)?).env("MAGNUM_TEST_HELM4", helm::program(helm::Major::Four)?);
@@ -147,7 +165,7 @@ fn run_tests_in(dir: &Path, filters: &[String]) -> Result<(u8, Vec<String>)> {
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
-    run_and_keep_summary(&mut command, nextest)
+    run_and_keep_summary(&mut command, nextest, if options.every_cell { CELLS } else { TESTS })
 }
 
 /// Tests at once: twice as many as there are cores, for most tests of the suite wait for leases and intervals longer than they compute.
@@ -156,7 +174,7 @@ fn at_once() -> usize {
 }
 
 /// Passes the runner's output on and keeps its last words, to be said again at the very end.
-fn run_and_keep_summary(command: &mut Command, nextest: bool) -> Result<(u8, Vec<String>)> {
+fn run_and_keep_summary(command: &mut Command, nextest: bool, longest: Duration) -> Result<(u8, Vec<String>)> {
     let mut child = if nextest {
         command.stderr(Stdio::piped()).spawn().context("start cargo nextest")?
     } else {
@@ -169,20 +187,24 @@ fn run_and_keep_summary(command: &mut Command, nextest: bool) -> Result<(u8, Vec
     };
     let stream = stream.context("the runner's output is piped")?;
     let reader = thread::spawn(move || {
-        let mut kept = Vec::new();
+        let (mut kept, mut cells) = (Vec::new(), 0);
         for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             eprintln!("{line}");
+            cells += line.split_once("cells: ").and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or_default();
             // nextest: everything from "Summary [" on; cargo test: one line for each binary.
             let wanted = if nextest { !kept.is_empty() || line.contains("Summary") } else { line.starts_with("test result:") };
             if wanted && kept.len() < 100 {
                 kept.push(line);
             }
         }
-        kept
+        (kept, cells)
     });
-    let status = process::wait(&mut child, "the test run", TESTS);
-    let kept = reader.join().map_err(|_| anyhow::anyhow!("the reader of the test output panicked"))?;
+    let status = process::wait(&mut child, "the test run", longest);
+    let (mut kept, cells) = reader.join().map_err(|_| anyhow::anyhow!("the reader of the test output panicked"))?;
+    if cells > 0 {
+        kept.push(format!("{cells} cells of the crash matrices passed"));
+    }
     Ok((process::exit_code(status?), kept))
 }
 

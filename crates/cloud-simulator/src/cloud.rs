@@ -3,7 +3,9 @@
 //! It shares the state that the HTTP side answers from; nothing here is reachable over HTTP, so nothing here can be mistaken for
 //! what a real cloud offers.
 
+mod clearing;
 mod copies;
+mod ends;
 mod tokens;
 mod users;
 
@@ -13,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -151,41 +153,6 @@ impl Cloud {
     /// All stacks that were made, also those that are deleted; but for the oldest of these, when there are very many.
     pub fn stacks_ever(&self) -> Vec<StackView> {
         self.world().heat.stacks.values().map(StackView::of).collect()
-    }
-
-    /// Ends well what a stack is doing now. Says whether there is such a stack.
-    pub fn complete_stack(&self, name_or_id: &str) -> bool {
-        let now = clock::now();
-        let mut world = self.world();
-        let Some(stack) = world.heat.live_mut(name_or_id) else {
-            return false;
-        };
-        stack.complete(now);
-        world.advance(now);
-        true
-    }
-
-    /// Ends badly what a stack is doing now. Says whether there is such a stack.
-    pub fn fail_stack(&self, name_or_id: &str, reason: &str) -> bool {
-        let mut world = self.world();
-        let Some(stack) = world.heat.live_mut(name_or_id) else {
-            return false;
-        };
-        stack.fail(reason, clock::now());
-        true
-    }
-
-    /// Deletes a stack at once, as somebody else might. Says whether there was such a stack.
-    pub fn remove_stack(&self, name_or_id: &str) -> bool {
-        let now = clock::now();
-        let mut world = self.world();
-        let Some(stack) = world.heat.live_mut(name_or_id) else {
-            return false;
-        };
-        stack.begin_delete(now, TimeDelta::zero());
-        stack.complete(now);
-        world.advance(now);
-        true
     }
 
     /// Whether administrators may list the stacks of all projects; Heat's own policy denies it.

@@ -59,6 +59,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("DELETE", [_, _]) => Route::new("heat.stack_delete", acts::delete),
             ("GET", [_, _, "resources"]) => Route::new("heat.resource_list", reads::resources),
             ("GET", [_, _, "resources", _]) => Route::new("heat.resource_show", reads::resource),
+            ("GET", [_, _, "resources", _, "metadata"]) => Route::new("heat.resource_metadata", acts::metadata),
             ("POST", [_, _, "resources", _, "signal"]) => Route::new("heat.resource_signal", acts::signal),
             ("GET", [_, _, "events"]) => Route::new("heat.event_list", reads::events),
             ("GET", [_, _, "outputs"]) => Route::new("heat.output_list", reads::outputs),

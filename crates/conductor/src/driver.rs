@@ -66,6 +66,16 @@ pub(crate) struct Member {
     pub addresses: Vec<String>,
 }
 
+/// A node that has not said that it became one, in a stack that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub kind: PoolKind,
+    /// Its number in the pool.
+    pub number: String,
+    /// Heat waits for it still: others of its stack failed before.
+    pub is_awaited: bool,
+}
+
 /// What a driver works on.
 pub(crate) struct Target<'a> {
     pub cluster: &'a Cluster,
@@ -299,6 +309,17 @@ pub(crate) async fn replace(
     minutes: u32,
 ) -> Result<(), Failure> {
     heat::replace(session, seen, kind, step, new, minutes).await
+}
+
+/// The nodes of these pools that did not become any, of a stack that failed.
+pub(crate) async fn missing(session: &Session, seen: &Seen, kinds: &[PoolKind]) -> Result<Vec<Missing>, Failure> {
+    heat::missing(session, seen, kinds).await
+}
+
+/// Has Heat wait no longer for these nodes, which are given up; until the stack is changed this changes nothing. False when Heat has not taken note
+/// yet: it answers before it does.
+pub(crate) async fn excuse(session: &Session, seen: &Seen, missing: &[Missing]) -> Result<bool, Failure> {
+    heat::excuse(session, seen, missing).await
 }
 
 /// A new number of workers for a stack.

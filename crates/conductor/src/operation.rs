@@ -17,9 +17,6 @@ use crate::outcome::{Failure, Turn};
 use crate::settle::End;
 use crate::worker::Work;
 
-/// Events that are looked through; the steps of the beginning are among the first.
-const MOST_EVENTS: i64 = 200;
-
 /// One turn of the operation's reconciler.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     // Whoever held it has let go; nothing of it may begin any more.
@@ -124,10 +121,8 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
 
 /// Whether anything that changes the size of a group may have been asked of the cloud, by whoever worked on the operation.
 async fn has_asked(conn: &mut Conn, work: &Work) -> Result<bool, StoreError> {
-    let events = event::of_operation(conn, &work.operation.operation_id(), MOST_EVENTS).await?;
-    Ok(events
-        .iter()
-        .any(|e| e.kind == operation::STEP && !matches!(e.message.as_str(), "nodes" | "name" | "found" | "stack_owner" | "quota")))
+    let steps = event::of_kinds(conn, &work.operation.operation_id(), &[operation::STEP]).await?;
+    Ok(steps.iter().any(|e| !matches!(e.message.as_str(), "nodes" | "name" | "found" | "stack_owner" | "quota")))
 }
 
 async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ mod roll;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub(crate) use roll::{Pool, Replacement, RollStep, next as next_replacement};
+pub(crate) use roll::{Pool, Replacement, RollStep, give_up, next as next_replacement};
 
 /// What was seen in the cloud. After a failed call it is `Unknown` until seen again; it is never taken for a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     fn is_met_by(&self, workers: &Workers) -> bool {
-        workers.count == Some(self.count) && (self.remove.is_empty() || self.remove == workers.removed)
+        workers.count == Some(self.count) && self.remove.iter().all(|number| workers.removed.contains(number))
     }
 }
 

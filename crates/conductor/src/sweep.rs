@@ -45,8 +45,6 @@ const MOST_REMOVED: usize = 100;
 const MOST_TOLD: usize = 1000;
 /// The event of a find.
 const FOUND: &str = "sweep_finding";
-/// Events looked through for a find that was told before.
-const EVENTS: i64 = 1000;
 
 /// Something that is there without its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,8 +147,8 @@ async fn tell(cx: &Context, finding: &Finding) -> Result<(), StoreError> {
     cx.store
         .write(async |conn: &mut Conn| {
             let Some(operation) = event::last_operation(conn, cluster).await? else { return Ok(()) };
-            let events = event::of_operation(conn, &operation, EVENTS).await?;
-            if events.iter().any(|e| e.kind == FOUND && e.message == *text) {
+            let events = event::of_kinds(conn, &operation, &[FOUND]).await?;
+            if events.iter().any(|e| e.message == *text) {
                 return Ok(());
             }
             event::append_with(conn, &operation, cluster, FOUND, text, Some(details)).await

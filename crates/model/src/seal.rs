@@ -5,24 +5,42 @@
 
 pub mod vault;
 
-use std::sync::Arc;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hmac;
+use ring::{hmac, pbkdf2};
 use secrecy::{ExposeSecret, SecretBox, SecretString};
-use sha2::{Digest, Sha256};
 
 use crate::id::OperationId;
 
+/// Names the form of what is sealed, and how its key is derived.
+///
+/// Processes of two releases run beside each other while a deployment is upgraded, and each must open what the other has sealed. So another
+/// form or derivation gets another name and comes in two releases: the first opens both and seals the old one, the second seals the new one.
 const VERSION: &str = "v1:";
+
+/// Rounds of PBKDF2: every guess at a secret costs as many. So many are some 20 ms of a CPU that has instructions for SHA-256, and about three
+/// times that of one that has none; once in a process, before it serves.
+const ROUNDS: NonZeroU32 = NonZeroU32::new(60_000).expect("more than zero");
+/// Salt of PBKDF2. A fixed one: all processes of a deployment must come to the same key, and have nothing but the secret in common. It keeps
+/// tables that were made for other programs from being of use.
+const SALT: &[u8] = b"magnum service secret v1";
+/// Secrets whose keys a process remembers: it has two, the password of the service's user and `memcache_secret_key`.
+const REMEMBERED: usize = 4;
 
 /// A key; overwritten when the last who has it is dropped.
 type Key = Arc<SecretBox<[u8; 32]>>;
 
+/// What the secrets of this process were stretched to.
+static STRETCHED: Mutex<Stretched> = Mutex::new(Stretched(Vec::new()));
+
 /// Seals and opens tokens, and knows the passwords of users that the service keeps, under a key derived from a secret that the API and the
 /// conductors of one deployment share anyway (the service user's password).
+///
+/// Whoever reads what is sealed can try passwords on it at home, so each try is made dear (PBKDF2, RFC 8018): a short password stays a bad one.
 #[derive(Clone)]
 pub struct Sealer {
     key: Key,
@@ -36,9 +54,10 @@ pub struct Sealer {
 pub struct Unsealable;
 
 impl Sealer {
-    /// A sealer for a shared secret.
+    /// A sealer for a shared secret. The first one for a secret is work of some 20 ms; further ones in the same process are not.
     pub fn new(secret: &SecretString) -> Self {
-        Self { key: derived(secret, b"magnum operation token v1\0"), users: derived(secret, b"magnum user v1\0") }
+        let stretched = stretched(secret);
+        Self { key: derived(&stretched, b"magnum operation token v1"), users: derived(&stretched, b"magnum user v1") }
     }
 
     /// Seals a token for one operation.
@@ -67,9 +86,10 @@ pub struct CacheSealer {
 }
 
 impl CacheSealer {
-    /// A sealer for a shared secret.
+    /// A sealer for a shared secret. The first one for a secret is work of some 20 ms; further ones in the same process are not.
     pub fn new(secret: &SecretString) -> Self {
-        Self { key: derived(secret, b"magnum cache v1\0"), names: derived(secret, b"magnum cache names v1\0") }
+        let stretched = stretched(secret);
+        Self { key: derived(&stretched, b"magnum cache v1"), names: derived(&stretched, b"magnum cache names v1") }
     }
 
     /// The name under which something stands, which says nothing about it: `magnum/v1/` and 43 signs of base 64.
@@ -88,12 +108,35 @@ impl CacheSealer {
     }
 }
 
+/// Secrets and what they were stretched to, the oldest first. Who makes a sealer for a secret again, as simulations and tests do by the
+/// thousand, does not pay again; what is kept is the key that the sealers of the process hold anyway.
+struct Stretched(Vec<(SecretString, Key)>);
+
+impl Stretched {
+    /// The key that a secret is stretched to.
+    fn key(&mut self, secret: &SecretString) -> Key {
+        if let Some((_, key)) = self.0.iter().find(|(known, _)| known.expose_secret() == secret.expose_secret()) {
+            return key.clone();
+        }
+        let mut key = Box::new([0_u8; 32]);
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, SALT, secret.expose_secret().as_bytes(), key.as_mut_slice());
+        let key = Arc::new(SecretBox::new(key));
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((secret.clone(), key.clone()));
+        key
+    }
+}
+
+/// The key that a secret is stretched to, by PBKDF2 with HMAC-SHA-256.
+fn stretched(secret: &SecretString) -> Key {
+    STRETCHED.lock().unwrap_or_else(PoisonError::into_inner).key(secret)
+}
+
 /// A key for one purpose.
-fn derived(secret: &SecretString, purpose: &[u8]) -> Key {
-    let mut hash = Sha256::new();
-    hash.update(purpose);
-    hash.update(secret.expose_secret().as_bytes());
-    Arc::new(SecretBox::new(Box::new(hash.finalize().into())))
+fn derived(stretched: &Key, purpose: &[u8]) -> Key {
+    Arc::new(SecretBox::new(Box::new(hmac_sha256(stretched.expose_secret(), purpose))))
 }
 
 /// HMAC-SHA-256 (RFC 2104) of a message.
@@ -173,14 +216,28 @@ mod tests {
         assert_eq!(hex(&long), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     }
 
-    /// Sealed by Python's `cryptography` (`AESGCM`, `hmac`), by the derivations above: whatever library does it, rows of any day open.
+    #[test]
+    fn a_secret_is_stretched_once_and_few_are_remembered() {
+        let mut all = Stretched(Vec::new());
+        let first = all.key(&"0".into());
+        assert!(Arc::ptr_eq(&first, &all.key(&"0".into())));
+        for more in 1..=REMEMBERED {
+            assert!(all.key(&more.to_string().into()).expose_secret() != first.expose_secret());
+        }
+        assert_eq!(all.0.len(), REMEMBERED);
+        let again = all.key(&"0".into());
+        assert!(!Arc::ptr_eq(&first, &again) && first.expose_secret() == again.expose_secret());
+    }
+
+    /// Sealed by Python (`hashlib.pbkdf2_hmac`, `hmac`, and `AESGCM` of `cryptography`), by the derivations above: whatever library does it,
+    /// rows of any day open.
     #[test]
     fn the_form_is_that_of_other_libraries() {
         let sealer = Sealer::new(&"secret".into());
         let operation = OperationId::new("7d1b2c3e-4f50-4617-8283-94a5b6c7d8e9".to_owned());
-        let opened = sealer.open(&operation, "v1:AAECAwQFBgcICQoLKGhcSjSTxP30dj5JCisxxkaGUP0bsUDEghi7");
+        let opened = sealer.open(&operation, "v1:AAECAwQFBgcICQoLbANTs0Nu9exG6n9xSZHAsmGYdsjZiM4mPnqB");
         assert_eq!(opened.expect("opens").expose_secret(), "gAAAA-token");
-        assert_eq!(sealer.password("one").expose_secret(), "aB1-1UU83bE2lgkWNV6ceD-1a5jXbDw1EjKiCWfUB8htpmU");
+        assert_eq!(sealer.password("one").expose_secret(), "aB1-jrOH08aH80I-v6qajnf7_f5GQMIkFh9uHr9jKCdOR5w");
     }
 
     #[test]

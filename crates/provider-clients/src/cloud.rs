@@ -10,6 +10,7 @@ use url::Url;
 use crate::credential::Credential;
 use crate::error::CloudError;
 use crate::exchange::{Carrier, Exchange};
+use crate::kubernetes::{Networks, Permitted};
 use crate::observe::Watchers;
 use crate::request::Request;
 use crate::service::{Interface, Service};
@@ -147,6 +148,8 @@ fn client(options: &CloudOptions, trust: &TlsTrust) -> Result<reqwest::Client, S
             .pool_idle_timeout(Duration::from_secs(30))
             // The environment is read by the server crate only.
             .no_proxy()
+            // Errors go to tenants: no words of the machine's resolver.
+            .dns_resolver(Permitted(Networks::default()))
             .tls_danger_accept_invalid_certs(trust.insecure);
         match &identity {
             Some(identity) => builder.identity(identity.clone()),

@@ -6,7 +6,7 @@
 
 mod stack;
 
-pub use self::stack::{Blueprint, Link, NewStack, Outputs, Stack, StackFilter, StackResource, StackUpdate};
+pub use self::stack::{Blueprint, Link, NewStack, Outputs, Signal, Stack, StackFilter, StackResource, StackUpdate};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -39,6 +39,24 @@ struct Created {
 #[derive(Deserialize)]
 struct ResourcesAnswer {
     resources: Vec<StackResource>,
+}
+
+#[derive(Deserialize)]
+struct MetadataAnswer {
+    metadata: Map<String, Value>,
+}
+
+impl MetadataAnswer {
+    fn signals(&self) -> Vec<Signal> {
+        let text = |said: &Value, field: &str| said[field].as_str().unwrap_or_default().to_owned();
+        let signal = |(id, said): (&String, &Value)| Signal {
+            id: id.clone(),
+            status: text(said, "status"),
+            reason: text(said, "reason"),
+            data: text(said, "data"),
+        };
+        self.metadata.iter().map(signal).collect()
+    }
 }
 
 impl Session {
@@ -105,6 +123,21 @@ impl Heat {
         let depth = (nested_depth > 0).then(|| nested_depth.to_string());
         let request = get("resource_list", ["stacks", name, id, "resources"]).query_if("nested_depth", depth);
         Ok(self.0.fetch::<ResourcesAnswer>(request).await?.resources)
+    }
+
+    /// What the handle of a wait condition was told.
+    pub async fn signals(&self, name: &str, id: &str, handle: &str) -> Result<Vec<Signal>, CloudError> {
+        let request = get("resource_metadata", ["stacks", name, id, "resources", handle, "metadata"]);
+        Ok(self.0.fetch::<MetadataAnswer>(request).await?.signals())
+    }
+
+    /// Tells the handle of a wait condition something, in place of what it was told with the same id. Heat does so after its answer: who must know
+    /// asks for [`Heat::signals`].
+    pub async fn signal(&self, name: &str, id: &str, handle: &str, signal: &Signal) -> Result<(), CloudError> {
+        let Signal { id: id_of_signal, status, reason, data } = signal;
+        let body = json!({"id": id_of_signal, "status": status, "reason": reason, "data": data});
+        let path = ["stacks", name, id, "resources", handle, "signal"];
+        self.0.answer(&Request::post(Service::Orchestration, "resource_signal", path, body)).await.map(drop)
     }
 
     /// The stacks that match, without outputs and parameters.

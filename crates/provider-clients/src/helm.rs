@@ -278,6 +278,11 @@ const PASSING: [&str; 26] = [
     "etcdserver",
 ];
 
+/// How Go says that it found no address of a name; the name comes next, then often the address of who was asked.
+const LOOKUP: &str = "dial tcp: lookup ";
+/// What is said instead.
+const UNRESOLVED: &str = "the name of a server that it needs cannot be resolved";
+
 /// Whether helm 4 was refused a size that another manager of fields has set. helm 3 overwrites it.
 fn is_contest(words: &str) -> bool {
     let lower = words.to_lowercase();
@@ -293,6 +298,11 @@ fn failure(operation: &'static str, said: &str) -> CloudError {
     }
     if lower.contains("release: not found") {
         return CloudError::refused(SERVICE, operation, 404, None, &words);
+    }
+    // helm's words go to tenants, and where this machine asks for names is none of theirs.
+    if lower.contains(LOOKUP) {
+        tracing::warn!(operation, words, "helm cannot resolve a name");
+        return CloudError::unreachable(SERVICE, operation, Sent::Perhaps, UNRESOLVED);
     }
     // Neither is a status that helm has: they make the error answer as one of a service would.
     if PASSING.iter().any(|part| lower.contains(part)) {
@@ -360,6 +370,8 @@ mod tests {
         ] {
             assert!(of(said).retry_may_help(), "{said}");
         }
+        let unresolved = of("Error: Get \"https://h/index.yaml\": dial tcp: lookup h on 192.0.2.1:53: no such host");
+        assert!(unresolved.retry_may_help() && unresolved.message() == UNRESOLVED, "{unresolved}");
         let warned = of("WARNING: x\nlevel=WARN msg=y\nError: chart \"c\" version \"9\" not found in http://h repository\n");
         assert!(!warned.retry_may_help() && warned.message().starts_with("chart \"c\" version"), "{warned}");
         assert_eq!(of("").message(), "it failed without a word");

@@ -19,10 +19,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use url::{Host, Url};
 
-use self::networks::{DENIED, Permitted};
+use self::networks::DENIED;
 use crate::transport::innermost;
 
 pub use self::networks::Networks;
+pub(crate) use self::networks::Permitted;
 
 /// Nodes asked for at once, pages at most, and nodes of all pages at most.
 const PAGE: usize = 100;

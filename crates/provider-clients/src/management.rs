@@ -22,6 +22,7 @@ use url::Url;
 
 use crate::error::{CloudError, Sent};
 use crate::kubeconfig::{Identity, Kubeconfig};
+use crate::kubernetes::{Networks, Permitted};
 use crate::message;
 use crate::observe::{Call, Watchers};
 use crate::service::Service;
@@ -104,6 +105,8 @@ impl Management {
             .redirect(reqwest::redirect::Policy::none())
             // The environment is read by the server crate only.
             .no_proxy()
+            // Errors go to tenants: no words of the machine's resolver.
+            .dns_resolver(Permitted(Networks::default()))
             .pool_idle_timeout(Duration::from_secs(30))
             .connect_timeout(connect_timeout);
         if let Some(ca) = &config.ca {

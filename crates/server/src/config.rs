@@ -147,7 +147,6 @@ config! {
     cinder_client: Client in "cinder_client",
     octavia_client: Client in "octavia_client",
     barbican_client: Client in "barbican_client",
-    magnum_client: Client in "magnum_client",
     /// Completed from `[keystone_authtoken]`.
     keystone_auth: Credentials in "keystone_auth",
     keystone_authtoken: Authtoken in "keystone_authtoken",
@@ -228,17 +227,22 @@ impl Config {
             }
             options::is_honoured(section, key) || (is_login && options::is_honoured("keystone_auth", key))
         };
-        self.unknown = sources
-            .keys()
-            .into_iter()
-            .filter(|(section, key, _)| !is_read(section, key))
-            .map(|(section, key, place)| Finding {
-                section: section.to_owned(),
-                key: key.to_owned(),
-                place,
-                reason: if known::is_known(section, key) { Reason::NoEffect } else { Reason::Unknown },
-            })
-            .collect();
+        // Read, but for nothing: worth a word where somebody wants something else than what is so anyway.
+        let is_idle = |section: &str, key: &str| {
+            let text = sources.find(&[(section, key)], false).and_then(|mut found| found.texts.pop()).unwrap_or_default();
+            let text = text.trim();
+            known::is_inert(section, key) && !text.is_empty() && Some(text) != options::default_of(section, key)
+        };
+        let reason = |section: &str, key: &str| match is_read(section, key) {
+            true => is_idle(section, key).then_some(Reason::NoEffect),
+            false if known::is_known(section, key) => Some(Reason::NoEffect),
+            false => Some(Reason::Unknown),
+        };
+        let finding = |(section, key, place): (&str, &str, Place)| {
+            let reason = reason(section, key)?;
+            Some(Finding { section: section.to_owned(), key: key.to_owned(), place, reason })
+        };
+        self.unknown = sources.keys().into_iter().filter_map(finding).collect();
         Ok(self)
     }
 
@@ -260,6 +264,11 @@ impl Config {
         self.directories.iter().map(|directory| directory.join(name)).find(|path| path.exists())
     }
 
+    /// The `system_scope` that somebody has set for the service user.
+    fn scope_without_effect(&self) -> Option<&str> {
+        self.keystone_auth.system_scope.as_deref().or(self.keystone_authtoken_login.system_scope.as_deref())
+    }
+
     /// Logs once which keys have no effect. Call it when logging works.
     pub fn report_unknown(&self) {
         let list = |reason| {
@@ -274,6 +283,12 @@ impl Config {
         for driver in self.oslo_messaging_notifications.without_effect() {
             tracing::warn!(
                 "[oslo_messaging_notifications] driver = {driver} has no effect: notifications go to messaging or messagingv2 only"
+            );
+        }
+        if let Some(scope) = self.scope_without_effect() {
+            tracing::warn!(
+                "[keystone_auth] system_scope = {scope} (or that of [keystone_authtoken]) has no effect: the service user's token is for its \
+                 project, to which Heat's address and Barbican's secrets belong"
             );
         }
         if let Some(keys) = list(Reason::Unknown) {

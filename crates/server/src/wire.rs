@@ -31,6 +31,7 @@ use secrecy::SecretString;
 use crate::config::{Config, DatabaseUrl as Configured, TransportUrl};
 use crate::sealing;
 
+pub use certificates::in_barbican;
 pub use metrics::{Shown, metrics};
 pub use roles::{ApiRole, ConductorRole, api, conductor};
 pub use status::{status, unreadable};

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
-use model::operation::Operation;
+use model::operation::{Operation, OperationKind};
 
+use super::exits;
 use super::ledger::{Answered, Entry};
+use super::wish::Makes;
 use crate::agreement::{self, Agreement};
 use crate::management::Management;
 use crate::world::World;
@@ -57,7 +59,8 @@ impl Finding {
         Self { wrong, what, operation: None }
     }
 
-    fn about(wrong: Wrong, operation: &str, what: String) -> Self {
+    /// One about this operation.
+    pub fn about(wrong: Wrong, operation: &str, what: String) -> Self {
         Self { wrong, what, operation: Some(operation.to_owned()) }
     }
 }
@@ -69,11 +72,12 @@ pub async fn rows(world: &World) -> Result<Vec<Operation>> {
     Ok(agreement::rows(world.store()?, &ids).await?)
 }
 
-/// Everything that is wrong. At the end every cluster was deleted.
+/// Everything that is wrong, once what reports name was removed ([`super::left`]). At the end every cluster was deleted.
 pub async fn all(world: &World, management: Option<&Management>, entries: &[Entry], is_end: bool) -> Result<Vec<Finding>> {
     let rows = rows(world).await?;
     let mut found = accounts(entries, &rows);
     found.extend(rows.iter().filter_map(ending));
+    found.extend(exits::check(entries, &rows));
     let clusters: BTreeSet<&str> =
         rows.iter().map(|row| row.cluster_uuid.as_str()).chain(entries.iter().filter_map(|entry| entry.cluster.as_deref())).collect();
     let clusters: Vec<ClusterId> = clusters.into_iter().map(ClusterId::new).collect();
@@ -109,7 +113,7 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
 /// The sort of a finding of [`agreement::look`].
 fn kind_of(what: &str) -> Wrong {
     let is_orphan = ["a user of", "0 times in the inventory", "is recorded for a cluster that is gone"];
-    let is_doubled = ["trusts for trustee", "users that are", "times in the inventory"];
+    let is_doubled = ["removals succeeded", "trusts for trustee", "users that are", "times in the inventory"];
     if is_orphan.iter().any(|words| what.contains(words)) {
         Wrong::Orphan
     } else if is_doubled.iter().any(|words| what.contains(words)) {
@@ -136,28 +140,36 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
         claimed.extend(theirs.iter().map(|row| row.uuid.as_str()));
         match (&entry.answered, &theirs[..]) {
             (Answered::Accepted, []) if entry.is_work() => unmatched.push(entry),
-            (Answered::Accepted, [_] | []) | (Answered::Refused(_), []) => {}
+            (Answered::Accepted, [_]) if entry.is_work() => {}
+            (Answered::Accepted | Answered::Refused(_), []) => {}
             (Answered::Silent(heard), _) => {
-                found.push(Finding::new(Wrong::Other, format!("no answer to {} of {:?}; last: {heard}", entry.what, entry.cluster)));
+                let what = format!("no answer to {} of {:?}; last: {heard}", entry.wish.words(), entry.cluster);
+                found.push(Finding::new(Wrong::Other, what));
             }
             (Answered::Refused(status), [row, ..]) => {
-                found.push(Finding::about(Wrong::Doubled, &row.uuid, format!("{} was refused with {status} and was done", entry.what)));
+                let what = format!("{} was refused with {status} and was done", entry.wish.words());
+                found.push(Finding::about(Wrong::Doubled, &row.uuid, what));
             }
             (Answered::Accepted, [row, ..]) => {
-                found.push(Finding::about(Wrong::Doubled, &row.uuid, format!("{} operations for one {}", theirs.len(), entry.what)));
+                let what = format!("{} operations for one {}", theirs.len(), entry.wish.words());
+                found.push(Finding::about(Wrong::Doubled, &row.uuid, what));
             }
         }
     }
     for entry in unmatched {
         let fits = |row: &&Operation| {
             let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
-            let is_kind = entry.kind.is_none_or(|kind| kind == row.kind);
+            let is_kind = match entry.wish.makes() {
+                Makes::One(kind) => kind.as_str() == row.kind,
+                Makes::Again | Makes::Nothing => true,
+            };
             is_named && is_kind && entry.cluster.as_deref() == Some(&row.cluster_uuid) && !claimed.contains(row.uuid.as_str())
         };
         match rows.iter().find(fits) {
             Some(row) => {
                 claimed.insert(&row.uuid);
             }
+            None if rows.iter().any(|row| stands_for(row, entry)) => {}
             None => found.push(Finding::new(Wrong::Lost, format!("accepted and not there: {entry:?}"))),
         }
     }
@@ -166,6 +178,17 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
         found.push(Finding::about(Wrong::Doubled, &row.uuid, what));
     }
     found
+}
+
+/// Whether nothing had to be stored for a request, because an operation was at work that goes at least as far: a second deletion adds nothing
+/// to the first, and with the cluster go its groups.
+fn stands_for(row: &Operation, entry: &Entry) -> bool {
+    let Makes::One(asked) = entry.wish.makes() else { return false };
+    let wanted = asked.removal().or((asked == OperationKind::NodegroupDelete).then_some(0));
+    let goes = row.kind().and_then(OperationKind::removal);
+    let was_at_work = row.created_ms <= entry.answered_ms && row.finished_ms.is_none_or(|finished| finished >= entry.sent_ms);
+    let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
+    wanted.is_some() && goes >= wanted && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }
 
 /// It has ended, in time, and not by a fault of the service.

@@ -1,12 +1,14 @@
 //! The users' own book of what they asked for and what they were answered: what the service says of itself is compared with it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use super::wish::{Makes, Wish};
 
 /// What became of a request in the end, all its repetitions together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// With 201, 202 or 204.
+    /// With 200, 201, 202 or 204.
     Accepted,
     /// With this status, for good.
     Refused(u16),
@@ -17,10 +19,7 @@ pub enum Answered {
 /// One request of a user.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The word of the operation's kind; none for a retry (its kind is that of the failed operation) and for what makes no operation.
-    pub kind: Option<&'static str>,
-    /// What was asked for, in words.
-    pub what: &'static str,
+    pub wish: Wish,
     pub cluster: Option<String>,
     /// The operation, where the answer names it.
     pub operation: Option<String>,
@@ -28,26 +27,30 @@ pub struct Entry {
     pub request_ids: Vec<String>,
     /// Why it was sent again, once for each time: a status with the beginning of its text, or that there was no answer.
     pub repeated: Vec<String>,
+    /// When it was first sent and when it was answered for good: what it did, it did in between.
+    pub sent_ms: i64,
+    pub answered_ms: i64,
     pub answered: Answered,
 }
 
 impl Entry {
+    /// Whether it was accepted.
+    pub fn is_accepted(&self) -> bool {
+        self.answered == Answered::Accepted
+    }
+
     /// Whether an operation must have come of it.
     pub fn is_work(&self) -> bool {
-        self.answered == Answered::Accepted && self.what != CANCEL
+        self.is_accepted() && self.wish.makes() != Makes::Nothing
     }
 }
-
-/// The one request that makes no operation.
-pub const CANCEL: &str = "cancel";
-/// The request whose operation is of the kind of another.
-pub const RETRY: &str = "retry";
 
 /// The book.
 #[derive(Default)]
 pub struct Ledger {
     entries: Mutex<Vec<Entry>>,
     accepted: AtomicUsize,
+    is_closed: AtomicBool,
 }
 
 impl Ledger {
@@ -62,6 +65,16 @@ impl Ledger {
     /// How many operations were accepted.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Enough was asked for: users ask for nothing more.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether enough was asked for.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// All of it.

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use model::operation::Operation;
+use model::operation::{Operation, OperationKind, OperationState};
 
 use super::check::{Finding, Wrong};
-use super::ledger::{Answered, CANCEL, Entry};
+use super::ledger::{Answered, Entry};
 use super::takeover::{Takeover, quantile};
-use super::trouble::What;
+use super::trouble::Count;
+use super::trouble::kinds::LONG;
+use super::wish::Makes;
 
 /// The targets, in seconds.
 const P50: f64 = 10.0;
@@ -22,7 +24,9 @@ pub struct Report {
     pub apis: usize,
     pub entries: Vec<Entry>,
     pub operations: Vec<Operation>,
-    pub troubles: BTreeMap<What, u32>,
+    pub troubles: Vec<Count>,
+    /// What removals have left, by the words of their reports; it was removed as they name it.
+    pub left: BTreeMap<String, usize>,
     pub takeovers: Vec<Takeover>,
     /// Takeovers from owners who were alive and could not renew.
     pub other_takeovers: usize,
@@ -40,11 +44,40 @@ impl Report {
         self.findings.is_empty() && self.missed().is_none()
     }
 
-    /// The takeover target that was missed.
+    /// The targets that were missed, in words.
     fn missed(&self) -> Option<String> {
         let seconds = self.seconds();
         let over = |share, limit| quantile(&seconds, share).is_some_and(|value| value > limit);
-        (over(0.5, P50) || over(0.99, P99)).then(|| format!("takeovers are slower than p50 {P50} s and p99 {P99} s"))
+        if over(0.5, P50) || over(0.99, P99) {
+            return Some(format!("takeovers are slower than p50 {P50} s and p99 {P99} s"));
+        }
+        if self.accepted() < LONG {
+            return None;
+        }
+        if seconds.is_empty() {
+            return Some("nothing was taken over".to_owned());
+        }
+        let rare: Vec<String> = self.troubles.iter().filter(|count| count.times < count.least).map(|count| count.what.words()).collect();
+        let unasked: Vec<&str> = OperationKind::ALL.iter().map(|kind| kind.as_str()).filter(|kind| self.accepted_of(kind) == 0).collect();
+        match (&rare[..], &unasked[..]) {
+            ([], []) => None,
+            ([], _) => Some(format!("operations that were never accepted: {}", unasked.join(", "))),
+            _ => Some(format!("troubles that were too rare: {}", rare.join("; "))),
+        }
+    }
+
+    fn accepted(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.is_work()).count()
+    }
+
+    /// Accepted requests for an operation of this kind, by the users' book; of a retry the operation says which kind it is.
+    fn accepted_of(&self, kind: &str) -> usize {
+        let is_of_kind = |entry: &&Entry| match entry.wish.makes() {
+            Makes::One(asked) => asked.as_str() == kind,
+            Makes::Again => self.operations.iter().any(|row| row.kind == kind && Some(&row.uuid) == entry.operation.as_ref()),
+            Makes::Nothing => false,
+        };
+        self.entries.iter().filter(|entry| entry.is_work()).filter(is_of_kind).count()
     }
 
     fn seconds(&self) -> Vec<f64> {
@@ -61,10 +94,10 @@ impl Report {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        let accepted = self.entries.iter().filter(|entry| entry.is_work()).count();
         writeln!(
             out,
-            "{accepted} operations accepted, {} conductors, {} APIs, seed {}: {} s of trouble, {} s to drain, {} s in all",
+            "{} operations accepted, {} conductors, {} APIs, seed {}: {} s of trouble, {} s to drain, {} s in all",
+            self.accepted(),
             self.conductors,
             self.apis,
             self.seed,
@@ -73,7 +106,7 @@ impl Report {
             self.took.as_secs()
         )?;
         let refused = self.entries.iter().filter(|e| matches!(e.answered, Answered::Refused(_))).count();
-        let cancels = self.entries.iter().filter(|e| e.what == CANCEL && e.answered == Answered::Accepted).count();
+        let cancels = self.entries.iter().filter(|e| e.wish.is_cancellation() && e.is_accepted()).count();
         let repeated = self.entries.iter().filter(|e| !e.repeated.is_empty()).count();
         writeln!(out, "{refused} requests refused, {cancels} cancellations, {repeated} requests sent again until they were answered\n")?;
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -86,13 +119,17 @@ impl Report {
         }
         writeln!(out)?;
         self.kinds(out)?;
-        writeln!(out, "\n| trouble | times |\n|---|---:|")?;
-        for (what, count) in &self.troubles {
-            writeln!(out, "| {} | {count} |", what.words())?;
+        writeln!(out, "\n| trouble | times | at least |\n|---|---:|---:|")?;
+        for Count { what, times, least } in &self.troubles {
+            writeln!(out, "| {} | {times} | {least} |", what.words())?;
         }
-        let total: u32 = self.troubles.values().sum();
-        writeln!(out, "| all | {total} |\n")?;
+        let total: usize = self.troubles.iter().map(|count| count.times).sum();
+        writeln!(out, "| all | {total} | |\n")?;
         self.times(out)?;
+        writeln!(out, "\n| left by a removal and named by its report | count |\n|---|---:|")?;
+        for (kind, count) in &self.left {
+            writeln!(out, "| {kind} | {count} |")?;
+        }
         writeln!(out, "\n| | |\n|---|---:|")?;
         for wrong in Wrong::ALL {
             let count = self.findings.iter().filter(|finding| finding.wrong == wrong).count();
@@ -105,28 +142,17 @@ impl Report {
     }
 
     fn kinds(&self, out: &mut String) -> std::fmt::Result {
-        let states = ["SUCCEEDED", "FAILED", "SUPERSEDED", "CANCELLED"];
-        let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-        for row in &self.operations {
-            for kind in [row.kind.as_str(), "~"] {
-                *counts.entry(kind).or_default().entry(&row.state).or_default() += 1;
-            }
+        writeln!(
+            out,
+            "| operation | accepted | succeeded | failed | superseded | cancelled before it began | unfinished |\n\
+             |---|---:|---:|---|---:|---:|---:|"
+        )?;
+        for kind in OperationKind::ALL {
+            let word = kind.as_str();
+            let rows: Vec<&Operation> = self.operations.iter().filter(|row| row.kind == word).collect();
+            line(out, word, self.accepted_of(word), &rows)?;
         }
-        writeln!(out, "| operation | succeeded | failed | superseded | cancelled | unfinished |\n|---|---:|---:|---:|---:|---:|")?;
-        for (kind, by_state) in counts {
-            let count = |state: &str| by_state.get(state).copied().unwrap_or_default();
-            let unfinished = count("QUEUED") + count("RUNNING");
-            let cells = states.map(|state| count(state).to_string()).join(" | ");
-            writeln!(out, "| {} | {cells} | {unfinished} |", if kind == "~" { "all" } else { kind })?;
-        }
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for row in &self.operations {
-            if let Some(code) = row.outcome_code.as_deref() {
-                *reasons.entry(code).or_default() += 1;
-            }
-        }
-        let reasons: Vec<String> = reasons.iter().map(|(code, count)| format!("{code} {count}")).collect();
-        writeln!(out, "\nOutcome codes of those that did not succeed: {}.", reasons.join(", "))
+        line(out, "all", self.accepted(), &self.operations.iter().collect::<Vec<_>>())
     }
 
     fn times(&self, out: &mut String) -> std::fmt::Result {
@@ -145,4 +171,29 @@ impl Report {
         }
         writeln!(out, "\nTaken over from owners who were alive and could not renew: {}.", self.other_takeovers)
     }
+}
+
+/// A line of the table of operations. Those that failed are told by their codes.
+fn line(out: &mut String, name: &str, accepted: usize, rows: &[&Operation]) -> std::fmt::Result {
+    let of = |state: OperationState| rows.iter().filter(move |row| row.state() == Some(state));
+    let count = |state| of(state).count();
+    let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in of(OperationState::Failed) {
+        *codes.entry(row.outcome_code.as_deref().unwrap_or("without a code")).or_default() += 1;
+    }
+    let failed = match codes.values().sum::<usize>() {
+        0 => "0".to_owned(),
+        all => {
+            let each: Vec<String> = codes.iter().map(|(code, count)| format!("{code} {count}")).collect();
+            format!("{all} ({})", each.join(", "))
+        }
+    };
+    writeln!(
+        out,
+        "| {name} | {accepted} | {} | {failed} | {} | {} | {} |",
+        count(OperationState::Succeeded),
+        count(OperationState::Superseded),
+        count(OperationState::Cancelled),
+        count(OperationState::Queued) + count(OperationState::Running)
+    )
 }

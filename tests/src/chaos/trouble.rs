@@ -1,5 +1,9 @@
-//! What goes wrong: processes die, stop and stand still, servers go away, and the cloud fails. What happens next follows from the seed; troubles
-//! overlap, but one conductor and one API process are always left alone, so that there is somebody to take over.
+//! What goes wrong: processes die, stop and stand still, servers go away, and the cloud fails. What happens next follows from the seed, and from
+//! what has not happened often enough yet in a long run; troubles overlap, but one conductor and one API process are always left alone, so
+//! that there is somebody to take over.
+
+pub mod kinds;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use chrono::Utc;
-use cloud_simulator::{Fault, How, ManagementCluster};
+use cloud_simulator::Fault;
 use rand::Rng;
 use rand::rngs::StdRng;
 use tokio::task::JoinHandle;
 
+use self::kinds::{KINDS, Kind, Manner, What};
+use self::waiting::Faults;
 use super::takeover::Death;
 use crate::management::Management;
 use crate::servers::PrivateServer;
@@ -22,71 +28,6 @@ use crate::world::World;
 const STOPPING: Duration = Duration::from_secs(30);
 /// One trouble comes so soon after the other.
 const BETWEEN_MS: Range<u64> = 700..3_200;
-
-/// What can happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    KillConductor,
-    StopConductor,
-    FreezeConductor,
-    FreezeConductorShortly,
-    KillApi,
-    StopApi,
-    KillBroker,
-    StopBroker,
-    KillDatabase,
-    StopDatabase,
-    CloudFault,
-    CloudOutage,
-    StackFails,
-    ManagementFault,
-    ManagementOutage,
-    WatchesDrop,
-}
-
-/// How often each happens, relative to the others.
-const OFTEN: [(What, u32); 16] = [
-    (What::KillConductor, 5),
-    (What::StopConductor, 2),
-    (What::FreezeConductor, 3),
-    (What::FreezeConductorShortly, 2),
-    (What::KillApi, 2),
-    (What::StopApi, 1),
-    (What::KillBroker, 2),
-    (What::StopBroker, 1),
-    (What::KillDatabase, 1),
-    (What::StopDatabase, 1),
-    (What::CloudFault, 10),
-    (What::CloudOutage, 2),
-    (What::StackFails, 2),
-    (What::ManagementFault, 6),
-    (What::ManagementOutage, 1),
-    (What::WatchesDrop, 1),
-];
-
-impl What {
-    /// In words, for the table.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::KillConductor => "conductor: kill -9",
-            Self::StopConductor => "conductor: SIGTERM",
-            Self::FreezeConductor => "conductor: SIGSTOP for longer than a lease",
-            Self::FreezeConductorShortly => "conductor: SIGSTOP for less than a lease",
-            Self::KillApi => "API: kill -9",
-            Self::StopApi => "API: SIGTERM",
-            Self::KillBroker => "RabbitMQ: kill -9",
-            Self::StopBroker => "RabbitMQ: clean stop",
-            Self::KillDatabase => "MariaDB: kill -9",
-            Self::StopDatabase => "MariaDB: clean stop",
-            Self::CloudFault => "cloud: one call goes wrong",
-            Self::CloudOutage => "cloud: a service is away or slow for seconds",
-            Self::StackFails => "cloud: a stack fails",
-            Self::ManagementFault => "management cluster: one call goes wrong",
-            Self::ManagementOutage => "management cluster: away or slow for seconds",
-            Self::WatchesDrop => "management cluster: all watches are cut off",
-        }
-    }
-}
 
 /// Calls that go wrong one at a time.
 const CALLS: [&str; 23] = [
@@ -126,6 +67,13 @@ const MANAGEMENT_CALLS: [&str; 7] = [
     "kubernetes.watch",
 ];
 
+/// How many of a hundred draws are of what should have happened by now, as long as there is something: what cannot be made at the moment must
+/// not keep everything else from happening.
+const OWED: u32 = 65;
+/// What a service says that has a bad day, and what is said in the place of one that is away.
+const BAD_DAY: &str = "the cloud has a bad day";
+const AWAY: &str = "the service is being restarted";
+
 /// Services that are away for a while.
 const SERVICES: [&str; 5] = ["heat.any", "heat.any", "keystone.any", "nova.any", "neutron.any"];
 
@@ -158,16 +106,34 @@ pub struct Troublemaker {
     database: Server,
     outage_ends: Option<Instant>,
     management_outage_ends: Option<Instant>,
+    faults: Faults,
+    management_faults: Faults,
     next: Instant,
-    pub counts: BTreeMap<What, u32>,
+    size: Size,
+    counts: BTreeMap<What, usize>,
     pub deaths: Vec<Death>,
     /// What must not have been seen on the way.
     pub findings: Vec<String>,
 }
 
+/// How often something happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    pub what: What,
+    pub times: usize,
+    pub least: usize,
+}
+
+/// What a run is, as far as it says what must happen in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub operations: usize,
+    pub has_management: bool,
+}
+
 impl Troublemaker {
     /// Nothing has happened yet.
-    pub fn new(world: &World, random: StdRng, database: PrivateServer, broker: PrivateServer) -> Self {
+    pub fn new(world: &World, random: StdRng, database: PrivateServer, broker: PrivateServer, size: Size) -> Self {
         let hosts = |name: &str| world.pids(name).into_iter().map(|pid| Host { pid, state: State::Up }).collect();
         let server = |server| Server { server: Arc::new(server), trouble: None };
         Self {
@@ -178,32 +144,76 @@ impl Troublemaker {
             database: server(database),
             outage_ends: None,
             management_outage_ends: None,
+            faults: Faults::default(),
+            management_faults: Faults::default(),
             next: Instant::now(),
+            size,
             counts: BTreeMap::new(),
             deaths: Vec::new(),
             findings: Vec::new(),
         }
     }
 
-    /// Mends what is due, and makes the next trouble when its time has come.
-    pub async fn step(&mut self, world: &mut World, management: Option<&Management>) -> Result<()> {
+    /// Mends what is due, and makes the next trouble when its time has come; so many operations are accepted.
+    pub async fn step(&mut self, world: &mut World, management: Option<&Management>, accepted: usize) -> Result<()> {
         self.mend(world, management).await?;
         if Instant::now() < self.next {
             return Ok(());
         }
-        self.next = Instant::now() + Duration::from_millis(self.random.random_range(BETWEEN_MS));
-        let total: u32 = OFTEN.iter().map(|(_, often)| often).sum();
-        let mut drawn = self.random.random_range(0..total);
-        let what = OFTEN.iter().find(|(_, often)| {
-            let is_it = drawn < *often;
-            drawn = drawn.saturating_sub(*often);
-            is_it
-        });
-        let (what, _) = what.context("a trouble is drawn")?;
-        if self.strike(world, management, *what)? {
-            *self.counts.entry(*what).or_default() += 1;
+        self.next = Instant::now() + self.millis(BETWEEN_MS);
+        let owed = self.owed(accepted);
+        let what = match owed.len() {
+            owes if owes > 0 && self.random.random_range(0..100) < OWED => owed[self.random.random_range(0..owes)],
+            _ => self.draw()?,
+        };
+        // A fault of a call counts when it is met.
+        if self.strike(world, management, what)? && !what.waits_for_a_call() {
+            self.count(what);
         }
         Ok(())
+    }
+
+    fn draw(&mut self) -> Result<What> {
+        let total: u32 = KINDS.iter().map(|kind| kind.often).sum();
+        let mut drawn = self.random.random_range(0..total);
+        let kind = KINDS.iter().find(|kind| {
+            let is_it = drawn < kind.often;
+            drawn = drawn.saturating_sub(kind.often);
+            is_it
+        });
+        Ok(kind.context("a trouble is drawn")?.what)
+    }
+
+    fn count(&mut self, what: What) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn times(&self, what: What) -> usize {
+        self.counts.get(&what).copied().unwrap_or_default()
+    }
+
+    /// What can happen in this run.
+    fn possible(&self) -> impl Iterator<Item = &'static Kind> {
+        let has_management = self.size.has_management;
+        KINDS.iter().filter(move |kind| has_management || !kind.what.is_of_management())
+    }
+
+    /// What should have happened by now, and has not, and no call is waited for that will meet it.
+    fn owed(&self, accepted: usize) -> Vec<What> {
+        let waits = |what| self.faults.count(what) + self.management_faults.count(what);
+        let is_owed = |kind: &&Kind| self.times(kind.what) + waits(kind.what) < kind.due(accepted, self.size.operations);
+        self.possible().filter(is_owed).map(|kind| kind.what).collect()
+    }
+
+    /// Whether all that must happen in this run has happened.
+    pub fn is_enough(&self) -> bool {
+        self.counts().iter().all(|count| count.times >= count.least)
+    }
+
+    /// How often each thing happened, and must have at least.
+    pub fn counts(&self) -> Vec<Count> {
+        let count = |kind: &Kind| Count { what: kind.what, times: self.times(kind.what), least: kind.least(self.size.operations) };
+        self.possible().map(count).collect()
     }
 
     /// What is not as it should be just now, for the line of progress.
@@ -223,9 +233,9 @@ impl Troublemaker {
     /// Ends all trouble: everything is up when it returns.
     pub async fn calm(&mut self, world: &mut World, management: Option<&Management>) -> Result<()> {
         (self.outage_ends, self.management_outage_ends) = (None, None);
-        world.cloud.clear_faults();
+        self.forget_cloud_faults(world);
         if let Some(management) = management {
-            management.cluster.clear_faults();
+            self.forget_management_faults(management);
         }
         for server in [&mut self.database, &mut self.broker] {
             if let Some(trouble) = server.trouble.take() {
@@ -251,16 +261,42 @@ impl Troublemaker {
         Duration::from_millis(self.random.random_range(range))
     }
 
+    /// Counts the faults that were met.
+    fn count_faults(&mut self, world: &World, management: Option<&Management>) {
+        let mut met = self.faults.met(|at| world.cloud.calls(at));
+        if let Some(management) = management {
+            met.extend(self.management_faults.met(|at| management.cluster.calls(at)));
+        }
+        met.into_iter().for_each(|what| self.count(what));
+    }
+
+    /// No fault of the cloud waits any more.
+    fn forget_cloud_faults(&mut self, world: &World) {
+        // What was met before has happened; one that is met between the two lines is not counted, and nothing is that was not met.
+        self.count_faults(world, None);
+        world.cloud.clear_faults();
+        self.faults.clear();
+    }
+
+    fn forget_management_faults(&mut self, management: &Management) {
+        for what in self.management_faults.met(|at| management.cluster.calls(at)) {
+            self.count(what);
+        }
+        management.cluster.clear_faults();
+        self.management_faults.clear();
+    }
+
     async fn mend(&mut self, world: &mut World, management: Option<&Management>) -> Result<()> {
         let now = Instant::now();
         if self.outage_ends.is_some_and(|end| end <= now) {
             self.outage_ends = None;
-            world.cloud.clear_faults();
+            self.forget_cloud_faults(world);
         }
         if let (Some(management), true) = (management, self.management_outage_ends.is_some_and(|end| end <= now)) {
             self.management_outage_ends = None;
-            management.cluster.clear_faults();
+            self.forget_management_faults(management);
         }
+        self.count_faults(world, management);
         for server in [&mut self.database, &mut self.broker] {
             if server.trouble.as_ref().is_some_and(JoinHandle::is_finished)
                 && let Some(trouble) = server.trouble.take()
@@ -333,18 +369,24 @@ impl Troublemaker {
                 self.hosts(what)[at].state = State::Frozen { until: Instant::now() + lasts };
             }
             What::KillBroker | What::StopBroker | What::KillDatabase | What::StopDatabase => return Ok(self.server_goes(what)),
-            What::CloudFault => {
-                let at = CALLS[self.random.random_range(0..CALLS.len())];
-                let how = self.how(at);
+            What::CloudCall(manner) => {
+                let Some(at) = self.call(&CALLS, manner) else { return Ok(false) };
+                // One that waits where every call goes wrong would never be met.
+                if self.outage_ends.is_some() || self.faults.wait_at(at) {
+                    return Ok(false);
+                }
+                let how = manner.how(BAD_DAY, self.millis(500..9_000));
                 let nth = self.random.random_range(1..=2);
                 world.cloud.inject(Fault { at: at.to_owned(), nth, how });
+                self.faults.add(what, at, nth, world.cloud.calls(at));
             }
-            What::CloudOutage => {
+            What::CloudOutage(manner) => {
                 if self.outage_ends.is_some() {
                     return Ok(false);
                 }
+                self.forget_cloud_faults(world);
                 let at = SERVICES[self.random.random_range(0..SERVICES.len())];
-                let how = self.outage("the service is being restarted");
+                let how = manner.how(AWAY, self.millis(500..3_000));
                 self.outage_ends = Some(Instant::now() + self.millis(1_000..8_000));
                 world.cloud.inject(Fault { at: at.to_owned(), nth: 0, how });
             }
@@ -357,56 +399,46 @@ impl Troublemaker {
                 }
                 world.cloud.fail_stack(&at_work[drawn % at_work.len()], "No valid host was found.");
             }
-            What::ManagementFault | What::ManagementOutage | What::WatchesDrop => {
+            What::ManagementCall(_) | What::ManagementOutage(_) | What::WatchesDrop => {
                 let Some(management) = management else { return Ok(false) };
-                return Ok(self.management_goes(&management.cluster, what));
+                return Ok(self.management_goes(management, what));
             }
         }
         Ok(true)
     }
 
-    fn management_goes(&mut self, cluster: &ManagementCluster, what: What) -> bool {
+    fn management_goes(&mut self, management: &Management, what: What) -> bool {
+        let cluster = &management.cluster;
         match what {
-            What::WatchesDrop => cluster.drop_watches(),
-            What::ManagementOutage if self.management_outage_ends.is_some() => return false,
-            What::ManagementOutage => {
-                let how = self.outage("the apiserver is being restarted");
+            What::ManagementOutage(manner) => {
+                if self.management_outage_ends.is_some() {
+                    return false;
+                }
+                self.forget_management_faults(management);
+                let how = manner.how(AWAY, self.millis(500..3_000));
                 self.management_outage_ends = Some(Instant::now() + self.millis(1_000..8_000));
                 cluster.inject(Fault { at: "kubernetes.any".to_owned(), nth: 0, how });
             }
-            _ => {
-                let at = MANAGEMENT_CALLS[self.random.random_range(0..MANAGEMENT_CALLS.len())];
-                let how = self.how(at);
+            What::ManagementCall(manner) => {
+                let Some(at) = self.call(&MANAGEMENT_CALLS, manner) else { return false };
+                if self.management_outage_ends.is_some() || self.management_faults.wait_at(at) {
+                    return false;
+                }
+                let how = manner.how(BAD_DAY, self.millis(500..9_000));
                 // helm makes dozens of calls.
                 let nth = self.random.random_range(1..=20);
                 cluster.inject(Fault { at: at.to_owned(), nth, how });
+                self.management_faults.add(what, at, nth, cluster.calls(at));
             }
+            _ => cluster.drop_watches(),
         }
         true
     }
 
-    /// How a service is away; the words are its load balancer's.
-    fn outage(&mut self, words: &str) -> How {
-        match self.random.random_range(0..3) {
-            0 => How::Refuse,
-            1 => How::Status(503, words.to_owned()),
-            _ => How::Slow(self.millis(500..3_000)),
-        }
-    }
-
-    fn how(&mut self, at: &str) -> How {
-        match self.random.random_range(0..6) {
-            0 => How::Status(500, "the cloud has a bad day".to_owned()),
-            1 => How::Status(503, "the cloud has a bad day".to_owned()),
-            2 | 3 => How::AcceptThenLose,
-            // A login that is told 401 has been told that the password is wrong; a trust or an application credential is made with the user's
-            // own token, which nobody but he can get anew.
-            4 if !matches!(at, "keystone.token_issue" | "keystone.trust_create" | "keystone.application_credential_create") => {
-                How::Unauthorized
-            }
-            4 => How::Refuse,
-            _ => How::Slow(self.millis(500..9_000)),
-        }
+    /// Draws a call that may go wrong in this manner.
+    fn call(&mut self, calls: &[&'static str], manner: Manner) -> Option<&'static str> {
+        let fits: Vec<&'static str> = calls.iter().copied().filter(|at| manner.fits(at)).collect();
+        (!fits.is_empty()).then(|| fits[self.random.random_range(0..fits.len())])
     }
 
     fn hosts(&mut self, what: What) -> &mut Vec<Host> {

@@ -1,4 +1,4 @@
-//! Users: each has one cluster after the other, changes it, and mostly deletes it, over HTTP through whichever API process answers.
+//! Users: each has one cluster after the other, changes it, and mostly is rid of it, over HTTP through whichever API process answers.
 //!
 //! Every request carries an `Idempotency-Key` and is sent again until it has an answer that is an answer. What is asked for follows from the
 //! seed and from how the cluster stands.
@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::Utc;
 use cloud_simulator::Cloud;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -13,7 +14,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::ledger::{Answered, CANCEL, Entry, Ledger, RETRY};
+use super::ledger::{Answered, Entry, Ledger};
+use super::wish::{self, CANCELLATIONS, CHANGES, FAREWELLS, Wish};
 use crate::client::{Client, text};
 
 /// How long a request is sent again. A key whose holder died is free after twice the time that a request may be worked on (two minutes).
@@ -34,33 +36,55 @@ pub struct Door {
 impl Door {
     /// A user with a fresh token.
     pub fn client(&self) -> Client {
-        Client::new(self.http.clone(), &self.bases, Some(&self.cloud.token_for("demo", "demo"))).at(MICROVERSION)
+        self.client_of("demo")
     }
+
+    /// An administrator with a fresh token.
+    fn admin(&self) -> Client {
+        self.client_of("admin")
+    }
+
+    fn client_of(&self, name: &str) -> Client {
+        Client::new(self.http.clone(), &self.bases, Some(&self.cloud.token_for(name, name))).at(MICROVERSION)
+    }
+}
+
+/// What a user's clusters are made from.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    pub template: String,
+    pub is_on_cluster_api: bool,
 }
 
 /// One user.
 pub struct User {
     door: Door,
     client: Client,
+    /// He who does for him what users may not.
+    admin: Client,
     ledger: Arc<Ledger>,
     random: StdRng,
-    template: String,
+    kind: Kind,
     number: u64,
-    wanted: usize,
     /// Requests so far; each has a key of its own.
     requests: u64,
 }
 
 /// A request.
 struct Request {
-    what: &'static str,
-    kind: Option<&'static str>,
     method: Method,
     path: String,
     body: Option<Value>,
 }
 
+impl Request {
+    fn new(method: Method, path: String, body: impl Into<Option<Value>>) -> Self {
+        Self { method, path, body: body.into() }
+    }
+}
+
 /// A user's cluster and the groups that he has added to it.
+#[derive(Default)]
 struct Mine {
     id: String,
     groups: Vec<String>,
@@ -74,17 +98,17 @@ enum Shown {
 }
 
 impl User {
-    /// The user of this number, who goes on until so many operations are accepted in all.
-    pub fn new(door: &Door, ledger: &Arc<Ledger>, template: &str, seed: u64, number: u64, wanted: usize) -> Self {
+    /// The user of this number, who goes on until the ledger is closed.
+    pub fn new(door: &Door, ledger: &Arc<Ledger>, kind: Kind, seed: u64, number: u64) -> Self {
         Self {
             client: door.client(),
+            admin: door.admin(),
             door: door.clone(),
             ledger: ledger.clone(),
             // Far apart, so that no two users of neighbouring seeds ask for the same.
             random: StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(number)),
-            template: template.to_owned(),
+            kind,
             number,
-            wanted,
             requests: 0,
         }
     }
@@ -99,7 +123,7 @@ impl User {
     }
 
     fn has_enough(&self) -> bool {
-        self.ledger.accepted() >= self.wanted
+        self.ledger.is_closed()
     }
 
     fn chance(&mut self, percent: u32) -> bool {
@@ -114,26 +138,19 @@ impl User {
     async fn one_cluster(&mut self, number: u32) {
         let name = format!("chaos-{}-{number}", self.number);
         let body = json!({
-            "name": name, "cluster_template_id": self.template, "keypair": "key", "master_count": 1,
+            "name": name, "cluster_template_id": self.kind.template, "keypair": "key", "master_count": 1,
             "node_count": self.random.random_range(1..=2),
         });
-        let create = Request {
-            what: "create",
-            kind: Some("cluster_create"),
-            method: Method::POST,
-            path: "/v1/clusters".to_owned(),
-            body: Some(body),
-        };
-        let Some(answer) = self.ask(None, create).await else { return };
-        let mut mine = Mine { id: text(&answer, "uuid"), groups: Vec::new(), made: 0 };
-        // Deleted, or cancelled, while it is made.
+        let create = Request::new(Method::POST, "/v1/clusters".to_owned(), body);
+        let Some(answer) = self.ask(None, Wish::Create, create).await else { return };
+        let mut mine = Mine { id: text(&answer, "uuid"), ..Mine::default() };
+        // Removed, or cancelled, while it is made.
         if self.chance(12) {
             self.pause(4000).await;
             if self.chance(60) {
-                self.delete(&mine).await;
-                return;
+                return self.leave(&mine).await;
             }
-            self.act(&mine, CANCEL).await;
+            self.cancel(&mine).await;
         }
         let rounds = self.random.random_range(3..=8);
         for _ in 0..rounds {
@@ -146,86 +163,157 @@ impl User {
                     if !self.chance(60) {
                         break;
                     }
-                    self.act(&mine, RETRY).await;
+                    self.act(&mine, Wish::Retry, "retry").await;
                 }
-                Shown::Status(status) if status.ends_with("_FAILED") && self.chance(70) => self.act(&mine, RETRY).await,
+                Shown::Status(status) if status == "DELETE_FAILED" => {
+                    if !self.chance(50) {
+                        break;
+                    }
+                    self.act(&mine, Wish::Retry, "retry").await;
+                }
+                Shown::Status(status) if status.ends_with("_FAILED") && self.chance(70) => self.act(&mine, Wish::Retry, "retry").await,
                 Shown::Status(_) => self.change(&mut mine).await,
             }
-            if self.chance(6) {
+            if self.chance(8) {
                 self.pause(1500).await;
-                self.act(&mine, CANCEL).await;
+                self.cancel(&mine).await;
             }
         }
         if self.chance(85) {
-            self.delete(&mine).await;
+            self.leave(&mine).await;
         }
     }
 
     /// One change, or a few in a row that wait for each other.
     async fn change(&mut self, mine: &mut Mine) {
         loop {
-            self.one_change(mine).await;
+            let wish = wish::draw(&mut self.random, CHANGES);
+            self.one_change(mine, wish).await;
             if self.has_enough() || !self.chance(25) {
                 return;
             }
         }
     }
 
-    async fn one_change(&mut self, mine: &mut Mine) {
-        let cluster = format!("/v1/clusters/{}", mine.id);
-        let resize = format!("{cluster}/actions/resize");
-        let count = self.random.random_range(1..=4);
+    async fn one_change(&mut self, mine: &mut Mine, wish: Wish) {
         let group = (!mine.groups.is_empty()).then(|| mine.groups[self.random.random_range(0..mine.groups.len())].clone());
-        let drawn = self.random.random_range(0..100);
-        let (what, kind, method, path, body) = match (drawn, group) {
-            (0..25, _) => ("resize", "cluster_resize", Method::POST, resize, Some(json!({"node_count": count}))),
-            (25..32, _) => {
-                let body = json!({"cluster_template": self.template, "max_batch_size": count});
-                ("upgrade", "cluster_upgrade", Method::POST, format!("{cluster}/actions/upgrade"), Some(body))
-            }
-            (32..42, _) => {
-                let body = json!([{"op": "replace", "path": "/node_count", "value": count}]);
-                ("patch size", "cluster_update", Method::PATCH, cluster, Some(body))
-            }
-            (42..55, _) => {
-                let path = format!("/v1/credentials/{}", mine.id);
-                ("rotate credentials", "credential_rotate", Method::PATCH, path, None)
-            }
-            (55..70, Some(group)) => {
-                let body = json!({"node_count": count, "nodegroup": group});
-                ("resize group", "cluster_resize", Method::POST, resize, Some(body))
-            }
-            (70..80, Some(group)) => {
-                let body = json!([{"op": "replace", "path": "/max_node_count", "value": count + 4}]);
-                ("patch group", "nodegroup_update", Method::PATCH, format!("{cluster}/nodegroups/{group}"), Some(body))
-            }
-            (80..92, Some(group)) => {
-                mine.groups.retain(|name| *name != group);
-                ("delete group", "nodegroup_delete", Method::DELETE, format!("{cluster}/nodegroups/{group}"), None)
-            }
-            _ => {
-                mine.made += 1;
-                let name = format!("more-{}", mine.made);
-                let body = json!({"name": name, "node_count": self.random.random_range(1..=2)});
-                mine.groups.push(name);
-                ("add group", "nodegroup_create", Method::POST, format!("{cluster}/nodegroups"), Some(body))
-            }
+        let (wish, group) = match group {
+            Some(group) if wish.needs_a_group() => (wish, group),
+            None if wish.needs_a_group() => (Wish::AddGroup, String::new()),
+            _ => (wish, String::new()),
         };
-        self.ask(Some(&mine.id), Request { what, kind: Some(kind), method, path, body }).await;
+        match wish {
+            Wish::DeleteGroup => mine.groups.retain(|name| *name != group),
+            Wish::AddGroup => {
+                mine.made += 1;
+                mine.groups.push(format!("more-{}", mine.made));
+            }
+            _ => {}
+        }
+        let request = self.request(mine, wish, &group);
+        self.ask(Some(&mine.id), wish, request).await;
     }
 
-    async fn act(&mut self, mine: &Mine, what: &'static str) {
-        let path = format!("/v1/clusters/{}/actions/{what}", mine.id);
-        self.ask(Some(&mine.id), Request { what, kind: None, method: Method::POST, path, body: Some(json!({})) }).await;
+    /// What is sent for a change; of a new group the name is known already.
+    fn request(&mut self, mine: &Mine, wish: Wish, group: &str) -> Request {
+        let cluster = format!("/v1/clusters/{}", mine.id);
+        let groups = format!("{cluster}/nodegroups");
+        let resize = format!("{cluster}/actions/resize");
+        let count: i32 = self.random.random_range(1..=4);
+        let replace = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+        match wish {
+            Wish::Resize => Request::new(Method::POST, resize, json!({"node_count": count})),
+            Wish::ResizeGroup => Request::new(Method::POST, resize, json!({"node_count": count, "nodegroup": group})),
+            Wish::PatchSize => Request::new(Method::PATCH, cluster, replace("/node_count", count.into())),
+            Wish::PatchHealth => {
+                let status = if count > 2 { "HEALTHY" } else { "UNHEALTHY" };
+                Request::new(Method::PATCH, cluster, replace("/health_status", status.into()))
+            }
+            Wish::Upgrade => {
+                let body = json!({"cluster_template": self.kind.template, "max_batch_size": count});
+                Request::new(Method::POST, format!("{cluster}/actions/upgrade"), body)
+            }
+            Wish::AddGroup => {
+                let body = json!({"name": mine.groups.last(), "node_count": self.random.random_range(1..=2)});
+                Request::new(Method::POST, groups, body)
+            }
+            Wish::PatchGroup => Request::new(Method::PATCH, format!("{groups}/{group}"), replace("/max_node_count", (count + 4).into())),
+            Wish::DeleteGroup => Request::new(Method::DELETE, format!("{groups}/{group}"), None),
+            Wish::RotateAuthorities => Request::new(Method::PATCH, format!("/v1/certificates/{}", mine.id), None),
+            Wish::RotateCredentials => Request::new(Method::PATCH, format!("/v1/credentials/{}", mine.id), None),
+            // Of what clusters are made from only its words may change: many users have it.
+            Wish::PatchTemplate => {
+                let tags = format!("user-{}-{}", self.number, self.requests);
+                Request::new(Method::PATCH, format!("/v1/clustertemplates/{}", self.kind.template), replace("/tags", tags.into()))
+            }
+            Wish::Create | Wish::Delete | Wish::ForceDelete | Wish::Abandon | Wish::Retry | Wish::Cancel | Wish::CancelNewest => {
+                unreachable!("{wish:?} is no change")
+            }
+        }
     }
 
-    async fn delete(&mut self, mine: &Mine) {
-        let path = format!("/v1/clusters/{}", mine.id);
-        let delete = Request { what: "delete", kind: Some("cluster_delete"), method: Method::DELETE, path, body: None };
-        self.ask(Some(&mine.id), delete).await;
+    async fn act(&mut self, mine: &Mine, wish: Wish, action: &str) {
+        let path = format!("/v1/clusters/{}/actions/{action}", mine.id);
+        self.ask(Some(&mine.id), wish, Request::new(Method::POST, path, json!({}))).await;
+    }
+
+    async fn cancel(&mut self, mine: &Mine) {
+        match wish::draw(&mut self.random, CANCELLATIONS) {
+            Wish::CancelNewest => {
+                // It may have ended by the time it is named: then that is refused.
+                if let Some(operation) = self.newest(mine).await {
+                    self.act(mine, Wish::CancelNewest, &format!("cancel?operation={operation}")).await;
+                }
+            }
+            wish => self.act(mine, wish, "cancel").await,
+        }
+    }
+
+    /// The operation that was accepted last and has not ended; none as well where nobody tells.
+    async fn newest(&mut self, mine: &Mine) -> Option<String> {
+        let answer = self.client.get(&format!("/v1/clusters/{}/operations", mine.id)).await.ok()?;
+        let operations = answer.body["operations"].as_array()?;
+        operations.iter().rfind(|operation| operation["finished_at"].is_null()).map(|operation| text(operation, "uuid"))
+    }
+
+    /// Is rid of the cluster, in one of the ways that there are; now and then by one that goes further before the first has ended.
+    async fn leave(&mut self, mine: &Mine) {
+        let first = wish::draw(&mut self.random, FAREWELLS);
+        self.part(mine, first).await;
+        if self.chance(15) {
+            self.pause(3000).await;
+            let further = wish::draw(&mut self.random, FAREWELLS);
+            self.part(mine, further).await;
+        }
+        // What has not begun stays undone; what has goes on.
+        if self.chance(5) {
+            self.cancel(mine).await;
+        }
         if self.chance(50) {
             self.rest(mine).await;
         }
+    }
+
+    async fn part(&mut self, mine: &Mine, wish: Wish) {
+        match wish {
+            Wish::Abandon if self.may_abandon(mine).await => self.act(mine, wish, "abandon").await,
+            Wish::Abandon | Wish::ForceDelete => self.act(mine, Wish::ForceDelete, "force-delete").await,
+            _ => self.delete(mine).await,
+        }
+    }
+
+    /// A stack can be removed from outside in whatever state it was left, as what a run of helm was cut off from cannot: a release is left
+    /// alone only where it is complete.
+    async fn may_abandon(&mut self, mine: &Mine) -> bool {
+        if !self.kind.is_on_cluster_api {
+            return true;
+        }
+        matches!(self.rest(mine).await, Shown::Status(status) if status.ends_with("_COMPLETE"))
+    }
+
+    async fn delete(&mut self, mine: &Mine) {
+        let delete = Request::new(Method::DELETE, format!("/v1/clusters/{}", mine.id), None);
+        self.ask(Some(&mine.id), Wish::Delete, delete).await;
     }
 
     /// Waits until nothing is under way on the cluster.
@@ -235,7 +323,7 @@ impl User {
         while begin.elapsed() < WAIT && !self.has_enough() {
             match self.client.get(&format!("/v1/clusters/{}", mine.id)).await {
                 Ok(answer) if answer.status == 404 => return Shown::Gone,
-                Ok(answer) if answer.status == 401 => self.client = self.door.client(),
+                Ok(answer) if answer.status == 401 => self.log_in_again(),
                 Ok(answer) if answer.status == 200 => {
                     last = text(&answer.body, "status");
                     if !last.ends_with("_IN_PROGRESS") {
@@ -250,21 +338,27 @@ impl User {
         Shown::Status(last)
     }
 
+    fn log_in_again(&mut self) {
+        self.client = self.door.client();
+        self.admin = self.door.admin();
+    }
+
     /// Sends a request until it is answered, and writes it down; the answer's body when it was accepted.
-    async fn ask(&mut self, cluster: Option<&str>, request: Request) -> Option<Value> {
+    async fn ask(&mut self, cluster: Option<&str>, wish: Wish, request: Request) -> Option<Value> {
         self.requests += 1;
         let key = format!("chaos-{}-{}", self.number, self.requests);
-        let begin = Instant::now();
+        let (begin, sent_ms) = (Instant::now(), Utc::now().timestamp_millis());
         let (mut repeated, mut request_ids) = (Vec::new(), Vec::new());
         let body = request.body.as_ref().map(Value::to_string);
         let (answered, body) = loop {
-            let sent = self.client.with("Idempotency-Key", &key).send(request.method.clone(), &request.path, body.clone()).await;
+            let client = if wish.is_of_admins() { &self.admin } else { &self.client };
+            let sent = client.with("Idempotency-Key", &key).send(request.method.clone(), &request.path, body.clone()).await;
             let heard = match sent {
                 Ok(answer) => {
                     request_ids.push(answer.header("x-openstack-request-id").to_owned());
                     match answer.status {
                         200..300 => break (Answered::Accepted, answer.body),
-                        401 => self.client = self.door.client(),
+                        401 => self.log_in_again(),
                         429 | 500.. => {}
                         409 if answer.text.contains("is being worked on") => {}
                         status => break (Answered::Refused(status), answer.body),
@@ -281,11 +375,11 @@ impl User {
             }
             self.pause(600).await;
         };
+        let answered_ms = Utc::now().timestamp_millis();
         let is_accepted = answered == Answered::Accepted;
         let cluster = cluster.map(str::to_owned).or_else(|| is_accepted.then(|| text(&body, "uuid")));
         let operation = body["operation_id"].as_str().map(str::to_owned);
-        let Request { what, kind, .. } = request;
-        self.ledger.note(Entry { kind, what, cluster, operation, request_ids, repeated, answered });
+        self.ledger.note(Entry { wish, cluster, operation, request_ids, repeated, sent_ms, answered_ms, answered });
         is_accepted.then_some(body)
     }
 }
@@ -293,6 +387,6 @@ impl User {
 /// Somebody deletes a cluster that the users have left.
 pub async fn delete(door: &Door, ledger: &Arc<Ledger>, cluster: &str) {
     let number = Uuid::new_v4().as_u64_pair().0;
-    let mut user = User::new(door, ledger, "", number, number, 0);
-    user.delete(&Mine { id: cluster.to_owned(), groups: Vec::new(), made: 0 }).await;
+    let mut user = User::new(door, ledger, Kind::default(), number, number);
+    user.delete(&Mine { id: cluster.to_owned(), ..Mine::default() }).await;
 }

@@ -1,6 +1,7 @@
 //! `GET /v1/operations/{operation}`.
 
 use model::id::OperationId;
+use model::store::operation::STEP;
 use model::store::{Conn, event, history};
 
 use crate::answer::Answer;
@@ -10,8 +11,8 @@ use crate::policy::Act;
 use crate::view::operation::OperationView;
 use crate::view::schema::plain_uuid;
 
-/// Events read for the steps of one operation; far more than an operation has.
-const EVENTS: i64 = 1000;
+/// The latest steps of one operation that are shown; far more than most have.
+const STEPS: i64 = 1000;
 
 /// One operation, with its steps.
 pub async fn show(cx: Context) -> Result<Answer, ApiError> {
@@ -20,7 +21,7 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     let (scope, id) = (&scope, &id);
     let read = async |conn: &mut Conn| {
         let row = history::fetch(conn, scope, id).await?;
-        let events = event::of_operation(conn, id, EVENTS).await?;
+        let events = event::latest(conn, id, &[STEP], STEPS).await?;
         Ok((row, events))
     };
     let (row, events) = cx.shared.store.read(read).await?;

@@ -91,16 +91,37 @@ pub(crate) fn delete(world: &mut World, call: &Call) -> Outcome {
     Answer::empty(204)
 }
 
-/// A signal is taken and changes nothing: whatever waits for it here ends by the clock.
+/// A signal is kept by the handle of a wait condition, in place of the last one of the same id. What succeeds need not be signalled here: it ends by
+/// the clock.
 pub(crate) fn signal(world: &mut World, call: &Call) -> Outcome {
     enter(call, true)?;
-    let resource = call.at(6).to_owned();
-    let stack = named(world, call)?;
-    if !stack.resources.iter().any(|own| own.name == resource) {
-        let message = format!("The Resource ({resource}) could not be found in Stack {}.", stack.name);
-        return Err(Refusal::new(404, "ResourceNotFound", message));
+    let body = call.json()?;
+    let (stack, path) = handle(world, call)?;
+    let signals = stack.signals.entry(path).or_default();
+    let id = body["id"].as_str().map_or_else(|| (signals.len() + 1).to_string(), str::to_owned);
+    signals.insert(id, json!({"status": body["status"], "reason": body["reason"], "data": body["data"]}));
+    Answer::with(200, Value::Null)
+}
+
+/// What a handle was told.
+pub(crate) fn metadata(world: &mut World, call: &Call) -> Outcome {
+    enter(call, false)?;
+    let (stack, path) = handle(world, call)?;
+    Answer::ok(json!({"metadata": stack.signals.get(&path).cloned().unwrap_or_default()}))
+}
+
+/// The resource that a path names in a stack or in one nested in it, and the stack that all of it belongs to.
+fn handle<'a>(world: &'a mut World, call: &Call) -> Result<(&'a mut Stack, String), Refusal> {
+    let (name, id, resource) = (call.at(3), call.at(4), call.at(6));
+    let token = call.token()?;
+    let is_it = |own: &&Resource| own.stack.id == id && own.stack.name == name && own.name == resource;
+    let live = world.heat.stacks.values_mut().filter(|stack| stack.deleted.is_none() && may_see(token, stack));
+    for stack in live {
+        if let Some(path) = stack.resources.iter().find(is_it).map(|own| own.path.clone()) {
+            return Ok((stack, path));
+        }
     }
-    Answer::empty(200)
+    Err(Refusal::new(404, "ResourceNotFound", format!("The Resource ({resource}) could not be found in Stack {name}.")))
 }
 
 /// The live stack a path names by name and id.

@@ -2,6 +2,8 @@
 //!
 //! Nothing moves by itself: [`Stack::advance`] is called with each request and works out what has happened since.
 
+use std::collections::BTreeMap;
+
 use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
@@ -39,6 +41,8 @@ pub(crate) struct Stack {
     /// Members of groups that were taken away by name and never come back.
     pub(crate) removed: Removed,
     pub(crate) events: Vec<Event>,
+    /// What handles of wait conditions were told, by the path of the handle and the id of the signal.
+    pub(crate) signals: BTreeMap<String, BTreeMap<String, Value>>,
     /// The trust Heat made for itself.
     pub(crate) trust: Option<String>,
     /// Numbers the stacks of the cloud, for addresses that do not collide.
@@ -107,6 +111,7 @@ impl Stack {
             resources: new.resources,
             removed: Removed::new(),
             events: Vec::new(),
+            signals: BTreeMap::new(),
             trust: new.trust,
             serial: new.serial,
             started: now,
@@ -206,6 +211,17 @@ impl Stack {
             self.fail(IN_USE, now);
             return;
         }
+        let failed = self.failed_conditions();
+        if let Some((first, _, reason)) = failed.first() {
+            self.reach(*first, now);
+            // One that the clock has taken for a success already.
+            self.done = *first;
+            self.fail(reason, now);
+            for (_, index, reason) in &failed[1..] {
+                self.set(*index, Phase::Failed, reason, now);
+            }
+            return;
+        }
         if is_due && !hold {
             self.complete(now);
             return;
@@ -231,6 +247,24 @@ impl Stack {
         rest.find(|(_, index)| self.resources[**index].acts_as == "OS::Neutron::Subnet").map(|(place, _)| place)
     }
 
+    /// Wait conditions that the present action touches, whose handles were told of a failure: their places among what is touched and among the
+    /// resources, and what was told. A condition that is tried again finds what its handle was told before.
+    fn failed_conditions(&self) -> Vec<(usize, usize, String)> {
+        if self.signals.is_empty() || self.action == Action::Delete {
+            return Vec::new();
+        }
+        let failed = self.pending.iter().enumerate().filter_map(|(place, index)| {
+            let condition = &self.resources[*index];
+            let is_its_handle = |r: &&Resource| r.acts_as == "OS::Heat::WaitConditionHandle" && r.stack.id == condition.stack.id;
+            let handle = self.resources.iter().find(is_its_handle).filter(|_| condition.acts_as == "OS::Heat::WaitCondition")?;
+            let said = self.signals.get(&handle.path)?;
+            let failed = said.values().find(|signal| signal["status"] != "SUCCESS")?;
+            let reason = failed["reason"].as_str().unwrap_or_default();
+            Some((place, *index, format!("WaitConditionFailure: resources.{}: {reason}", condition.name)))
+        });
+        failed.collect()
+    }
+
     /// Ends the present action well.
     pub(crate) fn complete(&mut self, now: Moment) {
         self.reach(self.pending.len(), now);
@@ -241,6 +275,20 @@ impl Stack {
         } else {
             self.has_outputs = true;
         }
+    }
+
+    /// Ends the present action badly for something that the cloud lacks: not at a wait condition, for a node is what that waits for, but at its
+    /// server.
+    pub(crate) fn break_off(&mut self, reason: &str, now: Moment) {
+        let resource = |place: usize| self.pending.get(place).map(|index| &self.resources[*index]);
+        if let Some(condition) = resource(self.done).filter(|r| r.acts_as == "OS::Heat::WaitCondition") {
+            let is_server = |r: &Resource| r.acts_as == "OS::Nova::Server" && r.stack.id == condition.stack.id;
+            if let Some(server) = (0..self.pending.len()).find(|place| resource(*place).is_some_and(is_server)) {
+                self.reach(server, now);
+                self.done = server;
+            }
+        }
+        self.fail(reason, now);
     }
 
     /// Ends the present action badly, at the resource it has come to.

@@ -34,7 +34,7 @@ pub(super) async fn turn(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
         }
         FoundStep::Finish(seen) => nodegroup::finish(cx, work, rows, group, &reach.session, &seen).await,
         // Heat tells whom it does not take for an administrator that there is nothing.
-        FoundStep::Gone if reach.is_service => {
+        FoundStep::Gone if reach.is_service && known.may_exist => {
             let text = "the cluster's trust does not work, and the cluster service does not see the stack";
             Err(Failure::fail(OutcomeCode::Credentials, text))
         }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use chrono::DateTime;
 use model::cluster::Cluster;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Progress};
@@ -15,7 +16,7 @@ use model::time::now;
 use provider_clients::Session;
 
 use crate::context::Context;
-use crate::driver::{NewNodes, PoolKind, Target};
+use crate::driver::{Missing, NewNodes, PoolKind, Target};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Before, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
 use crate::stack::{self, Whose};
@@ -32,6 +33,9 @@ const SIZE: &str = "nodes_kept";
 
 /// Events looked through for what was asked last: a large group has more steps than could be read each turn.
 const EVENTS: i64 = 100;
+/// How the words of a step begin with which members are given up.
+const GIVEN_UP: &str = "given up: ";
+
 /// The kinds of these events: of others there may be any number between them.
 const STEPS: [&str; 3] = [STEP, stack::UPDATE, stack::AT_WORK];
 
@@ -73,6 +77,8 @@ pub(crate) struct Todo<'a> {
     words: String,
     /// It is the first step for its pool.
     pub begins: bool,
+    /// Members for which Heat is to wait no longer: they are given up.
+    excused: Vec<Missing>,
 }
 
 /// What is sent with a step.
@@ -111,7 +117,18 @@ pub(crate) async fn next<'a>(
                 stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
                 return Ok(Next::Turn(Turn::NOW));
             }
-            first_undone(work, replacing, &sizes, session, seen, is_broken).await?
+            let kinds: Vec<PoolKind> = replacing.pools.iter().map(|(kind, _)| *kind).collect();
+            let missing = if is_broken { driver::missing(session, seen, &kinds).await? } else { Vec::new() };
+            let awaited = missing.iter().find(|m| m.is_awaited);
+            if let Some(awaited) = awaited.filter(|_| may_be_at_work(cx, replacing.whose.cluster(), seen)) {
+                // Heat takes a stack for failed when one of its resources is; what it does with those, too, is to be seen first.
+                let what = format!("node {} of stack {}, which has failed", awaited.number, seen.stack_name);
+                return stack::wait_for(cx, work, &what).await.map(Next::Turn);
+            }
+            match to_be_given_up(replacing, seen, missing) {
+                Some(todo) => Some(todo),
+                None => first_undone(work, replacing, &sizes, session, seen, is_broken).await?,
+            }
         }
         None => None,
     };
@@ -154,6 +171,12 @@ pub(crate) async fn prepare(
 pub(crate) async fn send(cx: &Context, work: &Work, session: &Session, seen: &Seen, todo: &Todo<'_>, made: &Made) -> Result<Turn, Failure> {
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
     let progress = Progress { step: "replacement", waiting_for, ..Progress::default() };
+    if !todo.excused.is_empty() {
+        work.guard(cx, &progress).await?;
+        if !driver::excuse(session, seen, &todo.excused).await? {
+            return Ok(Turn::Again { after: cx.settings.timing.poll_min });
+        }
+    }
     stack::record(cx, work, &progress, &[(STEP, &todo.words), (stack::UPDATE, &stack::before(seen))]).await?;
     driver::replace(session, seen, todo.pool.0, &todo.step, &made.new, made.minutes).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
@@ -171,7 +194,7 @@ impl Replacing<'_> {
     /// as long as nothing of it was replaced.
     fn unknown(&self, sizes: &HashMap<String, i32>, seen: &Seen) -> Vec<String> {
         let of_stack = |kind: PoolKind| match kind {
-            PoolKind::Workers if kind.of(seen).is_some_and(|pool| pool.generation != self.generation) => seen.workers.count,
+            PoolKind::Workers if kind.of(seen).is_some_and(|pool| !pool.is_of(self.generation)) => seen.workers.count,
             _ => None,
         };
         let unknown = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid));
@@ -182,7 +205,7 @@ impl Replacing<'_> {
     fn verb(&self, seen: &Seen) -> String {
         let left = |kind: PoolKind| {
             let pool = self.pools.iter().find(|(other, _)| *other == kind).and_then(|_| kind.of(seen));
-            pool.filter(|pool| pool.generation == self.generation).map(|pool| pool.former.len())
+            pool.filter(|pool| pool.is_of(self.generation)).map(|pool| pool.former.len())
         };
         let progress = match (left(PoolKind::Masters), left(PoolKind::Workers)) {
             (_, Some(left)) => format!("{left} workers left to replace"),
@@ -234,6 +257,12 @@ async fn wait_of(cx: &Context, work: &Work, events: &[OperationEvent], cluster: 
     time_left(seen, stack::age(since), minutes_of_step(cx, cluster)).map_err(Failure::of_stack)
 }
 
+/// Whether Heat may still be at work on parts of a stack of which it says that it failed: no longer than on the whole.
+fn may_be_at_work(cx: &Context, cluster: &Cluster, seen: &Seen) -> bool {
+    let longest = Duration::from_secs(60 * u64::from(minutes_of_step(cx, cluster))) + SLACK;
+    DateTime::parse_from_rfc3339(&seen.changed).is_ok_and(|since| stack::age(since.to_utc()) < longest)
+}
+
 /// What is left to a stack that has been at work for so long, of which Heat was given so many minutes.
 ///
 /// # Errors
@@ -248,6 +277,22 @@ fn time_left(seen: &Seen, waited: Duration, minutes: u32) -> Result<Duration, St
         "heat: stack {name} has been {status} for {waited} minutes and was given {minutes}: nobody is at work on it any more, as after the end \
          of a heat-engine. What was replaced stays so; have the operator of the cloud end it (heat-manage reset_stack_status), then retry"
     ))
+}
+
+/// What is to be done first about members of a stack that failed which did not become nodes: they are recorded, pool by pool, then Heat is told not to
+/// wait for them and tried again.
+fn to_be_given_up<'a>(replacing: &Replacing<'a>, seen: &Seen, missing: Vec<Missing>) -> Option<Todo<'a>> {
+    let of_pool = |(kind, group): (PoolKind, &'a Nodegroup)| {
+        let failed = missing.iter().filter(|m| m.kind == kind).map(|m| m.number.clone());
+        let step = plan::give_up(kind.of(seen)?, failed)?;
+        Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins: false, excused: Vec::new() })
+    };
+    let first = *replacing.pools.first()?;
+    replacing.pools.iter().copied().find_map(of_pool).or_else(|| {
+        let words = words(&first.1.name, &RollStep::Done);
+        let todo = Todo { words, pool: first, step: RollStep::Done, begins: false, excused: missing.clone() };
+        (!todo.excused.is_empty()).then_some(todo)
+    })
 }
 
 async fn first_undone<'a>(
@@ -266,16 +311,15 @@ async fn first_undone<'a>(
             let (listed, count) = (members.len(), pool.count);
             return Err(Failure::retry(format!("Heat lists {listed} nodes of {} and says that there are {count}", group.name)));
         }
-        let wanted = replacing.wanted(kind, group, sizes);
-        let begins = pool.generation != wanted.generation;
-        let step = match plan::next_replacement(pool, &members, &wanted) {
+        let begins = !pool.is_of(replacing.generation);
+        let step = match plan::next_replacement(pool, &members, &replacing.wanted(kind, group, sizes)) {
             RollStep::Done if !is_broken => continue,
             // What the stack failed at is tried again before anything else: what was to come first may not be there.
             _ if is_broken && !begins => RollStep::Done,
             step => step,
         };
         tracing::debug!(operation = %work.operation.uuid, ?kind, ?step, "replacement");
-        return Ok(Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins }));
+        return Ok(Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins, excused: Vec::new() }));
     }
     Ok(None)
 }
@@ -285,6 +329,9 @@ fn words(group: &str, step: &RollStep) -> String {
         RollStep::Add { count, replaces, .. } if replaces.is_empty() => format!("{group}: {count} nodes, new ones are of the new kind"),
         RollStep::Add { count, replaces, .. } => format!("{group}: {count} nodes, new ones replace {}", replaces.join(", ")),
         RollStep::Remove { count, numbers } => format!("{group}: {count} nodes, without {}", numbers.join(", ")),
+        RollStep::GiveUp { numbers, .. } => {
+            format!("{GIVEN_UP}{group}: {} did not become nodes, others take their place", numbers.join(", "))
+        }
         RollStep::Done => format!("{group}: once more what failed"),
     }
 }
@@ -298,6 +345,10 @@ fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo
     let sent = stack::sent(cx, events, stack, tries)?;
     // Each step is recorded just before its request.
     let last = events.windows(2).rfind(|pair| stack::is_request(&pair[1], stack)).map(|pair| &pair[0]);
+    // It fails, as the stack did before: what comes next has not been asked for.
+    if last.is_some_and(|step| step.kind == STEP && step.message.starts_with(GIVEN_UP) && !is_same(step)) {
+        return None;
+    }
     let was_taken = todo.is_some() && last.is_some_and(|step| step.kind == STEP && !is_same(step));
     Some(if was_taken { Sent { before: Before::Taken, ..sent } } else { sent })
 }

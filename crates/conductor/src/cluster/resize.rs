@@ -21,6 +21,9 @@ use crate::{certificates, credentials, driver, nodegroup, room};
 /// The event of having found the nodes that go; its text is their numbers.
 const CHOSEN: &str = "nodes_to_remove";
 
+/// The event of nodes that did not become any and go unasked; its text is their numbers.
+const GIVEN_UP: &str = "nodes_given_up";
+
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
@@ -122,12 +125,28 @@ async fn send(
         }
         false => None,
     };
+    let given_up = given_up(session, seen, &wanted).await?;
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
-    stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &[(stack::UPDATE, &stack::before(seen))])
-        .await?;
+    let (before, list) = (stack::before(seen), given_up.join(", "));
+    let mut told = vec![(stack::UPDATE, before.as_str())];
+    if !given_up.is_empty() {
+        told.insert(0, (GIVEN_UP, &list));
+    }
+    stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &told).await?;
+    let wanted = Wanted { remove: wanted.remove.into_iter().chain(given_up).collect(), ..wanted };
     let rollback = work.payload()?.rollback;
     driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
+}
+
+/// Workers for whose signal a stack that failed waited in vain, beside those that are to go: others come in their place, for they would fail it again
+/// however often it is asked.
+async fn given_up(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Vec<String>, Failure> {
+    if !seen.status.ends_with("_FAILED") {
+        return Ok(Vec::new());
+    }
+    let missing = driver::missing(session, seen, &[PoolKind::Workers]).await?;
+    Ok(missing.into_iter().filter(|m| !m.is_awaited && !wanted.remove.contains(&m.number)).map(|m| m.number).collect())
 }
 
 /// What was asked of the stack by this operation.

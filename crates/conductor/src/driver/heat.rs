@@ -45,7 +45,7 @@ pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(super) use pools::replace;
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
-pub(super) use workers::{members, resize};
+pub(super) use workers::{excuse, members, missing, resize};
 
 /// How deep nested stacks are looked into: a node is one level below its group, its resources one below that.
 const DEPTH: u32 = 2;
@@ -172,6 +172,10 @@ fn judge(stack: &HeatStack, action: &str, state: &str, resources: &[StackResourc
         ("DELETE", _) => Observed::Leaving(seen),
         (_, "IN_PROGRESS") => Observed::Building(seen),
         ("ROLLBACK", "COMPLETE") => Observed::RolledBack { reason: format!("the change was rolled back: {}", stack.status_reason), seen },
+        // Its servers are shut down, by somebody who has stopped more than one node.
+        ("SUSPEND", "COMPLETE") => {
+            Observed::Broken { reason: format!("stack {} is suspended (SUSPEND_COMPLETE); resume it", stack.name), seen }
+        }
         (_, "COMPLETE") => Observed::Ready(seen),
         _ => Observed::Broken { reason: reason(stack, resources), seen },
     }

@@ -19,6 +19,26 @@ pub(crate) struct Pool {
     pub former: BTreeMap<String, String>,
 }
 
+impl Pool {
+    /// Whether members made now belong to this replacement: to its first round, or to one after some did not become nodes.
+    pub fn is_of(&self, generation: &str) -> bool {
+        self.round().1 == generation
+    }
+
+    /// What the members of the next round are told to belong to. Workers can have only those seen off that belong to something else.
+    fn next_round(&self) -> String {
+        let (round, generation) = self.round();
+        // It is the value of a label, which cannot end in a dot.
+        format!("{}.{}", round + 1, if generation.is_empty() { "0" } else { generation })
+    }
+
+    /// The first round of a replacement bears its name alone, which has no dot in it.
+    fn round(&self) -> (u32, &str) {
+        let told = self.generation.split_once('.').and_then(|(round, rest)| Some((round.parse().ok()?, rest)));
+        told.unwrap_or((1, &self.generation))
+    }
+}
+
 /// A replacement of all members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replacement {
@@ -37,13 +57,16 @@ pub(crate) enum RollStep {
     Add { count: i32, newcomers: i32, replaces: Vec<String>, former: Option<Vec<String>> },
     /// Take away those that are seen off.
     Remove { count: i32, numbers: Vec<String> },
+    /// Those that are named did not become nodes: they are former ones from now on, of which others take the place. Nothing else changes, and the
+    /// stack fails at them once more: they are recorded before Heat is told not to wait for them, so that nobody ever takes them for nodes.
+    GiveUp { numbers: Vec<String>, generation: String },
     /// Every member is of the wanted generation.
     Done,
 }
 
 /// Decides; `members` are the numbers of those that there are, in their order, in a stack at rest.
 pub(crate) fn next(pool: &Pool, members: &[String], wanted: &Replacement) -> RollStep {
-    let begins = pool.generation != wanted.generation;
+    let begins = !pool.is_of(&wanted.generation);
     let is_old = |number: &&String| begins || pool.former.contains_key(*number);
     let old: Vec<&String> = members.iter().filter(is_old).collect();
     let present = number(members.len());
@@ -59,13 +82,23 @@ pub(crate) fn next(pool: &Pool, members: &[String], wanted: &Replacement) -> Rol
     }
     let lacking = (wanted.count - (present - number(old.len()))).max(0);
     let added = lacking.min(wanted.batch.max(1));
-    // More than were wanted are there when an earlier replacement failed.
+    // More than were wanted are there when an earlier replacement failed. The newest of them are what it made last, and need not have become
+    // nodes: they go first.
     let surplus = usize::try_from(present + added - wanted.count).unwrap_or(0);
-    let replaces: Vec<String> = old.iter().take(surplus).map(|n| (*n).clone()).collect();
+    let extra = usize::try_from(present - wanted.count).unwrap_or(0);
+    let (first, last) = (surplus.saturating_sub(extra), old.len().saturating_sub(extra));
+    let replaces: Vec<String> = old.iter().skip(last).chain(old.iter().take(first.min(last))).map(|n| (*n).clone()).collect();
     if added == 0 && !begins {
         return RollStep::Remove { count: present - number(replaces.len()), numbers: replaces };
     }
     RollStep::Add { count: present + added, newcomers: added, replaces, former: begins.then(|| members.to_vec()) }
+}
+
+/// Decides for a pool of a stack that failed: `failed` are the members for whose signal Heat waited in vain. Heat does not forget a signal, so
+/// these would fail it again however often it is asked. None when all of them are given up.
+pub(crate) fn give_up(pool: &Pool, failed: impl IntoIterator<Item = String>) -> Option<RollStep> {
+    let numbers: Vec<String> = failed.into_iter().filter(|number| !pool.former.contains_key(number)).collect();
+    (!numbers.is_empty()).then(|| RollStep::GiveUp { numbers, generation: pool.next_round() })
 }
 
 fn number(count: usize) -> i32 {
@@ -108,6 +141,11 @@ mod tests {
                 RollStep::Remove { count, numbers } => {
                     self.pool.count = *count;
                     self.members.retain(|n| !numbers.contains(n));
+                }
+                RollStep::GiveUp { numbers, generation } => {
+                    self.pool.generation = generation.clone();
+                    self.pool.replaces = Vec::new();
+                    self.pool.former.extend(numbers.iter().map(|n| (n.clone(), "new".to_owned())));
                 }
                 RollStep::Done => panic!("there is nothing to carry out"),
             }
@@ -164,7 +202,55 @@ mod tests {
         let pool = Pool { count: 4, generation: "first".into(), replaces: vec!["0".into()], ..Pool::default() };
         let members: Vec<String> = ["0", "1", "2", "3"].map(str::to_owned).into();
         let step = next(&pool, &members, &wanted(3, 1));
-        assert_eq!(step, RollStep::Add { count: 5, newcomers: 1, replaces: vec!["0".into(), "1".into()], former: Some(members) });
+        assert_eq!(step, RollStep::Add { count: 5, newcomers: 1, replaces: vec!["3".into(), "0".into()], former: Some(members) });
+    }
+
+    #[test]
+    fn members_that_did_not_become_nodes_are_replaced_with_those_that_they_were_to_replace() {
+        for count in 1..7u32 {
+            for batch in 1..4 {
+                for fails_at in 1..5 {
+                    let mut stack = Stack::of(count);
+                    let want = wanted(number(stack.members.len()), batch);
+                    let (mut steps, mut added, mut seen_off) = (0, 0, Vec::new());
+                    loop {
+                        let step = next(&stack.pool, &stack.members, &want);
+                        match &step {
+                            RollStep::Done => break,
+                            RollStep::Add { replaces, .. } => seen_off.extend(replaces.clone()),
+                            RollStep::Remove { numbers, .. } => assert!(numbers.iter().all(|n| seen_off.contains(n)), "{numbers:?}"),
+                            RollStep::GiveUp { .. } => panic!("nothing has failed"),
+                        }
+                        let before = stack.members.clone();
+                        stack.carry_out(&step);
+                        added += usize::from(matches!(step, RollStep::Add { .. }));
+                        if added == fails_at && matches!(step, RollStep::Add { .. }) {
+                            let failed: Vec<String> = stack.members.iter().filter(|n| !before.contains(n)).cloned().collect();
+                            let step = give_up(&stack.pool, failed.clone()).expect("they are not given up yet");
+                            assert_eq!(step, RollStep::GiveUp { numbers: failed.clone(), generation: format!("2.{NEW}") });
+                            stack.carry_out(&step);
+                            assert_eq!(give_up(&stack.pool, failed), None);
+                        }
+                        steps += 1;
+                        assert!(steps < 60, "{count} by {batch} does not end");
+                    }
+                    assert_eq!(number(stack.members.len()), want.count);
+                    assert!(stack.pool.is_of(NEW) && stack.members.iter().all(|n| !stack.pool.former.contains_key(n)), "{:?}", stack.pool);
+                    assert_eq!(stack.least, stack.members.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_is_told_by_its_number_before_the_replacement_that_it_is_of() {
+        let pool = |generation: &str| Pool { generation: generation.into(), count: 1, ..Pool::default() };
+        for (generation, next) in [("a-retire", "2.a-retire"), ("2.a-retire", "3.a-retire"), ("", "2.0"), ("2.0", "3.0")] {
+            let given_up = RollStep::GiveUp { numbers: vec!["0".into()], generation: next.into() };
+            assert_eq!(give_up(&pool(generation), ["0".into()]), Some(given_up));
+        }
+        assert!(pool("9.a-retire").is_of("a-retire") && !pool("9.a-retire").is_of("a-sign") && pool("").is_of(""));
+        assert_eq!(give_up(&pool("a"), []), None);
     }
 
     #[test]

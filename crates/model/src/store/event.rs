@@ -71,19 +71,6 @@ pub(super) async fn append_in_turn(
     Ok(())
 }
 
-/// The first `limit` events of an operation.
-pub async fn of_operation(conn: &mut Conn, operation: &OperationId, limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
-    Ok(on_conn!(conn, |c| {
-        operation_event::table
-            .select(OperationEvent::as_select())
-            .filter(operation_event::operation_uuid.eq(operation.as_str()))
-            .order(operation_event::id.asc())
-            .limit(limit)
-            .load(&mut **c)
-            .await
-    })?)
-}
-
 /// All events of an operation but those of its [`COURSE`], in order.
 pub async fn besides_course(conn: &mut Conn, operation: &OperationId) -> Result<Vec<OperationEvent>, StoreError> {
     Ok(on_conn!(conn, |c| {

@@ -230,7 +230,7 @@ async fn old_operations_go_in_batches_and_the_last_failed_one_of_a_cluster_stays
     let (shown, page) = (&Shown::default(), &page);
     let left = store.read(async |conn: &mut Conn| history::page(conn, &Scope::All, shown, page).await).await.unwrap();
     assert_eq!(left.iter().map(|o| o.uuid.as_str()).collect::<Vec<_>>(), [ids[1].as_str(), ids[3].as_str(), ids[4].as_str()]);
-    let gone = store.read(async |conn: &mut Conn| event::of_operation(conn, &ids[0], 10).await).await.unwrap();
+    let gone = store.read(async |conn: &mut Conn| event::besides_course(conn, &ids[0]).await).await.unwrap();
     assert!(gone.is_empty());
     // Without its cluster it goes too.
     world.execute("DELETE FROM cluster").await;

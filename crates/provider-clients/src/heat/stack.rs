@@ -120,6 +120,17 @@ pub struct Link {
     pub rel: String,
 }
 
+/// What a wait condition's handle is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signal {
+    /// One that comes later with the same id takes its place.
+    pub id: String,
+    /// `SUCCESS` or `FAILURE`.
+    pub status: String,
+    pub reason: String,
+    pub data: String,
+}
+
 impl StackResource {
     /// Whether its last action failed.
     pub fn has_failed(&self) -> bool {

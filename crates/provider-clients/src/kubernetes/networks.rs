@@ -1,12 +1,16 @@
 //! Networks where no connection may lead, and names resolved with them in mind.
 
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// What is said of a connection that was not made: whatever is there, and whether anything is.
 pub(super) const DENIED: &str = "a rule of the operator forbids its address ([kubernetes] health_denied_networks)";
+
+/// What is said of a name without an address, in the place of the resolver's words: these go to tenants, who are told nothing of where this
+/// service asks for names, nor of what is wrong there.
+const UNRESOLVED: &str = "its name cannot be resolved";
 
 /// A list of networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,11 +26,53 @@ impl Networks {
         list.split(',').map(|text| Network::read(text.trim())).collect::<Option<_>>().map(Self)
     }
 
-    /// Whether the address is in one of them. An IPv4 address is the same in IPv6 clothes (`::ffff:127.0.0.1`).
+    /// Whether the address is in one of them. An IPv4 address is the same in IPv6 clothes (`::ffff:127.0.0.1`), and an IPv6 address by which a
+    /// translator or a tunnel leads to an IPv4 address (`64:ff9b::127.0.0.1`) is in the networks of both.
     pub fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(address))
+        let has = |address: IpAddr| self.0.iter().any(|network| network.contains(address));
+        has(address)
+            || match address {
+                IpAddr::V4(_) => false,
+                IpAddr::V6(address) => behind(address).into_iter().any(|address| has(address.into())),
+            }
     }
+}
+
+/// The IPv4 addresses that an IPv6 address may lead to; of most there are none.
+///
+/// Which are meant: IPv4-compatible ones (`::/96`, RFC 4291), IPv4-translated ones (`::ffff:0:0:0/96`, RFC 2765), NAT64 (`64:ff9b::/96`, RFC
+/// 6052; `64:ff9b:1::/48`, RFC 8215), 6to4 (`2002::/16`, RFC 3056). IPv4-mapped ones are IPv4 already ([`IpAddr::to_canonical`]). A NAT64 prefix
+/// of a cloud's own cannot be known here: an operator who has one adds it to the list.
+fn behind(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+    const COMPATIBLE: u128 = 0;
+    const TRANSLATED: u128 = 0xffff_0000;
+    const NAT64: u128 = 0x0064_ff9b << 64;
+    const LOCAL_NAT64: u128 = 0x0064_ff9b_0001;
+    const SIX_TO_FOUR: u128 = 0x2002;
+    // "This network" is no destination (RFC 6890): `::` and `::1` are addresses of their own.
+    let is_somewhere = |address: &Ipv4Addr| address.octets()[0] != 0;
+    let bits = address.to_bits();
+    let last = four(bits);
+    match (bits >> 32, bits >> 80, bits >> 112) {
+        (COMPATIBLE, ..) => Some(last).into_iter().filter(is_somewhere).collect(),
+        (TRANSLATED | NAT64, ..) => vec![last],
+        // Its operator chooses how long his prefix is (48, 56, 64 or 96 bits), and with it where the IPv4 address stands: behind the prefix, but
+        // around the eighth byte, and what follows is ignored. It counts as each of them: better one look too few than one too many.
+        (_, LOCAL_NAT64, _) => {
+            let without_eighth = ((bits >> 64) << 56) | (bits & ((1 << 56) - 1));
+            let after = |prefix: u32| four(without_eighth >> (120 - 32 - prefix));
+            [last, after(48), after(56), after(64)].into_iter().filter(is_somewhere).collect()
+        }
+        (.., SIX_TO_FOUR) => vec![four(bits >> 80)],
+        _ => Vec::new(),
+    }
+}
+
+/// The IPv4 address in the last 32 bits.
+fn four(bits: u128) -> Ipv4Addr {
+    let [.., a, b, c, d] = bits.to_be_bytes();
+    Ipv4Addr::new(a, b, c, d)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +108,8 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 /// Resolves names as the machine does, to addresses that are in none of these networks. What is connected to is what was looked at here,
-/// however often a name changes its mind.
-pub(super) struct Permitted(pub Networks);
+/// however often a name changes its mind. A name that has no address is told in words of ours; the resolver's go to the log.
+pub(crate) struct Permitted(pub(crate) Networks);
 
 impl Resolve for Permitted {
     fn resolve(&self, name: Name) -> Resolving {
@@ -72,8 +118,15 @@ impl Resolve for Permitted {
 }
 
 async fn permitted(name: Name, denied: Networks) -> Result<Addrs, Box<dyn Error + Send + Sync>> {
-    let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-    let found: Vec<SocketAddr> = found.filter(|place| !denied.contain(place.ip())).collect();
+    let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(|error| {
+        tracing::debug!(name = name.as_str(), %error, "failed to resolve a name");
+        UNRESOLVED
+    })?;
+    let mut found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() {
+        return Err(UNRESOLVED.into());
+    }
+    found.retain(|place| !denied.contain(place.ip()));
     if found.is_empty() { Err(DENIED.into()) } else { Ok(Box::new(found.into_iter())) }
 }
 
@@ -94,7 +147,7 @@ mod tests {
             ("::/128", vec!["::"], vec!["::1", "0.0.0.0"]),
             ("10.0.0.7", vec!["10.0.0.7"], vec!["10.0.0.6", "10.0.0.8"]),
             ("10.1.2.3/8", vec!["10.0.0.0", "10.255.255.255"], vec!["11.0.0.0"]),
-            ("::ffff:10.0.0.0/104", vec!["10.255.0.1", "::ffff:10.0.0.1"], vec!["11.0.0.1", "::a00:1"]),
+            ("::ffff:10.0.0.0/104", vec!["10.255.0.1", "::ffff:10.0.0.1", "::a00:1"], vec!["11.0.0.1", "::b00:1"]),
             ("0.0.0.0/0", vec!["1.2.3.4", "::ffff:1.2.3.4"], vec!["2001:db8::1"]),
             ("::/0", vec!["2001:db8::1", "::"], vec!["1.2.3.4", "::ffff:1.2.3.4"]),
             (" 10.0.0.0/8 , fd00::/8", vec!["10.9.9.9", "fd12::1"], vec!["fc00::1", "192.0.2.1"]),
@@ -107,6 +160,53 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The places of the address by the table of RFC 6052, 2.2; what stands in the eighth byte and behind the address does not count.
+    #[test]
+    fn an_ipv6_address_that_leads_to_an_ipv4_address_is_where_that_one_is() {
+        let local = networks("127.0.0.0/8, 169.254.0.0/16, 0.0.0.0/8, ::1, ::");
+        for denied in [
+            "::127.0.0.1",
+            "::169.254.169.254",
+            "::ffff:127.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b::0.0.0.0",
+            // Prefixes of 96, 48, 56 and 64 bits.
+            "64:ff9b:1::127.0.0.1",
+            "64:ff9b:1:abcd:0:ef01:127.0.0.1",
+            "64:ff9b:1:7f00:0:100::",
+            "64:ff9b:1:7f00:ff00:100:1:2",
+            "64:ff9b:1:ab7f:0:1::",
+            "64:ff9b:1:abcd:7f:0:100:0",
+            "64:ff9b:1:a9fe:a9:fe00::",
+            "2002:7f00:1::",
+            "2002:a9fe:a9fe:1::1",
+        ] {
+            assert!(local.contain(denied.parse().expect(denied)), "{denied}");
+        }
+        for allowed in [
+            "::8.8.8.8",
+            "::0.0.0.2",
+            "::ffff:0:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "64:ff9b:0:1::127.0.0.1",
+            "64:ff9b:1::8.8.8.8",
+            "64:ff9b:1:808:8:800::",
+            "64:ff9b:1:abcd:8:808:800:0",
+            "64:ff9b:2::127.0.0.1",
+            "64:ff9c::127.0.0.1",
+            "2002:808:808::7f00:1",
+            "2003:7f00:1::",
+            "2001:db8::127.0.0.1",
+            "fd00::127.0.0.1",
+        ] {
+            assert!(!local.contain(allowed.parse().expect(allowed)), "{allowed}");
+        }
+        // It is in the networks of its own too.
+        assert!(networks("64:ff9b::/96").contain("64:ff9b::8.8.8.8".parse().expect("an address")));
     }
 
     #[test]
@@ -137,5 +237,13 @@ mod tests {
         };
         assert!(places("192.0.2.0/24").await.is_ok_and(|count| count > 0));
         assert_eq!(places("127.0.0.0/8, ::1").await, Err(DENIED.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn of_a_name_without_an_address_nothing_is_told_but_that() {
+        // A label of 64 letters: no resolver asks anybody about it.
+        let name = format!("{}.example", "a".repeat(64));
+        let found = Permitted(Networks::default()).resolve(name.parse().expect("a name")).await;
+        assert_eq!(found.map(|places| places.count()).map_err(|error| error.to_string()), Err(UNRESOLVED.to_owned()));
     }
 }

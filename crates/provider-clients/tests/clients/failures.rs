@@ -59,6 +59,16 @@ async fn a_write_that_was_never_sent_was_not_carried_out() {
 }
 
 #[tokio::test]
+async fn of_a_name_that_cannot_be_resolved_the_resolvers_words_are_not_told() {
+    // A label of 64 letters: no resolver asks anybody about it.
+    let options = CloudOptions::new(format!("http://{}.example/v3", "a".repeat(64)));
+    let session = Cloud::new(options).expect("good options").session(password());
+    let error = session.info().await.expect_err("no connection");
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Unreachable, "no connection: its name cannot be resolved"));
+    assert!(error.retry_may_help() && !error.outcome_is_unknown(), "{error}");
+}
+
+#[tokio::test]
 async fn an_answer_that_cannot_be_read_is_malformed_and_not_repeated_in_the_error() {
     let server = Server::cloud(|_, _, _| Reply::json(201, json!({"stack": {"id": ["top-secret"]}}))).await;
     let error = server.session().heat().create_stack(&new_stack()).await.expect_err("unreadable");

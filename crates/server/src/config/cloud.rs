@@ -80,7 +80,8 @@ section! {
         default_domain_name: Option<String>,
         /// Id of the domain of user and project when they have none of their own.
         default_domain_id: Option<String>,
-        /// `all`: a token for the whole system instead of a project.
+        /// A token for the whole system (`all`) instead of a project: not asked for, because Heat's address and Barbican's secrets belong to a
+        /// project. Where a project is named, it counts, and a start says so in the log; where none is, a start ends with this reason.
         system_scope: Option<String>,
         /// File of certificate authorities (PEM) for all services. Unset: those of the machine.
         cafile: Option<PathBuf>,

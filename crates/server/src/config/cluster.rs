@@ -154,8 +154,9 @@ section! {
         /// Seconds between two health checks of a cluster; a negative number turns them off.
         health_polling_interval: i64 = "60",
         /// Networks where no cluster's API is asked for its health: its address comes from its stack, which is its user's to change. Names are
-        /// resolved first, and an IPv4 address counts in IPv6 form too. The default is this machine, link-local, unspecified and multicast; name it again
-        /// beside the networks of the cloud's own services, which belong here too. Empty: none. Not known to upstream.
+        /// resolved first, and an IPv4 address counts in every IPv6 form too (mapped, translated, 6to4, NAT64 by 64:ff9b::/96 and 64:ff9b:1::/48). The
+        /// default is this machine, link-local, unspecified and multicast; name it again beside the networks of the cloud's own services, which belong
+        /// here too, as does a NAT64 prefix of your own. Empty: none. Not known to upstream.
         health_denied_networks: Networks = "127.0.0.0/8,::1/128,169.254.0.0/16,fe80::/10,0.0.0.0/8,::/128,224.0.0.0/4,ff00::/8",
     }
 }

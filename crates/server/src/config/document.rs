@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::known::{INERT, KNOWN};
+use super::known::{INERT, KNOWN, is_inert};
 use super::sections;
 
 const HEADER: &str = "\
@@ -22,7 +22,7 @@ const IGNORED: &str = "
 ## Options of upstream that are accepted and ignored
 
 On purpose; the log names those that a file sets. `*` stands for any ending of a name. Those in the second table are checked, for a wrong value
-would be wrong for upstream as well.
+would be wrong for upstream as well, and named where a file sets another value than upstream's default.
 
 | section | options | why |
 |---|---|---|
@@ -70,10 +70,6 @@ fn rows(text: &mut String, table: &[(&str, &str, &str)]) {
 
 fn words(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").replace('|', "\\|")
-}
-
-fn is_inert(section: &str, option: &str) -> bool {
-    INERT.iter().any(|(name, options, _)| *name == section && options.split_whitespace().any(|known| known == option))
 }
 
 #[cfg(test)]

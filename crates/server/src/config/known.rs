@@ -55,7 +55,12 @@ pub(super) const KNOWN: &[(&str, &str, &str)] = &[
     ("glance_client", "api_version", "the clients speak one version"),
     ("nova_client", "api_version", "the clients speak one version"),
     ("cinder_client", "api_version", "the clients speak one version"),
-    ("magnum_client", "api_version", "the clients speak one version"),
+    (
+        "magnum_client",
+        "region_name endpoint_type api_version",
+        "upstream looks up by them the address of this service that it hands to nodes; here nodes are handed none: what asks this service from \
+         within a cluster finds it in the catalogue, by its public address",
+    ),
     ("keystone_auth", "collect_timing split_loggers", "every call is measured (`[metrics]`) and logged"),
     ("keystone_auth", "trust_id domain_id domain_name", "the service user's token is for a project"),
     (
@@ -140,8 +145,6 @@ pub(super) const INERT: &[(&str, &str, &str)] = &[
         "heartbeat_rate rabbit_retry_interval rabbit_retry_backoff rabbit_interval_max",
         "a lost connection is made anew within 5 s, again and again",
     ),
-    ("keystone_auth", "system_scope", "the service user's token is for a project"),
-    ("keystone_authtoken", "system_scope", "the service user's token is for a project"),
 ];
 
 /// Whether upstream knows an option that we do not use.
@@ -152,6 +155,11 @@ pub(super) fn is_known(section: &str, key: &str) -> bool {
             None => key == known,
         }
     })
+}
+
+/// Whether an option is read only so that a wrong value is told.
+pub(super) fn is_inert(section: &str, key: &str) -> bool {
+    INERT.iter().any(|(name, keys, _)| *name == section && keys.split_whitespace().any(|known| known == key))
 }
 
 #[cfg(test)]

@@ -112,6 +112,11 @@ pub(super) fn is_honoured(section: &str, key: &str) -> bool {
 /// What the names of the sections of management clusters begin with; all of these have the same options.
 pub(super) const MANAGEMENT: &str = "capi_management:";
 
+/// The default of an option as a file would have it; none where there is none, or no such option.
+pub(super) fn default_of(section: &str, key: &str) -> Option<&'static str> {
+    declared(section, key).and_then(|option| option.default)
+}
+
 fn declared(section: &str, key: &str) -> Option<&'static OptionInfo> {
     let section = if section.starts_with(MANAGEMENT) { "capi_management:NAME" } else { section };
     sections().iter().filter(|(name, _, _)| *name == section).find_map(|(_, _, options)| options.iter().find(|option| option.name == key))

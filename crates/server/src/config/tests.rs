@@ -124,7 +124,7 @@ fn wrong_values_are_named_with_section_key_place_and_rule() {
 fn the_health_of_clusters_is_not_asked_on_this_machine_unless_the_operator_says_so() {
     let denied = |text: &str, address: &str| parse(text).kubernetes.health_denied_networks.contain(address.parse().expect(address));
     let here = "127.0.0.1 127.8.9.10 ::1 ::ffff:127.0.0.1 0.0.0.0 :: ::ffff:0.0.0.0";
-    let beside = "169.254.169.254 ::ffff:169.254.169.254 fe80::1 224.0.0.1 239.255.255.255 ff02::1";
+    let beside = "169.254.169.254 ::ffff:169.254.169.254 64:ff9b::169.254.169.254 fe80::1 224.0.0.1 239.255.255.255 ff02::1";
     for address in here.split(' ').chain(beside.split(' ')) {
         assert!(denied("", address), "{address}");
         assert!(!denied("[kubernetes]\nhealth_denied_networks =\n", address), "{address}");
@@ -207,6 +207,33 @@ fn keys_without_effect_are_collected_with_their_place() {
             ("nova_client", "api_version", at(5), Reason::NoEffect),
         ]
     );
+}
+
+#[test]
+fn an_option_that_is_only_checked_is_told_where_it_is_not_the_default() {
+    let told = |text: &str| -> Vec<String> {
+        let findings = parse(text).unknown;
+        assert!(findings.iter().all(|finding| finding.reason == Reason::NoEffect), "{findings:?}");
+        findings.into_iter().map(|finding| finding.key).collect()
+    };
+    let defaults = "[database]\nmax_retries = 10\n[trust]\ntrustee_keystone_interface = public\ntrustee_keystone_region_name =\n";
+    assert!(told(defaults).is_empty());
+    assert_eq!(told("[database]\nmax_retries = -1\n[drivers]\nenabled_beta_drivers = x\n"), ["max_retries", "enabled_beta_drivers"]);
+    assert_eq!(told("[magnum_client]\nregion_name = RegionOne\nendpoint_type = internal\n"), ["endpoint_type", "region_name"]);
+    // An old name of an option that counts, although all others that begin so are ignored.
+    assert!(told("[oslo_messaging_rabbit]\nkombu_ssl_ca_certs = /ca\n").is_empty());
+}
+
+#[test]
+fn a_system_scope_of_the_service_user_is_told_wherever_it_stands() {
+    let login = "username = m\npassword = p\nproject_name = service\n";
+    let told = |auth: &str, authtoken: &str| {
+        let config = parse(&format!("[keystone_auth]\n{login}{auth}[keystone_authtoken]\n{login}{authtoken}"));
+        config.scope_without_effect().map(str::to_owned)
+    };
+    assert_eq!(told("", ""), None);
+    assert_eq!(told("system_scope = all\n", "").as_deref(), Some("all"));
+    assert_eq!(told("", "system_scope = all\n").as_deref(), Some("all"));
 }
 
 #[test]

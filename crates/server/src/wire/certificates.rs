@@ -26,7 +26,12 @@ pub(super) fn keepers(config: &Config, service: &Session) -> Keepers {
             "Certificates are kept in files ([certificates] cert_manager_type = local): all processes must share this folder"
         );
     }
-    let barbican: Arc<dyn Keeper> = Arc::new(barbican::Containers::new(service.barbican()));
+    let barbican = in_barbican(service);
     let local: Arc<dyn Keeper> = Arc::new(files::Files::new(certificates.storage_path.clone()));
     Keepers { new, barbican: Some(barbican), local: Some(local) }
+}
+
+/// Key pairs in Barbican, which is asked with this session.
+pub fn in_barbican(session: &Session) -> Arc<dyn Keeper> {
+    Arc::new(barbican::Containers::new(session.barbican()))
 }

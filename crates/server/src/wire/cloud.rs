@@ -83,6 +83,12 @@ pub(super) fn service(config: &Config, cloud: &Cloud) -> anyhow::Result<Session>
     if user.id.is_none() && user.name.is_none() {
         bail!("[keystone_auth] username is missing (or that of [keystone_authtoken])");
     }
+    if login.project_id.is_none() && login.project_name.is_none() {
+        let scope = login.system_scope.as_ref().map_or_else(String::new, |scope| {
+            format!("; system_scope = {scope} cannot take its place, for Heat's address and Barbican's secrets belong to a project")
+        });
+        bail!("[keystone_auth] project_name is missing (or that of [keystone_authtoken]): the service user needs a project{scope}");
+    }
     let scope = Scope::Project {
         id: login.project_id.clone(),
         name: login.project_name.clone(),
@@ -107,4 +113,26 @@ pub(super) fn trustee_admin(config: &Config, cloud: &Cloud) -> anyhow::Result<Se
     let password = trust.trustee_domain_admin_password.clone().context("[trust] trustee_domain_admin_password is missing")?;
     let scope = Scope::Domain { id: trust.trustee_domain_id.clone(), name: trust.trustee_domain_name.clone() };
     Ok(cloud.session(Credential::Password { user, password, scope }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_user_needs_a_project_and_no_scope_takes_its_place() {
+        let of = |lines: &str| {
+            let login = "auth_url = http://127.0.0.1:5000\nusername = magnum\npassword = p\nuser_domain_name = Default";
+            let config = Config::parse_for_test(&format!("[keystone_auth]\n{login}\n{lines}")).expect("a configuration");
+            let cloud = cloud(&config, Watchers::default()).expect("a cloud");
+            service(&config, &cloud).map(drop).map_err(|error| error.to_string())
+        };
+        for good in ["project_name = service", "project_id = 1f", "project_name = service\nsystem_scope = all"] {
+            assert_eq!(of(good), Ok(()), "{good}");
+        }
+        let missing = "[keystone_auth] project_name is missing (or that of [keystone_authtoken]): the service user needs a project";
+        assert_eq!(of(""), Err(missing.to_owned()));
+        let refused = of("system_scope = all").expect_err("no project");
+        assert!(refused.starts_with(missing) && refused.contains("system_scope = all cannot take its place"), "{refused}");
+    }
 }

@@ -148,6 +148,13 @@ impl Machine {
         Ok(text)
     }
 
+    /// Puts a file there, whether it runs or not.
+    pub fn write(&self, path: &str, text: &str) -> Result<()> {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().context("a folder")?).with_context(|| format!("make the folder of {}", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))
+    }
+
     /// The content of a file.
     pub fn read(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.path(path)).with_context(|| format!("read {path}"))

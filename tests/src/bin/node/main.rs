@@ -4,6 +4,7 @@
 mod data;
 mod machine;
 mod site;
+mod successors;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,6 +39,11 @@ const SECRETS_KEY: &str = "c2VjcmV0cyBvZiB0aGlzIGNsdXN0ZXIgYXJlIGhlcmU=";
 const LOG: &str = "/var/log/kubernetes-bootstrap.log";
 const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
 
+/// How a node joins.
+const JOIN: &str = "kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml";
+/// What the stand-ins were called with.
+const CALLS: &str = "/var/lib/stand-ins/calls";
+
 #[derive(Parser)]
 #[command(about = "Boots nodes; run it through `cargo xtask node`")]
 struct Arguments {
@@ -64,11 +70,11 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { image, folder } = arguments;
     let site = Site::start(folder, data::CONTAINERD).await?;
     let nodes = Nodes { image, folder, site: &site };
-    let data = documents(folder, &site).await?;
+    let Given { usual, three_masters, short_of_time } = documents(folder, &site).await?;
     // Each machine has a number and a network of its own.
     let mut numbers = 0..;
     let mut next = || numbers.next().context("a number");
-    for [master, worker] in &data {
+    for [master, worker] in &usual {
         let program = UserData::of(worker, &[])?.program;
         nodes.master(next()?, master).await.with_context(|| format!("a master by {program:?}"))?;
         println!(
@@ -80,14 +86,24 @@ async fn run(arguments: &Arguments) -> Result<()> {
             .with_context(|| format!("a worker by {program:?} that is killed while it is made"))?;
         println!("ok - {program:?}: a worker that is killed while it is made goes on, joins, and tells Heat once");
     }
-    nodes.spoiled_worker(next()?, &data[0][1]).await.context("a worker with a spoiled download")?;
+    nodes.spoiled_worker(next()?, &usual[0][1]).await.context("a worker with a spoiled download")?;
     println!("ok - a worker with a download that is not what its sum says tells Heat which, and does not run it");
-    Ok(())
+    let numbers = [next()?, next()?, next()?, next()?, next()?, next()?];
+    nodes.successions(numbers, &three_masters, &short_of_time).await
 }
 
-/// What Heat would give to masters and workers, for every program that images have to read it. The clusters are made as any cluster is, through
-/// the API.
-async fn documents(folder: &Path, site: &Site) -> Result<Vec<[String; 2]>> {
+/// What Heat would give to the masters and to the workers of clusters.
+struct Given {
+    /// For every program that images have to read it.
+    usual: Vec<[String; 2]>,
+    /// Of a cluster whose API is reached through a load balancer.
+    three_masters: [String; 2],
+    /// Of one that was given the fewest minutes in which all of this can happen.
+    short_of_time: [String; 2],
+}
+
+/// The clusters are made as any cluster is, through the API.
+async fn documents(folder: &Path, site: &Site) -> Result<Given> {
     let authority = folder.join("cloud-ca.pem");
     std::fs::write(&authority, &site.cloud).context("write the cloud's authority")?;
     let environment = [
@@ -95,27 +111,39 @@ async fn documents(folder: &Path, site: &Site) -> Result<Vec<[String; 2]>> {
         ("OS_DRIVERS__OPENSTACK_CA_FILE".to_owned(), authority.display().to_string()),
     ];
     let world = World::start(Mix::Embedded, Options { environment: environment.into(), ..Options::default() }).await?;
-    let demo = world.demo();
-    let mut all = Vec::new();
-    for image in ["ubuntu", "fedora-coreos"] {
-        let mut template = client::template(image);
-        template["image_id"] = json!(image);
-        let template = demo.post("/v1/clustertemplates", &template).await?.expect(201)?.uuid()?;
-        let mut cluster = client::cluster("blue", &template);
-        cluster["labels"] = json!({"containerd_version": data::CONTAINERD});
-        let cluster = demo.post("/v1/clusters", &cluster).await?.expect(202)?.uuid()?;
-        demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-        let stacks = world.cloud.stacks();
-        let parameter = |name: &str| {
-            let found = stacks.iter().find_map(|stack| stack.parameters.get(name)).and_then(Value::as_str);
-            found.map(str::to_owned).with_context(|| format!("no {name}"))
-        };
-        all.push([parameter("master_user_data")?, parameter("worker_user_data")?]);
-        demo.delete_cluster(&cluster).await?;
-        demo.wait_gone(&cluster, PATIENCE).await?;
-    }
+    let three_masters = |template: &mut Value, cluster: &mut Value| {
+        template["master_lb_enabled"] = json!(true);
+        cluster["master_count"] = json!(3);
+    };
+    let short_of_time = |_: &mut Value, cluster: &mut Value| cluster["create_timeout"] = json!(5);
+    let given = Given {
+        usual: vec![made(&world, "ubuntu", |_, _| {}).await?, made(&world, "fedora-coreos", |_, _| {}).await?],
+        three_masters: made(&world, "ubuntu", three_masters).await?,
+        short_of_time: made(&world, "fedora-coreos", short_of_time).await?,
+    };
     world.finish().await?;
-    Ok(all)
+    Ok(given)
+}
+
+/// Makes a cluster of this image; `change` is given its template and itself before they are asked for. It is gone again in the end.
+async fn made(world: &World, image: &str, change: impl FnOnce(&mut Value, &mut Value)) -> Result<[String; 2]> {
+    let demo = world.demo();
+    let (mut template, mut cluster) = (client::template(image), client::cluster("blue", ""));
+    template["image_id"] = json!(image);
+    cluster["labels"] = json!({"containerd_version": data::CONTAINERD});
+    change(&mut template, &mut cluster);
+    cluster["cluster_template_id"] = json!(demo.post("/v1/clustertemplates", &template).await?.expect(201)?.uuid()?);
+    let cluster = demo.post("/v1/clusters", &cluster).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let stacks = world.cloud.stacks();
+    let parameter = |name: &str| {
+        let found = stacks.iter().find_map(|stack| stack.parameters.get(name)).and_then(Value::as_str);
+        found.map(str::to_owned).with_context(|| format!("no {name}"))
+    };
+    let documents = [parameter("master_user_data")?, parameter("worker_user_data")?];
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    Ok(documents)
 }
 
 struct Nodes<'a> {
@@ -188,7 +216,7 @@ impl Nodes<'_> {
         ensure!(asked == due, "{asked:?} and not {due:?}");
 
         // What the parts of Kubernetes were given.
-        let calls = machine.read("/var/lib/stand-ins/calls")?;
+        let calls = machine.read(CALLS)?;
         ensure!(calls.starts_with("kubeadm init --config /var/lib/kubernetes-bootstrap/init.yaml --skip-token-print\n"), "{calls}");
         let config = machine.read("/var/lib/stand-ins/init.yaml")?;
         for wanted in [format!("\"advertiseAddress\": \"{own}\""), format!("{api}:6443"), format!("\"{api}\", \"{own}\", \"203.0.113.9\"")]
@@ -237,7 +265,7 @@ impl Nodes<'_> {
 
     async fn interrupted_worker(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
-        let data = worker(document, number, "blue-node-0", path)?;
+        let data = worker(document, number, "blue-node-0", path, &[])?;
         let mut machine = self.machine(number, &data).await?;
         self.site.withhold(Some("/kubelet"));
         machine.boot()?;
@@ -260,9 +288,8 @@ impl Nodes<'_> {
         let joined = ["waiting for the API", "kubeadm join", "authorities", "readiness of the node", "end"];
         let due: Vec<&str> = INSTALLED[..3].iter().chain(&INSTALLED).chain(&joined).copied().collect();
         ensure!(told == due, "{told:?} and not {due:?}");
-        let calls = machine.read("/var/lib/stand-ins/calls")?;
-        let asked = "kubectl --request-timeout 20s get node blue-node-0 -o jsonpath={.status.conditions[?(@.type==\"Ready\")].status}\n";
-        ensure!(calls == format!("kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml\n{asked}{asked}"), "{calls}");
+        let calls = machine.read(CALLS)?;
+        ensure!(calls == format!("{JOIN}\n{}", is_ready("blue-node-0")), "{calls}");
         let config = machine.read("/var/lib/stand-ins/join.yaml")?;
         ensure!(config.contains(&format!("\"apiServerEndpoint\": \"{}:6443\"", gateway(number))), "{config}");
         // What it was given is trusted, whatever the cluster says.
@@ -275,7 +302,7 @@ impl Nodes<'_> {
 
     async fn spoiled_worker(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
-        let data = worker(document, number, "blue-node-1", path)?;
+        let data = worker(document, number, "blue-node-1", path, &[])?;
         let mut machine = self.machine(number, &data).await?;
         self.site.spoil(Some("/kubeadm"));
         machine.boot()?;
@@ -308,17 +335,25 @@ async fn is_master(machine: &Machine, api: &str) -> Result<()> {
     held.await
 }
 
-fn worker(document: &str, number: u8, name: &str, path: &str) -> Result<UserData> {
-    UserData::of(
-        document,
-        &[
-            ("NODE_NAME", name),
-            ("NODE_ADDRESS", &address(number).to_string()),
-            ("API_ADDRESS", &gateway(number).to_string()),
-            ("SIGNAL_ENDPOINT", &format!("https://{HEAT}{path}")),
-            ("SIGNAL_TOKEN", SIGNAL_TOKEN),
-        ],
-    )
+/// What a worker is made with; `more` are values that not every one has.
+fn worker(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
+    let (own, api, endpoint) = (address(number).to_string(), gateway(number).to_string(), format!("https://{HEAT}{path}"));
+    let mut values = vec![
+        ("NODE_NAME", name),
+        ("NODE_ADDRESS", own.as_str()),
+        ("API_ADDRESS", api.as_str()),
+        ("SIGNAL_ENDPOINT", endpoint.as_str()),
+        ("SIGNAL_TOKEN", SIGNAL_TOKEN),
+    ];
+    values.extend(more);
+    UserData::of(document, &values)
+}
+
+/// The questions of a node that waits until it is ready, as the stand-ins keep them: it is so the second time.
+fn is_ready(name: &str) -> String {
+    let question =
+        format!("kubectl --request-timeout 20s get node {name} -o jsonpath={{.status.conditions[?(@.type==\"Ready\")].status}}\n");
+    question.repeat(2)
 }
 
 /// The script's last act is after its signal.

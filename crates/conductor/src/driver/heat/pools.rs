@@ -133,6 +133,16 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
             // Members that are made after this replace nobody.
             set(names.replaces, json!([]));
         }
+        RollStep::GiveUp { numbers, generation } => {
+            let mut former = pool.former;
+            // One that is former keeps the image that it has: another one would have Heat make its server anew.
+            for number in numbers {
+                former.entry(number.clone()).or_insert_with(|| pool.image.clone());
+            }
+            set(names.former, json!(former));
+            set(names.generation, json!(generation));
+            set(names.replaces, json!([]));
+        }
         RollStep::Done => {}
     }
     parameters
@@ -191,5 +201,15 @@ mod tests {
         let gone = parameters(&WORKERS, pool, &RollStep::Remove { count: 2, numbers: vec!["0".into()] }, &new());
         assert_eq!((&gone["former_minions"], &gone["minion_replaces"]), (&json!({}), &json!([])));
         assert_eq!(gone.get("minion_image"), None);
+    }
+
+    #[test]
+    fn members_that_did_not_become_nodes_are_former_ones_of_the_image_that_they_have() {
+        let former = [("0".to_owned(), "older".to_owned())].into();
+        let pool = Pool { image: "img".into(), former, generation: "two".into(), replaces: vec!["0".into()], ..Pool::default() };
+        let numbers = vec!["0".into(), "3".into()];
+        let sent = parameters(&MASTERS, pool, &RollStep::GiveUp { numbers, generation: "2.two".into() }, &new());
+        let want = json!({"former_masters": {"0": "older", "3": "img"}, "master_generation": "2.two", "master_replaces": []});
+        assert_eq!(Value::Object(sent), want);
     }
 }

@@ -3,11 +3,11 @@
 //! The names used here (`number_of_minions`, `minions_to_remove`, `kube_minions`) are upstream's, so that clusters which upstream's driver
 //! made are resized in the same way.
 
-use provider_clients::{Session, StackResource, StackUpdate};
+use provider_clients::{Session, Signal, StackResource, StackUpdate};
 use serde_json::{Map, Value, json};
 
 use super::{DEPTH, outputs, pools, resolved};
-use crate::driver::{Member, PoolKind};
+use crate::driver::{Member, Missing, PoolKind};
 use crate::outcome::Failure;
 use crate::plan::{Seen, Wanted, Workers};
 
@@ -15,6 +15,10 @@ pub(super) const COUNT: &str = "number_of_minions";
 pub(super) const REMOVE: &str = "minions_to_remove";
 /// The first boot of workers; only stacks of ours have it.
 pub(super) const USER_DATA: &str = "worker_user_data";
+/// What a node says that has become one.
+const SUCCESS: &str = "SUCCESS";
+/// What is said in the place of a node, by data and, where it has said nothing, id of the signal.
+const EXCUSED: &str = "replaced";
 
 /// Reads the parameters of a stack.
 pub(super) fn of(parameters: &Map<String, Value>) -> Workers {
@@ -57,11 +61,71 @@ pub(super) fn in_group(resources: &[StackResource], kind: PoolKind) -> impl Iter
     resources.iter().filter(move |r| inner.is_some() && r.stack() == inner)
 }
 
-/// A resource of a member, by its type.
+/// What a resource of a member is in its own service, by its type.
 pub(super) fn inside<'a>(resources: &'a [StackResource], member: &StackResource, of_type: &str) -> Option<&'a str> {
+    of_member(resources, member, of_type).map(|r| r.physical_resource_id.as_str()).filter(|id| !id.is_empty())
+}
+
+/// A resource of a member, by its type.
+fn of_member<'a>(resources: &'a [StackResource], member: &StackResource, of_type: &str) -> Option<&'a StackResource> {
     let own = member.nested_stack();
-    let found = resources.iter().find(|r| r.resource_type == of_type && own.is_some() && r.stack() == own);
-    found.map(|r| r.physical_resource_id.as_str()).filter(|id| !id.is_empty())
+    resources.iter().find(|r| r.resource_type == of_type && own.is_some() && r.stack() == own)
+}
+
+/// The handle by which a member says that it is a node, with the stack that it is in.
+fn handle(resources: &[StackResource], member: &StackResource) -> Option<(String, String, String)> {
+    let handle = of_member(resources, member, "OS::Heat::WaitConditionHandle")?;
+    let (name, id) = handle.stack()?;
+    Some((name, id, handle.resource_name.clone()))
+}
+
+/// Members that have not said that they became nodes. A condition that failed says little: Heat also takes for failed what was in the making when a
+/// heat-engine died. What the node said stays with the handle, which each further wait asks (read in Heat 24.1).
+pub(in crate::driver) async fn missing(session: &Session, seen: &Seen, kinds: &[PoolKind]) -> Result<Vec<Missing>, Failure> {
+    let heat = session.heat();
+    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let mut missing = Vec::new();
+    let members: Vec<_> = kinds.iter().flat_map(|kind| in_group(&resources, *kind).map(move |member| (*kind, member))).collect();
+    for (kind, member) in members {
+        let condition = of_member(&resources, member, "OS::Heat::WaitCondition");
+        let (Some(condition), Some((name, id, handle))) = (condition, handle(&resources, member)) else { continue };
+        let is_awaited = condition.resource_status.ends_with("_IN_PROGRESS");
+        if is_awaited || (condition.has_failed() && !has_become(&heat.signals(&name, &id, &handle).await?)) {
+            missing.push(Missing { kind, number: member.resource_name.clone(), is_awaited });
+        }
+    }
+    Ok(missing)
+}
+
+/// Whether a node said that it became one; what was said in its place does not count.
+fn has_become(said: &[Signal]) -> bool {
+    !said.is_empty() && said.iter().all(|signal| signal.status == SUCCESS && signal.data != EXCUSED)
+}
+
+/// Says in the place of these members that all is well: a signal takes the place of the last one of the same id (read in Heat 24.1). Heat does so after its
+/// answer.
+pub(in crate::driver) async fn excuse(session: &Session, seen: &Seen, missing: &[Missing]) -> Result<bool, Failure> {
+    if missing.is_empty() {
+        return Ok(true);
+    }
+    let heat = session.heat();
+    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let mut is_known = true;
+    for one in missing {
+        let member = in_group(&resources, one.kind).find(|member| member.resource_name == one.number);
+        let Some((name, id, handle)) = member.and_then(|member| handle(&resources, member)) else { continue };
+        let said = heat.signals(&name, &id, &handle).await?;
+        let is_silent = said.is_empty();
+        let failed = said.into_iter().filter(|signal| signal.status != SUCCESS).map(|signal| signal.id);
+        let ids: Vec<String> = failed.chain(is_silent.then(|| EXCUSED.to_owned())).collect();
+        for id_of_signal in ids {
+            is_known = false;
+            let reason = "did not become a node, and is replaced".to_owned();
+            let signal = Signal { id: id_of_signal, status: SUCCESS.to_owned(), reason, data: EXCUSED.to_owned() };
+            heat.signal(&name, &id, &handle, &signal).await?;
+        }
+    }
+    Ok(is_known)
 }
 
 fn number(resources: &[StackResource], kind: PoolKind, addresses: &[Vec<Option<String>>]) -> Vec<Member> {
@@ -155,5 +219,19 @@ mod tests {
             told,
             [("0", None, String::new()), ("2", Some("server-2"), "10.0.0.2".into()), ("10", Some("server-10"), "10.0.0.10".into())]
         );
+    }
+
+    #[test]
+    fn a_node_is_one_when_it_said_so_itself() {
+        let signal = |status: &str, data: &str| Signal { status: status.into(), data: data.into(), ..Signal::default() };
+        for (said, has) in [
+            (vec![], false),
+            (vec![signal("SUCCESS", "blue-node-0")], true),
+            (vec![signal("FAILURE", "blue-node-0")], false),
+            (vec![signal("SUCCESS", "blue-node-0"), signal("FAILURE", "")], false),
+            (vec![signal("SUCCESS", EXCUSED)], false),
+        ] {
+            assert_eq!(has_become(&said), has, "{said:?}");
+        }
     }
 }

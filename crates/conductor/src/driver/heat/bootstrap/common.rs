@@ -72,9 +72,7 @@ WantedBy=multi-user.target
 
 /// Adds what masters and workers share. `script` is the role's own; `values` name what Heat fills in for each node.
 pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Choices, script: &str, values: &[&str]) {
-    config.script("common.sh", include_str!("../scripts/common.sh"));
-    config.script("install.sh", include_str!("../scripts/install.sh"));
-    config.script("node.sh", script);
+    config.script("node.sh", &in_one(script));
     config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
     config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
     if !input.openstack_ca.is_empty() {
@@ -114,6 +112,12 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
     config.unit("containerd.service", false, CONTAINERD);
     config.unit("kubelet.service", false, KUBELET.replace("POD_CIDR", &choices.pods_cidr.to_string()));
     config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), &values));
+}
+
+/// A script with those that it sources in their places: packed together they take a tenth less room.
+fn in_one(script: &str) -> String {
+    let sourced = [("common.sh", include_str!("../scripts/common.sh")), ("install.sh", include_str!("../scripts/install.sh"))];
+    sourced.iter().fold(script.to_owned(), |script, (name, text)| script.replace(&format!(". {BASE}/{name}\n"), text))
 }
 
 /// systemd skips sections named `X-` and expands nothing in them, so any text may stand there; the script reads it.

@@ -83,6 +83,9 @@ wait_for_api() {
   until curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz"; do
     if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
       echo "the API at $API_ADDRESS did not answer within $WAIT_SECONDS seconds" >&2
+      # One that is not ready says what it lacks.
+      ! curl -ks --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz" | grep -F '[-]etcd' > /dev/null \
+        || echo "its etcd does not answer: etcd has no quorum, or does not run" >&2
       return 1
     fi
     sleep 5

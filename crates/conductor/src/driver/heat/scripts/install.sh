@@ -91,15 +91,16 @@ install_node() {
 }
 
 # Joins by the first command with a few tries: masters that join at the same time may find etcd busy with another member. The second command
-# puts back what a reset takes away.
+# puts back what a reset takes away. After the last try, too, there is one: a master's member of etcd would keep all others out. What it says is
+# kept apart: the last words are to be those of the join.
 join() {
   local try
   for try in 1 2 3 4 5; do
     if "$1"; then
       return 0
     fi
+    timeout 300 kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock >> "$STATE/reset.log" 2>&1 || true
     [ "$try" -lt 5 ] || break
-    kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock || true
     sleep $((try * 10 + RANDOM % 10))
     "$2"
   done

@@ -113,7 +113,59 @@ announce() {
     kubeadm init phase $phase --config "$STATE/init.yaml" --kubeconfig "$admin"
   done
   forget_tokens "$admin"
+  [ -z "$REPLACES" ] || KUBECONFIG=$admin clear_etcd
   rm -f "$admin"
+}
+
+# Takes out of etcd what nobody can join beside; `see_off` comes too late for it. Kubeadm begins nothing while a member does not answer, and etcd
+# takes nobody in while a voter is away or another one is a learner. Masters come one by one: a learner, or one that was never started (it has no
+# name), was left by a join that was cut off. Of voters only those go that this master replaces: any other one is to come back. Nobody is taken
+# for dead at one look, he may be starting; nor where none is found well, for then it is etcd that has a fault, or who asks.
+# It fails for nothing: what it cannot do it tells, and the join says what it lacks.
+clear_etcd() {
+  step "members of etcd"
+  local ETCD_POD listed answers="" stale looks=0 id name end=$((SECONDS + 180))
+  until [ "$looks" = 3 ]; do
+    if [ "$SECONDS" -ge "$end" ]; then
+      echo "no member of etcd tells of the others: etcd has no quorum, or cannot be asked"
+      return 0
+    fi
+    if look_at_etcd; then
+      looks=$((looks + 1))
+      stale=$(awk -F ', ' -v old=" $(replaced_nodes | tr '\n' ' ')" -v answers="$answers" '{
+        is_old = $3 != "" && index(old, " " $3 " ")
+        is_dead = index(answers, " is healthy") && !index(answers, $5 " is healthy")
+        if ($2 != "started" || $NF == "true" || is_old && is_dead) print $1, is_old ? $3 : ""
+      }' <<< "$listed")
+      [ -n "$stale" ] || return 0
+    fi
+    sleep 5
+  done
+  while [ "$SECONDS" -lt "$end" ] && read -r id name; do
+    echo "member $id of etcd is in the way"
+    repeatedly etcdctl member remove "$id" || continue
+    # Of a machine that is gone as well no pod could be drained; another one is drained in its turn.
+    if [ -n "$name" ] && [ "$(kubectl --request-timeout 20s get node "$name" --ignore-not-found \
+      -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = Unknown ]; then
+      kubectl --request-timeout 20s delete node "$name" --ignore-not-found || true
+    fi
+  done <<< "$stale"
+}
+
+# Finds a member that knows the others (only with a quorum does it; a learner does not tell) and has it ask how each of them is. A pod may be
+# said to be ready when its machine is gone, until somebody notices.
+look_at_etcd() {
+  local pods
+  pods=$(kubectl --request-timeout 20s -n kube-system get pods -l component=etcd,tier=control-plane \
+    -o 'jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}' \
+    | awk '$2 == "True" { print $1 }') || return 1
+  for ETCD_POD in $pods; do
+    listed=$(etcdctl member list) || continue
+    # That one of them is not well is an answer, too.
+    answers+=$(etcdctl endpoint health --cluster 2>&1 | tr '\n' ' ') || true
+    return 0
+  done
+  return 1
 }
 
 # Removes the tokens by which nodes of former generations joined, where this one has others: their authority is trusted no more.
@@ -176,23 +228,33 @@ renew_addons() {
   install_addons
 }
 
-# Drains a master that this one replaces, and takes it out of etcd and of the cluster.
+# Drains a master that this one replaces, and takes it out of etcd and of the cluster; others are to follow it. Each one's drain has its share of the
+# time, a moment at the least; etcd and the signal have what comes then (`wait_for_node` leaves as much), or this machine would be stopped before.
 see_off() {
   step "seeing off $1"
-  local try member
-  if kubectl --request-timeout 20s get node "$1"; then
-    kubectl drain "$1" --ignore-daemonsets --delete-emptydir-data --force --timeout "${DRAIN_SECONDS}s" \
-      || echo "$1 was not drained within $DRAIN_SECONDS seconds"
-  fi
-  for try in 1 2 3 4 5; do
-    if member=$(etcdctl member list) && member=$(printf '%s\n' "$member" | awk -F ', ' -v name="$1" '$3 == name { print $1 }') \
-      && { [ -z "$member" ] || etcdctl member remove "$member"; } \
-      && kubectl --request-timeout 20s delete node "$1" --ignore-not-found; then
-      return 0
+  local node end left=$(((WAIT_SECONDS - 120 - SECONDS) / $#))
+  [ "$left" -gt 30 ] || left=30
+  [ "$left" -lt "$DRAIN_SECONDS" ] || left=$DRAIN_SECONDS
+  end=$((SECONDS + left))
+  # An error is neither "gone" nor the end of the time: the API may be away for a moment, or a webhook deny an eviction.
+  until node=$(kubectl --request-timeout 20s get node "$1" --ignore-not-found -o name) && { [ -z "$node" ] || timeout "$((left + 5))" \
+    kubectl --request-timeout 60s drain "$1" --ignore-daemonsets --delete-emptydir-data --force --timeout "${left}s"; }; do
+    sleep 5
+    left=$((end - SECONDS))
+    # To kubectl, no seconds are no limit.
+    if [ "$left" -le 0 ]; then
+      echo "$1 was not drained in time"
+      break
     fi
-    sleep $((try * 5))
   done
-  return 1
+  repeatedly take_out "$1"
+}
+
+take_out() {
+  local member
+  member=$(etcdctl member list) && member=$(printf '%s\n' "$member" | awk -F ', ' -v name="$1" '$3 == name { print $1 }') \
+    && { [ -z "$member" ] || etcdctl member remove "$member"; } \
+    && kubectl --request-timeout 20s delete node "$1" --ignore-not-found
 }
 
 # What extensions of the API take for its authorities is only ever added to; the API servers that are left write it anew.
@@ -205,9 +267,10 @@ forget_authorities() {
   esac
 }
 
+# By this master's own member, unless another one is to be asked. Not even a machine that is gone holds it up.
 etcdctl() {
   local pki=/etc/kubernetes/pki/etcd
-  kubectl --request-timeout 60s -n kube-system exec "etcd-$NODE_NAME" -- etcdctl --endpoints https://127.0.0.1:2379 \
+  timeout 30 kubectl --request-timeout 20s -n kube-system exec "${ETCD_POD:-etcd-$NODE_NAME}" -- etcdctl --endpoints https://127.0.0.1:2379 \
     --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@"
 }
 
@@ -363,6 +426,7 @@ repeatedly() {
     if "$@"; then
       return 0
     fi
+    [ "$try" -lt 5 ] || break
     sleep $((try * 5))
   done
   return 1
@@ -388,8 +452,11 @@ else
   fi
   wait_for_node
   if [ -n "$REPLACES" ]; then
-    for name in $(replaced_nodes); do
-      see_off "$name"
+    # shellcheck disable=SC2046 # as many words as names
+    set -- $(replaced_nodes)
+    while [ $# -gt 0 ]; do
+      see_off "$@"
+      shift
     done
     forget_authorities
   fi

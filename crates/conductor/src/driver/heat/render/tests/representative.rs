@@ -11,8 +11,7 @@ use serde::Deserialize;
 use super::*;
 
 /// The scripts are the same for every cluster, and stand in files of their own.
-const SAME_FOR_ALL: [&str; 7] =
-    ["common.sh", "install.sh", "node.sh", "succession.sh", "api-address.sh", "dual-stack.sh", "extra-networks.sh"];
+const SAME_FOR_ALL: [&str; 5] = ["node.sh", "succession.sh", "api-address.sh", "dual-stack.sh", "extra-networks.sh"];
 
 /// Changes a cluster into another one.
 pub(super) type Change = for<'a> fn(StackInput<'a>) -> StackInput<'a>;
