@@ -1,8 +1,11 @@
 //! One request on its way through the handlers: who calls, what was asked, at which version, and the parts of the service it may use.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
 use actix_web::web::Bytes;
+use futures::future::BoxFuture;
 use model::certificate::keeper::Keepers;
 use model::queue::Doorbell;
 use model::seal::Sealer;
@@ -56,7 +59,7 @@ pub struct Shared {
     pub tracing: Option<Arc<dyn Tracing>>,
     /// Whether this process ends TLS itself.
     pub secure: bool,
-    /// The runtime of the process: work that must finish although its client leaves runs there, not on the worker that serves him.
+    /// The runtime of the process: work that must finish although its client has left goes on there.
     pub runtime: tokio::runtime::Handle,
 }
 
@@ -68,13 +71,45 @@ impl Shared {
         self.pages.acquire().await.map_err(|e| ApiError::Internal(e.to_string()))
     }
 
-    /// Does work that must end although its client leaves or the request runs out of time: on the runtime of the process, under the span of
-    /// the request, so that its log lines carry the request id.
+    /// Does work that must end although its client leaves or the request runs out of time, under the span of the request, so that its log
+    /// lines carry the request id.
     pub async fn to_the_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.runtime.spawn(work.in_current_span()).await.map_err(|e| ApiError::Internal(e.to_string()))?
+        ToTheEnd { work: Some(Box::pin(work.in_current_span())), runtime: self.runtime.clone() }.await
+    }
+}
+
+/// Work that goes on when nobody waits for it any more.
+///
+/// While somebody waits it is done where he waits: most of it is short questions to the database, and each would wake two threads if it were
+/// done on the runtime of the process. Only what is dropped unfinished goes there.
+struct ToTheEnd<T: Send + 'static> {
+    /// None: it has ended.
+    work: Option<BoxFuture<'static, Result<T, ApiError>>>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl<T: Send + 'static> Future for ToTheEnd<T> {
+    type Output = Result<T, ApiError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        // Taken, so that what panics is not begun again on the runtime.
+        let mut work = self.work.take().expect("not asked again after its end");
+        let polled = work.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for ToTheEnd<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.runtime.spawn(work);
+        }
     }
 }
 
@@ -228,5 +263,48 @@ impl Context {
             Ok(_) => Err(ApiError::Invalid("Unknown argument: the route takes no body".into())),
             Err(_) => Err(ApiError::Invalid("Request is not in valid JSON format".into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().expect("a runtime is made")
+    }
+
+    #[test]
+    fn work_that_nobody_waits_for_any_more_ends_on_the_runtime_of_the_process() {
+        let process = runtime();
+        let (go, gone) = oneshot::channel::<()>();
+        let (ended, end) = oneshot::channel();
+        let home = process.handle().id();
+        let work = async move {
+            let _ = gone.await;
+            let _ = ended.send(tokio::runtime::Handle::current().id());
+            Ok(())
+        };
+        let mut waiting = ToTheEnd { work: Some(work.boxed()), runtime: process.handle().clone() };
+        runtime().block_on(async { assert!(futures::poll!(&mut waiting).is_pending()) });
+        drop(waiting);
+        go.send(()).expect("the work is still there");
+        let at = process.block_on(async { tokio::time::timeout(Duration::from_secs(5), end).await });
+        assert_eq!(at.expect("in time").expect("it ended"), home);
+    }
+
+    #[test]
+    fn work_that_somebody_waits_for_is_done_where_he_waits_and_once() {
+        let process = runtime();
+        let here = runtime();
+        let work = ToTheEnd { work: Some(async { Ok(tokio::runtime::Handle::current().id()) }.boxed()), runtime: process.handle().clone() };
+        let at = here.block_on(work).map_err(|error| error.inside().to_owned());
+        assert_eq!(at, Ok(here.handle().id()));
     }
 }
