@@ -121,6 +121,7 @@ fn settings(host: String) -> Settings {
         max_running: 8,
         max_held: 100,
         heat_requests_per_second: 16.0,
+        max_heat_requests_per_second: 16.0,
         timing: Timing::default(),
         retention: Duration::from_secs(30 * 24 * 3600),
         deadlines: Deadlines::default(),

@@ -89,6 +89,8 @@ pub struct Settings {
     pub max_held: usize,
     /// Requests per second with which all conductors together follow stacks.
     pub heat_requests_per_second: f64,
+    /// The same at most, where there are so many stacks that they need more.
+    pub max_heat_requests_per_second: f64,
     pub timing: Timing,
     /// How long finished operations and their events are kept.
     pub retention: Duration,
@@ -205,7 +207,8 @@ impl Conductor {
         if let Some(capi) = &capi {
             self.metrics.watch_over(capi.clone());
         }
-        let follower = Follower::new(self.settings.heat_requests_per_second, timing.poll_min, timing.poll_max);
+        let (usual, most) = (self.settings.heat_requests_per_second, self.settings.max_heat_requests_per_second);
+        let follower = Follower::new(usual, most, timing.poll_min, timing.poll_max);
         let cx = Arc::new(Context {
             store: self.store,
             doorbell: self.doorbell,

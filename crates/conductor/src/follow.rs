@@ -105,12 +105,13 @@ impl Drop for Ticket {
 }
 
 impl Follower {
-    /// One that spends at most `requests_per_second` on all conductors together, and asks for a stack between `poll_min` and `poll_max` apart.
-    pub fn new(requests_per_second: f64, poll_min: Duration, poll_max: Duration) -> Self {
+    /// One that asks for a stack between `poll_min` and `poll_max` apart, and spends at most `requests_per_second` on all conductors
+    /// together; where that is too few for its stacks, what they need, but of all conductors `most_per_second` at most.
+    pub fn new(requests_per_second: f64, most_per_second: f64, poll_min: Duration, poll_max: Duration) -> Self {
         Self {
             table: Mutex::new(Table::new(interval::Bounds { min: poll_min, max: poll_max })),
             changed: Notify::new(),
-            budget: Mutex::new(budget::Budget::new(requests_per_second, Instant::now())),
+            budget: Mutex::new(budget::Budget::new(requests_per_second, most_per_second, Instant::now())),
         }
     }
 

@@ -84,7 +84,8 @@ fn idle_until(follower: &Follower, all: bool) -> Option<Instant> {
 }
 
 fn take(follower: &Follower) -> Result<(), Duration> {
-    follower.budget().take(Instant::now())
+    let needed = follower.table().needed();
+    follower.budget().take(needed, Instant::now())
 }
 
 async fn list(follower: &Follower, service: Option<Session>, all: &AtomicBool, job: ListJob) {
@@ -122,6 +123,9 @@ async fn count(follower: &Follower, job: ProgressJob) {
 }
 
 fn failure(error: &CloudError) -> ListFailure {
+    if error.status() == Some(414) {
+        return ListFailure::TooLong;
+    }
     let is_refusal = error.is_unauthorized() || error.status() == Some(403);
     if is_refusal && !error.retry_may_help() { ListFailure::Refused } else { ListFailure::Trouble }
 }

@@ -28,6 +28,7 @@ fn forecaster() -> Forecaster {
         max_running: 1,
         max_held: 1,
         heat_requests_per_second: 1.0,
+        max_heat_requests_per_second: 1.0,
         timing: crate::Timing::default(),
         retention: std::time::Duration::ZERO,
         deadlines: model::operation::Deadlines::default(),

@@ -84,6 +84,10 @@ section! {
         poll_max_ms: u64 = "3000",
         /// Requests per second with which all conductors together ask Heat how its stacks are; each takes its share.
         heat_requests_per_second: Positive = "15",
+        /// Most requests per second where it takes more than heat_requests_per_second to ask for all stacks that are waited for within
+        /// poll_max_ms, 190 in a request: with the defaults, where there are more than 8,550. If this is no more than
+        /// heat_requests_per_second, that is never exceeded.
+        max_heat_requests_per_second: Positive = "60",
         /// Ask for the stacks of all projects at once, as the service user. Heat's policy stacks:global_index must allow it, which it does not
         /// unless it was changed; when Heat refuses, the stacks of each project are asked for by themselves.
         heat_global_listing: bool = "false",

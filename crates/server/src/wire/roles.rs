@@ -295,6 +295,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         max_running: operations.max_running.0 as usize,
         max_held: operations.max_held.0 as usize,
         heat_requests_per_second: f64::from(operations.heat_requests_per_second.0),
+        max_heat_requests_per_second: f64::from(operations.max_heat_requests_per_second.0),
         timing: Timing::default(),
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
         deadlines: deadlines(config),

@@ -49,7 +49,8 @@ fn listed(id: &str, status: &str) -> Listed {
 fn stacks_of_one_project_are_asked_for_together_in_batches_and_each_in_its_turn() {
     let start = Instant::now();
     let mut table = Table::new(BOUNDS);
-    for n in 0..250 {
+    let count = 2 * BATCH + 50;
+    for n in 0..count {
         add(&mut table, "p", &format!("s{n}"), start);
     }
     assert!(table.next(start, false).is_none(), "nothing is due at once");
@@ -60,7 +61,36 @@ fn stacks_of_one_project_are_asked_for_together_in_batches_and_each_in_its_turn(
         sizes.push(job.ids.len());
         asked.extend(job.ids);
     }
-    assert_eq!((sizes, asked.len()), (vec![100, 100, 50], 250));
+    assert_eq!((sizes, asked.len()), (vec![BATCH, BATCH, 50], count));
+}
+
+#[test]
+fn what_all_stacks_need_grows_with_their_number_and_not_with_their_projects() {
+    let start = Instant::now();
+    let [mut one, mut many] = [Table::new(BOUNDS), Table::new(BOUNDS)];
+    // Six full requests in the three seconds of the longest interval.
+    for n in 0..6 * BATCH {
+        add(&mut one, "p", &format!("s{n}"), start);
+        add(&mut many, &format!("p{n}"), &format!("s{n}"), start);
+    }
+    assert_eq!([Table::new(BOUNDS).needed(), one.needed(), many.needed()], [0.0, 2.0, 2.0]);
+}
+
+#[test]
+fn an_address_that_is_too_long_is_made_shorter_once_and_for_good() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    for n in 0..2 * BATCH {
+        add(&mut table, "p", &format!("s{n}"), start);
+    }
+    let now = start + Duration::from_secs(2);
+    let under_way = [list(&mut table, now, false), list(&mut table, now, false)];
+    for job in &under_way {
+        table.not_listed(job, ListFailure::TooLong, "414", now);
+    }
+    // Nobody pauses for it.
+    let sizes: Vec<usize> = (0..4).map(|_| list(&mut table, now, false).ids.len()).collect();
+    assert_eq!(sizes, [BATCH / 2; 4]);
 }
 
 #[test]
