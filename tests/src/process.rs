@@ -121,6 +121,25 @@ pub fn send_signal(name: &str, pid: u32) -> Result<()> {
     Ok(())
 }
 
+/// Whether there is such a process that has not ended; one that nobody has waited for yet has.
+pub fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The second field is the program's name in brackets and may hold anything.
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    !matches!(state, None | Some("Z" | "X"))
+}
+
+/// The processes whose command lines hold this text.
+///
+/// # Errors
+/// When the system shows no processes.
+pub fn running_with(text: &str) -> Result<Vec<u32>> {
+    let pids = fs::read_dir("/proc").context("list the processes")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    // Of one that has ended nothing can be read.
+    let line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    Ok(pids.filter(|pid| String::from_utf8_lossy(&line(*pid)).contains(text)).collect())
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         if self.ended().is_none() {

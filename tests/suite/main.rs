@@ -23,6 +23,7 @@ mod fleet;
 mod given_network;
 mod healing;
 mod health;
+mod helm;
 mod idempotency;
 mod identity;
 mod isolation;

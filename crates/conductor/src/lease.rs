@@ -4,9 +4,11 @@
 //! costs its own lease at most.
 //!
 //! A lease counts from before it was asked for. Whoever works under one drops his step before it may have run out, by a clock of his own
-//! ([`Held::lost`]): when renewing fails, hangs or has died, nothing goes on under a lease that somebody else may have taken. A claim that
-//! was superseded or taken over is told so ([`Held::stale`]) and not renewed any more, but not cut off at once: the call to the cloud that
-//! may be at work ends by itself, at the next guard or with the lease, and until then nobody else may begin.
+//! ([`Held::lost`]): when renewing fails, hangs or has died, nothing goes on under a lease that somebody else may have taken. What is a
+//! process of its own is told the same moment ([`Held::end`]), for nobody may be there to drop it.
+//!
+//! A claim that was superseded or taken over is told so ([`Held::stale`]) and not renewed any more, but not cut off at once: the call to
+//! the cloud that may be at work ends by itself, at the next guard or with the lease, and until then nobody else may begin.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -77,14 +79,20 @@ impl Held {
         &self.lease.stale
     }
 
-    /// Ends when the lease may have run out by somebody's clock. Looks at the clock each time it is polled, not only when its timer has
-    /// fired: what is polled after it stands still first when the whole process has stood still for too long.
+    /// Tells when the lease may have run out by somebody's clock; later when it has been renewed.
+    pub fn end(&self, timing: &Timing) -> impl Fn() -> Instant + Send + Sync + use<> {
+        let (lease, length) = (self.lease.clone(), timing.lease.saturating_sub(timing.margin()));
+        move || lease.renewed() + length
+    }
+
+    /// Ends when [`Held::end`] has come. Looks at the clock each time it is polled, not only when its timer has fired: what is polled after
+    /// it stands still first when the whole process has stood still for too long.
     pub async fn lost(&self, timing: &Timing) {
-        let length = timing.lease.saturating_sub(timing.margin());
-        let mut sleep = pin!(tokio::time::sleep_until(self.lease.renewed() + length));
+        let end_now = self.end(timing);
+        let mut sleep = pin!(tokio::time::sleep_until(end_now()));
         poll_fn(|cx| {
             loop {
-                let end = self.lease.renewed() + length;
+                let end = end_now();
                 if Instant::now() >= end {
                     return Poll::Ready(());
                 }

@@ -1,21 +1,26 @@
 //! The `helm` program, 3.x and 4.x: run with a deadline, an environment of its own, and so many at once.
 //!
-//! Nothing of it is trusted to be there afterwards: what a run that was cut off has left is found by [`Helm::last`], and a release that it
-//! left pending, which no other run would touch any more, is taken up: the first one by [`Helm::resume`], a later one by doing it again.
+//! Nothing of it is trusted to be there afterwards: what a run that was cut off has left is found by [`HelmUntil::last`], and a release
+//! that it left pending, which no other run would touch any more, is taken up: the first one by [`HelmUntil::resume`], a later one by doing
+//! it again.
+//!
+//! No run goes on when whoever began it may not act any more, whatever has become of him: [`warden`].
+
+pub mod warden;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::warden::Watched;
 use crate::error::{CloudError, Sent};
 use crate::observe::{Call, Watchers};
 use crate::service::Service;
@@ -33,6 +38,8 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 pub struct HelmOptions {
     /// A name that is looked for in `PATH` of `environment`, or a path.
     pub program: String,
+    /// A program that asks [`warden::called`] before all else.
+    pub warden: PathBuf,
     /// All that the program finds in its environment; nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
     /// The path of the kubeconfig; none: helm finds one by its own rules.
@@ -46,9 +53,10 @@ pub struct HelmOptions {
 impl fmt::Debug for HelmOptions {
     // Values of the environment may carry a proxy's password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, environment: _, kubeconfig, at_once, deadline } = self;
+        let Self { program, warden, environment: _, kubeconfig, at_once, deadline } = self;
         let mut all = f.debug_struct("HelmOptions");
-        all.field("program", program).field("kubeconfig", kubeconfig).field("at_once", at_once).field("deadline", deadline);
+        all.field("program", program).field("warden", warden).field("kubeconfig", kubeconfig);
+        all.field("at_once", at_once).field("deadline", deadline);
         all.finish_non_exhaustive()
     }
 }
@@ -85,12 +93,18 @@ impl LastRelease {
     }
 }
 
-/// Runs helm. Cheap to clone; clones share the limit.
+/// The helm program. Cheap to clone; clones share the limit.
 #[derive(Clone, Debug)]
 pub struct Helm {
     options: Arc<HelmOptions>,
     room: Arc<Semaphore>,
     watchers: Watchers,
+}
+
+/// Runs helm for somebody who may act until a moment only.
+pub struct HelmUntil {
+    helm: Helm,
+    end: Box<dyn Fn() -> Instant + Send + Sync>,
 }
 
 impl HelmRun {
@@ -121,13 +135,20 @@ impl Helm {
         Self { options: Arc::new(options), room, watchers }
     }
 
+    /// To be run until this moment, which is asked for again and again, for it may be put off while helm is at work.
+    pub fn until(&self, end: impl Fn() -> Instant + Send + Sync + 'static) -> HelmUntil {
+        HelmUntil { helm: self.clone(), end: Box::new(end) }
+    }
+}
+
+impl HelmUntil {
     /// Makes the release, or changes it, with exactly these values. Sizes of groups that another has set (an autoscaler, a hand) are ours
     /// to set: helm 4 asks for that expressly.
     ///
     /// # Errors
-    /// A conflict ([`CloudError::is_conflict`]) says that a run is under way, or was cut off (see [`Helm::last`]).
+    /// A conflict ([`CloudError::is_conflict`]) says that a run is under way, or was cut off (see [`HelmUntil::last`]).
     pub async fn upgrade(&self, run: &HelmRun, values: &Value) -> Result<(), CloudError> {
-        let mut line = run.upgrade(self.options.kubeconfig.as_deref());
+        let mut line = run.upgrade(self.kubeconfig());
         match self.run("upgrade", &line, Some(values.to_string())).await {
             Err(error) if is_contest(error.message()) => {
                 line.push("--force-conflicts".to_owned());
@@ -141,14 +162,14 @@ impl Helm {
     pub async fn values(&self, release: &str, namespace: &str, revision: u32) -> Result<Value, CloudError> {
         let revision = revision.to_string();
         let more = ["values", release, "--revision", revision.as_str(), "--output", "json"];
-        let line = of_release("get", more[0], &more[1..], namespace, self.options.kubeconfig.as_deref());
+        let line = of_release("get", more[0], &more[1..], namespace, self.kubeconfig());
         let printed = self.run("values", &line, None).await?;
         serde_json::from_slice(&printed).map_err(|_| CloudError::malformed(SERVICE, "values", 0, None, "it printed no values"))
     }
 
     /// Removes the release; false when there was none.
     pub async fn uninstall(&self, release: &str, namespace: &str) -> Result<bool, CloudError> {
-        let line = of_release("uninstall", release, &["--timeout", TIMEOUT], namespace, self.options.kubeconfig.as_deref());
+        let line = of_release("uninstall", release, &["--timeout", TIMEOUT], namespace, self.kubeconfig());
         match self.run("uninstall", &line, None).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_not_found() => Ok(false),
@@ -158,7 +179,7 @@ impl Helm {
 
     /// The last revision of a release; none when there is no such release.
     pub async fn last(&self, release: &str, namespace: &str) -> Result<Option<LastRelease>, CloudError> {
-        let line = of_release("history", release, &["--max", "1", "--output", "json"], namespace, self.options.kubeconfig.as_deref());
+        let line = of_release("history", release, &["--max", "1", "--output", "json"], namespace, self.kubeconfig());
         let printed = match self.run("history", &line, None).await {
             Ok(printed) => printed,
             Err(error) if error.is_not_found() => return Ok(None),
@@ -174,19 +195,23 @@ impl Helm {
     pub async fn resume(&self, release: &str, namespace: &str, revision: u32) -> Result<(), CloudError> {
         let revision = revision.to_string();
         let more = [revision.as_str(), "--timeout", TIMEOUT, "--history-max", HISTORY];
-        let line = of_release("rollback", release, &more, namespace, self.options.kubeconfig.as_deref());
+        let line = of_release("rollback", release, &more, namespace, self.kubeconfig());
         self.run("rollback", &line, None).await.map(drop)
+    }
+
+    fn kubeconfig(&self) -> Option<&str> {
+        self.helm.options.kubeconfig.as_deref()
     }
 
     /// Runs it and returns what it printed.
     async fn run(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
-        let _room =
-            self.room.acquire().await.map_err(|_| CloudError::unreachable(SERVICE, operation, Sent::No, "it is not run any more"))?;
+        let Helm { options, room, watchers } = &self.helm;
+        let _room = room.acquire().await.map_err(|_| CloudError::unreachable(SERVICE, operation, Sent::No, "it is not run any more"))?;
         let started = Instant::now();
-        let outcome = match tokio::time::timeout(self.options.deadline, self.child(operation, line, input)).await {
+        let outcome = match tokio::time::timeout(options.deadline, self.child(operation, line, input)).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let seconds = self.options.deadline.as_secs();
+                let seconds = options.deadline.as_secs();
                 Err(CloudError::unreachable(
                     SERVICE,
                     operation,
@@ -197,44 +222,39 @@ impl Helm {
         };
         let took = started.elapsed();
         let status = outcome.is_ok().then_some(200);
-        self.watchers.ended(&Call { service: SERVICE, operation, status, took });
+        watchers.ended(&Call { service: SERVICE, operation, status, took });
         let is_good = outcome.is_ok();
         tracing::debug!(service = SERVICE.name(), operation, is_good, duration_ms = took.as_millis() as u64, "helm ended");
         outcome
     }
 
-    /// Dropping it kills the program.
+    /// Dropping it kills the program, and what that has started.
     async fn child(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
         let broken =
             |what: &str, error: std::io::Error| CloudError::unreachable(SERVICE, operation, Sent::Perhaps, &format!("{what}: {error}"));
-        let mut child = Command::new(&self.options.program)
-            .args(line)
-            .env_clear()
-            .envs(self.options.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| {
-                CloudError::invalid(SERVICE, operation, &format!("the program {} cannot be run: {error}", self.options.program))
-            })?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let write = async {
-            if let (Some(mut stdin), Some(input)) = (stdin, input) {
-                // A program that ends early says why on its own.
-                let _ = stdin.write_all(input.as_bytes()).await;
-                let _ = stdin.shutdown().await;
-            }
+        let (options, input) = (&self.helm.options, input.unwrap_or_default());
+        let mut child = Watched::start(options, line).map_err(|error| {
+            CloudError::invalid(SERVICE, operation, &format!("the program {} cannot be run: {error}", options.warden.display()))
+        })?;
+        let leader = child.leader();
+        let (stdin, stdout, stderr) = (leader.stdin.take(), leader.stdout.take(), leader.stderr.take());
+        let read = async { tokio::join!(all_of(stdout), all_of(stderr)) };
+        // Both end when neither the program nor its warden is there any more; until then the pipe to the warden must not.
+        let (printed, said) = tokio::select! {
+            biased;
+            all = read => all,
+            never = warden::tell(stdin, &input, &*self.end) => match never {},
         };
-        let ((), printed, said) = tokio::join!(write, all_of(stdout), all_of(stderr));
-        let status = child.wait().await.map_err(|error| broken("its end", error))?;
+        let status = leader.wait().await.map_err(|error| broken("its end", error))?;
         let (printed, said) =
             (printed.map_err(|error| broken("what it printed", error))?, said.map_err(|error| broken("its words", error))?);
-        if status.success() {
-            return Ok(printed);
+        let said = String::from_utf8_lossy(&said);
+        match status.code() {
+            Some(0) => Ok(printed),
+            Some(code) if code == i32::from(warden::NOT_RUN) => Err(CloudError::invalid(SERVICE, operation, &words(&said))),
+            Some(_) => Err(failure(operation, &said)),
+            None => Err(CloudError::unreachable(SERVICE, operation, Sent::Perhaps, "it was killed")),
         }
-        Err(failure(operation, &String::from_utf8_lossy(&said)))
     }
 }
 
@@ -324,16 +344,6 @@ fn words(said: &str) -> String {
 mod tests {
     use super::*;
 
-    fn options(program: &str) -> HelmOptions {
-        HelmOptions {
-            program: program.into(),
-            environment: vec![("A".into(), "b".into())],
-            kubeconfig: None,
-            at_once: 1,
-            deadline: Duration::from_secs(20),
-        }
-    }
-
     #[test]
     fn the_command_line_is_upstreams() {
         let run = HelmRun {
@@ -375,24 +385,5 @@ mod tests {
         let warned = of("WARNING: x\nlevel=WARN msg=y\nError: chart \"c\" version \"9\" not found in http://h repository\n");
         assert!(!warned.retry_may_help() && warned.message().starts_with("chart \"c\" version"), "{warned}");
         assert_eq!(of("").message(), "it failed without a word");
-    }
-
-    #[tokio::test]
-    async fn a_program_gets_its_input_and_no_environment_but_its_own() {
-        let helm = Helm::new(options("/bin/sh"), Watchers::default());
-        let line = ["-c".to_owned(), "cat; echo -n \" $A $HOME\"".to_owned()];
-        let printed = helm.run("helm_test", &line, Some("values".into())).await.expect("it ends well");
-        assert_eq!(String::from_utf8_lossy(&printed), "values b ");
-    }
-
-    #[tokio::test]
-    async fn a_program_that_does_not_end_is_killed_and_one_that_is_not_there_is_named() {
-        let helm = Helm::new(HelmOptions { deadline: Duration::from_millis(200), ..options("/bin/sh") }, Watchers::default());
-        let line = ["-c".to_owned(), "exec sleep 600".to_owned()];
-        let error = helm.run("helm_test", &line, None).await.expect_err("killed");
-        assert!(error.retry_may_help() && error.outcome_is_unknown() && error.message().contains("was killed"), "{error}");
-        let helm = Helm::new(options("/nonexistent/helm"), Watchers::default());
-        let error = helm.uninstall("r", "n").await.expect_err("no program");
-        assert!(!error.retry_may_help() && error.message().contains("/nonexistent/helm cannot be run"), "{error}");
     }
 }

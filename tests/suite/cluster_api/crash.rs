@@ -4,7 +4,8 @@
 //! Each operation is carried out once without faults; what it changed there and in the cloud is then met. helm alone makes dozens of changes:
 //! of each kind the first and the last are candidates, and each moment takes its share of them. `cargo xtask test --every-cell` takes all.
 //!
-//! What helm does goes on when its conductor is killed or frozen: whatever is held of it comes late, also where only the conductor is meant.
+//! helm ends with its conductor, killed at once, frozen with its lease; the call that is held of it is on its way by then and comes late,
+//! also where only the conductor is meant.
 
 use std::fmt;
 use std::time::Duration;

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, Trouble};
+use rstest::rstest;
 use serde_json::json;
 use tests::client::text;
 use tests::management::Management;
+use tests::process::running_with;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -193,6 +195,44 @@ async fn machines_that_do_not_go_hold_the_deletion_and_force_ends_it() -> Result
     .await?;
     management.cluster.trouble("Machine", "", None);
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// It would go on alone, and beside the helm of whoever takes over.
+#[rstest]
+#[tokio::test]
+async fn helm_ends_with_a_conductor_that_is(#[values("killed", "frozen")] fate: &str) -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    // Nobody takes over before helm has ended.
+    let options = Options { conductors: 1, environment: management.environment(), ..Options::default() };
+    let mut world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo();
+    management.cluster.inject(fault("create", 5, How::Hold));
+    let cluster = create(&demo, "blue").await?;
+    wait::until("helm to be at work", PATIENCE, async || Ok(Seen::when(management.cluster.held() == 1, || "no call is held".to_owned())))
+        .await?;
+    let kubeconfig = management.kubeconfig().display().to_string();
+    let running = running_with(&kubeconfig)?;
+    ensure!(running.len() == 2, "{} processes instead of helm and its warden", running.len());
+    let owner = world.owner(&cluster).await?;
+    match fate {
+        "killed" => world.kill(owner)?,
+        _ => world.freeze(owner)?,
+    }
+    wait::until("helm to end", PATIENCE, async || {
+        let running = running_with(&kubeconfig)?;
+        Ok(Seen::when(running.is_empty(), || format!("processes {running:?}")))
+    })
+    .await?;
+    // What it has asked for comes all the same.
+    management.cluster.let_go();
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    if fate == "frozen" {
+        world.thaw(owner)?;
+    }
+    let releases = management.releases()?;
+    ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
     world.finish().await
 }
 

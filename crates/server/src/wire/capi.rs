@@ -20,6 +20,8 @@ pub(super) use kubeconfig::{Reload, client};
 const LONGEST_NAME: usize = 63;
 /// What a system keeps its certificate authorities in, where one is there.
 const SYSTEM_CA: [&str; 3] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+/// This program, also after an upgrade has replaced the file that it was started from.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 /// What helm finds of our own environment: where programs and proxies are, and whom to trust.
 const INHERITED: [&str; 9] =
     ["PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -124,6 +126,7 @@ fn helm_options(config: &Config, source: &Source) -> anyhow::Result<HelmOptions>
     }
     Ok(HelmOptions {
         program: wanted.helm_program.clone(),
+        warden: THIS_PROGRAM.into(),
         environment,
         kubeconfig: is_named.then(|| kubeconfig.display().to_string()),
         at_once: wanted.helm_processes.0 as usize,

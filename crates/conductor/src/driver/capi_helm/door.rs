@@ -182,6 +182,7 @@ mod tests {
     fn capi(names: &[&str]) -> Capi {
         let options = || HelmOptions {
             program: "helm".into(),
+            warden: "magnum-conductor".into(),
             environment: Vec::new(),
             kubeconfig: None,
             at_once: 1,

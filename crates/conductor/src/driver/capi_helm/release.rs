@@ -1,7 +1,7 @@
 //! The Helm release: what it is run with, and what is done about a run that was cut off.
 
 use model::operation::{OutcomeCode, Progress};
-use provider_clients::{CloudError, HelmRun, LastRelease};
+use provider_clients::{CloudError, HelmRun, HelmUntil, LastRelease};
 use serde_json::Value;
 
 use super::values::chart_version;
@@ -9,6 +9,11 @@ use super::{Bench, secrets};
 use crate::outcome::Failure;
 
 impl Bench<'_> {
+    /// helm, for as long as the operation is ours.
+    fn helm(&self) -> HelmUntil {
+        self.door.helm.until(self.work.lease().end(&self.cx.settings.timing))
+    }
+
     /// What helm is run with.
     pub(super) fn run(&self) -> Result<HelmRun, Failure> {
         let settings = &self.capi.settings;
@@ -26,7 +31,7 @@ impl Bench<'_> {
 
     /// The document that the release was last given; null when there is no release.
     pub(super) async fn released(&self) -> Result<Value, Failure> {
-        let helm = &self.door.helm;
+        let helm = self.helm();
         match helm.last(&self.release, &self.namespace).await? {
             Some(last) => Ok(helm.values(&self.release, &self.namespace, last.revision).await?),
             None => Ok(Value::Null),
@@ -36,12 +41,12 @@ impl Bench<'_> {
     /// Makes or changes the release. Guarded by the caller.
     pub(super) async fn upgrade(&self, values: &Value) -> Result<(), Failure> {
         let run = self.run()?;
-        self.end(self.door.helm.upgrade(&run, values).await).await
+        self.end(self.helm().upgrade(&run, values).await).await
     }
 
     /// Removes the release. Guarded by the caller.
     pub(super) async fn uninstall(&self) -> Result<(), Failure> {
-        self.end(self.door.helm.uninstall(&self.release, &self.namespace).await.map(drop)).await
+        self.end(self.helm().uninstall(&self.release, &self.namespace).await.map(drop)).await
     }
 
     async fn end(&self, outcome: Result<(), CloudError>) -> Result<(), Failure> {
@@ -55,9 +60,9 @@ impl Bench<'_> {
         }
     }
 
-    /// Another run is under way, or was cut off with its conductor. As long as it may still be the first, it is waited for.
+    /// Another run is under way, or was cut off with its conductor. As long as what it asked for last may be on its way, it is waited for.
     async fn take_up(&self, error: CloudError) -> Result<(), Failure> {
-        let helm = &self.door.helm;
+        let helm = self.helm();
         let last = helm.last(&self.release, &self.namespace).await?;
         let Some(last) = last.filter(|last| last.is_pending()) else {
             return Err(error.into());
@@ -87,10 +92,11 @@ impl Bench<'_> {
     /// no other wish is compared with a record that is not true.
     async fn do_again(&self, last: &LastRelease) -> Result<(), Failure> {
         let LastRelease { revision, status } = last;
-        let values = self.door.helm.values(&self.release, &self.namespace, *revision).await?;
+        let helm = self.helm();
+        let values = helm.values(&self.release, &self.namespace, *revision).await?;
         // By its status as well: a run that has ended after all keeps its record.
         let record = format!("owner=helm,name={},version={revision},status={status}", self.release);
         self.management.delete_labelled("helm_record_delete", &secrets(), Some(&self.namespace), &record).await?;
-        Ok(self.door.helm.upgrade(&self.run()?, &values).await?)
+        Ok(helm.upgrade(&self.run()?, &values).await?)
     }
 }
