@@ -269,7 +269,7 @@ async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u
 
 /// Parts of helm's words by which a failure is one of the moment: of the way to the API server or the charts, or a change that another
 /// overtook.
-const PASSING: [&str; 26] = [
+const PASSING: [&str; 27] = [
     "cluster unreachable",
     "connection refused",
     "connection reset",
@@ -296,6 +296,8 @@ const PASSING: [&str; 26] = [
     "object has been modified",
     "http2:",
     "etcdserver",
+    // Of some object of the release, for a reason that helm does not tell: a lost answer, as often as not.
+    "failed to delete release:",
 ];
 
 /// How Go says that it found no address of a name; the name comes next, then often the address of who was asked.
@@ -377,6 +379,7 @@ mod tests {
             "Error: failed to fetch https://h/c-0.27.0.tgz : 500 Internal Server Error",
             "Error: Get \"https://h/index.yaml\": dial tcp: lookup h on 192.0.2.1:53: server misbehaving",
             "Error: failed to do request: Head \"https://h/v2/c/manifests/1\": dial tcp 192.0.2.1:443: connect: no route to host",
+            "Error: failed to delete release: blue-pwh4u2hzpwnw",
         ] {
             assert!(of(said).retry_may_help(), "{said}");
         }
