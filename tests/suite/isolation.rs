@@ -8,6 +8,7 @@ use cloud_simulator::TokenScope;
 use serde_json::{Value, json};
 use tests::client::{self, Client, text};
 use tests::kubeconfig;
+use tests::raw::Raw;
 use tests::wait::PATIENCE;
 use tests::world::{Mix, World};
 use uuid::Uuid;
@@ -204,6 +205,79 @@ async fn every_route_answers_every_kind_of_caller_as_its_policy_says_and_tells_s
     let cluster = world.demo().cluster(&its.cluster).await?;
     ensure!(text(&cluster, "name") == CLUSTER_NAME && cluster["node_count"] == 2, "{cluster}");
     ensure!(world.demo().get(&format!("/v1/clustertemplates/{}", its.template)).await?.body["name"] == TEMPLATE_NAME);
+    world.finish().await
+}
+
+/// Requests that are refused before a route is found, or for what it does not take; and what somebody with a role is told.
+#[rustfmt::skip]
+const AMISS: [(&str, &str, &str, &[(&str, &str)], u16); 17] = [
+    ("GET", "/v1/nothing", "1.1", &[], 404),
+    ("GET", "/nothing", "latest", &[], 404),
+    ("POST", "/v1/nothing", "latest", &[], 405),
+    ("GET", "/v1//clusters", "latest", &[], 400),
+    ("GET", "/v1/clusters/%ff", "latest", &[], 400),
+    ("PUT", "/v1/clusters", "latest", &[], 405),
+    ("HEAD", "/v1/clusters", "latest", &[], 405),
+    ("PATCH", "/v1/stats", "latest", &[], 405),
+    ("DELETE", "/v1/clusters", "latest", &[], 400),
+    // Routes of later microversions than the one that is asked for.
+    ("GET", "/v1/clusters/blue/nodegroups", "1.8", &[], 406),
+    ("POST", "/v1/clusters/blue/actions/resize", "1.6", &[], 406),
+    ("PATCH", "/v1/credentials/blue", "1.11", &[], 406),
+    // Microversions that there are not, and what cannot be read.
+    ("GET", "/v1/clusters", "1.99", &[], 406),
+    ("GET", "/v1/clusters", "one.two", &[], 406),
+    ("GET", "/v1/clusters", "latest", &[("Accept", "text/html")], 406),
+    ("GET", "/v1/clusters?limit=1&limit=2", "latest", &[], 400),
+    ("POST", "/v1/clusters", "latest", &[("Idempotency-Key", "a b")], 400),
+];
+
+#[tokio::test]
+async fn a_token_without_any_role_is_refused_by_403_wherever_it_knocks() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let (its, demo) = (things(&world).await?, world.demo());
+    let token = world.cloud.token_with("nobody", TokenScope::Unscoped, &[]);
+    world.keep_secret(&token, "a caller's token");
+    let nobody = world.client(Some(&token));
+    let mut wrong = Vec::new();
+    let mut tell = |what: String, answer: &client::Answer, expected: u16| {
+        if answer.status != expected {
+            wrong.push(format!("{what}: {}, not {expected}", answer.status));
+        }
+    };
+    // Every route, asked as it wants to be asked but for the microversion: none, the first, each that brought routes, and those before.
+    let versions = [None, Some("1.1"), Some("1.6"), Some("1.7"), Some("1.8"), Some("1.9"), Some("1.11"), Some("1.12"), Some("latest")];
+    for line in lines(&its) {
+        for version in versions {
+            let caller = version.map_or_else(|| nobody.clone(), |version| nobody.at(version));
+            let answer = ask(&caller, line.method, &line.path, &line.body).await?;
+            tell(format!("{} at {version:?}", line.route), &answer, 403);
+            let served = answer.header("openstack-api-version").split(' ').next_back().unwrap_or_default();
+            let asked = version.map_or("1.1", |version| if version == "latest" { "1.14" } else { version });
+            ensure!(served == asked, "{} at {version:?} was served at {served}", line.route);
+        }
+    }
+    for (method, path, version, headers, otherwise) in AMISS {
+        let body = if method == "POST" { json!({}) } else { Value::Null };
+        for (caller, expected) in [(&nobody, 403), (&demo, otherwise)] {
+            let caller = headers.iter().fold(caller.at(version), |caller, (name, value)| caller.with(name, value));
+            let answer = ask(&caller, method, path, &body).await?;
+            tell(format!("{method} {path} at {version} {headers:?}"), &answer, expected);
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    // Before its body is read, or found to be too large.
+    for (token, expected) in [(token, 403), (world.token("demo", "demo"), 413)] {
+        let mut raw = Raw::connect(world.addresses()[0]).await?;
+        raw.send(format!("POST /v1/clusters HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {token}\r\nContent-Length: 1000000000\r\n\r\n")).await?;
+        raw.answer().await?.expect_error(expected)?;
+    }
+    // What needs no token does not look at it.
+    for path in ["/", "/v1", "/v1/openapi.json", "/healthcheck"] {
+        nobody.get(path).await?.expect(200)?;
+    }
+    nobody.get("/v1/clusters").await?.expect_error(403, "role")?;
     world.finish().await
 }
 

@@ -10,6 +10,7 @@ mod tls;
 use anyhow::{Context, Result, ensure};
 use reqwest::header::HeaderMap;
 use serde_json::json;
+use tests::raw::Raw;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -66,6 +67,42 @@ async fn a_browser_is_told_which_pages_may_use_the_api() -> Result<()> {
     let other = [("Origin", "https://evil.example.org"), ("X-Auth-Token", token.as_str())];
     let (status, headers, _) = with_headers(&world, "GET", "/v1/clusters", &other).await?;
     ensure!(status == 200 && !headers.contains_key("access-control-allow-origin"), "{headers:?}");
+    world.finish().await
+}
+
+/// Values of headers that ask for a microversion, the status that is due, and the version that the answer is of.
+const ASKED: [(&[&[u8]], u16, &str); 8] = [
+    (&[], 200, "1.1"),
+    (&[b"container-infra 1.4"], 200, "1.4"),
+    // One list, in one header or in two: 406 as upstream's.
+    (&[b"compute 2.1, container-infra 1.4"], 406, ""),
+    (&[b"container-infra 1.9", b"compute 2.1"], 406, ""),
+    (&[b"container-infra 1.4", b"container-infra 1.9"], 406, ""),
+    // No text at all, and some of it in what would do without it.
+    (&[b"\xff\xfe"], 406, ""),
+    (&[b"container-infra 1.4\xe9"], 406, ""),
+    (&[b"container-infra 1.4", b"\xff"], 406, ""),
+];
+
+#[tokio::test]
+async fn the_microversion_is_read_out_of_all_headers_of_its_name() -> Result<()> {
+    let world = world("").await?;
+    for (versions, status, served) in ASKED {
+        let mut request = head(&world, "GET /v1/clusters").into_bytes();
+        for version in versions {
+            request.extend_from_slice(b"OpenStack-API-Version: ");
+            request.extend_from_slice(version);
+            request.extend_from_slice(b"\r\n");
+        }
+        request.extend_from_slice(b"\r\n");
+        let mut raw = Raw::connect(world.addresses()[0]).await?;
+        raw.send(request).await?;
+        let answer = raw.answer().await?;
+        let told = answer.header("openstack-api-version").unwrap_or_default();
+        let wanted = if served.is_empty() { String::new() } else { format!("container-infrastructure-management {served}") };
+        let asked: Vec<_> = versions.iter().map(|version| String::from_utf8_lossy(version)).collect();
+        ensure!(answer.status == status && told == wanted, "{asked:?}: {answer:?}");
+    }
     world.finish().await
 }
 

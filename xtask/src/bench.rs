@@ -12,7 +12,7 @@ use crate::{cargo, keep, paths, prerequisites, process, servers};
 pub enum Command {
     /// Requests/s, p50, p99, errors, CPU and memory of the API, beside the bare query on the same database
     Api {
-        /// Handed to the benchmark
+        /// Handed to the benchmark; with --strict a missed target ends in exit code 1
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },

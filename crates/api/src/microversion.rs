@@ -125,6 +125,14 @@ mod tests {
             "container-infra 1",
             "container-infra 1.2.3",
             "container-infra abc",
+            // A list of services is none that upstream reads.
+            "container-infra 1.4, compute 2.1",
+            "compute 2.1,container-infra 1.4",
+            "container-infra 1.4,container-infra 1.4",
+            // What stands for bytes that are no text.
+            "container-infra\u{fffd} 1.4",
+            "container-infra 1.4\u{fffd}",
+            "\u{fffd}",
         ] {
             assert!(matches!(parse(Some(header)), Err(Refused::Malformed(_))), "{header}");
         }

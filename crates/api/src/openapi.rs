@@ -13,10 +13,10 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::discovery;
 use crate::microversion::{MAX, MIN};
-use crate::routes::ROUTES;
+use crate::routes::{self, ROUTES};
 use crate::view::shape::{Object, Shape};
+use crate::{discovery, health};
 use schemas::Components;
 
 /// Where it is served.
@@ -48,6 +48,18 @@ pub fn text(base: &str) -> String {
     TEXT.get_or_init(|| document().to_string()).replacen(&format!("\"{BASE}\""), &quoted, 1)
 }
 
+/// Whether the document says that this request may be refused with this status. What it does not describe it says nothing wrong about: paths and
+/// methods that there are not, and faults of ours.
+pub fn tells_of(method: &str, path: &str, status: u16) -> bool {
+    if status == 500 {
+        return true;
+    }
+    if method == "GET" && (path == "/v1/" || PUBLIC.iter().any(|public| public.path == path)) {
+        return operation::OF_PUBLIC.contains(&status);
+    }
+    routes::find(method, path).is_none_or(|route| operation::refusals_of(route).contains(&status))
+}
+
 /// The document.
 fn document() -> Value {
     let mut components = Components::default();
@@ -60,6 +72,8 @@ fn document() -> Value {
         let operation = operation::public(public.name, public.about, &content, public.versioned);
         paths.insert(public.path.to_owned(), json!({"get": operation}));
     }
+    let check = operation::health(&components.shape(&Shape::Object(&health::HEALTH)));
+    paths.insert(health::PATH.to_owned(), json!({"get": check}));
     for route in ROUTES {
         let path = paths.entry(format!("/v1/{}", route.path)).or_insert_with(|| json!({}));
         path[route.method.to_ascii_lowercase()] = operation::of(route, &mut components);

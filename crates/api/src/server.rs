@@ -1,7 +1,7 @@
 //! The HTTP server: one request from its first byte to its answer.
 //!
-//! Order: request id, cross-origin requests, size of the head, public documents, token, rate, `Accept`, microversion, body, route. An error is
-//! logged once, here.
+//! Order: request id, cross-origin requests, size of the head, public documents, token, whether it has any role, rate, `Accept`, microversion,
+//! body, route. An error is logged once, here.
 
 mod connection;
 pub mod cors;
@@ -101,7 +101,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
 async fn entry(request: HttpRequest, payload: web::Payload, shared: web::Data<Shared>) -> HttpResponse {
     let shared = shared.into_inner();
     let _serving = request.conn_data::<Rc<Watch>>().map(Watch::serve);
-    if request.path() == "/healthcheck" {
+    if request.path() == health::PATH {
         return health::check(&request, &shared.settings);
     }
     let leaving = (shared.settings.leaving)();
@@ -172,6 +172,7 @@ async fn respond(request: &HttpRequest, payload: web::Payload, shared: &Arc<Shar
         Ok(Good::Document(body)) => HttpResponse::Ok().content_type(HeaderValue::from_static("application/json")).body(body),
         Ok(Good::Answer(good)) => good.into_response(),
         Err(error) => {
+            let error = as_described(error, request.method().as_str(), request.path());
             if error.is_fault() {
                 tracing::error!(error = error.inside(), method = %request.method(), path = request.path(), "failed to answer a request");
             }
@@ -189,6 +190,16 @@ async fn respond(request: &HttpRequest, payload: web::Payload, shared: &Arc<Shar
         answer::add_version_headers(&mut response, &version.to_string());
     }
     response
+}
+
+/// The error itself. In debug builds it is a fault of ours when the OpenAPI document does not say that the request may be refused so: whatever test
+/// is refused something proves the document.
+fn as_described(error: ApiError, method: &str, path: &str) -> ApiError {
+    let status = error.http().0;
+    if !cfg!(debug_assertions) || openapi::tells_of(method, path, status) {
+        return error;
+    }
+    ApiError::Internal(format!("the document does not say that {method} {path} may be answered with {status}: {}", error.inside()))
 }
 
 /// What a panic said.
@@ -218,7 +229,7 @@ async fn handle(
         ("GET", "/") => return Ok(Good::Document(discovery::root(&base).to_string())),
         (_, "/") => return Err(ApiError::Method { allow: "GET" }),
         ("GET", "/v1" | "/v1/") => {
-            *version = Some(microversion::parse(header(request, microversion::HEADER))?);
+            *version = Some(microversion::parse(microversions(request).as_deref())?);
             if !accept.takes_json() {
                 return Err(refuses());
             }
@@ -230,13 +241,20 @@ async fn handle(
         _ => {}
     }
     let caller = identify(request, shared).await?;
+    let asked = microversion::parse(microversions(request).as_deref());
+    // A token without any role can do nothing at all. So it learns nothing either: not which paths, methods and microversions there are, nor
+    // how often its project asks.
+    if caller.roles.is_empty() {
+        *version = asked.ok();
+        return Err(ApiError::Forbidden("The token has no role, and without any nothing is allowed.".into()));
+    }
     if let Some(limiter) = &shared.limiter {
         limiter.count(&caller)?;
     }
     if accept == Accept::Refuses {
         return Err(refuses());
     }
-    *version = Some(microversion::parse(header(request, microversion::HEADER))?);
+    *version = Some(asked?);
     let cx = Context {
         shared: shared.clone(),
         caller,
@@ -282,6 +300,13 @@ fn header<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
     request.headers().get(name).and_then(|value| value.to_str().ok())
 }
 
+/// The microversion header, if there is one. Several are one list (RFC 9110, 5.3), and what is no text is to be refused, not overlooked.
+fn microversions(request: &HttpRequest) -> Option<String> {
+    let all = request.headers().get_all(microversion::HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let all: Vec<_> = all.collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
+
 /// A client's request id, when it has the exact form of one.
 fn global_request_id(request: &HttpRequest) -> Option<&str> {
     header(request, "x-openstack-request-id").filter(|id| id.strip_prefix("req-").is_some_and(|u| uuid::Uuid::try_parse(u).is_ok()))
@@ -296,4 +321,18 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     web::Query::<Vec<(String, String)>>::from_query(query)
         .map(web::Query::into_inner)
         .map_err(|e| ApiError::Invalid(format!("The query cannot be read: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_the_document_does_not_tell_of_is_a_fault_of_debug_builds() {
+        let refused = |method: &str| as_described(ApiError::Unprocessable("another key".into()), method, "/v1/clusters");
+        assert_eq!(refused("POST").http().0, 422);
+        let fault = refused("GET");
+        assert_eq!(fault.http().0, if cfg!(debug_assertions) { 500 } else { 422 });
+        assert!(fault.inside().contains("another key"), "{fault}");
+    }
 }

@@ -12,6 +12,8 @@ use crate::view::shape::Shape;
 
 /// What every request may be refused with, because of its head, its token, its microversion, its size, or the state of the cloud.
 const ALWAYS: &[u16] = &[400, 401, 403, 406, 408, 413, 414, 429, 431, 503];
+/// What a request for a document that needs no token may be refused with.
+pub const OF_PUBLIC: &[u16] = &[406, 408, 414, 431];
 
 /// A route.
 pub fn of(route: &Route, components: &mut Components) -> Value {
@@ -44,8 +46,8 @@ pub fn public(name: &str, about: &str, content: &Value, versioned: bool) -> Valu
         headers.extend(version_headers());
     }
     let mut responses = Map::from_iter([("200".to_owned(), good)]);
-    for status in [406, 408, 414, 431] {
-        responses.insert(status.to_string(), refusal(status));
+    for status in OF_PUBLIC {
+        responses.insert(status.to_string(), refusal(*status));
     }
     let parameters = if versioned { vec![json!({"$ref": "#/components/parameters/microversion-1.1"})] } else { Vec::new() };
     json!({
@@ -56,6 +58,25 @@ pub fn public(name: &str, about: &str, content: &Value, versioned: bool) -> Valu
         "security": [],
         "parameters": parameters,
         "responses": responses,
+    })
+}
+
+/// The health check, which is outside the API: without a token, a request id, and any of the usual refusals.
+pub fn health(schema: &Value) -> Value {
+    let answer = |about: &str| {
+        let text = json!({"schema": {"type": "string"}});
+        json!({"description": about, "content": {"text/plain": text, "text/html": text, "application/json": {"schema": schema}}})
+    };
+    json!({
+        "operationId": "check_health",
+        "summary": summary("check_health"),
+        "description": "Whether this process takes requests, for load balancers: it asks nobody else. Any method is answered, HEAD with 204.",
+        "tags": ["health"],
+        "security": [],
+        "responses": {
+            "200": answer("It does."),
+            "503": answer("It does not: the operator has taken it out of service, or it is about to stop."),
+        },
     })
 }
 
@@ -137,8 +158,8 @@ pub fn parameters() -> Value {
     let key = json!({
         "name": idempotency::HEADER,
         "in": "header",
-        "description": "A word of the client's own for this request. Sent again within 24 hours, the same request of the same user gets the \
-                        first answer again and is not done twice; another request with the same word gets 422.",
+        "description": "A word of the client's own for this request. Sent again within 24 hours, the same request of the same user in the \
+                        same roles gets the first answer again and is not done twice; another request with the same word gets 422.",
         "schema": {"type": "string", "minLength": 1, "maxLength": idempotency::LONGEST, "pattern": "^[!-~]+$"},
     });
     let last_event = json!({
@@ -219,6 +240,14 @@ fn responses(route: &Route, components: &mut Components) -> Value {
         }
     }
     let mut responses = Map::from_iter(foretold.into_iter().chain([(route.success.to_string(), good)]));
+    for status in refusals_of(route) {
+        responses.insert(status.to_string(), refusal(status));
+    }
+    Value::Object(responses)
+}
+
+/// The statuses that a route may refuse a request with, in order.
+pub fn refusals_of(route: &Route) -> Vec<u16> {
     let open = route.path.contains('{');
     let takes_body = !matches!(route.body, Takes::Nothing);
     let pages = route.query.iter().any(|p| p.name == "marker");
@@ -226,10 +255,7 @@ fn responses(route: &Route, components: &mut Components) -> Value {
     let more = [(404, open || takes_body || pages), (409, open || takes_body || changes), (415, takes_body), (422, changes)];
     let mut statuses: Vec<u16> = ALWAYS.iter().copied().chain(more.into_iter().filter(|(_, may)| *may).map(|(status, _)| status)).collect();
     statuses.sort_unstable();
-    for status in statuses {
-        responses.insert(status.to_string(), refusal(status));
-    }
-    Value::Object(responses)
+    statuses
 }
 
 fn refusal(status: u16) -> Value {
@@ -250,6 +276,8 @@ pub fn refusals() -> Value {
     let mut often = plain("Too many requests of the project.");
     often["headers"]["Retry-After"] = header("retry-after");
     let mut down = plain("The database, Keystone or another service does not answer.");
+    // Not with every one: whether it is worth another try is not always known.
+    down["headers"]["Retry-After"] = header("retry-after");
     down["content"]["text/plain"] = json!({"schema": {"type": "string"}});
     json!({
         "400": plain("The request breaks a rule; the text names field and rule."),
@@ -262,7 +290,7 @@ pub fn refusals() -> Value {
         "413": plain("The body is too large."),
         "414": plain("The path and query are too long."),
         "415": plain("The body is not JSON."),
-        "422": plain("The idempotency key was used for another request."),
+        "422": plain("The idempotency key was used for another request, by somebody else, or with other roles."),
         "429": often,
         "431": plain("The head of the request is too large."),
         "503": down,

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::error::ApiError;
 use crate::microversion::Microversion;
 use crate::routes::{Route, Takes};
 use crate::view::forecast::FORECAST;
@@ -27,8 +28,8 @@ fn every_route_is_described_as_it_is_and_nothing_else_is() {
             described.insert((path.clone(), method.clone()));
         }
     }
-    for public in PUBLIC {
-        assert!(described.remove(&(public.path.to_owned(), "get".to_owned())), "{}", public.path);
+    for path in PUBLIC.iter().map(|public| public.path).chain([health::PATH]) {
+        assert!(described.remove(&(path.to_owned(), "get".to_owned())), "{path}");
     }
     for route in ROUTES {
         let (path, method) = (format!("/v1/{}", route.path), route.method.to_ascii_lowercase());
@@ -103,11 +104,64 @@ fn every_reference_leads_somewhere_and_every_name_says_one_thing() {
 
 #[test]
 fn what_needs_no_token_is_described_as_it_is() {
-    for (shape, value) in [(&discovery::VERSIONS, discovery::root("http://h")), (&discovery::VERSION, discovery::v1("http://h"))] {
+    for (shape, value) in [
+        (&discovery::VERSIONS, discovery::root("http://h")),
+        (&discovery::VERSION, discovery::v1("http://h")),
+        (&health::HEALTH, health::told("OK")),
+    ] {
         assert_eq!(shape.check(&value, MAX), Ok(()), "{}", shape.name);
+    }
+    let document = document();
+    for path in PUBLIC.iter().map(|public| public.path).chain([health::PATH]) {
+        assert_eq!(at(&document, path, "get")["security"], json!([]), "{path}");
     }
     let served: Value = serde_json::from_str(&text("http://h:1/\"prefix")).expect("JSON");
     assert_eq!(served["servers"][0]["url"], "http://h:1/\"prefix");
+}
+
+#[test]
+fn a_refusal_is_told_of_where_the_document_has_its_status_and_where_there_is_no_route() {
+    let document = document();
+    let described = |path: &str, method: &str, status: u16| at(&document, path, method)["responses"].get(status.to_string()).is_some();
+    for status in (400..600).filter(|status| *status != 500) {
+        for route in ROUTES {
+            let path = format!("/v1/{}", route.path);
+            let told = described(&path, &route.method.to_ascii_lowercase(), status);
+            assert_eq!(tells_of(route.method, &path, status), told, "{status} of {}", route.name);
+        }
+        for public in PUBLIC {
+            assert_eq!(tells_of("GET", public.path, status), described(public.path, "get", status), "{status} of {}", public.path);
+        }
+    }
+    for (method, path, status, expected) in [
+        ("GET", "/v1/stats", 403, true),
+        ("GET", "/v1/stats", 404, false),
+        ("GET", "/stats/", 409, false),
+        ("GET", "/v1/clusters/blue", 404, true),
+        ("GET", "/v1/clusters/blue", 422, false),
+        ("DELETE", "/clusters/blue/", 422, true),
+        ("GET", "/v1/clusters/blue", 405, false),
+        ("PUT", "/v1/clusters/blue", 405, true),
+        ("GET", "/v1/nothing", 404, true),
+        ("GET", "//", 401, true),
+        ("GET", "/v1/", 406, true),
+        ("GET", "/v1/", 403, false),
+        // A fault of ours is nothing to be told of beforehand.
+        ("GET", "/v1/stats", 500, true),
+    ] {
+        assert_eq!(tells_of(method, path, status), expected, "{method} {path}: {status}");
+    }
+}
+
+#[test]
+fn a_refusal_that_says_when_to_come_back_is_described_with_that_header() {
+    let document = document();
+    for error in [ApiError::TooOften { retry_after: 1 }, ApiError::KeystoneDown("gone".into())] {
+        assert!(error.retry_after().is_some());
+        let response = &document["components"]["responses"][error.http().0.to_string()];
+        let header = resolve(&document, &response["headers"]["Retry-After"]);
+        assert_eq!(header["schema"]["type"], "integer", "{error}: {response}");
+    }
 }
 
 #[test]

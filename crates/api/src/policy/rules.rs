@@ -127,6 +127,9 @@ fn bad_rule(file: &str, rule: &str, reason: String) -> PolicyError {
 }
 
 /// A default, as the options and an operator's version of its predecessor change it.
+///
+/// A predecessor that a file repeats as it was is no version of the operator's: so oslo.policy decides from 5.0 on (2026.1). Before, no two checks
+/// were equal, so that a repeated one took its successors' places too; `tests/upstream/files-formerly.jsonl` has what that changed.
 fn default_check(
     default: &defaults::Default,
     options: &PolicyOptions,

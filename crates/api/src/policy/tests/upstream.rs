@@ -69,13 +69,88 @@ fn decides(name: &str, scope: &str, new: &str, old: &str) {
         let policy = Policy::new(options, &[]).expect("defaults");
         let mut expected = expected.chars();
         for (roles, owner, domain) in combinations() {
-            let mut caller = with(&policy, roles);
-            caller.user_domain_id = Some(domain.into());
-            let target = target(owner.0, owner.1);
-            let found = if policy.holds(&caller, name, &target) { '1' } else { '0' };
+            let found = decision(&policy, name, roles, owner, domain);
             assert_eq!(Some(found), expected.next(), "{name} for {roles:?} of {domain} on {owner:?}, {enforce_new_defaults}");
         }
         assert_eq!(expected.next(), None, "{name}");
+    }
+}
+
+/// Whether a rule holds, as a digit.
+fn decision(policy: &Policy, name: &str, roles: &[&str], owner: (&'static str, &'static str), domain: &str) -> char {
+    let mut caller = with(policy, roles);
+    caller.user_domain_id = Some(domain.into());
+    if policy.holds(&caller, name, &target(owner.0, owner.1)) { '1' } else { '0' }
+}
+
+/// A whole policy file, and what follows from it: for rules by their names a digit for each combination, with new defaults and with old ones.
+#[derive(Deserialize)]
+struct Whole {
+    file: BTreeMap<String, Value>,
+    new: BTreeMap<String, String>,
+    old: BTreeMap<String, String>,
+}
+
+impl Whole {
+    /// Those of a recording, whose first line says what made it.
+    fn all(recorded: &'static str) -> Vec<Self> {
+        recorded.lines().skip(1).map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+
+    /// The rules that are decided otherwise here.
+    fn differences(&self) -> Vec<String> {
+        let text = serde_json::to_string(&self.file).expect("json");
+        let mut found = Vec::new();
+        for (enforce_new_defaults, decided) in [(true, &self.new), (false, &self.old)] {
+            let options = PolicyOptions { enforce_new_defaults, ..PolicyOptions::default() };
+            let policy = Policy::new(options, &files(&[&text])).expect(&text);
+            for (name, expected) in decided {
+                let ours: String = combinations().map(|(roles, owner, domain)| decision(&policy, name, roles, owner, domain)).collect();
+                if ours != *expected {
+                    found.push(format!("{name}, new defaults {enforce_new_defaults}: {ours}, and upstream {expected}"));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether it has a rule that others replaced, and has it as it was.
+    fn repeats_a_replaced_rule(&self) -> bool {
+        defaults::all().filter_map(|default| default.before).any(|before| {
+            let theirs = self.file.get(before.name).map(|value| parser::parse(value).expect("a rule"));
+            theirs == Some(parser::parse_text(before.text).expect("a rule"))
+        })
+    }
+}
+
+#[test]
+fn whole_files_that_override_base_rules_decide_as_upstream_does() {
+    let all = Whole::all(include_str!("upstream/files.jsonl"));
+    assert!(all.len() > 40, "only {}", all.len());
+    for whole in &all {
+        assert_eq!(whole.differences(), Vec::<String>::new(), "{:?}", whole.file);
+    }
+    // Files of every kind are among them, and decide one way or another.
+    let replaced = |whole: &&Whole| whole.file.keys().any(|name| defaults::is_deprecated(name));
+    let repeating = |whole: &&Whole| whole.repeats_a_replaced_rule();
+    assert!(all.iter().filter(replaced).count() > 20 && all.iter().filter(repeating).count() > 8);
+    let decisions: BTreeSet<&String> = all.iter().flat_map(|whole| whole.new.values()).collect();
+    assert!(decisions.len() > 15, "{decisions:?}");
+}
+
+#[test]
+fn upstream_decided_otherwise_formerly_where_a_file_repeats_a_replaced_rule_and_nowhere_else() {
+    let formerly = Whole::all(include_str!("upstream/files-formerly.jsonl"));
+    assert!(!formerly.is_empty());
+    for whole in &formerly {
+        assert!(whole.repeats_a_replaced_rule(), "{:?}", whole.file);
+        // What older releases let everybody of the project do, only his roles let him do.
+        assert!(!whole.differences().is_empty(), "{:?}", whole.file);
+    }
+    let files: Vec<_> = formerly.iter().map(|whole| &whole.file).collect();
+    let repeating = Whole::all(include_str!("upstream/files.jsonl")).into_iter().filter(Whole::repeats_a_replaced_rule);
+    for whole in repeating {
+        assert!(files.contains(&&whole.file), "{:?} was decided the same", whole.file);
     }
 }
 

@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
 """Records what upstream's own policy code decides.
 
-Needs: pip install oslo.policy; and upstream's source, release 20.0.2, unpacked: python3 record.py <unpacked source> <this folder>.
-Writes defaults.txt (every rule name x roles x ownership x domain) and language.jsonl (expressions made at random, and some by hand).
+Needs: pip install oslo.policy; and upstream's source, release 20.0.2, unpacked: python3 record.py <unpacked source> <this folder> [what].
+Writes defaults.txt (every rule name x roles x ownership x domain), language.jsonl (expressions made at random, and some by hand) and
+files.jsonl (whole policy files, by hand). What: one of defaults, language, files; or formerly, with oslo.policy 4.5.1, which writes
+files-formerly.jsonl: the files of files.jsonl that it decides otherwise. Without it: the first three.
 """
 
+import importlib.metadata
 import itertools
 import json
 import logging
+import os
 import random
 import sys
+import tempfile
 import types
 import warnings
 
 source, here = sys.argv[1:3]
+what = sys.argv[3:]
 for name, path in [("magnum", "magnum"), ("magnum.common", "magnum/common")]:
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [f"{source}/{path}"]
@@ -154,5 +160,106 @@ def language():
                 out.write(json.dumps({"rule": rule, "decided": bits, "doubtful": doubtful}) + "\n")
 
 
-defaults()
-language()
+OWNER, USER = "is_admin:True or project_id:%(project_id)s", "((rule:context_is_admin) or (rule:is_user))"
+OR_CLUSTER_USER, DENY = "((rule:context_is_admin) or (rule:user_or_cluster_user))", "not domain_id:%(trustee_domain_id)s"
+OTHER, READER = "role:other", "rule:admin_or_project_reader"
+# Overrides of base rules: of one that others replaced (its name begins with rule:), of one that replaced it, of both, and of one that is as it was;
+# with the same text, the same rule in other words, and another rule.
+FILES = [
+    {},
+    {"rule:admin_or_owner": OWNER},
+    {"rule:admin_or_owner": f"(({OWNER}))"},
+    {"rule:admin_or_owner": [["is_admin:True"], ["project_id:%(project_id)s"]]},
+    {"rule:admin_or_owner": "project_id:%(project_id)s or is_admin:True"},
+    {"rule:admin_or_owner": "rule:admin_or_owner"},
+    {"rule:admin_or_owner": OTHER},
+    {"rule:admin_or_owner": "@"},
+    {"rule:admin_or_owner": "!"},
+    # As generated samples have it: the replaced rule means its successor.
+    {"rule:admin_or_owner": READER},
+    {"rule:admin_or_owner": f"({READER})"},
+    {"rule:admin_or_owner": "rule:admin_or_project_member"},
+    {"admin_or_project_reader": "(rule:context_is_admin) or (rule:project_reader)"},
+    {"admin_or_project_reader": OWNER},
+    {"admin_or_project_reader": OTHER},
+    {"admin_or_project_reader": "rule:admin_or_owner"},
+    {"rule:admin_or_owner": OTHER, "admin_or_project_reader": "role:manager"},
+    {"rule:admin_or_owner": OTHER, "admin_or_project_reader": "(rule:context_is_admin) or (rule:project_reader)"},
+    {"rule:admin_or_owner": OWNER, "admin_or_project_reader": OTHER},
+    {"rule:admin_or_owner": OTHER, "admin_or_project_reader": OTHER, "admin_or_project_member": "!"},
+    {"admin_or_owner": OWNER},
+    {"admin_or_owner": OTHER},
+    {"admin_or_owner": OTHER, "rule:admin_or_owner": "rule:admin_or_owner"},
+    {"project_reader": OTHER},
+    {"project_reader": OTHER, "rule:admin_or_owner": OWNER},
+    {"context_is_admin": OTHER},
+    {"context_is_admin": OTHER, "rule:admin_or_owner": "is_admin:True"},
+    {"rule:admin_or_user": USER},
+    {"rule:admin_or_user": "rule:context_is_admin or rule:is_user"},
+    {"rule:admin_or_user": OTHER},
+    {"rule:admin_or_user": "rule:admin_or_user"},
+    {"rule:admin_or_user_or_cluster_user": OR_CLUSTER_USER},
+    {"rule:admin_or_user_or_cluster_user": OTHER, "is_user": OTHER},
+    {"rule:deny_cluster_user": DENY},
+    {"rule:deny_cluster_user": OTHER},
+    {"rule:deny_cluster_user": "@", "project_member_deny_cluster_user": OTHER},
+    {"rule:deny_cluster_user": "rule:project_member_deny_cluster_user"},
+    {"deny_cluster_user": "@"},
+    {"deny_cluster_user": DENY, "rule:deny_cluster_user": DENY},
+    {"stats:get_all": OTHER, "rule:admin_or_owner": "@"},
+    {"stats:get_all": OWNER},
+    {"cluster:get": "rule:rule:deny_cluster_user", "rule:deny_cluster_user": OTHER},
+]
+
+
+def decide_file(rules, file):
+    """By rule, a digit for each combination as in defaults.txt: with enforce_new_defaults and without."""
+    decided = {"file": file}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "policy.json")
+        with open(path, "w") as out:
+            json.dump(file, out)
+        for key, new in [("new", True), ("old", False)]:
+            conf = cfg.ConfigOpts()
+            conf([])
+            enforcer = policy.Enforcer(conf, policy_file=path)
+            conf.set_override("enforce_new_defaults", new, "oslo_policy")
+            enforcer.register_defaults(rules)
+            asked = [rule.name for rule in rules if rule.deprecated_rule] + ["admin_or_owner", "stats:get_all", "cluster:get"]
+            decided[key] = {}
+            for name in asked:
+                enforcer.registered_rules[name].scope_types = None
+                bits = ""
+                for roles, owner, domain in itertools.product(ROLES, OWNERS, DOMAINS):
+                    creds = {"user_id": "u1", "project_id": "p1", "roles": roles, "user_domain_id": domain}
+                    creds["is_admin"] = enforcer.enforce("context_is_admin", {}, dict(creds))
+                    target = {"project_id": owner[0], "user_id": owner[1], "trustee_domain_id": "trustees"}
+                    bits += "01"[bool(enforcer.enforce(name, target, creds | {"domain_id": domain}))]
+                decided[key][name] = bits
+    return decided
+
+
+def files(name, but=()):
+    """Writes what is decided, but for lines that are known already."""
+    rules = list(policies.list_rules())
+    with open(f"{here}/{name}", "w") as out:
+        out.write(json.dumps({"oslo.policy": importlib.metadata.version("oslo.policy")}) + "\n")
+        for file in FILES:
+            line = json.dumps(decide_file(rules, file)) + "\n"
+            if line not in but:
+                out.write(line)
+
+
+def formerly():
+    with open(f"{here}/files.jsonl") as known:
+        files("files-formerly.jsonl", set(known))
+
+
+if not what or "defaults" in what:
+    defaults()
+if not what or "language" in what:
+    language()
+if not what or "files" in what:
+    files("files.jsonl")
+if "formerly" in what:
+    formerly()
