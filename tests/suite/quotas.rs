@@ -1,10 +1,13 @@
 //! Quotas, statistics, federations: what operators ask for beside clusters.
 
 use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How};
+use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::{self, Client, text};
-use tests::world::{Mix, World};
+use tests::client::{self, Answer, Client, text};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
 
 /// The id of the project that somebody works in.
 async fn project(of: &Client) -> Result<String> {
@@ -139,6 +142,256 @@ async fn w18_requests_at_once_make_as_many_clusters_as_the_quotas_allow(#[values
         demo.delete_cluster(cluster).await?;
         demo.wait_gone(cluster, tests::wait::PATIENCE).await?;
     }
+    world.finish().await
+}
+
+/// The words of a refusal by a quota of so many nodes.
+fn most_nodes(limit: u32) -> String {
+    format!("maximum nodes per project, {limit}.")
+}
+
+/// Sets the quota of nodes of the project `demo`.
+async fn limit_nodes(world: &World, limit: u32) -> Result<()> {
+    let (admin, own) = (world.user("admin", "admin"), world.cloud.project_id("demo"));
+    let body = json!({"project_id": own, "resource": "Node", "hard_limit": limit});
+    match admin.post("/v1/quotas", &body).await?.status {
+        201 => Ok(()),
+        _ => admin.patch(&format!("/v1/quotas/{own}/Node"), &body).await?.expect(202).map(drop),
+    }
+}
+
+/// How many nodes the rows of the caller's project say.
+async fn nodes(demo: &Client) -> Result<Value> {
+    Ok(demo.get("/v1/stats").await?.expect(200)?.body["nodes"].clone())
+}
+
+fn size(count: u32) -> Value {
+    json!([{"op": "replace", "path": "/node_count", "value": count}])
+}
+
+async fn resize(demo: &Client, cluster: &str, count: u32) -> Result<Answer> {
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": count})).await
+}
+
+async fn act(demo: &Client, cluster: &str, action: &str) -> Result<Answer> {
+    demo.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await
+}
+
+async fn until_all_has_ended(world: &World) -> Result<()> {
+    wait::until("all operations to end", PATIENCE, async || {
+        let count = world.unfinished().await?;
+        Ok(Seen::when(count == 0, || format!("{count} unfinished")))
+    })
+    .await
+}
+
+#[rstest]
+#[tokio::test]
+async fn w18_changes_at_once_add_as_many_nodes_as_the_quota_allows(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let template = demo.create_template("small").await?;
+    let mut clusters = Vec::new();
+    for name in ["resized", "patched", "joined"] {
+        clusters.push(demo.create_cluster(name, &template).await?);
+    }
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    }
+    let [resized, patched, joined] = &clusters[..] else { anyhow::bail!("{clusters:?}") };
+    // Three clusters of three nodes have nine; each request asks for two more.
+    limit_nodes(&world, 13).await?;
+    let (action, groups) = (|of: &str| format!("/v1/clusters/{of}/actions/resize"), |of: &str| format!("/v1/clusters/{of}/nodegroups"));
+    let group = |name: &str| json!({"name": name, "node_count": 2});
+    let asked = [
+        (action(resized), json!({"node_count": 4})),
+        (groups(resized), group("one")),
+        (format!("/v1/clusters/{patched}"), size(4)),
+        (groups(joined), group("one")),
+        (groups(joined), group("two")),
+        (action(joined), json!({"node_count": 4})),
+    ];
+    let tasks = asked.map(|(path, body)| {
+        let demo = demo.clone();
+        tokio::spawn(async move { if body.is_array() { demo.patch(&path, &body).await } else { demo.post(&path, &body).await } })
+    });
+    let mut accepted = 0;
+    for task in tasks {
+        match task.await?? {
+            answer if answer.status == 202 => accepted += 1,
+            answer => drop(answer.expect_error(403, &most_nodes(13))?),
+        }
+    }
+    ensure!(accepted == 2 && nodes(&demo).await? == 13, "{accepted} were accepted, and there are {} nodes", nodes(&demo).await?);
+    until_all_has_ended(&world).await?;
+    let mut there = 0;
+    for cluster in &clusters {
+        let body = demo.cluster(cluster).await?;
+        ensure!(text(&body, "status").ends_with("_COMPLETE"), "{body}");
+        there += body["node_count"].as_u64().context("a number")? + body["master_count"].as_u64().context("a number")?;
+    }
+    ensure!(there == 13, "there are {there} nodes");
+
+    // Each of the ways once more: one node is one too many, and what adds none is none.
+    let before = world.counts().await?;
+    for cluster in &clusters {
+        let workers = demo.get(&format!("{}/default-worker", groups(cluster))).await?.expect(200)?.body;
+        let count = u32::try_from(workers["node_count"].as_u64().context("a number")?)?;
+        resize(&demo, cluster, count + 1).await?.expect_error(403, &most_nodes(13))?;
+        demo.patch(&format!("/v1/clusters/{cluster}"), &size(count + 1)).await?.expect_error(403, "have 13 nodes")?;
+        demo.post(&groups(cluster), &json!({"name": "three", "node_count": 1})).await?.expect_error(403, "asks for 1 more")?;
+        // The size of a group is changed by a resize only.
+        demo.patch(&format!("{}/default-worker", groups(cluster)), &size(count + 1)).await?.expect_error(400, "node_count")?;
+    }
+    ensure!(world.counts().await? == before, "written: {:?}, before {before:?}", world.counts().await?);
+    let bounds = json!([{"op": "replace", "path": "/max_node_count", "value": 9}]);
+    demo.patch(&format!("{}/default-worker", groups(resized)), &bounds).await?.expect(202)?;
+    demo.post(&groups(resized), &json!({"name": "empty", "node_count": 0})).await?.expect(202)?;
+    demo.patch(&format!("/v1/clusters/{patched}"), &size(1)).await?.expect(202)?;
+    until_all_has_ended(&world).await?;
+    // Now there is room.
+    resize(&demo, patched, 2).await?.expect(202)?;
+    until_all_has_ended(&world).await?;
+    ensure!(demo.cluster(patched).await?["node_count"] == 2);
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn w18_nodes_that_are_to_go_count_until_they_have_gone(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let template = demo.create_template("other").await?;
+    // A cluster of this suite has three nodes.
+    let another = async || demo.post("/v1/clusters", &client::cluster("green", &template)).await;
+    limit_nodes(&world, 6).await?;
+    world.cloud.hold_stacks(true);
+    resize(&demo, &cluster, 3).await?.expect(202)?;
+    wait::until("the first to run", PATIENCE, async || {
+        let calls = world.cloud.calls("heat.stack_update");
+        Ok(Seen::when(calls > 0, || "not asked".to_owned()))
+    })
+    .await?;
+    // It waits behind the first.
+    resize(&demo, &cluster, 0).await?.expect(202)?;
+    ensure!(nodes(&demo).await? == 1, "the rows say what is wished: {}", nodes(&demo).await?);
+    another().await?.expect_error(403, &most_nodes(6))?;
+    another().await?.expect_error(403, "have 4 nodes")?;
+    // What counts of the group in any case it may be given again, and no more than that.
+    resize(&demo, &cluster, 6).await?.expect_error(403, "asks for 3 more")?;
+    resize(&demo, &cluster, 3).await?.expect(202)?;
+    resize(&demo, &cluster, 1).await?.expect(202)?;
+    another().await?.expect_error(403, "have 4 nodes")?;
+
+    let body = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let waiting: Vec<String> = body["operations"]
+        .as_array()
+        .context("a list")?
+        .iter()
+        .filter(|operation| operation["state"] == "QUEUED")
+        .map(|operation| text(operation, "uuid"))
+        .collect();
+    ensure!(waiting.len() == 3, "{body}");
+    for id in waiting {
+        act(&demo, &cluster, &format!("cancel?operation={id}")).await?.expect(202)?;
+        another().await?.expect_error(403, "have 4 nodes")?;
+    }
+    ensure!(nodes(&demo).await? == 4, "the size of the one that runs is put back: {}", nodes(&demo).await?);
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(demo.cluster(&cluster).await?["node_count"] == 3);
+    another().await?.expect_error(403, "have 4 nodes")?;
+
+    // Those that have gone are free.
+    resize(&demo, &cluster, 2).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let green = another().await?.expect(202)?.uuid()?;
+    demo.wait_for(&green, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(nodes(&demo).await? == 6);
+    world.finish().await
+}
+
+/// What was accepted once needs no second leave for what is there; what would come is asked for as any other request would.
+#[tokio::test]
+async fn w18_doing_it_again_under_a_smaller_quota_adds_no_node() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo().at("1.12");
+    let cluster = world.complete_cluster(&demo).await?;
+    let stack = world.only_stack().await?;
+    let failed = async || demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await;
+    world.cloud.hold_stacks(true);
+    resize(&demo, &cluster, 4).await?.expect(202)?;
+    wait::until("the change of the stack", PATIENCE, async || {
+        let status = world.cloud.stacks().pop().map(|stack| stack.status).unwrap_or_default();
+        Ok(Seen::when(status == "UPDATE_IN_PROGRESS", || status))
+    })
+    .await?;
+    ensure!(world.cloud.fail_stack(&stack, "out of hosts"));
+    ensure!(failed().await?["node_count"] == 4, "the size that the stack has been asked for");
+    world.cloud.hold_stacks(false);
+    limit_nodes(&world, 3).await?;
+    act(&demo, &cluster, "retry").await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+
+    // Cancelled before the stack was asked: the nodes are not there, and others may have come in their place.
+    limit_nodes(&world, 8).await?;
+    world.cloud.inject(Fault { at: "heat.stack_show".into(), nth: 1, how: How::Hold });
+    resize(&demo, &cluster, 7).await?.expect(202)?;
+    wait::until("the look at the stack", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    act(&demo, &cluster, "cancel").await?.expect(202)?;
+    world.cloud.let_go();
+    ensure!(failed().await?["node_count"] == 4, "the size that the cluster has");
+    limit_nodes(&world, 7).await?;
+    let before = world.counts().await?;
+    act(&demo, &cluster, "retry").await?.expect_error(403, &most_nodes(7))?;
+    ensure!(world.counts().await? == before && failed().await?["node_count"] == 4, "written: {:?}", world.counts().await?);
+    limit_nodes(&world, 8).await?;
+    act(&demo, &cluster, "retry").await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 7, "{complete}");
+    world.finish().await
+}
+
+/// A size that changes between the look at the group and the transaction: what the request adds is counted anew, and then reserved.
+#[tokio::test]
+async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted_again() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, ..Options::default() }).await?;
+    let (demo, database) = (world.demo().at("1.10"), world.database()?.clone());
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let mut other = database.open().await?;
+    for table in ["cluster", "nodegroup"] {
+        other.query_drop(format!("UPDATE {table} SET status = 'CREATE_COMPLETE'")).await?;
+    }
+    other.query_drop("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1, sealed_token = NULL").await?;
+    other.query_drop("UPDATE nodegroup SET node_count = 4 WHERE name = 'default-worker'").await?;
+    limit_nodes(&world, 3).await?;
+
+    // Somebody else is in the middle of a change of the cluster: the request waits for him, and has looked at the group before.
+    other.query_drop("START TRANSACTION").await?;
+    let turn =
+        format!("INSERT INTO event_guard (cluster_uuid, touched) VALUES ('{cluster}', 1) ON DUPLICATE KEY UPDATE touched = touched + 1");
+    other.query_drop(turn).await?;
+    other.query_drop("UPDATE nodegroup SET node_count = 1 WHERE name = 'default-worker'").await?;
+    let request = {
+        let (demo, cluster) = (demo.clone(), cluster.clone());
+        tokio::spawn(async move { resize(&demo, &cluster, 4).await })
+    };
+    let waits =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID() AND info LIKE '%event_guard%'";
+    wait::until("the request to wait for its turn", PATIENCE, async || {
+        let count: Vec<i64> = database.rows(waits).await?;
+        Ok(Seen::when(count == [1], || format!("{count:?} wait")))
+    })
+    .await?;
+    other.query_drop("COMMIT").await?;
+    request.await??.expect_error(403, "have 2 nodes, masters and those that are yet to go included, and the request asks for 3 more")?;
+    let left: Vec<(i64, i64)> =
+        database.rows("SELECT CAST(SUM(node_count) AS SIGNED), (SELECT COUNT(*) FROM operation) FROM nodegroup").await?;
+    ensure!(left == [(2, 1)], "nodes and operations: {left:?}");
+    other.disconnect().await?;
+    database.empty().await?;
     world.finish().await
 }
 

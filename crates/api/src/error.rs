@@ -238,8 +238,8 @@ fn quota_reached(resource: Resource, limit: i64, used: i64, asked: i64) -> Strin
             format!("You have reached the maximum clusters per project, {limit}. You may delete a cluster to make room for a new one.")
         }
         Resource::Node => format!(
-            "You have reached the maximum nodes per project, {limit}. The project's clusters have {used} nodes, masters included, and the \
-             request asks for {asked} more."
+            "You have reached the maximum nodes per project, {limit}. The project's clusters have {used} nodes, masters and those that are \
+             yet to go included, and the request asks for {asked} more."
         ),
     }
 }

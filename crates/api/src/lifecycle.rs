@@ -195,7 +195,7 @@ async fn transact(cx: &Context, request: &Request, end: End) -> Result<(Answer, 
     let new = &new;
     let mut tries = 1;
     loop {
-        let more = growth(cx, request).await?;
+        let more = &growth(cx, request).await?;
         match cx.shared.store.transact(end, async |conn: &mut Conn| attempt(conn, cx, request, new, more).await).await {
             Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
             other => return Ok(other?),
@@ -203,19 +203,19 @@ async fn transact(cx: &Context, request: &Request, end: End) -> Result<(Answer, 
     }
 }
 
-/// Nodes that a request adds to its project, as the group stands now.
+/// Nodes that a request adds to what the rows of its project say, as the group's stands now.
 async fn growth(cx: &Context, request: &Request) -> Result<Demand, ApiError> {
     let default = cx.shared.settings.default_nodes_per_project;
-    let nodes = |count| Demand { resource: Resource::Node, count, default };
+    let nodes = |count, group| Demand { resource: Resource::Node, count, default, group };
     let asked = match &request.change {
         Change::Size { node_count, .. } => *node_count,
-        Change::Group(new) => return Ok(nodes(i64::from(new.node_count))),
-        Change::Nothing | Change::Bounds { .. } => return Ok(nodes(0)),
+        Change::Group(new) => return Ok(nodes(i64::from(new.node_count), None)),
+        Change::Nothing | Change::Bounds { .. } => return Ok(nodes(0, None)),
     };
     let (cluster, group) = (&request.cluster, request.payload.nodegroup.as_ref());
     let groups = cx.shared.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, cluster).await).await?;
-    let present = named(&groups, group.map(NodegroupId::as_str))?.node_count();
-    Ok(nodes(i64::from(asked) - i64::from(present)))
+    let present = named(&groups, group.map(NodegroupId::as_str))?;
+    Ok(nodes(i64::from(asked) - i64::from(present.node_count()), Some(present.nodegroup_id())))
 }
 
 async fn attempt(
@@ -223,11 +223,11 @@ async fn attempt(
     cx: &Context,
     request: &Request,
     new: &NewOperation,
-    more: Demand,
+    more: &Demand,
 ) -> Result<(Answer, Accepted), StoreError> {
     // Both guards before anything is read: whoever has read goes on seeing what was there then.
     event::queue_up(conn, &request.cluster).await?;
-    quota::reserve(conn, &request.project, &[more]).await?;
+    quota::reserve(conn, &request.project, std::slice::from_ref(more)).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
     if accepted.is_new {
         change(conn, request, &accepted, more).await?;
@@ -256,7 +256,7 @@ async fn answer_to(conn: &mut Conn, cx: &Context, request: &Request, accepted: &
 }
 
 /// What a request changes besides statuses.
-async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, more: Demand) -> Result<(), StoreError> {
+async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, more: &Demand) -> Result<(), StoreError> {
     let group = accepted.group.as_ref().map(Nodegroup::nodegroup_id);
     let group = || group.as_ref().ok_or(StoreError::Stale { what: "nodegroup" });
     match &request.change {

@@ -133,7 +133,7 @@ async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
         true => nodegroup::find_in_cluster(conn, &work.operation.cluster_id(), ident).await?,
         false => None,
     };
-    // The size that the cloud has, not the one that was wished for.
+    // The size that the cloud has, not the one that was wished for. Nothing to reserve: until now the quota has counted the larger of the two.
     let node_count = match work.seen_workers() {
         None if !has_asked(conn, work).await? => work.operation.payload().ok().and_then(|p| p.before).and_then(|before| before.node_count),
         seen => seen,

@@ -18,6 +18,9 @@ pub const DEFAULT_MASTER: &str = "default-master";
 /// The name of the worker group that every cluster has.
 pub const DEFAULT_WORKER: &str = "default-worker";
 
+/// Wanted nodes of a group whose row does not say how many (upstream's rule).
+pub const UNSAID_COUNT: i32 = 1;
+
 /// A row of upstream's `nodegroup` table, as stored.
 #[derive(Clone, Debug, Default, Queryable, Selectable)]
 #[diesel(table_name = nodegroup)]
@@ -66,9 +69,9 @@ impl Nodegroup {
         self.role.as_deref() == Some(MASTER)
     }
 
-    /// Wanted nodes; NULL reads as 1 (upstream's rule).
+    /// Wanted nodes; NULL reads as [`UNSAID_COUNT`].
     pub fn node_count(&self) -> i32 {
-        self.node_count.unwrap_or(1)
+        self.node_count.unwrap_or(UNSAID_COUNT)
     }
 
     /// Addresses of its nodes.

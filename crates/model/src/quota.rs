@@ -3,6 +3,7 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
+use crate::id::NodegroupId;
 use crate::schema::quotas;
 
 /// What a project can have a quota of.
@@ -10,7 +11,9 @@ use crate::schema::quotas;
 pub enum Resource {
     /// Clusters, in whatever status. The only one that upstream knows.
     Cluster,
-    /// Nodes that its clusters' groups want, control planes included: the number that `GET /v1/stats` shows. Ours.
+    /// Nodes of its clusters' groups, control planes included: those that their rows want, which is the number that `GET /v1/stats` shows,
+    /// and those beyond that groups have, or may come to have, by operations that are unfinished: a group that shrinks has its nodes until it
+    /// has shrunk. Ours.
     Node,
 }
 
@@ -52,12 +55,15 @@ impl Quota {
 }
 
 /// So many more of a resource. None or less than none is always granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     pub resource: Resource,
+    /// How many more than the rows say.
     pub count: i64,
     /// The limit of projects without a row of their own; none: no limit.
     pub default: Option<i64>,
+    /// The group that the nodes are for, if there is one already: what counts of it beyond its row is not counted again.
+    pub group: Option<NodegroupId>,
 }
 
 /// What a project uses (`GET /v1/stats`).
@@ -65,6 +71,6 @@ pub struct Demand {
 pub struct Usage {
     /// Clusters, in whatever status.
     pub clusters: i64,
-    /// Nodes that their groups want, control planes included.
+    /// Nodes that their groups want by their rows, control planes included.
     pub nodes: i64,
 }

@@ -145,8 +145,8 @@ async fn check_quota(cx: &Context, nodes: i64, project: &ProjectId) -> Result<()
 fn demands(cx: &Context, nodes: i64) -> [Demand; 2] {
     let settings = &cx.shared.settings;
     [
-        Demand { resource: Resource::Cluster, count: 1, default: Some(settings.default_clusters_per_project) },
-        Demand { resource: Resource::Node, count: nodes, default: settings.default_nodes_per_project },
+        Demand { resource: Resource::Cluster, count: 1, default: Some(settings.default_clusters_per_project), group: None },
+        Demand { resource: Resource::Node, count: nodes, default: settings.default_nodes_per_project, group: None },
     ]
 }
 

@@ -36,7 +36,9 @@ pub async fn retry(cx: Context) -> Result<Answer, ApiError> {
     let payload = failed.payload().map_err(|_| broken())?.again(failed.operation_id());
     let change = match (kind, payload.node_count) {
         // The row may say by now what was reached.
-        (OperationKind::ClusterUpdate | OperationKind::ClusterResize, Some(node_count)) => Change::Size { node_count, health: None },
+        (OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::NodegroupCreate, Some(node_count)) => {
+            Change::Size { node_count, health: None }
+        }
         _ => Change::Nothing,
     };
     let request = Request::new(&cx, kind, &row, scope);

@@ -19,7 +19,7 @@ pub static CREATE: Schema = Schema {
         Field::optional(
             "resource",
             Kind::OneOf(RESOURCES),
-            "Cluster (the default): clusters in whatever status. Node: nodes that their groups want, masters included.",
+            "Cluster (the default): clusters in whatever status. Node: nodes that their groups want, masters included; those that are to go, until they have gone.",
         ),
         Field::optional("hard_limit", LIMIT, "How many there may be; 1 when absent."),
         Field::optional("id", Kind::Integer { min: 1, max: i32::MAX }, "Taken and ignored."),

@@ -11,7 +11,7 @@ use diesel::sql_types::{Nullable, Text};
 use diesel::sqlite::Sqlite;
 
 use super::page::expression;
-use crate::nodegroup::{MASTER, Nodegroup};
+use crate::nodegroup::{MASTER, Nodegroup, UNSAID_COUNT};
 
 /// Stands between groups: a control character, which no JSON has.
 const SEPARATOR: char = '\u{1e}';
@@ -19,7 +19,7 @@ const SEPARATOR: char = '\u{1e}';
 /// In a query on `cluster`, the expression of the column; NULL for a cluster without groups.
 ///
 /// Of each group, in order of creation: `1` for a master and `0` for a worker, its count of nodes, its addresses as they are stored; with a
-/// space between them. A count that is NULL is one (upstream's rule).
+/// space between them. A count that is NULL is [`UNSAID_COUNT`].
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
     addresses: &'static str,
@@ -34,7 +34,7 @@ impl Groups {
     fn write<DB: diesel::backend::Backend>(self, mut out: AstPass<'_, '_, DB>, role: &str, [before_order, after_order]: [&str; 2]) {
         let Self { addresses } = self;
         out.push_sql(&format!(
-            "(SELECT GROUP_CONCAT(CONCAT(COALESCE({role} = '{MASTER}', 0), ' ', COALESCE(`nodegroup`.`node_count`, 1), ' ', {addresses}){before_order} \
+            "(SELECT GROUP_CONCAT(CONCAT(COALESCE({role} = '{MASTER}', 0), ' ', COALESCE(`nodegroup`.`node_count`, {UNSAID_COUNT}), ' ', {addresses}){before_order} \
              ORDER BY `nodegroup`.`id`{after_order}) FROM `nodegroup` WHERE `nodegroup`.`cluster_id` = `cluster`.`uuid`)"
         ));
     }

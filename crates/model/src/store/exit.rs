@@ -130,6 +130,7 @@ async fn put_group_back(
     }
     let is_size = matches!(kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate);
     if is_size && change.node_count.is_none() {
+        // Nothing to reserve: the quota has counted it all the time (`lifecycle::beyond_rows`).
         change.node_count = before.node_count;
     }
     nodegroup::record(conn, &id, &change).await

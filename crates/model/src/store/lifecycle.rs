@@ -1,12 +1,14 @@
 //! Accepting a lifecycle request on a cluster that exists: status guard, statuses and operation, for use inside one transaction.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::connection::Conn;
 use super::error::StoreError;
 use super::scope::Scope;
 use super::{cluster as clusters, event, nodegroup, operation};
 use crate::cluster::Cluster;
 use crate::cluster::status::{self, Begin, Concerns, Status, begin, begin_group};
-use crate::id::{ClusterId, NodegroupId, OperationId};
+use crate::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use crate::nodegroup::{DEFAULT_WORKER, Nodegroup, NodegroupChange};
 use crate::operation::{Before, NewOperation, Operation, OperationKind, Payload};
 
@@ -76,6 +78,7 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         nodegroup::record_all(conn, id, &NodegroupChange::status(next, None)).await?;
     }
     if matches!(decided, Begin::Supersede(_)) {
+        say_most(conn, id, &unfinished).await?;
         operation::supersede(conn, id, &new.id).await?;
     }
     operation::insert(conn, &NewOperation { payload: Payload { before, ..new.payload.clone() }, ..new.clone() }).await?;
@@ -95,12 +98,56 @@ async fn concerned(conn: &mut Conn, new: &NewOperation) -> Result<Option<Nodegro
 /// Whether an operation is about this one group, by its payload or as the default of those that name none.
 fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
     match (operation.kind().map(OperationKind::concerns), operation.payload()) {
-        (Some(Concerns::OneGroup), Ok(payload)) => match payload.nodegroup {
-            Some(named) => named == group.nodegroup_id(),
-            None => group.name == DEFAULT_WORKER,
-        },
+        (Some(Concerns::OneGroup), Ok(payload)) => names(&payload, group),
         _ => false,
     }
+}
+
+/// Whether this is the group that an operation about one group is about; `payload` is the operation's.
+fn names(payload: &Payload, group: &Nodegroup) -> bool {
+    match &payload.nodegroup {
+        Some(named) => named.as_str() == group.uuid,
+        None => group.name == DEFAULT_WORKER,
+    }
+}
+
+/// The most nodes that a group has or may come to have while the operations about it are unfinished that carry these payloads: of what its row
+/// says, what they want, and what was before them. Whichever of them is cancelled or fails, the row says no more than that afterwards.
+fn most_nodes<'a>(group: &Nodegroup, about: impl Iterator<Item = &'a Payload>) -> i32 {
+    let told = about.flat_map(|payload| [payload.node_count, payload.before.as_ref().and_then(|before| before.node_count)]);
+    told.flatten().fold(group.node_count(), Ord::max)
+}
+
+/// Nodes of a project's groups that count beside those that their rows say, by group; only groups that have such. A row says what is wished
+/// from the moment of the request, but fewer nodes are there when the operation has ended, and if it is cancelled or fails there may never be.
+pub(super) async fn beyond_rows(conn: &mut Conn, project: &ProjectId) -> Result<BTreeMap<NodegroupId, i64>, StoreError> {
+    let carried = operation::about_groups(conn, project).await?;
+    let clusters: BTreeSet<&str> = carried.iter().map(|(cluster, _)| cluster.as_str()).collect();
+    let clusters: Vec<&str> = clusters.into_iter().collect();
+    let beyond = |group: Nodegroup| {
+        let about = carried.iter().filter(|(cluster, payload)| *cluster == group.cluster_id && names(payload, &group));
+        let most = most_nodes(&group, about.map(|(_, payload)| payload));
+        Some((group.nodegroup_id(), i64::from(most) - i64::from(group.node_count()))).filter(|(_, more)| *more > 0)
+    };
+    Ok(nodegroup::of_clusters(conn, &clusters).await?.into_iter().filter_map(beyond).collect())
+}
+
+/// Has the rows of groups say the most nodes that they may have, when the operations about them give way: how far those came nobody says any
+/// more, and fewer nodes in the row would be nodes that a quota does not see.
+async fn say_most(conn: &mut Conn, cluster: &ClusterId, unfinished: &[Operation]) -> Result<(), StoreError> {
+    let about_one = unfinished.iter().filter(|o| o.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup));
+    let carried: Vec<Payload> = about_one.filter_map(|o| o.payload().ok()).collect();
+    if carried.is_empty() {
+        return Ok(());
+    }
+    for group in nodegroup::of_cluster(conn, cluster).await? {
+        let most = most_nodes(&group, carried.iter().filter(|payload| names(payload, &group)));
+        if most > group.node_count() {
+            let change = NodegroupChange { node_count: Some(most), ..NodegroupChange::default() };
+            nodegroup::record(conn, &group.nodegroup_id(), &change).await?;
+        }
+    }
+    Ok(())
 }
 
 /// What is put back when the request is cancelled before it has begun. Behind others it is what was there before all of them; each that ends
@@ -112,11 +159,10 @@ pub(super) async fn before(
     kind: OperationKind,
     unfinished: &[Operation],
 ) -> Result<Option<Before>, StoreError> {
-    let first =
-        |fits: &dyn Fn(&Operation) -> bool| unfinished.iter().find(|o| fits(o)).and_then(|o| o.payload().ok()).and_then(|p| p.before);
+    let first = |fits: &dyn Fn(&Operation) -> bool| unfinished.iter().find(|o| fits(o)).and_then(|o| o.payload().ok());
     let mut kept = Before { status: cluster.status.clone(), ..Before::default() };
     if kind.removal().is_none()
-        && let Some(earlier) = first(&|_| true)
+        && let Some(earlier) = first(&|_| true).and_then(|payload| payload.before)
     {
         kept.status = earlier.status;
     }
@@ -126,18 +172,21 @@ pub(super) async fn before(
             let known = groups.into_iter().filter_map(|g| Some((g.nodegroup_id(), g.status?)));
             kept.groups = known.take(Before::MOST_GROUPS).collect();
         }
-        (Concerns::OneGroup, Some(group)) => match first(&|o| is_about(o, group)) {
-            Some(earlier) => (kept.groups, kept.node_count) = (earlier.groups, earlier.node_count),
-            None => {
-                kept.groups = group.status.clone().map(|word| (group.nodegroup_id(), word)).into_iter().collect();
-                kept.node_count = group.node_count;
+        (Concerns::OneGroup, Some(group)) => {
+            match first(&|o| is_about(o, group)).and_then(|payload| Some((payload.before?, payload.node_count))) {
+                // A group that is being made was of no size before: the one that it is made with.
+                Some((earlier, made_with)) => (kept.groups, kept.node_count) = (earlier.groups, earlier.node_count.or(made_with)),
+                None => {
+                    kept.groups = group.status.clone().map(|word| (group.nodegroup_id(), word)).into_iter().collect();
+                    kept.node_count = Some(group.node_count());
+                }
             }
-        },
+        }
         (Concerns::OneGroup, None) | (Concerns::NoGroup, _) => {}
     }
     if kind.replaces_nodes() {
         let groups = nodegroup::of_cluster(conn, &cluster.cluster_id()).await?;
-        let known = groups.into_iter().filter_map(|g| Some((g.nodegroup_id(), g.node_count?)));
+        let known = groups.into_iter().map(|g| (g.nodegroup_id(), g.node_count()));
         kept.sizes = known.take(Before::MOST_GROUPS).collect();
     }
     Ok(Some(kept))

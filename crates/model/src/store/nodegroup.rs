@@ -1,19 +1,26 @@
 //! Queries on `nodegroup`.
 
 use diesel::prelude::*;
+use diesel::sql_types::{Integer, Nullable};
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::many::{Many, among};
 use super::nodes;
 use super::page::Page;
 use crate::cluster::CreateSpec;
 use crate::cluster::status::Status;
 use crate::id::{ClusterId, NodegroupId, ProjectId};
-use crate::nodegroup::{DefaultNodegroup, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
+use crate::nodegroup::{DefaultNodegroup, NewNodegroup, Nodegroup, NodegroupChange, Nodes, UNSAID_COUNT};
 use crate::schema::nodegroup;
 use crate::text::storable;
 use crate::time::{now, whole_seconds};
+
+diesel::define_sql_function! {
+    /// The number, or the other one where it is NULL.
+    fn coalesce(number: Nullable<Integer>, instead: Integer) -> Integer;
+}
 
 /// The groups of one cluster, in order of creation.
 pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Nodegroup>, StoreError> {
@@ -24,6 +31,18 @@ pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Node
             .order(nodegroup::id.asc())
             .load(&mut **c)
             .await
+    })?)
+}
+
+/// The groups of these clusters, in no order.
+pub async fn of_clusters(conn: &mut Conn, clusters: &[&str]) -> Result<Vec<Nodegroup>, StoreError> {
+    if clusters.is_empty() {
+        return Ok(Vec::new());
+    }
+    let many = Many::of("nodegroup.cluster_id", clusters);
+    Ok(on_conn!(conn, |c| {
+        let query = nodegroup::table.select(Nodegroup::as_select()).into_boxed();
+        among!(query, nodegroup::cluster_id, many).load(&mut **c).await
     })?)
 }
 
@@ -179,10 +198,10 @@ pub async fn insert(conn: &mut Conn, group: &NewNodegroup) -> Result<(), StoreEr
     nodes::record(conn, &group.cluster, &group.id, &group.nodes).await
 }
 
-/// Nodes that the groups of a project want, or of all of them; control planes included.
+/// Nodes that the groups of a project want by their rows, or of all of them; control planes included.
 pub async fn count_nodes(conn: &mut Conn, project: Option<&ProjectId>) -> Result<i64, StoreError> {
     let nodes: Option<i64> = on_conn!(conn, |c| {
-        let query = nodegroup::table.select(diesel::dsl::sum(nodegroup::node_count)).into_boxed();
+        let query = nodegroup::table.select(diesel::dsl::sum(coalesce(nodegroup::node_count, UNSAID_COUNT))).into_boxed();
         match project {
             Some(project) => query.filter(nodegroup::project_id.eq(&project.0)).first(&mut **c).await,
             None => query.first(&mut **c).await,

@@ -7,10 +7,11 @@ use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::page::Page;
 use super::scope::Scope;
-use super::{cluster, dialect, nodegroup};
-use crate::id::ProjectId;
+use super::sealing::hex;
+use super::{cluster, dialect, lifecycle, nodegroup};
+use crate::id::{NodegroupId, ProjectId};
 use crate::quota::{Demand, Quota, Resource, Usage};
-use crate::schema::quotas;
+use crate::schema::{cluster as clusters, quotas};
 use crate::time::{now, whole_seconds};
 
 const WHAT: &str = "quota";
@@ -37,19 +38,76 @@ pub async fn reserve(conn: &mut Conn, project: &ProjectId, demands: &[Demand]) -
 /// # Errors
 /// [`StoreError::QuotaReached`] naming limit and use, of the first demand that passes its limit.
 pub async fn check(conn: &mut Conn, project: &ProjectId, demands: &[Demand]) -> Result<(), StoreError> {
-    let rows = of_project(conn, &project.0).await?;
-    for &Demand { resource, count, default } in demands.iter().filter(|demand| demand.count > 0) {
-        let row = rows.iter().find(|row| row.is_of(&project.0, resource));
-        let Some(limit) = row.map(|q| i64::from(q.hard_limit)).or(default) else { continue };
-        let used = match resource {
-            Resource::Cluster => cluster::count(conn, project).await?,
-            Resource::Node => nodegroup::count_nodes(conn, Some(project)).await?,
+    let demands = || demands.iter().filter(|demand| demand.count > 0);
+    let (own, clusters) = match demands().any(|demand| demand.resource == Resource::Cluster) {
+        true => limits_and_clusters(conn, project).await?,
+        // Who asks for nodes only does not pay for the count of clusters.
+        false => (limits(conn, project).await?, 0),
+    };
+    for &Demand { resource, count, default, ref group } in demands() {
+        let Some(limit) = own.of(resource).or(default) else { continue };
+        let (used, has) = match resource {
+            Resource::Cluster => (clusters, 0),
+            Resource::Node => nodes(conn, project, group.as_ref()).await?,
         };
-        if used.saturating_add(count) > limit {
-            return Err(StoreError::QuotaReached { resource, limit, used, asked: count });
+        let asked = count - has;
+        if asked > 0 && used.saturating_add(asked) > limit {
+            return Err(StoreError::QuotaReached { resource, limit, used, asked });
         }
     }
     Ok(())
+}
+
+/// The limits of a project that has rows of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    clusters: Option<i32>,
+    nodes: Option<i32>,
+}
+
+impl Limits {
+    fn of(self, resource: Resource) -> Option<i64> {
+        let limit = match resource {
+            Resource::Cluster => self.clusters,
+            Resource::Node => self.nodes,
+        };
+        limit.map(i64::from)
+    }
+}
+
+async fn limits(conn: &mut Conn, project: &ProjectId) -> Result<Limits, StoreError> {
+    let rows = of_project(conn, &project.0).await?;
+    let of = |resource| rows.iter().find(|row| row.is_of(&project.0, resource)).map(|row| row.hard_limit);
+    Ok(Limits { clusters: of(Resource::Cluster), nodes: of(Resource::Node) })
+}
+
+/// A project's own limits, and how many clusters it has; one statement, for it is part of each creation of a cluster.
+async fn limits_and_clusters(conn: &mut Conn, project: &ProjectId) -> Result<(Limits, i64), StoreError> {
+    let project = project.0.as_str();
+    // As [`Quota::is_of`] does: the plain comparisons are for the index, those of bytes for the case of letters.
+    macro_rules! limit {
+        ($resource:expr) => {
+            quotas::table
+                .select(quotas::hard_limit)
+                .filter(quotas::project_id.eq(project))
+                .filter(hex(quotas::project_id).eq(hex(project)))
+                .filter(quotas::resource.eq($resource.as_str()))
+                .filter(hex(quotas::resource).eq(hex($resource.as_str())))
+                .single_value()
+        };
+    }
+    let counted = clusters::table.filter(clusters::project_id.eq(project)).count().single_value();
+    let query = diesel::select((counted, limit!(Resource::Cluster), limit!(Resource::Node)));
+    let (counted, of_clusters, of_nodes): (Option<i64>, Option<i32>, Option<i32>) = on_conn!(conn, |c| query.get_result(&mut **c).await)?;
+    Ok((Limits { clusters: of_clusters, nodes: of_nodes }, counted.unwrap_or(0)))
+}
+
+/// Nodes of a project that count, and how many of them a group has beyond what its row says.
+async fn nodes(conn: &mut Conn, project: &ProjectId, group: Option<&NodegroupId>) -> Result<(i64, i64), StoreError> {
+    let wanted = nodegroup::count_nodes(conn, Some(project)).await?;
+    let beyond = lifecycle::beyond_rows(conn, project).await?;
+    let of_group = group.and_then(|id| beyond.get(id)).copied().unwrap_or(0);
+    Ok((wanted + beyond.values().sum::<i64>(), of_group))
 }
 
 /// What a project uses, or all of them together.

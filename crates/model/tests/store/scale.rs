@@ -1,10 +1,11 @@
 //! What queries cost as clusters become many. Upstream's tables are of another character set than ours: a comparison between the two that is
 //! not written with care cannot use upstream's index, and reads every row of one table for every row of the other.
 
-use model::id::ClusterId;
+use model::id::{ClusterId, ProjectId};
+use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
 use model::store::health::Look;
-use model::store::{Conn, Store, StoreError, credential_health, health, placement, resource};
+use model::store::{Conn, Store, StoreError, credential_health, health, placement, quota, resource};
 
 use crate::world::{Kind, World, accept, spec};
 
@@ -71,5 +72,38 @@ async fn what_is_asked_of_all_clusters_grows_no_faster_than_they_do() {
     let look = Look { owner: "one".into(), at_ms: 1, due_ms: 2 };
     is_linear!(store, "credentials that are due", |conn| assert_eq!(credential_health::claim(conn, &look, 5).await?.len(), 5));
     is_linear!(store, "how credentials stand", |conn| assert_eq!(credential_health::summary(conn).await?.unseen, CLUSTERS));
+    let limited = new_cluster(Some(10_000));
+    is_linear!(store, "a reservation under a quota of nodes", |conn| quota::reserve(conn, &ProjectId("p1".into()), &limited).await?);
     is_linear!(store, "things without a cluster", |conn| assert!(resource::ownerless(conn, 0, i64::MAX, 10).await?.is_empty()));
+}
+
+/// What a cluster of three nodes takes of the quotas of its project, of which this is the one of nodes.
+fn new_cluster(nodes: Option<i64>) -> [Demand; 2] {
+    [(Resource::Cluster, 1, Some(i64::MAX)), (Resource::Node, 3, nodes)].map(|(resource, count, default)| Demand {
+        resource,
+        count,
+        default,
+        group: None,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_counted_only_where_they_are_limited() {
+    let world = World::new(Kind::MariaDb).await;
+    let store = &world.store;
+    for n in 0..CLUSTERS {
+        accept(store, &spec(&format!("c{n}"))).await;
+    }
+    let cost = async |nodes: Option<i64>| {
+        let demands = new_cluster(nodes);
+        let counted = store.write(async |conn: &mut Conn| {
+            let before = reads(conn).await?;
+            quota::reserve(conn, &ProjectId("p1".into()), &demands).await?;
+            Ok::<_, StoreError>(reads(conn).await? - before)
+        });
+        counted.await.expect("granted")
+    };
+    let (without, with) = (cost(None).await, cost(Some(10_000)).await);
+    // Each cluster has two groups.
+    assert!(without + 2 * CLUSTERS <= with, "{without} rows read without a quota of nodes, {with} with one");
 }

@@ -1,9 +1,11 @@
-//! What has not ended, in numbers.
+//! What has not ended, of more than one cluster.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use crate::operation::OperationState;
+use crate::cluster::status::Concerns;
+use crate::id::ProjectId;
+use crate::operation::{OperationKind, OperationState, Payload};
 use crate::schema::operation;
 use crate::store::connection::{Conn, on_conn};
 use crate::store::error::StoreError;
@@ -32,4 +34,24 @@ pub async fn unfinished_by_kind(conn: &mut Conn) -> Result<Vec<Unfinished>, Stor
             .load(&mut **c)
             .await
     })?)
+}
+
+/// What the unfinished operations of a project carry that are about one group each, with the ids of their clusters. What is no payload of any
+/// version is left out.
+///
+/// For each request where a quota of nodes holds: the database looks through what is unfinished, or through what the project ever asked for,
+/// whichever is less.
+pub async fn about_groups(conn: &mut Conn, project: &ProjectId) -> Result<Vec<(String, Payload)>, StoreError> {
+    let kinds: Vec<&str> =
+        OperationKind::ALL.iter().filter(|kind| kind.concerns() == Concerns::OneGroup).map(|kind| kind.as_str()).collect();
+    let rows: Vec<(String, String)> = on_conn!(conn, |c| {
+        operation::table
+            .select((operation::cluster_uuid, operation::payload))
+            .filter(operation::project_id.eq(&project.0))
+            .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .filter(operation::kind.eq_any(&kinds))
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(rows.into_iter().filter_map(|(cluster, payload)| Some((cluster, serde_json::from_str(&payload).ok()?))).collect())
 }
