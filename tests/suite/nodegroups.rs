@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -72,6 +72,13 @@ impl Scene {
         Ok(())
     }
 
+    /// The one operation of this kind that the cluster ever had.
+    async fn operation(&self, kind: &str) -> Result<Value> {
+        let body = self.demo.get(&format!("/v1/clusters/{}/operations", self.cluster)).await?.expect(200)?.body;
+        let found = body["operations"].as_array().into_iter().flatten().find(|operation| operation["kind"] == kind);
+        found.cloned().with_context(|| format!("no {kind} in {body}"))
+    }
+
     fn stacks(&self) -> Vec<String> {
         self.world.cloud.stacks().into_iter().map(|stack| stack.name).collect()
     }
@@ -136,6 +143,92 @@ async fn a_group_is_made_resized_changed_and_removed(#[values(Mix::Embedded, Mix
     scene.wait_gone("gpu").await?;
     let whole = demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(whole["node_count"] == 2 && scene.stacks().len() == 1, "{whole}");
+    scene.world.finish().await
+}
+
+/// Upstream answers 202 and drops it.
+#[rstest]
+#[tokio::test]
+async fn a_patch_of_a_group_that_is_being_made_waits_for_its_making(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    world.cloud.hold_stacks(true);
+    scene.create(json!({"name": "gpu", "node_count": 2})).await?;
+    world.progress_is_told(demo, cluster).await?;
+    world.keep_secrets_of_stacks();
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 5}]);
+    let patched = demo.patch(&scene.path("gpu"), &patch).await?.expect(202)?.body;
+    ensure!(patched["max_node_count"] == 5 && patched["status"] == "UPDATE_IN_PROGRESS", "{patched}");
+    let (making, waiting) = (scene.operation("nodegroup_create").await?, scene.operation("nodegroup_update").await?);
+    ensure!(making["state"] == "RUNNING" && waiting["state"] == "QUEUED" && waiting["started_at"].is_null(), "{making} {waiting}");
+    world.cloud.hold_stacks(false);
+    let made = scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
+    ensure!(made["max_node_count"] == 5, "{made}");
+    let (making, waiting) = (scene.operation("nodegroup_create").await?, scene.operation("nodegroup_update").await?);
+    ensure!(making["state"] == "SUCCEEDED" && waiting["state"] == "SUCCEEDED", "{making} {waiting}");
+    ensure!(text(&making, "finished_at") <= text(&waiting, "started_at"), "{making} {waiting}");
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    scene.has_nodes("gpu", 2).await?;
+    scene.world.finish().await
+}
+
+/// As with a resize that waits.
+#[rstest]
+#[tokio::test]
+async fn a_group_whose_stack_fails_is_mended_by_the_update_that_waited_for_it(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    world.cloud.hold_stacks(true);
+    scene.create(json!({"name": "gpu"})).await?;
+    world.progress_is_told(demo, cluster).await?;
+    world.keep_secrets_of_stacks();
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 5}]);
+    demo.patch(&scene.path("gpu"), &patch).await?.expect(202)?;
+    let stack = world.cloud.stacks().pop().map(|stack| stack.id).unwrap_or_default();
+    ensure!(world.cloud.fail_stack(&stack, "No valid host was found"));
+    world.cloud.hold_stacks(false);
+    let mended = scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
+    ensure!(mended["max_node_count"] == 5 && mended["stack_id"] == stack.as_str(), "{mended}");
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let (making, waiting) = (scene.operation("nodegroup_create").await?, scene.operation("nodegroup_update").await?);
+    ensure!(making["state"] == "FAILED" && waiting["state"] == "SUCCEEDED", "{making} {waiting}");
+    scene.has_nodes("gpu", 1).await?;
+    scene.world.finish().await
+}
+
+/// Of a group without a stack nothing may say that it is complete.
+#[rstest]
+#[tokio::test]
+async fn a_group_whose_stack_is_refused_is_made_by_the_update_that_waited_for_it_or_by_its_retry(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+    #[values(1, 2)] refusals: u32,
+) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    world.cloud.inject(Fault { at: "heat.stack_lookup".to_owned(), nth: 1, how: How::Hold });
+    scene.create(json!({"name": "gpu"})).await?;
+    wait::until("the look for the stack", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 5}]);
+    demo.patch(&scene.path("gpu"), &patch).await?.expect(202)?;
+    for nth in 1..=refusals {
+        let how = How::Status(400, "this cloud has no such thing".to_owned());
+        world.cloud.inject(Fault { at: "heat.stack_create".to_owned(), nth, how });
+    }
+    world.cloud.let_go();
+    if refusals == 2 {
+        let failed = scene.wait_for("gpu", "UPDATE_FAILED").await?;
+        ensure!(text(&failed, "status_reason").contains("no such thing") && failed["stack_id"].is_null(), "{failed}");
+        demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+        demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    }
+    let made = scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
+    world.keep_secrets_of_stacks();
+    ensure!(made["max_node_count"] == 5 && made["stack_id"].is_string(), "{made}");
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(scene.operation("nodegroup_create").await?["state"] == "FAILED" && scene.stacks().len() == 2, "{:?}", scene.stacks());
+    scene.has_nodes("gpu", 1).await?;
     scene.world.finish().await
 }
 
@@ -205,6 +298,8 @@ async fn a_failed_group_is_told_with_its_reason_and_can_be_removed_or_mended(
         let whole = demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
         ensure!(whole["faults"][name].to_string().contains("No valid host"), "{whole}");
     }
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 4}]);
+    demo.patch(&scene.path("bad"), &patch).await?.expect_error(409, "CREATE_FAILED")?;
     // One is mended by asking for its size again, the other goes; the cluster is sound only after both.
     let resize = json!({"node_count": 1, "nodegroup": "bad"});
     demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &resize).await?.expect(202)?;

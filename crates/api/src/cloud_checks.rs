@@ -218,10 +218,15 @@ fn failed(error: CloudError) -> ApiError {
 impl Found {
     /// The image and its `os_distro` (rules C-17 to C-20).
     pub fn image(&self, name: &str) -> Result<&Image, ApiError> {
+        let image = self.only_image(name)?;
+        if has_distro(image) { Ok(image) } else { Err(ApiError::Invalid(format!("Image {name} doesn't contain os_distro field."))) }
+    }
+
+    /// The image, whether it says what it is made of or not (C-17, C-18).
+    pub fn only_image(&self, name: &str) -> Result<&Image, ApiError> {
         match &self.image[..] {
             [] => Err(ApiError::Invalid(format!("Unable to find image {name}."))),
-            [one] if has_distro(one) => Ok(one),
-            [_] => Err(ApiError::Invalid(format!("Image {name} doesn't contain os_distro field."))),
+            [one] => Ok(one),
             _ => Err(ApiError::Conflict(format!("Multiple images exist with same name {name}. Please use the image id instead."))),
         }
     }

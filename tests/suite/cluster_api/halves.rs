@@ -65,6 +65,11 @@ async fn what_an_upgrade_has_begun_is_what_later_changes_go_on_from() -> Result<
     let refused = group_is(&demo, &cluster, "new", "CREATE_FAILED").await?;
     let reason = text(&refused, "status_reason");
     ensure!(reason.contains("image ubuntu-capi-next is for Kubernetes 1.34.1, and the cluster runs 1.33.4"), "{reason}");
+    // Nor of the template's image, which nobody asked for, when its size is asked for again.
+    let resize = format!("/v1/clusters/{cluster}/actions/resize");
+    demo.at("1.14").post(&resize, &json!({"node_count": 1, "nodegroup": "new"})).await?.expect(202)?;
+    let refused = group_is(&demo, &cluster, "new", "UPDATE_FAILED").await?;
+    ensure!(text(&refused, "status_reason") == reason, "{refused}");
     demo.at("1.14").delete(&format!("{nodegroups}/new")).await?.expect(204)?;
     wait::until("the group to be gone", PATIENCE, async || {
         let all = groups(&demo, &cluster).await?;

@@ -23,13 +23,19 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     let mut row = read(&cx, &body)?;
     check_network_driver(&cx, &row)?;
     check_storage(&row)?;
-    check_name_servers(&row)?;
-    let wanted = wanted(&row);
-    let found = cloud_checks::look_up(&cx, &wanted).await?;
-    let image = found.image(row.image_id.as_deref().unwrap_or_default())?;
-    let named = row.driver.clone().or_else(|| image.magnum_driver.clone());
-    row.cluster_distro = image.os_distro.clone();
-    let driver = driver(&cx, named, &row)?;
+    // As upstream: only where no driver is named must the image be there before anybody asks for the caller's right (T-08 to T-12).
+    let named = row.driver.clone();
+    if let Some(name) = &named {
+        installed(&cx, name)?;
+        cx.allow_own(Act::TemplateCreate)?;
+    }
+    let found = cloud_checks::look_up(&cx, &wanted(&row)).await?;
+    let image = found.only_image(row.image_id.as_deref().unwrap_or_default())?;
+    row.cluster_distro = image.os_distro.clone().or(row.cluster_distro);
+    let driver = driver(&cx, named.or_else(|| image.magnum_driver.clone()), &row)?;
+    cx.allow_own(Act::TemplateCreate)?;
+    // Its image says which distribution it is, or is refused here.
+    check_found(&row, &found)?;
     row.driver = Some(driver.as_str().to_owned());
     if body.given("network_driver").is_none() {
         choose_network_driver(&mut row, driver);
@@ -37,8 +43,6 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     label::check(&cx, driver, &row.labels())?;
     // Its clusters may be of any project.
     label::check_place(&cx, driver, &row.labels(), None)?;
-    cx.allow_own(Act::TemplateCreate)?;
-    check_found(&row, &found)?;
     if row.is_public() || row.is_hidden() {
         super::allow_publish(&cx)?;
     }
@@ -50,6 +54,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
         }
     }
     check_root_disks(&cx, &row, &found)?;
+    check_name_servers(&row)?;
     store(&cx, &row).await
 }
 
@@ -80,17 +85,25 @@ fn read(cx: &Context, body: &Body) -> Result<ClusterTemplate, ApiError> {
 /// them the one that serves the triple. Where none does, it is the first that is there, and only making a cluster is refused (C-06).
 fn driver(cx: &Context, named: Option<String>, row: &ClusterTemplate) -> Result<DriverName, ApiError> {
     let settings = &cx.shared.settings;
-    let is_disabled = |driver: DriverName| settings.disabled_drivers.iter().any(|x| x == driver.as_str());
     if let Some(name) = named.or_else(|| settings.default_driver.clone()) {
-        let found = DriverName::parse(&name).filter(|d| !is_disabled(*d));
-        return found.ok_or_else(|| ApiError::Invalid(format!("Driver {name} is not installed.")));
+        return installed(cx, &name);
     }
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let (server, distro, coe) = (text(&row.server_type), text(&row.cluster_distro), text(&row.coe));
-    let can_work = |d: &DriverName| !is_disabled(*d) && (*d != DriverName::K8sCapiHelmV1 || !settings.management_clusters.is_empty());
+    let can_work = |d: &DriverName| !is_disabled(cx, *d) && (*d != DriverName::K8sCapiHelmV1 || !settings.management_clusters.is_empty());
     let cluster_api = DriverName::of_nameless(&server, &distro, &coe).filter(|d| *d == DriverName::K8sCapiHelmV1 && can_work(d));
     let found = cluster_api.map_or_else(|| super::serving(row, &settings.disabled_drivers), Ok);
     found.or_else(|unserved| DriverName::ALL.iter().copied().filter(can_work).min_by_key(|d| d.as_str()).ok_or(unserved))
+}
+
+/// The driver of this name, if it is there (T-10).
+fn installed(cx: &Context, name: &str) -> Result<DriverName, ApiError> {
+    let found = DriverName::parse(name).filter(|driver| !is_disabled(cx, *driver));
+    found.ok_or_else(|| ApiError::Invalid(format!("Driver {name} is not installed.")))
+}
+
+fn is_disabled(cx: &Context, driver: DriverName) -> bool {
+    cx.shared.settings.disabled_drivers.iter().any(|name| name == driver.as_str())
 }
 
 /// The network driver where nobody asked for one: the default, unless the driver cannot make it.

@@ -14,7 +14,7 @@ pub struct Change {
     /// The attribute, and the key within it where there is one.
     pub field: String,
     pub key: Option<String>,
-    /// A string, integer or boolean; null for `remove`.
+    /// A string, integer or boolean; of a `remove`, which needs none, also null.
     pub value: Value,
 }
 
@@ -88,9 +88,9 @@ fn change(item: &Value, Limits { mandatory, internal, .. }: Limits<'_>) -> Resul
     let value = map.get("value").cloned().unwrap_or(Value::Null);
     let is_scalar = value.is_string() || value.is_boolean() || value.is_i64() || value.is_u64();
     match op {
-        Op::Remove => {}
-        _ if value.is_null() => return Err(bad("add and replace need a value".into())),
-        _ if !is_scalar => return Err(schema::invalid(&field, &value, "It must be a string, integer or boolean")),
+        Op::Add | Op::Replace if value.is_null() => return Err(bad("add and replace need a value".into())),
+        // A removal needs none, and may have one all the same.
+        _ if !value.is_null() && !is_scalar => return Err(schema::invalid(&field, &value, "It must be a string, integer or boolean")),
         _ => {}
     }
     Ok(Change { op, field, key, value })
@@ -191,6 +191,9 @@ mod tests {
         assert_eq!(read("[]").expect("valid"), []);
         assert_eq!(read(r#"[{"op": "add", "path": "/id", "value": "blue"}]"#).expect("changes nothing"), []);
         assert!(read(r#"[{"op": "add", "path": "/id", "value": "green"}]"#).is_err());
+        for value in ["null", "1", "true", r#""a,b""#] {
+            read(&format!(r#"[{{"op": "remove", "path": "/tags", "value": {value}}}]"#)).expect("a removal may have a value");
+        }
         for key in ["a", "größe", "サイズ-1_x"] {
             let one = read(&format!(r#"[{{"op": "replace", "path": "/labels/{key}", "value": "b"}}]"#)).expect("valid");
             assert_eq!((one[0].field.as_str(), one[0].key.as_deref()), ("labels", Some(key)));
@@ -209,6 +212,9 @@ mod tests {
             r#"[{"op": "replace", "path": "/labels", "value": {}}]"#,
             r#"[{"op": "replace", "path": "/uuid", "value": "x"}]"#,
             r#"[{"op": "remove", "path": "/coe"}]"#,
+            r#"[{"op": "remove", "path": "/tags", "value": {}}]"#,
+            r#"[{"op": "remove", "path": "/tags", "value": ["a"]}]"#,
+            r#"[{"op": "remove", "path": "/tags", "value": 1.5}]"#,
         ] {
             assert!(matches!(read(bad), Err(ApiError::Invalid(_))), "{bad}");
         }
@@ -251,7 +257,7 @@ mod tests {
             let valued = matches!(&self.value, Some(Value::String(_) | Value::Bool(_)))
                 || matches!(&self.value, Some(Value::Number(n)) if !n.is_f64());
             let possible = match self.op {
-                Some("remove") => path != "/coe",
+                Some("remove") => path != "/coe" && (valued || self.value.as_ref().is_none_or(Value::is_null)),
                 Some("add" | "replace") => valued,
                 _ => false,
             };

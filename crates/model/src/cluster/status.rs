@@ -315,12 +315,14 @@ fn permits(current: Option<Status>, unfinished: &[OperationKind], kind: Operatio
 
 /// As [`begin`], for the one group that an operation is about: `current` is the group's own status. The cluster has to agree too.
 ///
-/// A group being made may be resized (the wish waits behind its making); one being deleted, or whose deletion failed, can only be deleted.
+/// A group being made may be resized and updated (the wish waits behind its making, and makes it where that fails); one being deleted, or whose
+/// deletion failed, can only be deleted.
 pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin, Refused> {
     let permitted = |kind: OperationKind| match (kind, current) {
         (OperationKind::NodegroupDelete, _) => true,
         (_, Some(Status::DeleteInProgress | Status::DeleteFailed | Status::DeleteComplete)) => false,
         (OperationKind::ClusterResize | OperationKind::ClusterUpdate, _) => true,
+        (OperationKind::NodegroupUpdate, Some(Status::CreateInProgress)) => true,
         // Upstream's guard.
         (OperationKind::NodegroupUpdate | OperationKind::ClusterUpgrade, None) => true,
         (OperationKind::NodegroupUpdate | OperationKind::ClusterUpgrade, Some(s)) => s.is_complete() || s.is_update_failed_or_running(),

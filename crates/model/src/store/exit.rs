@@ -2,7 +2,7 @@
 
 use super::connection::Conn;
 use super::error::StoreError;
-use super::lifecycle::{self, Waiting};
+use super::lifecycle::{self, Left, Waiting};
 use super::scope::Scope;
 use super::{cluster as clusters, event, history, nodegroup, operation};
 use crate::cluster::ClusterChange;
@@ -125,6 +125,11 @@ async fn put_group_back(
     if waiting.on_group {
         // The size that is still wanted: that of the last wish left.
         change.node_count = lifecycle::wanted_size(conn, group, &cancelled.operation_id()).await?;
+        if kind == OperationKind::NodegroupCreate {
+            // Those that wait for its making were accepted when there was nothing to put back yet.
+            let left = Left { status: None, group: Some((group, settle_group(kind, OperationState::Cancelled, None), None)) };
+            lifecycle::rebase(conn, &cancelled.cluster_id(), &cancelled.operation_id(), &left).await?;
+        }
     } else if let Some(next) = settle_group(kind, OperationState::Cancelled, before.group(&id)) {
         change = NodegroupChange::status(next, next.is_failed().then(|| REASON.to_owned()));
     }

@@ -1,11 +1,11 @@
 use model::cluster::status::{MOST_UNFINISHED, Status};
-use model::id::{ClusterId, NodegroupId, ProjectId};
+use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{NewNodegroup, Nodegroup, Nodes, Taint};
-use model::operation::{NewOperation, OperationKind, Payload};
+use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
 use model::store::lifecycle::{self, Accepted};
 use model::store::nodegroup::Shown;
-use model::store::{Conn, Page, Scope, Store, StoreError, cluster, nodegroup, nodes, operation};
+use model::store::{Conn, Page, Scope, Store, StoreError, cluster, exit, nodegroup, nodes, operation};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, request, spec};
@@ -194,4 +194,50 @@ async fn a_second_delete_of_a_group_joins_the_first_and_a_resize_of_it_is_refuse
     assert!(begin(&world.store, &resize(&s, None, 3)).await.is_ok());
     let unknown = begin(&world.store, &resize(&s, Some(&NodegroupId::generate()), 3)).await;
     assert!(matches!(unknown, Err(StoreError::NotFound { what: "nodegroup", .. })));
+}
+
+async fn cancel(store: &Store, cluster: &ClusterId, id: &OperationId) {
+    let cancelled = store.write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, cluster, Some(id), &EventDetails::default()).await);
+    assert_eq!(cancelled.await.unwrap().operation, *id);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_waits_for_the_making_of_its_group_and_is_told_that_nothing_comes_of_it(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'CREATE_COMPLETE'").await;
+    world.execute("UPDATE nodegroup SET status = 'CREATE_COMPLETE'").await;
+    let new = group(&s.id, "gpu");
+    let payload = Payload { nodegroup: Some(new.id.clone()), ..Payload::default() };
+    let about = |kind| NewOperation { payload: payload.clone(), ..request(&s, kind) };
+    let create = about(OperationKind::NodegroupCreate);
+    assert!(begin(&world.store, &create).await.unwrap().is_new);
+    world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.unwrap();
+    let update = about(OperationKind::NodegroupUpdate);
+    let accepted = begin(&world.store, &update).await.unwrap();
+    assert!(accepted.is_new && accepted.group.is_some_and(|group| group.status() == Some(Status::CreateInProgress)));
+    let status = async || groups(&world.store, &s.id).await[2].status();
+    assert_eq!(status().await, Some(Status::UpdateInProgress));
+    let unfinished = async || world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
+    let order: Vec<String> = unfinished().await.into_iter().map(|operation| operation.uuid).collect();
+    assert_eq!(order, [create.id.as_str(), update.id.as_str()]);
+
+    // What made it possible is taken back before anybody has begun it.
+    cancel(&world.store, &s.id, &create.id).await;
+    assert_eq!(status().await, Some(Status::UpdateInProgress));
+    let before = unfinished().await[0].payload().unwrap().before.expect("something to put back");
+    assert_eq!(before.group(&new.id), Some(Status::CreateFailed));
+    cancel(&world.store, &s.id, &update.id).await;
+    assert_eq!(status().await, Some(Status::CreateFailed));
+    let row = world.store.read(async |conn: &mut Conn| cluster::fetch(conn, &Scope::All, &s.id).await).await.unwrap();
+    assert_eq!(row.status(), Some(Status::UpdateFailed));
+    // A group that was never made has nothing to update; a resize makes it.
+    let again = begin(&world.store, &about(OperationKind::NodegroupUpdate)).await;
+    assert!(matches!(&again, Err(StoreError::Refused(r)) if r.what == "nodegroup"), "{again:?}");
+    assert!(begin(&world.store, &resize(&s, Some(&new.id), 3)).await.is_ok());
 }

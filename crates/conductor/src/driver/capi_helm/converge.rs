@@ -229,7 +229,9 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     let session = credential::session(bench, &held);
     let mut found = lookup::look_up(bench, &session).await?;
     check_version(seen, &bench.rows.cluster, &found.kube_version)?;
-    let new = wish.target.filter(|_| wish.kind == OperationKind::NodegroupCreate);
+    // Made by a resize or an update where its creation failed.
+    let makes = |group: &Nodegroup| wish.kind == OperationKind::NodegroupCreate || seen.deployment(&group.name).is_none();
+    let new = wish.target.filter(|group| !group.is_default() && makes(group));
     found.group_images = lookup::own_images(bench, &session, &wish.groups, &found, new).await?;
     let mut flavors = None;
     // Upstream does not look at flavors that do not change.

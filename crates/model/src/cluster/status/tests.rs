@@ -136,7 +136,8 @@ fn a_group_on_its_way_out_can_only_be_deleted() {
     assert_eq!(begin_group(Some(Status::DeleteInProgress), NodegroupDelete), Ok(Begin::Coalesce));
     assert_eq!(begin_group(Some(Status::DeleteFailed), NodegroupDelete), Ok(Begin::Start(Status::DeleteInProgress)));
     assert_eq!(begin_group(Some(Status::CreateFailed), ClusterResize), Ok(Begin::Start(Status::UpdateInProgress)));
-    assert!(begin_group(Some(Status::CreateInProgress), NodegroupUpdate).is_err());
+    assert_eq!(begin_group(Some(Status::CreateInProgress), NodegroupUpdate), Ok(Begin::Start(Status::UpdateInProgress)));
+    assert!(begin_group(Some(Status::CreateFailed), NodegroupUpdate).is_err());
     assert_eq!(begin_group(Some(Status::CreateFailed), NodegroupCreate), Ok(Begin::Start(Status::CreateInProgress)));
     assert!(begin_group(Some(Status::CreateComplete), NodegroupCreate).is_err());
     assert!(begin_group(Some(Status::UpdateFailed), NodegroupUpdate).is_ok());

@@ -65,7 +65,7 @@ const OF_GROUPS: [OperationKind; 6] = [ClusterUpdate, ClusterResize, ClusterUpgr
 /// What is said of a group in a status: as above.
 const GROUPS: [(Option<Status>, &str); 19] = [
     (None, "+++.++"),
-    (Some(Status::CreateInProgress), "++...+"),
+    (Some(Status::CreateInProgress), "++..++"),
     (Some(Status::CreateFailed), "++.+.+"),
     (Some(Status::CreateComplete), "+++.++"),
     (Some(Status::UpdateInProgress), "+++.++"),
