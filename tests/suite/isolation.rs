@@ -208,9 +208,12 @@ async fn every_route_answers_every_kind_of_caller_as_its_policy_says_and_tells_s
     world.finish().await
 }
 
+/// Method, path, body, headers, and the status of who has a role.
+type Amiss = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)], u16);
+
 /// Requests that are refused before a route is found, or for what it does not take; and what somebody with a role is told.
 #[rustfmt::skip]
-const AMISS: [(&str, &str, &str, &[(&str, &str)], u16); 17] = [
+const AMISS: [Amiss; 17] = [
     ("GET", "/v1/nothing", "1.1", &[], 404),
     ("GET", "/nothing", "latest", &[], 404),
     ("POST", "/v1/nothing", "latest", &[], 405),
