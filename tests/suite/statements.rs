@@ -11,6 +11,9 @@ use tests::world::{Mix, Options, World};
 const MOST: usize = 4;
 const SIZES: [usize; 2] = [20, 1000];
 
+/// Who asks for which list, below `/v1/`.
+type Lists<'a> = Vec<(&'a Client, String)>;
+
 #[tokio::test]
 async fn a_page_takes_four_statements_at_most_whatever_its_size() -> Result<()> {
     let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
@@ -21,49 +24,97 @@ async fn a_page_takes_four_statements_at_most_whatever_its_size() -> Result<()> 
     let environment = [("OS_API__WORKERS".to_owned(), "1".to_owned())].into();
     let options = Options { apis: 1, conductors: 0, api, environment, database: Some(database.clone()), ..Options::default() };
     let world = World::start(Mix::Distributed, options).await?;
-    let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
+    let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin").at("1.12"));
     let template = demo.create_template("small").await?;
     let cluster = demo.create_cluster("blue", &template).await?;
-    let quota = json!({"project_id": world.cloud.project_id("demo"), "resource": "Cluster", "hard_limit": 7});
+    let project = world.cloud.project_id("demo");
+    let quota = json!({"project_id": project, "resource": "Cluster", "hard_limit": 7});
     admin.post("/v1/quotas", &quota).await?.expect(201)?;
+    // Neither is made by any request.
+    let federation = format!(
+        "INSERT INTO federation (uuid, name, project_id, hostcluster_id, member_ids, properties) \
+         VALUES (UUID(), 'many', '{project}', '{cluster}', '[\"{cluster}\"]', '{{\"dns-zone\": \"x\"}}')"
+    );
+    let service = "INSERT INTO magnum_service (report_count, host, `binary`) VALUES (1, 'one', 'magnum-conductor')";
+    for sql in [federation.as_str(), service] {
+        database.execute(sql, Vec::new()).await?;
+    }
 
-    let lists: [(&Client, String); 9] = [
-        (&demo, "clusters".into()),
-        (&demo, "clusters/detail".into()),
-        (&demo, format!("clusters/{cluster}/nodegroups")),
-        (&demo, "clustertemplates".into()),
-        (&demo, "clustertemplates/detail".into()),
+    // The admin's are those of all projects.
+    let mut lists: Lists<'_> = vec![
         (&admin, "quotas?all_tenants=True".into()),
-        (&demo, "operations".into()),
-        (&demo, format!("clusters/{cluster}/operations")),
-        (&demo, format!("clusters/{cluster}/events")),
+        (&demo, "federations".into()),
+        (&demo, "federations/detail".into()),
+        (&demo, "clusters/blue/operations".into()),
     ];
-    let mut found: Vec<Vec<usize>> = vec![Vec::new(); lists.len()];
+    for list in ["clusters", "clusters/detail", "clustertemplates", "clustertemplates/detail", "operations"] {
+        lists.extend([(&demo, list.to_owned()), (&admin, list.to_owned())]);
+    }
+    let of_cluster = ["nodegroups", "operations", "events"].map(|list| format!("clusters/{cluster}/{list}"));
+    lists.extend(of_cluster.iter().flat_map(|list| [(&demo, list.clone()), (&admin, list.clone())]));
+    // What was asked of a cluster outlives it.
+    let outliving: Lists<'_> = of_cluster[1..].iter().flat_map(|list| [(&demo, list.clone()), (&admin, list.clone())]).collect();
+
+    let mut found: Vec<Vec<[usize; 3]>> = Vec::new();
     for size in SIZES {
         fill(&database, &template, &cluster, size).await?;
-        for ((client, list), counts) in lists.iter().zip(&mut found) {
-            let path = format!("/v1/{list}{}limit=1000", if list.contains('?') { '&' } else { '?' });
-            // Whatever is done once only, such as a connection, has been done then.
-            rows(client, &path).await?;
-            statements.take();
-            let shown = rows(client, &path).await?;
-            let sent = statements.take();
-            ensure!(shown == size, "{path} shows {shown} rows of {size}");
-            ensure!((1..=MOST).contains(&sent.len()), "{path} with {size} rows took {} statements: {sent:#?}", sent.len());
-            counts.push(sent.len());
+        let mut counts = Vec::new();
+        for (client, list) in &lists {
+            counts.push(pages(&statements, client, list, size).await?);
         }
+        // Without pages: the conductors, and what comes out of the program itself.
+        page(&statements, &admin, "/v1/mservices", size).await?;
+        statements.take();
+        demo.get("/v1/labels").await?.expect(200)?;
+        let sent = statements.take();
+        ensure!(sent.is_empty(), "the labels of drivers took {sent:#?}");
+
+        // Gone, and back afterwards.
+        database.execute(&format!("UPDATE cluster SET uuid = REVERSE(uuid) WHERE uuid = '{cluster}'"), Vec::new()).await?;
+        demo.get(&format!("/v1/clusters/{cluster}")).await?.expect(404)?;
+        for (client, list) in &outliving {
+            counts.push(pages(&statements, client, list, size).await?);
+        }
+        database.execute(&format!("UPDATE cluster SET uuid = '{cluster}' WHERE uuid = REVERSE('{cluster}')"), Vec::new()).await?;
+        found.push(counts);
     }
-    for ((_, list), counts) in lists.iter().zip(&found) {
+    for (at, (_, list)) in lists.iter().chain(&outliving).enumerate() {
+        let counts: Vec<[usize; 3]> = found.iter().map(|counts| counts[at]).collect();
         ensure!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{list} took {counts:?} statements for {SIZES:?} rows");
     }
+    database.execute("DELETE FROM magnum_service", Vec::new()).await?;
     database.empty().await?;
     world.finish().await
 }
 
-async fn rows(client: &Client, path: &str) -> Result<usize> {
+/// How many statements a list of so many rows takes: for its first page, for one behind a marker, and for the empty one behind the last row.
+async fn pages(statements: &Statements, client: &Client, list: &str, size: usize) -> Result<[usize; 3]> {
+    let path = format!("/v1/{list}{}limit=1000", if list.contains('?') { '&' } else { '?' });
+    let (all, first) = page(statements, client, &path, size).await?;
+    let (begin, end) = all.first().zip(all.last()).with_context(|| format!("{list} is empty"))?;
+    let (_, middle) = page(statements, client, &format!("{path}&marker={begin}"), size - 1).await?;
+    let (_, last) = page(statements, client, &format!("{path}&marker={end}"), 0).await?;
+    Ok([first, middle, last])
+}
+
+/// A page of so many rows, and how many statements it takes.
+async fn page(statements: &Statements, client: &Client, path: &str, wanted: usize) -> Result<(Vec<String>, usize)> {
+    // What is done once only, such as a connection, or for a connection that has rested while the page before was written, has been done then.
+    client.get("/v1/operations?limit=1").await?.expect(200)?;
+    statements.take();
+    let shown = rows(client, path).await?;
+    let sent = statements.take();
+    ensure!(shown.len() == wanted, "{path} shows {} rows of {wanted}", shown.len());
+    ensure!((1..=MOST).contains(&sent.len()), "{path} with {wanted} rows took {} statements: {sent:#?}", sent.len());
+    Ok((shown, sent.len()))
+}
+
+/// What a page shows, each by what the next page would be asked for with.
+async fn rows(client: &Client, path: &str) -> Result<Vec<String>> {
     let body = client.get(path).await?.expect(200)?.body;
     let list = body.as_array().or_else(|| body.as_object()?.values().find_map(Value::as_array));
-    Ok(list.with_context(|| format!("no list in the answer to {path}"))?.len())
+    let list = list.with_context(|| format!("no list in the answer to {path}"))?;
+    Ok(list.iter().map(|row| row["uuid"].as_str().map_or_else(|| row["id"].to_string(), str::to_owned)).collect())
 }
 
 /// Copies what there is until there are so many rows in each list: each cluster with its own template, default groups and operation.
@@ -91,7 +142,13 @@ async fn fill(database: &Database, template: &str, cluster: &str, size: usize) -
     let set = [("uuid", "UUID()"), ("name", "UUID()"), ("is_default", "FALSE")];
     let one = format!("original.cluster_id = '{cluster}' AND original.name = 'default-worker'");
     copy(conn, "nodegroup", &set, &format!("{} WHERE {one}", times(count))).await?;
-    let others: [(&str, &[(&str, &str)]); 3] = [("quotas", &[("project_id", "UUID()")]), ("operation", &new), ("operation_event", &[])];
+    let others: [(&str, &[(&str, &str)]); 5] = [
+        ("quotas", &[("project_id", "UUID()")]),
+        ("operation", &new),
+        ("operation_event", &[]),
+        ("federation", &new),
+        ("magnum_service", &[("host", "UUID()")]),
+    ];
     for (table, set) in others {
         let count = more(table, "TRUE").await?;
         copy(conn, table, set, &format!("{} WHERE original.id = (SELECT MIN(id) FROM {table})", times(count))).await?;

@@ -10,8 +10,8 @@ use openssl::stack::Stack;
 use openssl::x509::extension::SubjectKeyIdentifier;
 use openssl::x509::{X509, X509NameBuilder, X509Req, X509ReqBuilder};
 use rstest::rstest;
-use serde_json::json;
-use tests::client::text;
+use serde_json::{Value, json};
+use tests::client::{Client, text};
 use tests::kubeconfig;
 use tests::servers::PrivateServer;
 use tests::wait::{self, PATIENCE, Seen};
@@ -126,6 +126,118 @@ async fn w12_a_row_that_cannot_be_read_hides_no_other() -> Result<()> {
     database.rows::<i64>(&format!("UPDATE nodegroup SET node_addresses = '[]', labels = '{{}}' WHERE cluster_id = '{cluster}'")).await?;
     world.keep_secrets_of_stacks();
     world.finish().await
+}
+
+/// The same of every list, and of rows that no request can name: these are in none of them, and cut none short.
+#[tokio::test]
+async fn w12_no_list_breaks_at_a_row_that_somebody_has_spoilt() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options::sweeping()).await?;
+    let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin").at("1.12"));
+    let cluster = world.complete_cluster(&demo).await?;
+    let database = world.database()?;
+    let project = world.cloud.project_id("demo");
+    admin.post("/v1/quotas", &json!({"project_id": project, "resource": "Cluster", "hard_limit": 7})).await?.expect(201)?;
+    database.execute(&format!("INSERT INTO federation (uuid, name, project_id) VALUES (UUID(), 'fine', '{project}')"), Vec::new()).await?;
+    wait::until("all conductors", PATIENCE, async || {
+        let there = listed(&admin, "/v1/mservices").await?.len();
+        Ok(Seen::when(there == 3, || format!("{there} conductors")))
+    })
+    .await?;
+    // Each with how many rows more it is to show: spoilt ones that have a name.
+    let mut lists: Vec<(&Client, String, usize)> =
+        vec![(&admin, "/v1/clusters".into(), 0), (&admin, "/v1/quotas?all_tenants=True".into(), 2), (&admin, "/v1/mservices".into(), 1)];
+    for (list, more) in [
+        ("clusters", 0),
+        ("clusters/detail", 0),
+        ("clusters/blue/nodegroups", 1),
+        ("clusters/blue/operations", 0),
+        ("clusters/blue/events", 0),
+        ("operations", 0),
+        ("clustertemplates", 1),
+        ("clustertemplates/detail", 1),
+        ("federations", 1),
+        ("federations/detail", 1),
+    ] {
+        lists.push((&demo, format!("/v1/{list}"), more));
+    }
+    let mut before = Vec::new();
+    for (client, path, _) in &lists {
+        before.push(listed(client, path).await?);
+    }
+
+    let group = uuid::Uuid::new_v4();
+    for sql in [
+        format!("INSERT INTO cluster (name, project_id, user_id, status) VALUES ('blue', '{project}', 'u', 'UPDATE_IN_PROGRESS')"),
+        format!("INSERT INTO cluster_template (name, project_id, public) VALUES ('small', '{project}', TRUE)"),
+        format!("INSERT INTO federation (name, project_id) VALUES ('fine', '{project}')"),
+        "INSERT INTO x509keypair (certificate, private_key) VALUES ('none', 'none')".to_owned(),
+        format!(
+            "INSERT INTO nodegroup (uuid, name, cluster_id, project_id, labels, node_addresses) \
+             VALUES ('{group}', 'odd', '{cluster}', '{project}', '[]', '5')"
+        ),
+        format!(
+            "INSERT INTO cluster_template (uuid, project_id, coe, server_type, labels, driver) \
+             VALUES (UUID(), '{project}', 'swarm', NULL, '[5', 'none_such')"
+        ),
+        format!("INSERT INTO federation (uuid, project_id, member_ids, properties) VALUES (UUID(), '{project}', '5', '[')"),
+        "INSERT INTO quotas (hard_limit) VALUES (3)".to_owned(),
+        "INSERT INTO quotas (project_id, resource, hard_limit) VALUES ('p', 'Pod', -1)".to_owned(),
+        "INSERT INTO magnum_service (report_count) VALUES (0)".to_owned(),
+        format!("UPDATE operation SET payload = '{{broken', cloud_error = '[', outcome_code = 'NOPE' WHERE cluster_uuid = '{cluster}'"),
+        format!("UPDATE operation_event SET details = '[' WHERE cluster_uuid = '{cluster}'"),
+        "UPDATE cluster_template SET labels = '{broken', tags = NULL, public = NULL WHERE name = 'small' AND uuid IS NOT NULL".to_owned(),
+    ] {
+        database.execute(&sql, Vec::new()).await?;
+    }
+    for ((client, path, more), before) in lists.iter().zip(&before) {
+        let all = listed(client, path).await?;
+        ensure!(all.starts_with(before) && all.len() == before.len() + more, "{path} shows {all:?}, and {before:?} before");
+        // The conductors are listed without pages.
+        if !path.ends_with("mservices") {
+            ensure!(walked(client, path).await? == all, "the pages of {path} are not {all:?}");
+        }
+    }
+    for path in ["clusters/blue", "clustertemplates/small", "federations/fine"] {
+        demo.get(&format!("/v1/{path}")).await?.expect(200)?;
+    }
+    demo.get(&format!("/v1/certificates/{cluster}")).await?.expect(200)?;
+
+    // Sweeps find what else there is to be taken up.
+    for sql in [
+        format!("DELETE FROM nodegroup WHERE uuid = '{group}'"),
+        format!(
+            "UPDATE cluster SET status = 'UPDATE_IN_PROGRESS', status_reason = NULL, updated_at = UTC_TIMESTAMP() - INTERVAL 1 HOUR \
+             WHERE uuid = '{cluster}'"
+        ),
+    ] {
+        database.execute(&sql, Vec::new()).await?;
+    }
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    for table in ["cluster", "x509keypair"] {
+        database.execute(&format!("DELETE FROM {table} WHERE uuid IS NULL"), Vec::new()).await?;
+    }
+    world.finish().await
+}
+
+/// The rows of an answer, each by its uuid, or by its number where it has none.
+async fn listed(client: &Client, path: &str) -> Result<Vec<String>> {
+    let body = client.get(path).await?.expect(200)?.body;
+    let rows = body.as_object().and_then(|page| page.values().find_map(Value::as_array)).with_context(|| format!("no list in {body}"))?;
+    Ok(rows.iter().map(|row| row["uuid"].as_str().map_or_else(|| row["id"].to_string(), str::to_owned)).collect())
+}
+
+/// The rows of all pages of one row.
+async fn walked(client: &Client, path: &str) -> Result<Vec<String>> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let marker = all.last().map(|last| format!("&marker={last}")).unwrap_or_default();
+        let page = listed(client, &format!("{path}{}limit=1{marker}", if path.contains('?') { '&' } else { '?' })).await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+        ensure!(all.len() <= 500, "the pages of {path} have no end");
+    }
 }
 
 /// Each start made a queue with a new name, and the old ones stayed.

@@ -1,6 +1,8 @@
 //! The tables both databases share, as diesel sees them.
 //!
-//! Upstream's columns are nullable almost everywhere; they are declared as they are, except `uuid`, which every writer of these tables sets.
+//! Upstream's columns are nullable almost everywhere; they are declared as they are, except `uuid`, which every writer of these tables sets. A
+//! row in which somebody has made it NULL cannot be read: queries that do not look for a uuid ask for rows that have one (`store/named.rs`), so
+//! that such a row spoils nothing but itself.
 //! Column order follows upstream's (both implementations address columns by name).
 
 diesel::table! {

@@ -28,6 +28,7 @@ pub mod idempotency;
 pub mod lifecycle;
 mod many;
 pub mod migrate;
+mod named;
 pub mod nodegroup;
 pub mod nodes;
 pub mod notification;

@@ -5,6 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::named::has_uuid;
 use super::page::Page;
 use super::scope::Scope;
 use crate::cluster::status::Status;
@@ -45,7 +46,8 @@ pub async fn find(conn: &mut Conn, scope: &Scope, id: &ClusterId) -> Result<Opti
 /// [`StoreError::NotFound`] or [`StoreError::Ambiguous`].
 pub async fn fetch_by_name(conn: &mut Conn, scope: &Scope, name: &str) -> Result<Cluster, StoreError> {
     let mut rows: Vec<Cluster> = on_conn!(conn, |c| {
-        let query = cluster::table.select(Cluster::as_select()).filter(cluster::name.eq(name)).limit(2).into_boxed();
+        let named = cluster::table.select(Cluster::as_select()).filter(cluster::name.eq(name)).filter(has_uuid!(cluster));
+        let query = named.limit(2).into_boxed();
         scoped!(query, scope).load(&mut **c).await
     })?;
     match (rows.pop(), rows.is_empty()) {
@@ -96,7 +98,8 @@ macro_rules! listed {
         };
         let order = page.order("cluster", "cluster", SORT_KEYS)?;
         let rows: Vec<$row> = on_conn!(conn, |c| {
-            let query = cluster::table.select(<$row>::as_select()).limit(page.limit).order(order).into_boxed();
+            let shown = cluster::table.select(<$row>::as_select()).filter(has_uuid!(cluster));
+            let query = shown.limit(page.limit).order(order).into_boxed();
             let mut query = scoped!(query, scope);
             if let Some(marker) = &marker {
                 query = query.filter(order.behind(marker.id));

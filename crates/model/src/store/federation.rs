@@ -5,6 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::named::has_uuid;
 use super::page::Page;
 use super::scope::Scope;
 use crate::federation::Federation;
@@ -39,7 +40,8 @@ pub async fn fetch_by_name(conn: &mut Conn, scope: &Scope, name: &str) -> Result
     let missing = || StoreError::NotFound { what: WHAT, key: name.to_owned() };
     let project = project(scope).ok_or_else(missing)?;
     let mut rows: Vec<Federation> = on_conn!(conn, |c| {
-        let mut query = federation::table.select(Federation::as_select()).filter(federation::name.eq(name)).limit(2).into_boxed();
+        let named = federation::table.select(Federation::as_select()).filter(federation::name.eq(name)).filter(has_uuid!(federation));
+        let mut query = named.limit(2).into_boxed();
         if let Some(project) = project {
             query = query.filter(federation::project_id.eq(project));
         }
@@ -79,7 +81,8 @@ pub async fn list(conn: &mut Conn, scope: &Scope, page: &Page) -> Result<Vec<Fed
     let order = page.order(WHAT, "federation", SORT_KEYS)?;
     let Some(project) = project(scope) else { return Ok(Vec::new()) };
     let rows: Vec<Federation> = on_conn!(conn, |c| {
-        let mut query = federation::table.select(Federation::as_select()).limit(page.limit).order(order).into_boxed();
+        let shown = federation::table.select(Federation::as_select()).filter(has_uuid!(federation));
+        let mut query = shown.limit(page.limit).order(order).into_boxed();
         if let Some(project) = project {
             query = query.filter(federation::project_id.eq(project));
         }

@@ -6,6 +6,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::named::has_uuid;
 use super::scope::Scope;
 use super::{cluster as clusters, event, lifecycle, nodegroup, operation};
 use crate::cluster::status::{MOST_UNFINISHED, Status, taken_up};
@@ -38,6 +39,7 @@ pub async fn unattended(conn: &mut Conn, after: i32, limit: i64) -> Result<Vec<U
         cluster::table
             .select((cluster::id, cluster::uuid, cluster::status, cluster::created_at, cluster::updated_at))
             .filter(cluster::id.gt(after))
+            .filter(has_uuid!(cluster))
             .filter(cluster::status.eq_any(in_progress))
             .filter(diesel::dsl::not(diesel::dsl::exists(unfinished)))
             .order(cluster::id.asc())

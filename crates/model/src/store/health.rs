@@ -11,6 +11,7 @@ use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
 use super::dialect::AsUpstreams;
 use super::error::StoreError;
+use super::named::has_uuid;
 use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange};
 use crate::id::ClusterId;
@@ -41,6 +42,7 @@ pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i6
     let new: Vec<String> = on_conn!(conn, |c| {
         cluster::table
             .select(cluster::uuid)
+            .filter(has_uuid!(cluster))
             .filter(cluster::status.eq_any(words))
             .filter(not(exists(cluster_health::table.filter(cluster_health::cluster_uuid.eq(cluster::uuid)))))
             .limit(limit)

@@ -7,6 +7,7 @@ use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::many::{Many, among};
+use super::named::has_uuid;
 use super::page::Page;
 use super::scope::Scope;
 use crate::id::TemplateId;
@@ -40,6 +41,13 @@ macro_rules! visible {
     }};
 }
 
+/// The templates that have a uuid.
+macro_rules! with_uuid {
+    () => {
+        cluster_template::table.select(ClusterTemplate::as_select()).filter(has_uuid!(cluster_template))
+    };
+}
+
 /// The template with this uuid, if visible.
 pub async fn find(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Result<Option<ClusterTemplate>, StoreError> {
     Ok(on_conn!(conn, |c| {
@@ -57,7 +65,7 @@ pub async fn fetch(conn: &mut Conn, visible: &Visible, id: &TemplateId) -> Resul
 /// The template with this row number, if visible: clients may address a template by it when they make a cluster.
 pub async fn fetch_by_number(conn: &mut Conn, visible: &Visible, number: i32) -> Result<ClusterTemplate, StoreError> {
     let found = on_conn!(conn, |c| {
-        let query = cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::id.eq(number)).into_boxed();
+        let query = with_uuid!().filter(cluster_template::id.eq(number)).into_boxed();
         visible!(query, visible).first(&mut **c).await.optional()
     })?;
     found.ok_or_else(|| StoreError::NotFound { what: "cluster template", key: number.to_string() })
@@ -66,8 +74,7 @@ pub async fn fetch_by_number(conn: &mut Conn, visible: &Visible, number: i32) ->
 /// The one visible template with this name.
 pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Result<ClusterTemplate, StoreError> {
     let mut rows: Vec<ClusterTemplate> = on_conn!(conn, |c| {
-        let query =
-            cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::name.eq(name)).limit(2).into_boxed();
+        let query = with_uuid!().filter(cluster_template::name.eq(name)).limit(2).into_boxed();
         visible!(query, visible).load(&mut **c).await
     })?;
     match (rows.pop(), rows.is_empty()) {
@@ -147,7 +154,7 @@ pub async fn list(conn: &mut Conn, visible: &Visible, page: &Page) -> Result<Vec
     };
     let order = page.order("cluster template", "cluster_template", SORT_KEYS)?;
     let rows: Vec<ClusterTemplate> = on_conn!(conn, |c| {
-        let query = cluster_template::table.select(ClusterTemplate::as_select()).limit(page.limit).order(order).into_boxed();
+        let query = with_uuid!().limit(page.limit).order(order).into_boxed();
         let mut query = visible!(query, visible);
         if let Some(marker) = &marker {
             query = query.filter(order.behind(marker.id));

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::id::{ClusterId, OperationId, ProjectId};
+use model::id::{ClusterId, OperationId, ProjectId, UserId};
 use model::operation::{Claim, Claimed, CloudFault, Ending, EventDetails, OperationEvent, OperationKind, OutcomeCode, Progress};
 use model::store::history::{self, Shown};
 use model::store::idempotency::{self, Held, Keyed, Stored};
-use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, event, exit, housekeeping, operation};
+use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, event, exit, housekeeping, operation};
 use model::time::{millis, now};
 use rstest::rstest;
 
@@ -235,6 +235,39 @@ async fn old_operations_go_in_batches_and_the_last_failed_one_of_a_cluster_stays
     // Without its cluster it goes too.
     world.execute("DELETE FROM cluster").await;
     assert_eq!(clean(later).await, 1);
+}
+
+async fn is_known(store: &Store, scope: &Scope, id: &ClusterId) -> bool {
+    store.read(async |conn: &mut Conn| history::is_known(conn, scope, id).await).await.unwrap()
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_known_by_its_row_or_by_what_was_asked_of_it_to_its_own_people_only(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    // One that nothing was ever asked of, as upstream leaves them; one with an operation; and one that is gone but for its operation.
+    let (bare, there, gone) = (spec("bare"), spec("there"), spec("gone"));
+    let row = &bare;
+    store.write(async |conn: &mut Conn| cluster::insert(conn, row).await).await.unwrap();
+    for spec in [&there, &gone] {
+        accept(store, spec).await;
+    }
+    world.execute(&format!("DELETE FROM cluster WHERE uuid = '{}'", gone.id)).await;
+    for (scope, wanted) in [
+        (Scope::All, true),
+        (Scope::Project(ProjectId("p1".into())), true),
+        (Scope::User(UserId("u1".into())), true),
+        (Scope::Project(ProjectId("p2".into())), false),
+        (Scope::User(UserId("u2".into())), false),
+    ] {
+        for known in [&bare, &there, &gone] {
+            assert_eq!(is_known(store, &scope, &known.id).await, wanted, "{} to {scope:?}", known.name);
+        }
+        assert!(!is_known(store, &scope, &ClusterId::generate()).await, "one that never was, to {scope:?}");
+    }
 }
 
 #[rstest]

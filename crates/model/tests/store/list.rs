@@ -69,6 +69,33 @@ async fn pages_join_without_gap_or_repeat_whatever_the_order(#[case] kind: Kind)
     assert!(matches!(error, StoreError::NotFound { .. }));
 }
 
+/// MariaDB sorts by the first bytes of a long text, and compares all of it.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_that_differ_too_late_to_be_sorted_by_lose_no_row_between_two_pages(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let mut ids = Vec::new();
+    for name in ["c", "b", "a", "d"] {
+        let spec = spec(name);
+        accept(&world.store, &spec).await;
+        ids.push((name, spec.id));
+    }
+    // In order of what counts; where that is the same for all, in order of the rows.
+    for (beginning, wanted) in
+        [("x".repeat(254), ["a", "b", "c", "d"]), ("x".repeat(255), ["c", "b", "a", "d"]), ("x".repeat(1100), ["c", "b", "a", "d"])]
+    {
+        for (name, id) in &ids {
+            world.execute(&format!("UPDATE cluster SET labels = '{beginning}{name}' WHERE uuid = '{id}'")).await;
+        }
+        assert_eq!(names(&world.store, "labels", SortDir::Asc).await, wanted, "behind {} letters", beginning.len());
+        let mut backwards = names(&world.store, "labels", SortDir::Desc).await;
+        backwards.reverse();
+        assert_eq!(backwards, wanted, "behind {} letters, backwards", beginning.len());
+    }
+}
+
 #[rstest]
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]

@@ -7,6 +7,7 @@ mod credential_health;
 mod doorbell;
 mod history;
 mod list;
+mod nameless;
 mod nodegroup;
 mod operation;
 mod paging;

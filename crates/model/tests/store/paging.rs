@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::cluster::DetailedCluster;
+use model::federation::Federation;
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, UserId};
 use model::json::Labels;
 use model::nodegroup::{NewNodegroup, Nodegroup, Nodes};
@@ -10,13 +11,15 @@ use model::operation::{NewOperation, Operation, OperationEvent, OperationKind};
 use model::quota::{Quota, Resource};
 use model::store::nodegroup::Shown;
 use model::store::template::Visible;
-use model::store::{Conn, Page, Scope, SortDir, Store, cluster, event, history, nodegroup, operation, quota, template};
+use model::store::{
+    Conn, Page, Scope, SortDir, Store, StoreError, cluster, event, federation, history, nodegroup, operation, quota, template,
+};
 use model::template::ClusterTemplate;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rstest::rstest;
 
-use crate::world::{Kind, World, accept, request, spec};
+use crate::world::{Kind, World, groups, request, spec};
 
 /// What tells rows apart, or does not: few values, so that many are equal, and none at all in some.
 #[derive(Clone, Debug)]
@@ -24,6 +27,21 @@ struct Row {
     name: &'static str,
     key: Option<&'static str>,
     size: Option<i32>,
+    text: Option<Text>,
+}
+
+/// A text of one letter so many times, and an end: long ones that have more in common than any database sorts by.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    letter: &'static str,
+    times: usize,
+    end: &'static str,
+}
+
+impl Text {
+    fn text(self) -> String {
+        self.letter.repeat(self.times) + self.end
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -39,7 +57,37 @@ fn row() -> impl Strategy<Value = Row> {
     let name = prop::sample::select(vec!["alpha", "beta", "gamma"]);
     let key = prop::sample::select(vec![None, Some("k1"), Some("k2")]);
     let size = prop::sample::select(vec![None, Some(1), Some(30), Some(200)]);
-    (name, key, size).prop_map(|(name, key, size)| Row { name, key, size })
+    (name, key, size, text()).prop_map(|(name, key, size, text)| Row { name, key, size, text })
+}
+
+/// Some are equal to MariaDB's collations, which pass over case and over spaces at the end, and no others are. What differs does so before, at or
+/// behind the last character that counts, or behind the last byte that MariaDB would sort by.
+fn text() -> impl Strategy<Value = Option<Text>> {
+    let letters = vec![("a", 0), ("a", 254), ("A", 254), ("a", 1100), ("A", 1100), ("語", 254), ("語", 400), ("ж", 600)];
+    let ends = vec!["", " ", "  ", "a", "A", "b", "ж", "Ж"];
+    let text = (prop::sample::select(letters), prop::sample::select(ends)).prop_map(|((letter, times), end)| Text { letter, times, end });
+    prop::option::weighted(0.9, text)
+}
+
+/// What of a long text rows are sorted by: the bytes of its first characters, on both databases.
+fn beginning(text: Option<&str>) -> Option<String> {
+    text.map(|text| text.chars().take(255).collect())
+}
+
+async fn execute(conn: &mut Conn, sql: String) -> Result<(), StoreError> {
+    use diesel_async::RunQueryDsl;
+    match conn {
+        Conn::Mysql(c) => diesel::sql_query(sql).execute(&mut **c).await?,
+        Conn::Sqlite(c) => diesel::sql_query(sql).execute(&mut **c).await?,
+    };
+    Ok(())
+}
+
+/// Puts a text into columns of a row, in the transaction that stores the row: one that changes while pages are walked may be met twice.
+async fn put(conn: &mut Conn, table: &str, columns: &[&str], text: Option<Text>, uuid: &str) -> Result<(), StoreError> {
+    let value = text.map_or_else(|| "NULL".to_owned(), |text| format!("'{}'", text.text()));
+    let set: Vec<String> = columns.iter().map(|column| format!("{column} = {value}")).collect();
+    execute(conn, format!("UPDATE {table} SET {} WHERE uuid = '{uuid}'", set.join(", "))).await
 }
 
 fn plan(sort_keys: &'static [&'static str], sort_dirs: &'static [SortDir]) -> impl Strategy<Value = Plan> {
@@ -70,7 +118,14 @@ impl Listed for DetailedCluster {
         new.project = ProjectId(home.into());
         new.keypair = row.key.map(str::to_owned);
         new.docker_volume_size = row.size;
-        accept(store, &new).await;
+        let (new, operation) = (&new, &request(&new, OperationKind::ClusterCreate));
+        let accepted = store.write(async |conn: &mut Conn| {
+            cluster::insert(conn, new).await?;
+            nodegroup::insert_defaults(conn, new, &groups()).await?;
+            operation::insert(conn, operation).await?;
+            put(conn, "cluster", &["labels", "status_reason", "health_status_reason"], row.text, new.id.as_str()).await
+        });
+        accepted.await.expect("stored");
         new.id.to_string()
     }
 
@@ -87,6 +142,9 @@ impl Listed for DetailedCluster {
         let text = match sort_key {
             "name" => self.name().map(str::to_owned),
             "keypair" => self.keypair().map(str::to_owned),
+            "labels" => beginning(self.labels()),
+            "status_reason" => beginning(self.status_reason()),
+            "health_status_reason" => beginning(self.health_status_reason()),
             "uuid" => Some(Listed::uuid(self)),
             "created_at" => self.created_at.map(|at| at.to_string()),
             _ => None,
@@ -114,7 +172,11 @@ impl Listed for Nodegroup {
             labels: Labels::default(),
             nodes: Nodes::default(),
         };
-        store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.expect("stored");
+        let inserted = store.write(async |conn: &mut Conn| {
+            nodegroup::insert(conn, &new).await?;
+            put(conn, "nodegroup", &["labels", "node_addresses", "status_reason"], row.text, new.id.as_str()).await
+        });
+        inserted.await.expect("stored");
         id.to_string()
     }
 
@@ -131,6 +193,9 @@ impl Listed for Nodegroup {
         let text = match sort_key {
             "name" => Some(self.name.clone()),
             "flavor_id" => self.flavor_id.clone(),
+            "labels" => beginning(self.labels.as_deref()),
+            "node_addresses" => beginning(self.node_addresses.as_deref()),
+            "status_reason" => beginning(self.status_reason.as_deref()),
             "uuid" => Some(self.uuid.clone()),
             "created_at" => self.created_at.map(|at| at.to_string()),
             _ => None,
@@ -148,6 +213,9 @@ impl Listed for ClusterTemplate {
             keypair_id: row.key.map(str::to_owned),
             docker_volume_size: row.size,
             public: row.size.map(|size| size > 20),
+            labels: row.text.map(Text::text),
+            // As much as there is room for.
+            docker_storage_driver: row.text.map(|text| text.text().chars().take(512).collect()),
             created_at: Some(model::time::whole_seconds(model::time::now())),
             ..Self::default()
         };
@@ -168,6 +236,8 @@ impl Listed for ClusterTemplate {
         let text = match sort_key {
             "name" => self.name.clone(),
             "keypair_id" => self.keypair_id.clone(),
+            "labels" => beginning(self.labels.as_deref()),
+            "docker_storage_driver" => beginning(self.docker_storage_driver.as_deref()),
             "uuid" => Some(self.uuid.clone()),
             "created_at" => self.created_at.map(|at| at.to_string()),
             _ => None,
@@ -178,6 +248,42 @@ impl Listed for ClusterTemplate {
             _ => None,
         };
         (text, number, self.id.into())
+    }
+}
+
+/// No function of the store makes one.
+impl Listed for Federation {
+    async fn insert(store: &Store, home: &str, row: &Row) -> String {
+        let uuid = uuid::Uuid::new_v4().to_string();
+        let inserted = store.write(async |conn: &mut Conn| {
+            let host = row.key.map_or_else(|| "NULL".to_owned(), |key| format!("'{key}'"));
+            let values = format!("'{uuid}', '{home}', '{}', {host}", row.name);
+            execute(conn, format!("INSERT INTO federation (uuid, project_id, name, hostcluster_id) VALUES ({values})")).await?;
+            put(conn, "federation", &["member_ids", "properties", "status_reason"], row.text, &uuid).await
+        });
+        inserted.await.expect("stored");
+        uuid
+    }
+
+    async fn page(store: &Store, home: &str, page: &Page) -> Vec<Self> {
+        let scope = Scope::Project(ProjectId(home.into()));
+        store.read(async |conn: &mut Conn| federation::list(conn, &scope, page).await).await.expect("a page")
+    }
+
+    fn uuid(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn place(&self, sort_key: &str) -> (Option<String>, Option<i64>, i64) {
+        let text = match sort_key {
+            "name" => self.name.clone(),
+            "hostcluster_id" => self.hostcluster_id.clone(),
+            "member_ids" => beginning(self.member_ids.as_deref()),
+            "properties" => beginning(self.properties.as_deref()),
+            "status_reason" => beginning(self.status_reason.as_deref()),
+            _ => None,
+        };
+        (text, None, self.id.into())
     }
 }
 
@@ -354,6 +460,41 @@ fn every_nodegroup_is_seen_once_and_in_order_while_others_are_made(#[case] kind:
 #[case(Kind::MariaDb)]
 fn every_cluster_template_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
     run::<ClusterTemplate>(kind, &["id", "name", "keypair_id", "uuid", "created_at", "docker_volume_size", "public"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_federation_is_seen_once_and_in_order_while_others_are_made(#[case] kind: Kind) {
+    run::<Federation>(kind, &["id", "name", "hostcluster_id"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_cluster_is_seen_once_and_in_order_by_its_long_texts(#[case] kind: Kind) {
+    run::<DetailedCluster>(kind, &["labels", "status_reason", "health_status_reason"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_nodegroup_is_seen_once_and_in_order_by_its_long_texts(#[case] kind: Kind) {
+    run::<Nodegroup>(kind, &["labels", "node_addresses", "status_reason"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_cluster_template_is_seen_once_and_in_order_by_its_long_texts(#[case] kind: Kind) {
+    run::<ClusterTemplate>(kind, &["labels", "docker_storage_driver"], BOTH);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+fn every_federation_is_seen_once_and_in_order_by_its_long_texts(#[case] kind: Kind) {
+    run::<Federation>(kind, &["member_ids", "properties", "status_reason"], BOTH);
 }
 
 #[rstest]

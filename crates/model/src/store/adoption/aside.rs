@@ -9,6 +9,7 @@ use crate::quota::{Quota, Resource};
 use crate::schema::{cluster_template, quotas, set_aside};
 use crate::store::connection::{Conn, on_conn};
 use crate::store::error::StoreError;
+use crate::store::named::has_uuid;
 use crate::time::{millis, now};
 
 /// A quota of nodes: upstream knows no resource but `Cluster`.
@@ -51,7 +52,8 @@ pub(super) async fn keep_quotas(conn: &mut Conn) -> Result<(), StoreError> {
 /// Notes the driver of each template that names one.
 pub(super) async fn keep_drivers(conn: &mut Conn) -> Result<(), StoreError> {
     let rows: Vec<(String, Option<String>)> = on_conn!(conn, |c| {
-        let named = cluster_template::table.filter(cluster_template::driver.is_not_null());
+        // What has no uuid could not be found again.
+        let named = cluster_template::table.filter(cluster_template::driver.is_not_null().and(has_uuid!(cluster_template)));
         named.select((cluster_template::uuid, cluster_template::driver)).load(&mut **c).await
     })?;
     for (template, driver) in rows {

@@ -16,10 +16,11 @@ use crate::driver::DriverName;
 use crate::nodegroup::Nodegroup;
 use crate::operation::OperationState;
 use crate::quota::Resource;
-use crate::schema::{cluster, cluster_template, nodegroup, operation, quotas};
+use crate::schema::{cluster, cluster_template, federation, nodegroup, operation, quotas, x509keypair};
 use crate::store::Store;
 use crate::store::connection::{Conn, on_conn};
 use crate::store::error::StoreError;
+use crate::store::named::{has_uuid, lacks_uuid};
 
 /// Rows in a query.
 const PAGE: i64 = 500;
@@ -108,6 +109,7 @@ pub async fn audit(store: &Store, has_driver: bool) -> Result<Audit, StoreError>
             about_cluster(&mut audit, &row, &own, templates.get(row.cluster_template_id.as_deref().unwrap_or_default()));
         }
     }
+    about_nameless(&mut audit, store).await?;
     about_quotas(&mut audit, store).await?;
     audit.in_flight = store.read(async |conn: &mut Conn| count_unfinished(conn).await).await?;
     Ok(audit)
@@ -116,7 +118,7 @@ pub async fn audit(store: &Store, has_driver: bool) -> Result<Audit, StoreError>
 async fn template_page(conn: &mut Conn, last: i32, has_driver: bool) -> Result<Vec<Template>, StoreError> {
     use cluster_template as t;
     Ok(on_conn!(conn, |c| {
-        let page = t::table.filter(t::id.gt(last)).order(t::id.asc()).limit(PAGE);
+        let page = t::table.filter(t::id.gt(last).and(has_uuid!(t))).order(t::id.asc()).limit(PAGE);
         if has_driver {
             page.select((t::id, t::uuid, t::server_type, t::cluster_distro, t::coe, t::labels, t::driver)).load(&mut **c).await
         } else {
@@ -130,7 +132,7 @@ type ClusterPage = (Vec<Cluster>, Vec<Nodegroup>, Vec<String>);
 
 async fn cluster_page(conn: &mut Conn, last: i32) -> Result<ClusterPage, StoreError> {
     let page: Vec<Cluster> = on_conn!(conn, |c| {
-        let page = cluster::table.filter(cluster::id.gt(last)).order(cluster::id.asc()).limit(PAGE);
+        let page = cluster::table.filter(cluster::id.gt(last).and(has_uuid!(cluster))).order(cluster::id.asc()).limit(PAGE);
         page.select(Cluster::as_select()).load(&mut **c).await
     })?;
     let ids: Vec<&str> = page.iter().map(|row| row.uuid.as_str()).collect();
@@ -162,6 +164,28 @@ pub(super) async fn count_unfinished(conn: &mut Conn) -> Result<i64, StoreError>
     Ok(on_conn!(conn, |c| {
         operation::table.filter(operation::state.eq_any(OperationState::UNFINISHED)).count().get_result(&mut **c).await
     })?)
+}
+
+/// Rows without a uuid. They are in none of the counts: nothing can refer to them.
+async fn about_nameless(audit: &mut Audit, store: &Store) -> Result<(), StoreError> {
+    macro_rules! look {
+        ($($table:ident),+) => {$(
+            let ids: Vec<i32> = store
+                .read(async |conn: &mut Conn| {
+                    Ok(on_conn!(conn, |c| {
+                        let nameless = $table::table.filter(lacks_uuid!($table));
+                        nameless.select($table::id).order($table::id.asc()).limit(MOST as i64).load(&mut **c).await
+                    })?)
+                })
+                .await?;
+            for id in ids {
+                let problem = "is missing: no request can name the row, and this program shows it nowhere and does nothing with it";
+                audit.add(stringify!($table), &format!("number {id}"), "uuid", problem);
+            }
+        )+};
+    }
+    look!(cluster, cluster_template, x509keypair, federation);
+    Ok(())
 }
 
 async fn about_quotas(audit: &mut Audit, store: &Store) -> Result<(), StoreError> {
