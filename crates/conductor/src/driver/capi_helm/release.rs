@@ -49,6 +49,13 @@ impl Bench<'_> {
         self.end(self.helm().uninstall(&self.release, &self.namespace).await.map(drop)).await
     }
 
+    /// Whether helm knows of the release, in whatever state.
+    pub(super) async fn is_recorded(&self) -> Result<bool, Failure> {
+        let records = format!("owner=helm,name={}", self.release);
+        let found = self.management.list("helm_record_list", &secrets(), Some(&self.namespace), &records).await?;
+        Ok(found.is_some_and(|records| !records.is_empty()))
+    }
+
     async fn end(&self, outcome: Result<(), CloudError>) -> Result<(), Failure> {
         match outcome {
             Err(error) if error.is_conflict() => self.take_up(error).await,

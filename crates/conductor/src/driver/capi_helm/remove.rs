@@ -87,6 +87,13 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
         tell(bench, &seen).await?;
         return Ok(Some(bench.again(None)));
     }
+    // Of a run that was cut off, or failed, after it had deleted all that is looked at: it may have left more of the chart than that.
+    if bench.is_recorded().await? {
+        let waiting_for = Some(format!("the record of release {}", bench.release));
+        work.guard(cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
+        bench.uninstall().await?;
+        return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
+    }
     forget_release(bench).await?;
     credential::remove_all_but(cx, work, cluster, None).await?;
     let progress = Progress { step: "secrets", waiting_for: Some("the removal of the cluster's secrets".into()), ..Progress::default() };
