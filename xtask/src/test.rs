@@ -140,7 +140,8 @@ fn run_tests_in(dir: &Path, options: &Options) -> Result<(u8, Vec<String>)> {
     if options.every_cell && filters.is_empty() {
         filters.push(EVERY_CELL.to_owned());
     }
-    let threads = at_once().to_string();
+    // nextest gives out places, of which most tests take several (`.config/nextest.toml`).
+    let threads = (if nextest { PLACES_OF_A_TEST } else { 1 } * at_once()).to_string();
     let mut command = cargo::cargo();
     if nextest {
         heading("cargo nextest run");
@@ -168,7 +169,10 @@ fn run_tests_in(dir: &Path, options: &Options) -> Result<(u8, Vec<String>)> {
     run_and_keep_summary(&mut command, nextest, if options.every_cell { CELLS } else { TESTS })
 }
 
-/// Tests at once: twice as many as there are cores, for most tests of the suite wait for leases and intervals longer than they compute.
+/// Places of a nextest run that a usual test takes.
+const PLACES_OF_A_TEST: usize = 3;
+
+/// Usual tests at once: twice as many as there are cores, for most tests of the suite wait for leases and intervals longer than they compute.
 fn at_once() -> usize {
     2 * thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -3,7 +3,6 @@
 //! The key is taken before the handler runs; the handler's transaction stores the answer with the work (`Context::keep`). So a client that got
 //! no answer, whatever died, asks again and gets the first one.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -65,7 +64,7 @@ pub async fn once(mut cx: Context, handler: Handler, key: &str, method: &str, pa
             }
             Held::Other => {
                 return Err(ApiError::Unprocessable(format!(
-                    "This {HEADER} was used for another request, by somebody else, or with other roles. Take a new one for this request."
+                    "This {HEADER} was used for another request. Take a new one for this request."
                 )));
             }
         }
@@ -141,19 +140,11 @@ fn checked(text: &str) -> Result<String, ApiError> {
     if fits { Ok(key.to_owned()) } else { Err(ApiError::Invalid(format!("{HEADER} must be 1 to {LONGEST} visible ASCII characters."))) }
 }
 
-/// What is asked, and by whom, in which roles: a key must not show one user the answer to another, nor to him who has lost the role that let him
-/// ask, for an answer that is given again asks no policy.
+/// What is asked, and by whom: a key must not show one user the answer to another.
 fn fingerprint(cx: &Context, method: &str, path: &str) -> String {
-    let query: Vec<String> = cx.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let (query, user) = (query.join("&"), &cx.caller.user_id.0);
-    hash_of([method.as_bytes(), path.as_bytes(), query.as_bytes(), user.as_bytes(), &cx.body.bytes], &cx.caller.roles)
-}
-
-fn hash_of(asked: [&[u8]; 5], roles: &[String]) -> String {
-    // Keystone tells roles in no order.
-    let roles: BTreeSet<&[u8]> = roles.iter().map(|role| role.as_bytes()).collect();
     let mut hash = Sha256::new();
-    for part in asked.into_iter().chain(roles) {
+    let query: Vec<String> = cx.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    for part in [method.as_bytes(), path.as_bytes(), query.join("&").as_bytes(), cx.caller.user_id.0.as_bytes(), &cx.body.bytes] {
         // Lengths keep the parts apart.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
@@ -164,27 +155,6 @@ fn hash_of(asked: [&[u8]; 5], roles: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_are_the_same_when_all_of_them_is_the_same_and_the_roles_are_in_whatever_order() {
-        let of = |asked: [&str; 5], roles: &[&str]| {
-            let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
-            hash_of(asked.map(str::as_bytes), &roles)
-        };
-        let asked = ["POST", "/v1/clusters", "", "u1", "{}"];
-        let first = of(asked, &["member", "reader"]);
-        assert_eq!(of(asked, &["reader", "member", "reader"]), first);
-        let others = [
-            of(asked, &["reader"]),
-            of(asked, &["admin", "member", "reader"]),
-            of(asked, &["memberreader"]),
-            of(asked, &[]),
-            of(["POST", "/v1/clusters", "", "u1", "{}member"], &["reader"]),
-            of(["POST", "/v1/clusters", "", "u2", "{}"], &["member", "reader"]),
-            of(["POST", "/v1/clusters", "dry_run=false", "u1", "{}"], &["member", "reader"]),
-        ];
-        assert!(!others.contains(&first) && others.iter().collect::<BTreeSet<_>>().len() == others.len(), "{others:?}");
-    }
 
     #[test]
     fn a_key_is_short_and_visible() {
