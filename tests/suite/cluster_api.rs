@@ -5,6 +5,7 @@ mod crash;
 mod exits;
 mod halves;
 mod places;
+mod shrink;
 mod trouble;
 mod watches;
 

@@ -198,6 +198,38 @@ async fn a_group_whose_stack_fails_is_mended_by_the_update_that_waited_for_it(
     scene.world.finish().await
 }
 
+/// New bounds mend nothing.
+#[rstest]
+#[tokio::test]
+async fn a_resize_that_failed_is_done_again_although_its_group_was_patched_since(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    scene.create(json!({"name": "gpu", "node_count": 1})).await?;
+    let made = scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+    world.keep_secrets_of_stacks();
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    world.cloud.hold_stacks(true);
+    let resize = json!({"node_count": 2, "nodegroup": "gpu"});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &resize).await?.expect(202)?;
+    world.progress_is_told(demo, cluster).await?;
+    ensure!(world.cloud.fail_stack(&text(&made, "stack_id"), "No valid host was found"));
+    world.cloud.hold_stacks(false);
+    demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 5}]);
+    demo.patch(&scene.path("gpu"), &patch).await?.expect(202)?;
+    demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let (patched, group) = (scene.operation("nodegroup_update").await?, scene.group("gpu").await?);
+    ensure!(patched["state"] == "SUCCEEDED" && group["status"] == "UPDATE_FAILED" && group["max_node_count"] == 5, "{patched} {group}");
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    scene.wait_for("gpu", "UPDATE_COMPLETE").await?;
+    demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    scene.has_nodes("gpu", 2).await?;
+    scene.world.finish().await
+}
+
 /// Of a group without a stack nothing may say that it is complete.
 #[rstest]
 #[tokio::test]

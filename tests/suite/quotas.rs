@@ -312,6 +312,66 @@ async fn w18_nodes_that_are_to_go_count_until_they_have_gone(#[values(Mix::Embed
     world.finish().await
 }
 
+/// What was asked of the cloud may come about or not: until somebody has seen its end, all that may be there counts.
+#[rstest]
+#[tokio::test]
+async fn w18_a_resize_that_fails_or_is_cancelled_frees_no_node_that_may_be_there(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.12");
+    let cluster = world.complete_cluster(&demo).await?;
+    let stack = world.only_stack().await?;
+    let template = demo.create_template("other").await?;
+    // A cluster of this suite has three nodes.
+    let another = async || demo.post("/v1/clusters", &client::cluster("green", &template)).await;
+    let failed = async || demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await;
+    let is_at_work = async || {
+        wait::until("the change of the stack", PATIENCE, async || {
+            let status = world.cloud.stacks().pop().map(|stack| stack.status).unwrap_or_default();
+            Ok(Seen::when(status == "UPDATE_IN_PROGRESS", || status))
+        })
+        .await
+    };
+    limit_nodes(&world, 5).await?;
+
+    // What Heat refuses is not asked for.
+    world.cloud.inject(Fault { at: "heat.stack_update".into(), nth: 1, how: How::Status(400, "this cloud has no such thing".into()) });
+    resize(&demo, &cluster, 4).await?.expect(202)?;
+    ensure!(failed().await?["node_count"] == 2, "the size that the cluster has");
+
+    // A stack that failed says what it was asked for, and nobody knows what has gone by then.
+    world.cloud.hold_stacks(true);
+    resize(&demo, &cluster, 1).await?.expect(202)?;
+    is_at_work().await?;
+    ensure!(world.cloud.fail_stack(&stack, "out of hosts"));
+    ensure!(failed().await?["node_count"] == 2, "the most that there may be");
+    another().await?.expect_error(403, "have 3 nodes")?;
+    world.cloud.hold_stacks(false);
+    act(&demo, &cluster, "retry").await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 1, "{complete}");
+
+    // One that is at work goes on when the operation is cancelled.
+    limit_nodes(&world, 4).await?;
+    world.cloud.hold_stacks(true);
+    resize(&demo, &cluster, 0).await?.expect(202)?;
+    is_at_work().await?;
+    act(&demo, &cluster, "cancel").await?.expect(202)?;
+    ensure!(failed().await?["node_count"] == 1, "the most that there may be");
+    another().await?.expect_error(403, "have 2 nodes")?;
+    world.cloud.hold_stacks(false);
+    // Whoever sees it at rest says what there is.
+    let bounds = json!([{"op": "replace", "path": "/max_node_count", "value": 9}]);
+    demo.patch(&format!("/v1/clusters/{cluster}/nodegroups/default-worker"), &bounds).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 0 && complete["node_addresses"] == json!([]), "{complete}");
+    let green = another().await?.expect(202)?.uuid()?;
+    demo.wait_for(&green, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(nodes(&demo).await? == 4);
+    world.finish().await
+}
+
 /// What was accepted once needs no second leave for what is there; what would come is asked for as any other request would.
 #[tokio::test]
 async fn w18_doing_it_again_under_a_smaller_quota_adds_no_node() -> Result<()> {

@@ -360,7 +360,7 @@ async fn a_row_that_stays_locked_costs_no_other_operation_its_lease() -> Result<
 /// newer version may still come, and end it when its time is over.
 #[rstest]
 #[case::of_an_unknown_kind("kind = 'cluster_dance'")]
-#[case::with_a_payload_of_the_next_version("payload = '{\"version\":2,\"pools\":[]}'")]
+#[case::with_a_payload_of_a_later_version("payload = '{\"version\":3,\"pools\":[]}'")]
 #[tokio::test]
 async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_over(#[case] accepted: &str) -> Result<()> {
     let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;

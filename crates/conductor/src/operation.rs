@@ -7,15 +7,18 @@ use model::cluster::status::{Concerns, Rest, Status, settle};
 use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
-use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode};
-use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, lifecycle, nodegroup, operation};
+use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode, Payload};
+use model::store::lifecycle::{self, Left};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, nodegroup, operation};
 
 use crate::cluster::{create, delete, force, resize, rotate, rotate_ca, upgrade};
 use crate::context::Context;
 use crate::cure;
+use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
 use crate::settle::End;
-use crate::worker::Work;
+use crate::stack;
+use crate::worker::{Size, Work};
 
 /// One turn of the operation's reconciler.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -105,8 +108,13 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
     let text = || Some(reason.to_owned());
     for group in nodegroup::of_cluster(conn, &cluster).await? {
         let Some(status) = group.status().and_then(Status::given_up) else { continue };
-        if !lifecycle::waiting(conn, &cluster, &ended, Some(&group)).await?.on_group {
-            nodegroup::record(conn, &group.nodegroup_id(), &NodegroupChange::status(status, text())).await?;
+        let node_count = lifecycle::most_left(&work.operation, &group);
+        if lifecycle::waiting(conn, &cluster, &ended, Some(&group)).await?.on_group {
+            let left = Left { status: None, group: Some((&group, None, node_count)) };
+            lifecycle::rebase(conn, &work.operation, &left).await?;
+        } else {
+            let change = NodegroupChange { node_count, ..NodegroupChange::status(status, text()) };
+            nodegroup::record(conn, &group.nodegroup_id(), &change).await?;
         }
     }
     if lifecycle::waiting(conn, &cluster, &ended, None).await?.on_cluster {
@@ -119,26 +127,78 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
     }
 }
 
-/// Whether anything that changes the size of a group may have been asked of the cloud, by whoever worked on the operation.
+/// Whether anything that changes the size of a group may have been asked of the cloud, by whoever worked on the operation: each such request is
+/// recorded before.
 async fn has_asked(conn: &mut Conn, work: &Work) -> Result<bool, StoreError> {
-    let steps = event::of_kinds(conn, &work.operation.operation_id(), &[operation::STEP]).await?;
-    Ok(steps.iter().any(|e| !matches!(e.message.as_str(), "nodes" | "name" | "found" | "stack_owner" | "quota")))
+    let requests = [stack::MADE, stack::UPDATE, capi_helm::ASKED];
+    Ok(!event::latest(conn, &work.operation.operation_id(), &requests, 1).await?.is_empty())
+}
+
+/// The size that is written of a group which nobody has seen at rest since the operation began to change it: the most nodes that it may have, for
+/// a quota must not give away what is there. `has_asked`: the cloud may have been asked for what is wanted.
+fn most_left(payload: &Payload, has_asked: bool, seen: Option<Size>) -> Option<i32> {
+    let before = payload.before.as_ref().and_then(|before| before.node_count);
+    let wanted = payload.node_count.filter(|_| has_asked);
+    let asked = seen.map(|size| match size {
+        Size::Is(count) | Size::Asked(count) => count,
+    });
+    before.max(wanted).max(asked)
+}
+
+/// The size that an operation that ends badly leaves its group with: the one that the cloud has, not the one that was wished for. Nothing to
+/// reserve: until now the quota has counted the larger of the two.
+async fn size_left(conn: &mut Conn, work: &Work, payload: &Payload) -> Result<Option<i32>, StoreError> {
+    match work.seen_size() {
+        Some(Size::Is(count)) => Ok(Some(count)),
+        seen => Ok(most_left(payload, has_asked(conn, work).await?, seen)),
+    }
 }
 
 async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
     let about_one = work.operation.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup);
-    let named = work.operation.payload().ok().and_then(|p| p.nodegroup);
-    let ident = named.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
+    let payload = work.operation.payload().unwrap_or_default();
+    let ident = payload.nodegroup.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
     let group = match about_one {
         true => nodegroup::find_in_cluster(conn, &work.operation.cluster_id(), ident).await?,
         false => None,
     };
-    // The size that the cloud has, not the one that was wished for. Nothing to reserve: until now the quota has counted the larger of the two.
-    let node_count = match work.seen_workers() {
-        None if !has_asked(conn, work).await? => work.operation.payload().ok().and_then(|p| p.before).and_then(|before| before.node_count),
-        seen => seen,
+    let node_count = match &group {
+        Some(_) => size_left(conn, work, &payload).await?,
+        None => None,
     };
     let facts = NodegroupChange { node_count, ..NodegroupChange::default() };
     let end = End { state: OperationState::Failed, group: group.as_ref(), facts, reason: Some(reason) };
     crate::settle::record(conn, &work.operation, &end).await
+}
+
+#[cfg(test)]
+mod tests {
+    use model::operation::Before;
+
+    use super::*;
+
+    #[test]
+    fn where_nobody_knows_how_many_nodes_there_are_the_most_that_may_be_count() {
+        let payload = |before: Option<i32>, wanted: Option<i32>| {
+            let before = Some(Before { node_count: before, ..Before::default() });
+            Payload { node_count: wanted, before, ..Payload::default() }
+        };
+        for (before, wanted, has_asked, seen, most) in [
+            // Nobody has asked for anything: the group is what it was.
+            (Some(10), Some(3), false, None, Some(10)),
+            (Some(3), Some(10), false, None, Some(3)),
+            // Somebody has, and who comes after him knows no more.
+            (Some(10), Some(3), true, None, Some(10)),
+            (Some(3), Some(10), true, None, Some(10)),
+            // A stack that failed says what it was asked for.
+            (Some(10), Some(3), true, Some(Size::Asked(3)), Some(10)),
+            (Some(10), Some(3), false, Some(Size::Asked(12)), Some(12)),
+            // A group that was to be made, and one that was only to be looked at.
+            (None, Some(4), true, None, Some(4)),
+            (None, Some(4), false, None, None),
+            (Some(2), None, true, None, Some(2)),
+        ] {
+            assert_eq!(most_left(&payload(before, wanted), has_asked, seen), most, "{before:?} {wanted:?} {has_asked} {seen:?}");
+        }
+    }
 }

@@ -177,6 +177,13 @@ impl Before {
     }
 }
 
+impl Sent {
+    /// Whether what is seen may be what was before the request.
+    pub fn may_not_have_begun(&self, seen: &Seen) -> bool {
+        self.is_fresh && self.before.is_now(seen)
+    }
+}
+
 /// The next thing to do for a change of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateStep {
@@ -207,7 +214,7 @@ pub(crate) fn update(observed: Observed, wanted: &Wanted, sent: Option<&Sent>) -
 /// A stack that is as wanted needs nothing, also when nobody asked. A stack that failed is asked again by a new operation, and fails the
 /// operation whose own request failed.
 pub(crate) fn change(observed: Observed, is_met: bool, sent: Option<&Sent>) -> UpdateStep {
-    let may_not_have_begun = |seen: &Seen| sent.is_some_and(|s| s.is_fresh && s.before.is_now(seen));
+    let may_not_have_begun = |seen: &Seen| sent.is_some_and(|s| s.may_not_have_begun(seen));
     let has_begun = |seen: &Seen| sent.is_some_and(|s| !s.before.is_now(seen));
     let tries = sent.map_or(0, |s| s.tries);
     match observed {

@@ -29,7 +29,7 @@ use crate::operation as acts;
 use crate::outcome::{Failure, Turn};
 use crate::rest::{self, Rested};
 
-pub(crate) use work::Work;
+pub(crate) use work::{Size, Work};
 
 /// Longest pause after a failed turn.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use tests::world::{Mix, Options, World};
 use super::{STEP, create, group_is, groups, replicas, world};
 
 /// Waits until the cluster's reason has these words in it.
-async fn reason_has(demo: &Client, cluster: &str, words: &str) -> Result<()> {
+pub(super) async fn reason_has(demo: &Client, cluster: &str, words: &str) -> Result<()> {
     wait::until(words, PATIENCE, async || {
         let reason = text(&demo.cluster(cluster).await?, "status_reason");
         Ok(Seen::when(reason.contains(words), || reason))

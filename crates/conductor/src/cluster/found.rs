@@ -6,7 +6,7 @@ use model::operation::{OperationState, OutcomeCode};
 use model::resource::ResourceKind;
 use model::store::{Conn, nodegroup as nodegroups, resource};
 
-use super::Rows;
+use super::{Rows, resize};
 use crate::context::Context;
 use crate::credentials;
 use crate::driver;
@@ -24,9 +24,8 @@ pub(super) async fn turn(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let reach = credentials::for_removal(cx, work, rows).await?;
     let observed = driver::observe(&known.handle, &reach.session).await?;
     tracing::debug!(?observed, "observed");
-    if let Some(count) = observed.seen().and_then(|s| s.workers.count) {
-        work.saw_workers(count);
-    }
+    let payload = work.payload()?;
+    work.saw_size(observed.seen().and_then(|seen| resize::size(&payload, seen, None, work.is_settled(cx))));
     match plan::found(observed) {
         FoundStep::Wait(seen) => {
             let verb = format!("following {}", group.name);

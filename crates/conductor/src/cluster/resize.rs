@@ -15,7 +15,7 @@ use crate::driver::{Member, PoolKind, Resize, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
-use crate::worker::Work;
+use crate::worker::{Size, Work};
 use crate::{certificates, credentials, driver, nodegroup, room};
 
 /// The event of having found the nodes that go; its text is their numbers.
@@ -42,10 +42,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let known = rows.stack_of(group);
     let observed = driver::observe(&known.handle, &session).await?;
     tracing::debug!(?observed, "observed");
-    if let Some(count) = observed.seen().and_then(|s| s.workers.count) {
-        work.saw_workers(count);
-    }
     let events = stack::events(cx, work).await?;
+    let sent = observed.seen().and_then(|seen| sent(cx, &events, seen));
+    work.saw_size(observed.seen().and_then(|seen| size(&payload, seen, sent.as_ref(), work.is_settled(cx))));
     let found = match &payload.retry_of {
         // What the operation before this one has found may be gone by now. It is this one's from here on, and that of whoever tries it again.
         Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => stack::events_of(cx, failed, &[CHOSEN]).await?.into_iter().next(),
@@ -64,9 +63,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         // Nothing can be sent before it is known which nodes go; the plan waits, or fails for a reason of its own.
         (None, None) => Vec::new(),
     };
-    let wanted = Wanted { count: payload.node_count.unwrap_or(group.node_count()), remove };
+    let wanted = Wanted { count: payload.node_count.unwrap_or_else(|| kept(&payload, group, observed.seen())), remove };
     let whose = Whose::of(&rows.cluster, group);
-    let sent = observed.seen().and_then(|seen| sent(cx, &events, seen));
     match plan::update(observed, &wanted, sent.as_ref()) {
         UpdateStep::Make if group.is_default() => Err(Failure::fail(OutcomeCode::Cloud, "the cluster's stack is gone")),
         // It was there, and is gone: what is made now has another id.
@@ -88,6 +86,33 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen).await,
         UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
     }
+}
+
+/// What is seen of the size of a group by its stack; `sent` is what this operation has asked for, `is_settled`: what others have asked before it
+/// has come to its end.
+///
+/// After a change that failed the stack says what was asked for; and one that shows a moment before a change is no stack at rest. Fewer nodes than
+/// the group had are believed only when nothing can be under way any more that an operation before this one has asked for.
+pub(super) fn size(payload: &Payload, seen: &Seen, sent: Option<&Sent>, is_settled: bool) -> Option<Size> {
+    let count = seen.workers.count?;
+    let is_believed = match sent {
+        Some(sent) => !sent.may_not_have_begun(seen),
+        None => is_settled || Some(count) >= before(payload),
+    };
+    let is_so = is_believed && seen.settled_workers().is_some();
+    Some(if is_so { Size::Is(count) } else { Size::Asked(count) })
+}
+
+/// The size of a group for which the operation asks none, as an update that mends it: what its stack was asked for last. Its row may say more, after
+/// a change that ended badly; and while nodes are replaced the stack has more than the group.
+fn kept(payload: &Payload, group: &Nodegroup, seen: Option<&Seen>) -> i32 {
+    let known = before(payload).unwrap_or_else(|| group.node_count());
+    seen.and_then(|seen| seen.workers.count).map_or(known, |asked| asked.min(known))
+}
+
+/// The size that the group had when nothing was asked yet.
+fn before(payload: &Payload) -> Option<i32> {
+    payload.before.as_ref().and_then(|before| before.node_count)
 }
 
 /// What the project lacks for the workers that are wanted, if anything.
@@ -127,6 +152,9 @@ async fn send(
     };
     let given_up = given_up(session, seen, &wanted).await?;
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
+    let rollback = work.payload()?.rollback;
+    let size = work.seen_size();
+    work.saw_size(None);
     let (before, list) = (stack::before(seen), given_up.join(", "));
     let mut told = vec![(stack::UPDATE, before.as_str())];
     if !given_up.is_empty() {
@@ -134,8 +162,12 @@ async fn send(
     }
     stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &told).await?;
     let wanted = Wanted { remove: wanted.remove.into_iter().chain(given_up).collect(), ..wanted };
-    let rollback = work.payload()?.rollback;
-    driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await?;
+    let asked = driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await;
+    if matches!(asked, Err(Failure::Final { .. })) {
+        // It was refused: the group is what it was.
+        work.saw_size(size);
+    }
+    asked?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
@@ -268,5 +300,49 @@ mod tests {
         }
         let twins = [server("aa", "twin"), server("bb", "twin")];
         assert_eq!(of_server(&members, "twin", &twins), Err(Wrong::Ambiguous("twin".into())));
+    }
+
+    /// Of an operation about a group that had so many nodes.
+    fn payload(before: i32, wanted: Option<i32>) -> Payload {
+        let before = model::operation::Before { node_count: Some(before), ..Default::default() };
+        Payload { node_count: wanted, before: Some(before), ..Payload::default() }
+    }
+
+    fn stack(count: i32, status: &str) -> Seen {
+        let workers = plan::Workers { count: Some(count), removed: Vec::new() };
+        Seen { status: status.into(), changed: "t1".into(), workers, ..Seen::default() }
+    }
+
+    #[test]
+    fn a_stack_tells_the_size_of_a_group_at_rest_and_once_nothing_can_be_on_its_way_any_more() {
+        let sent = |before: &str, is_fresh: bool| Some(Sent { tries: 1, before: plan::Before::Changed(before.into()), is_fresh });
+        let told = |seen: &Seen, sent: Option<Sent>, is_settled: bool| size(&payload(10, Some(3)), seen, sent.as_ref(), is_settled);
+        // What was asked for has come, or was taken back.
+        for (count, status) in [(3, "UPDATE_COMPLETE"), (10, "ROLLBACK_COMPLETE")] {
+            assert_eq!(told(&stack(count, status), sent("t0", true), false), Some(Size::Is(count)), "{status}");
+        }
+        // It was asked for a moment ago, and may be on its way; after a while it is not.
+        assert_eq!(told(&stack(10, "UPDATE_COMPLETE"), sent("t1", true), true), Some(Size::Asked(10)));
+        assert_eq!(told(&stack(10, "UPDATE_COMPLETE"), sent("t1", false), false), Some(Size::Is(10)));
+        // The parameters of a stack at work, or of one that failed, are a wish.
+        for status in ["UPDATE_IN_PROGRESS", "UPDATE_FAILED"] {
+            assert_eq!(told(&stack(3, status), sent("t0", false), true), Some(Size::Asked(3)), "{status}");
+        }
+        // An operation before this one may have asked for more than this.
+        assert_eq!(told(&stack(4, "UPDATE_COMPLETE"), None, false), Some(Size::Asked(4)));
+        assert_eq!(told(&stack(4, "UPDATE_COMPLETE"), None, true), Some(Size::Is(4)));
+        assert_eq!(told(&stack(10, "UPDATE_COMPLETE"), None, false), Some(Size::Is(10)));
+        assert_eq!(told(&Seen::default(), None, true), None);
+    }
+
+    #[test]
+    fn a_group_that_is_mended_keeps_what_was_asked_for_last_and_none_of_those_that_replace_others() {
+        let group = Nodegroup { node_count: Some(5), ..Nodegroup::default() };
+        let (mends, unsaid) = (payload(10, None), Payload::default());
+        assert_eq!(kept(&mends, &group, Some(&stack(3, "UPDATE_FAILED"))), 3);
+        assert_eq!(kept(&mends, &group, Some(&stack(12, "UPDATE_FAILED"))), 10);
+        // It is to be made: with as many as it had when the request came, not as others want it afterwards.
+        assert_eq!(kept(&mends, &group, None), 10);
+        assert_eq!(kept(&unsaid, &group, None), 5);
     }
 }

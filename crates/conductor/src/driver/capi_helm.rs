@@ -45,6 +45,7 @@ pub use door::{Capi, DoorParts};
 pub use news::News;
 pub use settings::{CapiSettings, Kinds};
 
+pub(crate) use converge::ASKED;
 use door::Door;
 
 /// Why nothing can be done without a management cluster.

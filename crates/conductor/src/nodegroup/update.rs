@@ -1,6 +1,6 @@
 //! New bounds, labels or taints of a group. They are in the rows already, and running nodes keep what they have: labels and taints are for
-//! nodes to come. What is left is to look whether the group is sound; and, as with a resize, to make it where its creation failed while the
-//! update waited for it.
+//! nodes to come. What is left is to look whether the group is sound, and of what size; and, as with a resize, to make it where its creation
+//! failed while the update waited for it.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, Payload};
 use model::store::Conn;
 
+use super::finish;
 use crate::cluster::{resize, rows};
 use crate::context::Context;
 use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
-use crate::plan::Observed;
+use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
 use crate::stack::{self, Whose};
 use crate::worker::{Work, succeed};
@@ -43,6 +44,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             // What the user asked for is done; that the group is broken stays true.
             Observed::Broken { reason, .. } | Observed::Stuck { reason, .. } => broken(reason),
             Observed::Absent => broken("the group's stack is gone".into()),
+            Observed::Ready(seen) | Observed::RolledBack { seen, .. } if has_fewer(&payload, group, &seen) => {
+                if work.is_settled(cx) {
+                    return finish(cx, work, &rows, group, &session, &seen).await;
+                }
+                // What was asked for before may be on its way.
+                return stack::wait_for(cx, work, &format!("whether stack {} stays as it is", seen.stack_name)).await;
+            }
             Observed::Ready(_) | Observed::RolledBack { .. } | Observed::Foreign { .. } => NodegroupChange::default(),
         }
     } else {
@@ -53,8 +61,15 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     succeed(cx, work, async |conn: &mut Conn| settle::record(conn, &work.operation, end).await).await
 }
 
+/// Whether a group has fewer workers than its row says: after a change that ended badly the row says the most that there may be, until somebody
+/// sees the stack at rest. (It has more while nodes are replaced, which is no size of a group.)
+fn has_fewer(payload: &Payload, group: &Nodegroup, seen: &Seen) -> bool {
+    let known = payload.before.as_ref().and_then(|before| before.node_count).unwrap_or_else(|| group.node_count());
+    !group.is_master() && seen.settled_workers().is_some_and(|count| count < known)
+}
+
 /// Whether the operation makes its group, or mends it, as a resize does: the group's creation failed while this one waited for it, or this one
-/// failed and is done again.
+/// failed and is done again. Programs that do not know of this do not take it (`Payload::MAKING`).
 fn makes(payload: &Payload, group: &Nodegroup) -> bool {
     let before = payload.before.as_ref().and_then(|before| before.group(&group.nodegroup_id()));
     !group.is_default() && (before == Some(Status::CreateFailed) || payload.retry_of.is_some())
@@ -66,6 +81,7 @@ mod tests {
     use model::operation::Before;
 
     use super::*;
+    use crate::plan::Workers;
 
     #[test]
     fn a_group_is_made_where_its_creation_has_failed_and_where_an_update_that_failed_is_done_again() {
@@ -80,5 +96,31 @@ mod tests {
             assert!(makes(&again, &group(false)) && !makes(&again, &group(true)), "{status:?}");
         }
         assert!(!makes(&Payload::default(), &group(false)) && !makes(&behind(Status::CreateFailed), &group(true)));
+    }
+
+    #[test]
+    fn a_group_has_fewer_workers_than_was_told_when_its_stack_says_so_at_rest() {
+        let group = |role: &str| Nodegroup { role: Some(role.into()), node_count: Some(10), ..Nodegroup::default() };
+        let seen = |status: &str, count: i32| {
+            let workers = Workers { count: Some(count), removed: Vec::new() };
+            Seen { status: status.into(), workers, ..Seen::default() }
+        };
+        let payload = |node_count: Option<i32>| Payload { before: Some(Before { node_count, ..Before::default() }), ..Payload::default() };
+        for (before, role, status, count, wanted) in [
+            (Some(10), "worker", "UPDATE_COMPLETE", 3, true),
+            (Some(10), "worker", "ROLLBACK_COMPLETE", 3, true),
+            (Some(10), "worker", "UPDATE_COMPLETE", 10, false),
+            // A replacement of nodes was cut off.
+            (Some(10), "worker", "UPDATE_COMPLETE", 11, false),
+            // It says what was asked for.
+            (Some(10), "worker", "UPDATE_FAILED", 3, false),
+            // The row says what another operation wants that waits.
+            (Some(3), "worker", "UPDATE_COMPLETE", 3, false),
+            (None, "worker", "UPDATE_COMPLETE", 3, true),
+            // Of masters the stack says another number.
+            (Some(10), "master", "UPDATE_COMPLETE", 3, false),
+        ] {
+            assert_eq!(has_fewer(&payload(before), &group(role), &seen(status, count)), wanted, "{before:?} {role} {status} {count}");
+        }
     }
 }

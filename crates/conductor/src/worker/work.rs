@@ -15,6 +15,15 @@ use crate::context::Context;
 use crate::lease::Held;
 use crate::outcome::Failure;
 
+/// What was seen of the size of the group that an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// It has so many nodes.
+    Is(i32),
+    /// It was asked to have so many, and how many it has nobody knows.
+    Asked(i32),
+}
+
 /// An operation that is ours.
 pub(crate) struct Work {
     pub operation: Operation,
@@ -28,8 +37,8 @@ pub(crate) struct Work {
     has_spared_token: AtomicBool,
     /// When it was given a new password, because it could not log in.
     mended_stack_owner: Mutex<Option<Instant>>,
-    /// The number of workers that the stack was last seen to have.
-    workers: Mutex<Option<i32>>,
+    /// What was last seen of the size of its group; none: nothing that can still be so.
+    size: Mutex<Option<Size>>,
     /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
     /// before this claim, or under this one. Counted here and not from what is recorded before a request: that may be long before it is sent.
     asked: Mutex<Instant>,
@@ -47,7 +56,7 @@ impl Work {
             has_no_stack_owner: AtomicBool::new(false),
             has_spared_token: AtomicBool::new(false),
             mended_stack_owner: Mutex::new(None),
-            workers: Mutex::new(None),
+            size: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
             admitted: Mutex::new(None),
         }
@@ -135,14 +144,15 @@ impl Work {
         self.operation.payload().map_err(|_| Failure::fail(OutcomeCode::Internal, "the operation's row cannot be read"))
     }
 
-    /// Remembers how many workers the stack says it has; a hint for the end of an operation that fails, no more.
-    pub fn saw_workers(&self, count: i32) {
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = Some(count);
+    /// Remembers what is seen of the size of its group, for the end of an operation that fails. None where nothing is, and before another size
+    /// is asked for: what was seen until then says nothing any more.
+    pub fn saw_size(&self, size: Option<Size>) {
+        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = size;
     }
 
-    /// What [`Work::saw_workers`] remembered last.
-    pub fn seen_workers(&self) -> Option<i32> {
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What [`Work::saw_size`] remembered last.
+    pub fn seen_size(&self) -> Option<Size> {
+        *self.size.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says what is about to be done and makes sure that it is still ours to do; called before every effect.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::status::Status;
 use crate::id::{NodegroupId, OperationId, TemplateId};
 
-/// What a request carries beyond the row it concerns; `version` grows when its meaning changes, and fields that are not given read as
-/// nothing asked (rows of older versions have `{"version":1}` only).
+/// What a request carries beyond the row it concerns; `version` grows when its meaning changes, for those requests only whose meaning it is, and
+/// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     pub version: u32,
@@ -80,12 +80,26 @@ impl Before {
 }
 
 impl Payload {
-    /// The version this program writes.
+    /// The version of what every program with an `operation` table understands. This one writes it, but for what needs a later one: programs
+    /// that do not know that leave it to those that do, while both run.
     pub const VERSION: u32 = 1;
+
+    /// The version of an update of a group that may have to make it or mend it. Before, an update did no more than look at its group, and said
+    /// of one that was never made that it is complete.
+    pub const MAKING: u32 = 2;
+
+    /// The latest version that this program understands.
+    pub const KNOWN: u32 = Self::MAKING;
 
     /// The same wish, for the operation that does a failed one again.
     pub fn again(&self, failed: OperationId) -> Self {
-        Self { version: Self::VERSION, retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
+        Self { retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
+    }
+
+    /// The most nodes that the group has or may come to have that it is about, as far as it tells: those that are wanted, or that were there
+    /// before.
+    pub fn most_nodes(&self) -> Option<i32> {
+        self.node_count.max(self.before.as_ref().and_then(|before| before.node_count))
     }
 }
 
@@ -133,6 +147,26 @@ mod tests {
         assert_eq!(serde_json::from_str::<Payload>(&serde_json::to_string(&resize).unwrap()).unwrap(), resize);
         let failed = OperationId::generate();
         let again = resize.again(failed.clone());
-        assert_eq!((again.retry_of, again.before, again.node_count), (Some(failed), None, Some(3)));
+        assert_eq!((again.retry_of, again.before, again.node_count), (Some(failed.clone()), None, Some(3)));
+        let making = Payload { version: Payload::MAKING, ..Payload::default() };
+        assert_eq!((making.again(failed).version, again.version), (Payload::MAKING, Payload::VERSION), "what it means stays what it means");
+    }
+
+    #[test]
+    fn most_nodes_are_those_that_are_wanted_or_were_there() {
+        let payload = |wanted: Option<i32>, before: Option<Option<i32>>| {
+            let before = before.map(|node_count| Before { node_count, ..Before::default() });
+            Payload { node_count: wanted, before, ..Payload::default() }
+        };
+        for (wanted, before, most) in [
+            (None, None, None),
+            (None, Some(None), None),
+            (Some(0), None, Some(0)),
+            (None, Some(Some(2)), Some(2)),
+            (Some(3), Some(Some(10)), Some(10)),
+            (Some(10), Some(Some(3)), Some(10)),
+        ] {
+            assert_eq!(payload(wanted, before).most_nodes(), most, "{wanted:?} {before:?}");
+        }
     }
 }

@@ -128,7 +128,7 @@ async fn put_group_back(
         if kind == OperationKind::NodegroupCreate {
             // Those that wait for its making were accepted when there was nothing to put back yet.
             let left = Left { status: None, group: Some((group, settle_group(kind, OperationState::Cancelled, None), None)) };
-            lifecycle::rebase(conn, &cancelled.cluster_id(), &cancelled.operation_id(), &left).await?;
+            lifecycle::rebase(conn, cancelled, &left).await?;
         }
     } else if let Some(next) = settle_group(kind, OperationState::Cancelled, before.group(&id)) {
         change = NodegroupChange::status(next, next.is_failed().then(|| REASON.to_owned()));
@@ -150,14 +150,16 @@ pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) ->
     if let Some(busy) = operation::unfinished(conn, cluster).await?.iter().find_map(Operation::kind) {
         return Err(NoExit::Busy(busy.phrase()).into());
     }
-    // What was mended since, by the group that it was about (none: the cluster as a whole).
-    let mut mended: Vec<(Concerns, Option<NodegroupId>)> = Vec::new();
+    // What went well since, and the group that it was about (none: the cluster as a whole).
+    let mut done: Vec<(OperationKind, Option<NodegroupId>)> = Vec::new();
     for found in history::finished(conn, cluster, LOOKED_THROUGH).await? {
         let (Some(kind), Some(state)) = (found.understood(), found.state()) else { continue };
-        let subject = (kind.concerns(), found.payload().ok().and_then(|p| p.nodegroup));
+        let group = found.payload().ok().and_then(|p| p.nodegroup);
         if state == OperationState::Succeeded {
-            mended.push(subject);
-        } else if !mended.contains(&subject) && status::may_retry(row.status(), kind, state) {
+            done.push((kind, group));
+        } else if status::may_retry(row.status(), kind, state)
+            && !done.iter().any(|(by, about)| *about == group && status::mends(*by, kind))
+        {
             return Ok(found);
         }
     }

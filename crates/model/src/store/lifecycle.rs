@@ -81,8 +81,20 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         say_most(conn, id, &unfinished).await?;
         operation::supersede(conn, id, &new.id).await?;
     }
-    operation::insert(conn, &NewOperation { payload: Payload { before, ..new.payload.clone() }, ..new.clone() }).await?;
+    let may_make = new.kind == OperationKind::NodegroupUpdate && may_make(&new.payload, group.as_ref(), before.as_ref(), &unfinished);
+    let version = if may_make { new.payload.version.max(Payload::MAKING) } else { new.payload.version };
+    operation::insert(conn, &NewOperation { payload: Payload { version, before, ..new.payload.clone() }, ..new.clone() }).await?;
     Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })
+}
+
+/// Whether an update of a group may have to make it or mend it: it waits for the group's making, or for whoever makes it after that has failed, or
+/// it failed itself and is done again.
+fn may_make(payload: &Payload, group: Option<&Nodegroup>, before: Option<&Before>, unfinished: &[Operation]) -> bool {
+    let Some(group) = group.filter(|group| !group.is_default()) else { return false };
+    let was = before.and_then(|before| before.group(&group.nodegroup_id()));
+    payload.retry_of.is_some()
+        || matches!(was, Some(Status::CreateInProgress | Status::CreateFailed))
+        || unfinished.iter().any(|o| o.kind() == Some(OperationKind::NodegroupCreate) && is_about(o, group))
 }
 
 /// The group of an operation that is about one; none for a group whose row is yet to be inserted.
@@ -114,8 +126,14 @@ fn names(payload: &Payload, group: &Nodegroup) -> bool {
 /// The most nodes that a group has or may come to have while the operations about it are unfinished that carry these payloads: of what its row
 /// says, what they want, and what was before them. Whichever of them is cancelled or fails, the row says no more than that afterwards.
 fn most_nodes<'a>(group: &Nodegroup, about: impl Iterator<Item = &'a Payload>) -> i32 {
-    let told = about.flat_map(|payload| [payload.node_count, payload.before.as_ref().and_then(|before| before.node_count)]);
-    told.flatten().fold(group.node_count(), Ord::max)
+    about.filter_map(Payload::most_nodes).fold(group.node_count(), Ord::max)
+}
+
+/// The most nodes that a group may be left with by an operation of which nobody knows what it asks; none where it is not about the group, or
+/// the row says as many.
+pub fn most_left(ended: &Operation, group: &Nodegroup) -> Option<i32> {
+    let payload = ended.payload().ok().filter(|_| is_about(ended, group))?;
+    payload.most_nodes().filter(|most| *most > group.node_count())
 }
 
 /// Nodes of a project's groups that count beside those that their rows say, by group; only groups that have such. A row says what is wished
@@ -200,10 +218,17 @@ pub struct Left<'a> {
     pub group: Option<(&'a Nodegroup, Option<Status>, Option<i32>)>,
 }
 
-/// Has the operations that wait on a cluster know what the one before them left; `ended` is that one.
-pub async fn rebase(conn: &mut Conn, cluster: &ClusterId, ended: &OperationId, left: &Left<'_>) -> Result<(), StoreError> {
-    for waiting in operation::unfinished(conn, cluster).await?.into_iter().filter(|o| o.uuid != ended.as_str()) {
-        let Ok(mut payload) = waiting.payload() else { continue };
+/// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one.
+///
+/// Only those that it tells something new are written, and none that a newer version has accepted: there may be more in its payload than this
+/// one would write.
+pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Result<(), StoreError> {
+    for waiting in operation::unfinished(conn, &ended.cluster_id()).await? {
+        if waiting.id <= ended.id || waiting.understood().is_none() {
+            continue;
+        }
+        let Ok(carried) = waiting.payload() else { continue };
+        let mut payload = carried.clone();
         let Some(before) = &mut payload.before else { continue };
         if let Some(status) = left.status {
             before.status = Some(status.as_str().to_owned());
@@ -216,7 +241,9 @@ pub async fn rebase(conn: &mut Conn, cluster: &ClusterId, ended: &OperationId, l
             }
             before.node_count = count.or(before.node_count);
         }
-        operation::record_payload(conn, &waiting, &payload).await?;
+        if payload != carried {
+            operation::record_payload(conn, &waiting, &payload).await?;
+        }
     }
     Ok(())
 }

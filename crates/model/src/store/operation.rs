@@ -115,7 +115,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
 
 /// The condition that a payload is of a version that this program knows, which one that is no JSON is not.
 fn known_version() -> String {
-    let most = Payload::VERSION;
+    let most = Payload::KNOWN;
     format!("CASE WHEN JSON_VALID(operation.payload) THEN JSON_EXTRACT(operation.payload, '$.version') <= {most} ELSE 0 END")
 }
 

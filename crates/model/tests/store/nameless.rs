@@ -5,7 +5,7 @@ use model::id::{ClusterId, ProjectId};
 use model::store::adoption::{self, UPSTREAM_PREVIOUS};
 use model::store::health::Look;
 use model::store::template::Visible;
-use model::store::{Conn, Page, Scope, SortDir, StoreError, cluster, credential_health, federation, found, health, template};
+use model::store::{Conn, Page, Scope, SortDir, StoreError, cluster, credential_health, federation, found, health, quota, template};
 use model::template::ClusterTemplate;
 use rstest::rstest;
 
@@ -131,6 +131,15 @@ async fn an_audit_tells_of_them_and_a_database_with_them_is_given_back(#[case] k
     let told: Vec<(&str, String)> = told.map(|finding| (finding.table, finding.row.clone())).collect();
     let wanted = [("cluster", 2), ("cluster", 3), ("cluster_template", 2), ("x509keypair", 1), ("federation", 2)];
     assert_eq!(told, wanted.map(|(table, number)| (table, format!("number {number}"))));
+    // Nobody else would tell why a project that shows one cluster has no room for a third.
+    let counts = audit.findings.iter().filter(|finding| finding.problem.contains("counts in the quota of clusters"));
+    assert_eq!(
+        counts.map(|finding| (finding.table, finding.row.as_str())).collect::<Vec<_>>(),
+        [("cluster", "number 2"), ("cluster", "number 3")]
+    );
+    let project = ProjectId("p1".into());
+    let used = world.store.read(async |conn: &mut Conn| quota::usage(conn, Some(&project)).await).await.expect("counted");
+    assert_eq!(used.clusters, 4);
 
     // Upstream's older schema has no room for drivers: they are set aside, by the uuids of their templates.
     world.execute(&format!("UPDATE adoption SET found_revision = '{UPSTREAM_PREVIOUS}'")).await;

@@ -1,8 +1,9 @@
+use model::cluster::CreateSpec;
 use model::cluster::status::{MOST_UNFINISHED, Status};
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{NewNodegroup, Nodegroup, Nodes, Taint};
-use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
+use model::operation::{EventDetails, NewOperation, Operation, OperationKind, Payload};
 use model::store::lifecycle::{self, Accepted};
 use model::store::nodegroup::Shown;
 use model::store::{Conn, Page, Scope, Store, StoreError, cluster, exit, nodegroup, nodes, operation};
@@ -112,7 +113,7 @@ async fn pages_of_groups_show_each_once_in_order(#[case] kind: Kind) {
 }
 
 /// A resize of a group.
-fn resize(s: &model::cluster::CreateSpec, group: Option<&NodegroupId>, count: i32) -> NewOperation {
+fn resize(s: &CreateSpec, group: Option<&NodegroupId>, count: i32) -> NewOperation {
     let payload = Payload { nodegroup: group.cloned(), node_count: Some(count), ..Payload::default() };
     NewOperation { payload, ..request(s, OperationKind::ClusterResize) }
 }
@@ -224,8 +225,8 @@ async fn an_update_waits_for_the_making_of_its_group_and_is_told_that_nothing_co
     let status = async || groups(&world.store, &s.id).await[2].status();
     assert_eq!(status().await, Some(Status::UpdateInProgress));
     let unfinished = async || world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
-    let order: Vec<String> = unfinished().await.into_iter().map(|operation| operation.uuid).collect();
-    assert_eq!(order, [create.id.as_str(), update.id.as_str()]);
+    let waiting: Vec<(String, u32)> = unfinished().await.iter().map(|o| (o.uuid.clone(), o.payload().unwrap().version)).collect();
+    assert_eq!(waiting, [(create.id.to_string(), Payload::VERSION), (update.id.to_string(), Payload::MAKING)]);
 
     // What made it possible is taken back before anybody has begun it.
     cancel(&world.store, &s.id, &create.id).await;
@@ -240,4 +241,151 @@ async fn an_update_waits_for_the_making_of_its_group_and_is_told_that_nothing_co
     let again = begin(&world.store, &about(OperationKind::NodegroupUpdate)).await;
     assert!(matches!(&again, Err(StoreError::Refused(r)) if r.what == "nodegroup"), "{again:?}");
     assert!(begin(&world.store, &resize(&s, Some(&new.id), 3)).await.is_ok());
+}
+
+/// A cluster at rest with a group beside the default ones.
+async fn with_group(world: &World) -> (CreateSpec, NewNodegroup) {
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    let new = group(&s.id, "gpu");
+    world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.unwrap();
+    at_rest(world, "CREATE_COMPLETE").await;
+    (s, new)
+}
+
+/// Everything has ended, and this is what is said of all.
+async fn at_rest(world: &World, status: &str) {
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1 WHERE finished_ms IS NULL").await;
+    for table in ["cluster", "nodegroup"] {
+        world.execute(&format!("UPDATE {table} SET status = '{status}'")).await;
+    }
+}
+
+fn update(s: &CreateSpec, group: &NodegroupId) -> NewOperation {
+    let payload = Payload { nodegroup: Some(group.clone()), ..Payload::default() };
+    NewOperation { payload, ..request(s, OperationKind::NodegroupUpdate) }
+}
+
+async fn stored(store: &Store, id: &OperationId) -> Operation {
+    store.read(async |conn: &mut Conn| operation::find(conn, id).await).await.unwrap().expect("it is there")
+}
+
+/// Others would take it, look at the group, and say of one that was never made that it is complete.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_may_have_to_make_its_group_is_left_to_programs_that_know_of_that(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let (s, new) = with_group(&world).await;
+    let default = groups(&world.store, &s.id).await[1].nodegroup_id();
+    let again = |group: &NodegroupId| {
+        let failed = update(&s, group);
+        NewOperation { payload: failed.payload.again(OperationId::generate()), ..failed }
+    };
+    for (status, asked, version) in [
+        ("CREATE_COMPLETE", update(&s, &new.id), Payload::VERSION),
+        ("UPDATE_FAILED", update(&s, &new.id), Payload::VERSION),
+        ("UPDATE_FAILED", again(&new.id), Payload::MAKING),
+        ("UPDATE_FAILED", again(&default), Payload::VERSION),
+    ] {
+        at_rest(&world, status).await;
+        begin(&world.store, &asked).await.unwrap();
+        let stored = stored(&world.store, &asked.id).await;
+        assert_eq!(stored.payload().unwrap().version, version, "{status}, {:?}", asked.payload);
+        assert!(stored.understood().is_some());
+    }
+    // A resize makes it; when that is cancelled, the update does.
+    at_rest(&world, "UPDATE_FAILED").await;
+    world.execute(&format!("UPDATE nodegroup SET status = 'CREATE_FAILED' WHERE uuid = '{}'", new.id)).await;
+    let (making, waiting) = (resize(&s, Some(&new.id), 3), update(&s, &new.id));
+    for asked in [&making, &waiting] {
+        begin(&world.store, asked).await.unwrap();
+    }
+    let version = async |id: &OperationId| stored(&world.store, id).await.payload().unwrap().version;
+    assert_eq!((version(&making.id).await, version(&waiting.id).await), (Payload::VERSION, Payload::MAKING));
+}
+
+/// Whoever waits for another thing, came before, or was accepted by a newer version keeps what it carries to the letter.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operation_leaves_is_told_to_those_behind_it_whom_it_concerns(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let (s, other) = with_group(&world).await;
+    let first = request(&s, OperationKind::CredentialRotate);
+    begin(&world.store, &first).await.unwrap();
+    world.execute("UPDATE operation SET state = 'RUNNING', owner = 'somebody', generation = 2 WHERE finished_ms IS NULL").await;
+    let new = group(&s.id, "more");
+    let about = |kind| NewOperation { payload: update(&s, &new.id).payload, ..request(&s, kind) };
+    let create = about(OperationKind::NodegroupCreate);
+    begin(&world.store, &create).await.unwrap();
+    world.store.write(async |conn: &mut Conn| nodegroup::insert(conn, &new).await).await.unwrap();
+    let (waiting, newer, beside) =
+        (about(OperationKind::NodegroupUpdate), about(OperationKind::NodegroupUpdate), resize(&s, Some(&other.id), 4));
+    for asked in [&waiting, &newer, &beside] {
+        begin(&world.store, asked).await.unwrap();
+    }
+    // What this program does not know of, it would not write.
+    for (id, version) in [(&first.id, Payload::VERSION), (&newer.id, Payload::KNOWN + 1), (&beside.id, Payload::VERSION)] {
+        let payload = Payload { version, ..stored(&world.store, id).await.payload().unwrap() };
+        let text = serde_json::to_string(&payload).unwrap().replacen('{', "{\"pools\":[],", 1);
+        world.execute(&format!("UPDATE operation SET payload = '{text}' WHERE uuid = '{id}'")).await;
+    }
+    let untouched = async || {
+        let mut texts = Vec::new();
+        for id in [&first.id, &newer.id, &beside.id] {
+            texts.push(stored(&world.store, id).await.payload);
+        }
+        texts
+    };
+    let texts = untouched().await;
+    cancel(&world.store, &s.id, &create.id).await;
+    assert_eq!(untouched().await, texts);
+    let before = stored(&world.store, &waiting.id).await.payload().unwrap().before.expect("something to put back");
+    assert_eq!(before.group(&new.id), Some(Status::CreateFailed));
+}
+
+/// An operation that has ended so.
+async fn ended(world: &World, new: &NewOperation, state: &str) {
+    world.store.write(async |conn: &mut Conn| operation::insert(conn, new).await).await.unwrap();
+    world.execute(&format!("UPDATE operation SET state = '{state}', finished_ms = 1 WHERE uuid = '{}'", new.id)).await;
+}
+
+/// It leaves a broken group as broken as it was.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn new_bounds_of_a_group_do_not_keep_what_failed_from_being_done_again(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let (s, new) = with_group(&world).await;
+    at_rest(&world, "UPDATE_FAILED").await;
+    let last = async || {
+        let found = world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await;
+        match found {
+            Ok(operation) => Some(operation.uuid),
+            Err(StoreError::NoExit(_)) => None,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let (failed, bounds) = (resize(&s, Some(&new.id), 9), update(&s, &new.id));
+    ended(&world, &failed, "FAILED").await;
+    ended(&world, &bounds, "SUCCEEDED").await;
+    assert_eq!(last().await, Some(failed.id.to_string()));
+    // One that failed itself, and was done again.
+    let bounds = update(&s, &new.id);
+    ended(&world, &bounds, "FAILED").await;
+    assert_eq!(last().await, Some(bounds.id.to_string()));
+    ended(&world, &update(&s, &new.id), "SUCCEEDED").await;
+    assert_eq!(last().await, Some(failed.id.to_string()));
+    ended(&world, &resize(&s, Some(&new.id), 3), "SUCCEEDED").await;
+    assert_eq!(last().await, None);
+    // The group is made by the update that has waited for it.
+    let create = NewOperation { payload: bounds.payload.clone(), ..request(&s, OperationKind::NodegroupCreate) };
+    ended(&world, &create, "FAILED").await;
+    assert_eq!(last().await, Some(create.id.to_string()));
+    ended(&world, &update(&s, &new.id), "SUCCEEDED").await;
+    assert_eq!(last().await, None);
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use model::cluster::status::Status;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, OperationId};
-use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Progress};
+use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Payload, Progress};
 use model::store::operation::Renewed;
 use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
 use model::time::{millis, now};
@@ -160,19 +160,23 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_
 async fn what_a_newer_version_accepted_hides_nothing_and_is_due_when_its_time_is_over(#[case] kind: Kind) {
     let world = World::new(kind).await;
     let mut newer = Vec::new();
-    for set in ["kind = 'cluster_dance'", "payload = '{\"version\":2,\"pools\":[]}'", "payload = '{\"version\":10}'", "payload = 'pools'"] {
+    let next = format!("payload = '{{\"version\":{},\"pools\":[]}}'", Payload::KNOWN + 1);
+    for set in ["kind = 'cluster_dance'", next.as_str(), "payload = '{\"version\":10}'", "payload = 'pools'"] {
         let id = accept(&world.store, &spec("newer")).await;
         world.execute(&format!("UPDATE operation SET {set} WHERE uuid = '{id}'")).await;
         newer.push(id);
     }
     let ours = accept(&world.store, &spec("blue")).await;
+    let known = format!("UPDATE operation SET payload = '{{\"version\":{}}}' WHERE uuid = '{ours}'", Payload::KNOWN);
+    world.execute(&known).await;
     assert_eq!(due(&world.store, 1).await, std::slice::from_ref(&ours));
     for id in &newer {
         assert_eq!(claim(&world.store, id, "c", millis(now())).await, None);
     }
     world.execute(&format!("UPDATE operation SET deadline_ms = 1 WHERE uuid = '{}'", newer[1])).await;
     world.execute(&format!("UPDATE operation SET cancel_ms = 1 WHERE uuid = '{}'", newer[3])).await;
-    assert_eq!(due(&world.store, 10).await, [newer[1].clone(), newer[3].clone(), ours]);
+    assert_eq!(due(&world.store, 10).await, [newer[1].clone(), newer[3].clone(), ours.clone()]);
+    assert!(claim(&world.store, &ours, "c", millis(now())).await.is_some());
 }
 
 #[rstest]

@@ -4,10 +4,10 @@
 
 mod finish;
 mod quota;
+mod wish;
 
 use std::time::Duration;
 
-use model::cluster::status::{Concerns, Status};
 use model::cluster::{Cluster, ClusterChange};
 use model::kubernetes::Version;
 use model::nodegroup::{Nodegroup, NodegroupChange};
@@ -18,17 +18,19 @@ use serde_json::{Value, json};
 
 use super::labels::Choices;
 use super::objects::{self, Place};
-use super::scaling::{self, Scale};
-use super::seen::{self, Judged, Seen, Wanted, WantedGroup};
+use super::seen::{self, Judged, Seen};
 use super::values::{self, Input};
 use super::{Bench, credential, lookup, secrets};
 use crate::outcome::{Failure, Turn};
+use crate::worker::Size;
 use crate::{certificates, stack};
+
+use wish::{Course, Wish};
 
 /// The event of namespace and secrets being there.
 const PREPARED: &str = "capi_prepared";
 /// The event before helm is run; its text is the chart.
-const ASKED: &str = "helm_upgrade";
+pub(crate) const ASKED: &str = "helm_upgrade";
 /// The event after helm has ended well; its text is the version of Kubernetes that the document asks for.
 const APPLIED: &str = "helm_done";
 /// The event of having found the machines that go first; its text is their names.
@@ -51,9 +53,8 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let kinds = &bench.capi.settings.kinds;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
     let wish = Wish::read(bench, &seen)?;
-    if let Some(count) = wish.target.and_then(|group| replicas(&seen, group)) {
-        bench.work.saw_workers(count);
-    }
+    let course = Course { is_asked: has(ASKED), is_applied: has(APPLIED), is_settled: bench.work.is_settled(bench.cx) };
+    bench.work.saw_size(wish.size(&seen, course));
     let Some(applied) = events.iter().rfind(|e| e.kind == APPLIED) else {
         return apply(bench, &wish, &seen, &events).await;
     };
@@ -78,104 +79,6 @@ impl Bench<'_> {
     }
 }
 
-/// What an operation wants of its cluster.
-struct Wish<'a> {
-    kind: OperationKind,
-    /// All groups that the release is to have, with the sizes they are to have.
-    groups: Vec<Nodegroup>,
-    /// The group that the operation is about.
-    target: Option<&'a Nodegroup>,
-    /// The name of a group that goes.
-    gone: Option<String>,
-    nodes_to_remove: Vec<String>,
-}
-
-impl<'a> Wish<'a> {
-    fn read(bench: &'a Bench<'_>, seen: &Seen) -> Result<Self, Failure> {
-        let rows = bench.rows;
-        let kind = bench.work.operation.kind().ok_or(Failure::Stale)?;
-        let payload = bench.work.payload()?;
-        let target = match kind.concerns() {
-            Concerns::OneGroup if kind == OperationKind::NodegroupDelete => {
-                rows.groups.iter().find(|g| payload.nodegroup.as_ref().is_some_and(|id| g.uuid == id.as_str()))
-            }
-            Concerns::OneGroup => Some(rows.group(&payload)?),
-            Concerns::AllGroups | Concerns::NoGroup => None,
-        };
-        if kind == OperationKind::NodegroupDelete && target.is_some_and(Nodegroup::is_default) {
-            return Err(Failure::fail(OutcomeCode::User, "a default nodegroup goes with its cluster only"));
-        }
-        let is_target = |group: &Nodegroup| target.is_some_and(|t| t.uuid == group.uuid);
-        let mut groups = Vec::with_capacity(rows.groups.len());
-        for group in &rows.groups {
-            let mut group = group.clone();
-            if is_target(&group) {
-                if kind == OperationKind::NodegroupDelete {
-                    continue;
-                }
-                group.node_count = payload.node_count.or(group.node_count);
-            } else if target.is_some() {
-                // What a later operation wants is its to do: it may yet be cancelled.
-                use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
-                match (group.status(), replicas(seen, &group)) {
-                    // One that is gone but for its row, or never came, must not come on the way.
-                    (Some(CreateInProgress | CreateFailed | UpdateInProgress | UpdateFailed | DeleteInProgress | DeleteFailed), None)
-                        if !group.is_default() =>
-                    {
-                        continue;
-                    }
-                    (Some(UpdateInProgress), Some(now)) => group.node_count = Some(now),
-                    _ => {}
-                }
-            }
-            groups.push(group);
-        }
-        let gone = (kind == OperationKind::NodegroupDelete).then(|| target.map(|g| g.name.clone())).flatten();
-        Ok(Self { kind, groups, target, gone, nodes_to_remove: payload.nodes_to_remove })
-    }
-
-    /// What all this must come to before the operation has ended.
-    fn wanted(&self, bench: &Bench<'_>, version: &str, age: Duration) -> Result<Wanted, Failure> {
-        let choices = choices(bench)?;
-        let masters = self.groups.iter().find(|g| g.is_master()).map_or(1, |g| i64::from(g.node_count()));
-        let all = self.brings_all();
-        let is_asked = |group: &&Nodegroup| !group.is_master() && (all || self.target.is_none_or(|t| t.uuid == group.uuid));
-        let groups = self.groups.iter().filter(is_asked).map(|group| {
-            let scale = scaling::of(&choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
-            let count = (scale == Scale::Fixed).then(|| i64::from(group.node_count()));
-            Ok(WantedGroup { name: group.name.clone(), count })
-        });
-        Ok(Wanted {
-            masters,
-            groups: groups.collect::<Result<_, Failure>>()?,
-            gone: self.gone.iter().cloned().collect(),
-            version: version.to_owned(),
-            conditions: bench.capi.settings.control_plane_conditions.clone(),
-            now: model::time::now(),
-            age,
-            patience: bench.cx.settings.timing.settle,
-        })
-    }
-
-    /// Whether the whole release is brought to another template, whichever group the request names.
-    fn brings_all(&self) -> bool {
-        self.kind == OperationKind::ClusterUpgrade && self.target.is_some_and(Nodegroup::is_default)
-    }
-
-    /// What it is called where progress is told.
-    fn verb(&self) -> String {
-        let named = |verb: &str| self.target.map_or_else(|| verb.to_owned(), |group| format!("{verb} nodegroup {}", group.name));
-        match self.kind {
-            OperationKind::ClusterCreate => "creating".to_owned(),
-            OperationKind::ClusterUpgrade => "upgrading".to_owned(),
-            OperationKind::NodegroupCreate => named("creating"),
-            OperationKind::NodegroupDelete => named("deleting"),
-            OperationKind::ClusterResize | OperationKind::ClusterUpdate => named("resizing"),
-            _ => named("updating"),
-        }
-    }
-}
-
 fn choices<'a>(bench: &'a Bench<'_>) -> Result<Choices<'a>, Failure> {
     let Some(template) = &bench.rows.template else {
         return Err(Failure::fail(OutcomeCode::User, "the cluster's template is gone"));
@@ -187,6 +90,11 @@ fn choices<'a>(bench: &'a Bench<'_>) -> Result<Choices<'a>, Failure> {
 fn replicas(seen: &Seen, group: &Nodegroup) -> Option<i32> {
     let object = if group.is_master() { Some(&seen.control_plane) } else { seen.deployment(&group.name) };
     object?["spec"]["replicas"].as_i64().and_then(|n| i32::try_from(n).ok())
+}
+
+/// How many machines a group has. Each may have a server already, which Nova counts as used long before the machine says so.
+fn machines(seen: &Seen, group: &Nodegroup) -> usize {
+    if group.is_master() { seen.masters().count() } else { seen.machines_of(&group.name).count() }
 }
 
 /// Namespace, credential, certificates: each is applied, which makes it or leaves it as it is.
@@ -262,7 +170,15 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());
     let progress = Progress { step: "helm", waiting_for: Some(format!("helm, chart {chart}")), ..Progress::default() };
     asked(bench, wish, &progress, chart.trim()).await?;
-    bench.upgrade(&document).await?;
+    if let Err(failure) = bench.upgrade(&document).await {
+        if matches!(failure, Failure::Final { .. }) {
+            // helm has ended: what it has changed by then is there to be seen.
+            let kinds = &bench.capi.settings.kinds;
+            let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await.ok();
+            bench.work.saw_size(seen.and_then(|seen| wish.count(&seen)).map(Size::Is));
+        }
+        return Err(failure);
+    }
     applied(bench, &found.kube_version).await?;
     Ok(Turn::NOW)
 }
@@ -281,6 +197,7 @@ fn check_version(seen: &Seen, cluster: &Cluster, wanted: &str) -> Result<(), Fai
 /// not ask for what was before.
 async fn asked(bench: &Bench<'_>, wish: &Wish<'_>, progress: &Progress, chart: &str) -> Result<(), Failure> {
     let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    work.saw_size(None);
     let is_upgrade = wish.kind == OperationKind::ClusterUpgrade;
     let change = ClusterChange {
         cluster_template_id: wish.brings_all().then(|| cluster.cluster_template_id.clone()),

@@ -46,6 +46,15 @@ pub fn may_retry(current: Option<Status>, kind: OperationKind, end: OperationSta
     has_failed && current == kind.deed().failed()
 }
 
+/// Whether an operation of the kind `done` that went well has done the work of an earlier one of the kind `failed` about the same group, or about
+/// none. An update of a group changes no node of it, and may leave it as broken as it was: it only does the work of another one, and that of
+/// the making of its group, which it makes where that has failed.
+pub fn mends(done: OperationKind, failed: OperationKind) -> bool {
+    let is_update = done == OperationKind::NodegroupUpdate;
+    let is_done_by_it = matches!(failed, OperationKind::NodegroupUpdate | OperationKind::NodegroupCreate);
+    done.concerns() == failed.concerns() && (!is_update || is_done_by_it)
+}
+
 /// What doing a failed operation of `kind` again does, while operations of the kinds `unfinished` have not ended. It begins alone: behind
 /// others its wish may be overtaken.
 pub fn retry(current: Option<Status>, unfinished: &[OperationKind], kind: OperationKind) -> Result<Begin, NoExit> {
@@ -98,6 +107,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_went_well_does_the_work_of_what_failed_but_an_update_of_a_group_only_that_of_updates_and_of_its_making() {
+        use OperationKind::{CaRotate, ClusterResize, ClusterUpgrade, CredentialRotate, NodegroupCreate, NodegroupDelete, NodegroupUpdate};
+        for failed in [ClusterResize, ClusterUpgrade, NodegroupCreate, NodegroupUpdate, NodegroupDelete] {
+            assert!(mends(ClusterResize, failed), "{failed:?}");
+            assert_eq!(mends(NodegroupUpdate, failed), [NodegroupCreate, NodegroupUpdate].contains(&failed), "{failed:?}");
+            // What is about another group, or about none.
+            assert!(!mends(CaRotate, failed) && !mends(failed, CaRotate), "{failed:?}");
+        }
+        assert!(mends(CaRotate, CredentialRotate));
     }
 
     #[test]

@@ -166,6 +166,19 @@ pub(super) async fn count_unfinished(conn: &mut Conn) -> Result<i64, StoreError>
     })?)
 }
 
+/// What is told of a row without a uuid.
+fn nameless(table: &str) -> String {
+    let told = "is missing: no request can name the row, and this program shows it nowhere and does nothing with it";
+    match table {
+        "cluster" => {
+            let counts =
+                "it counts in the quota of clusters of its project all the same, until somebody deletes it from the table by this number";
+            format!("{told}; {counts}")
+        }
+        _ => told.to_owned(),
+    }
+}
+
 /// Rows without a uuid. They are in none of the counts: nothing can refer to them.
 async fn about_nameless(audit: &mut Audit, store: &Store) -> Result<(), StoreError> {
     macro_rules! look {
@@ -179,8 +192,7 @@ async fn about_nameless(audit: &mut Audit, store: &Store) -> Result<(), StoreErr
                 })
                 .await?;
             for id in ids {
-                let problem = "is missing: no request can name the row, and this program shows it nowhere and does nothing with it";
-                audit.add(stringify!($table), &format!("number {id}"), "uuid", problem);
+                audit.add(stringify!($table), &format!("number {id}"), "uuid", nameless(stringify!($table)));
             }
         )+};
     }

@@ -5,7 +5,7 @@ use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OperationKind};
 use provider_clients::{Flavor, Session};
 
-use super::{ASKED, Wish, choices, replicas};
+use super::{ASKED, Wish, choices, machines, replicas};
 use crate::driver::capi_helm::Bench;
 use crate::driver::capi_helm::need::{self, Present};
 use crate::driver::capi_helm::seen::Seen;
@@ -42,9 +42,4 @@ pub(super) async fn room(
         Some(short) => room::wait(bench.cx, bench.work, events, short).await.map(Some),
         None => Ok(None),
     }
-}
-
-/// How many machines a group has. Each may have a server already, which Nova counts as used long before the machine says so.
-fn machines(seen: &Seen, group: &Nodegroup) -> usize {
-    if group.is_master() { seen.masters().count() } else { seen.machines_of(&group.name).count() }
 }

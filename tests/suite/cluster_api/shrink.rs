@@ -1,0 +1,109 @@
+//! Resizes that do not come to their end: what the rows say of their groups, and what counts of their nodes.
+
+use anyhow::{Context, Result, ensure};
+use cloud_simulator::{Fault, How, Trouble};
+use serde_json::{Value, json};
+use tests::client::{self, Client, text};
+use tests::management::{Management, template};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
+
+use super::halves::reason_has;
+use super::{STEP, create, group_is, groups, replicas, world};
+
+async fn cancel(demo: &Client, cluster: &str) -> Result<Value> {
+    demo.post(&format!("/v1/clusters/{cluster}/actions/cancel"), &json!({})).await?.expect(202)?;
+    let failed = demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("cancelled"), "{failed}");
+    Ok(failed)
+}
+
+/// What was prepared for helm is no change of any size.
+#[tokio::test]
+async fn a_resize_that_is_cancelled_before_helm_was_run_leaves_the_size_as_it_was() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    // It waits for room for twice as long.
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "15".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let is_as_it_was = |shown: &Value| -> Result<()> {
+        ensure!(shown["node_count"] == 2 && replicas(&management, "MachineDeployment", "-default-worker")? == 2, "{shown}");
+        Ok(())
+    };
+
+    // More nodes, for which there is no room: it waits, and everything but helm has been done.
+    let project = world.cloud.project_id("demo");
+    world.cloud.set_quota(&project, "cores", Some(0));
+    demo.resize(&cluster, 4).await?.expect(202)?;
+    wait::until("the operation to wait for room", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        Ok(Seen::when(operations.to_string().contains("cores are needed and 0 are left"), || operations.to_string()))
+    })
+    .await?;
+    ensure!(demo.cluster(&cluster).await?["node_count"] == 4, "the wish is shown while it is worked on");
+    is_as_it_was(&cancel(&demo, &cluster).await?)?;
+    world.cloud.set_quota(&project, "cores", None);
+
+    // Fewer, while nothing can be prepared.
+    management.cluster.inject(Fault { at: "kubernetes.patch".into(), nth: 0, how: How::Refuse });
+    demo.resize(&cluster, 1).await?.expect(202)?;
+    reason_has(&demo, &cluster, "namespace_apply").await?;
+    is_as_it_was(&cancel(&demo, &cluster).await?)?;
+    management.cluster.clear_faults();
+    demo.resize(&cluster, 3).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 3, "{complete}");
+    world.finish().await
+}
+
+/// Whatever the release asks for: a machine that is drained is there, and its server counts.
+#[tokio::test]
+async fn w18_machines_that_have_not_gone_count_until_somebody_has_seen_them_gone() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo().at("1.14");
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let body = json!({"project_id": world.cloud.project_id("demo"), "resource": "Node", "hard_limit": 5});
+    world.user("admin", "admin").post("/v1/quotas", &body).await?.expect(201)?;
+    let another = demo.post("/v1/clustertemplates", &template("another")).await?.expect(201)?.uuid()?;
+    // A cluster of this suite has three nodes, and there is room for two.
+    let is_full = async || -> Result<()> {
+        demo.post("/v1/clusters", &client::cluster("green", &another)).await?.expect_error(403, "maximum nodes per project, 5.")?;
+        Ok(())
+    };
+    let asked = || replicas(&management, "MachineDeployment", "-default-worker");
+
+    // It fails for another reason, in the middle of the drain.
+    management.cluster.trouble("Machine", "", Some(Trouble::Keep));
+    management.cluster.trouble("HelmRelease", "-cni-calico", Some(Trouble::Fail("chart calico not found".into())));
+    demo.resize(&cluster, 1).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(failed["node_count"] == 2 && asked()? == 1, "{failed}");
+    is_full().await?;
+    management.cluster.trouble("HelmRelease", "-cni-calico", None);
+
+    // It is done again, and cancelled.
+    demo.resize(&cluster, 1).await?.expect(202)?;
+    reason_has(&demo, &cluster, "machines of nodegroup default-worker to go").await?;
+    ensure!(cancel(&demo, &cluster).await?["node_count"] == 2 && asked()? == 1);
+    is_full().await?;
+
+    // What is done about another group does not bring back the nodes that were to go.
+    management.cluster.trouble("Machine", "", None);
+    let nodegroups = format!("/v1/clusters/{cluster}/nodegroups");
+    demo.post(&nodegroups, &json!({"name": "big", "node_count": 1, "flavor_id": "m1.medium"})).await?.expect(202)?;
+    group_is(&demo, &cluster, "big", "CREATE_COMPLETE").await?;
+    let workers = groups(&demo, &cluster).await?.into_iter().find(|group| group["name"] == "default-worker").context("the group")?;
+    ensure!(workers["status"] == "UPDATE_FAILED" && workers["node_count"] == 2 && asked()? == 1, "{workers}");
+    // Nor do new bounds, after which the row says what there is.
+    let bounds = json!([{"op": "replace", "path": "/max_node_count", "value": 9}]);
+    demo.patch(&format!("{nodegroups}/default-worker"), &bounds).await?.expect(202)?;
+    let workers = group_is(&demo, &cluster, "default-worker", "UPDATE_COMPLETE").await?;
+    ensure!(workers["node_count"] == 1 && asked()? == 1, "{workers}");
+    ensure!(management.cluster.objects("Machine").len() == 3, "{:#?}", management.cluster.objects("Machine"));
+    world.finish().await
+}
