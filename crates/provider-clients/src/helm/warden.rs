@@ -84,8 +84,8 @@ impl Drop for Watched {
     }
 }
 
-/// Returns when this leader has ended and nobody has done for a while what it was there for. It is not waited for, so that its number stays
-/// the group's.
+/// Returns when this leader has ended, and what it has left behind has had time to end, too. It is not waited for here: as long as it is not,
+/// no other group can have its number.
 pub(super) async fn left_behind(leader: Option<Pid>) {
     let Some(leader) = leader else { return std::future::pending().await };
     while !has_ended(leader) {
