@@ -312,3 +312,32 @@ async fn what_a_killed_conductor_followed_is_followed_by_the_others() -> Result<
     ensure!(world.cloud.calls("heat.stack_create") == COUNT);
     world.finish().await
 }
+
+/// What stands in front of Heat may take shorter requests than most do, and may say so in several ways, or not at all.
+#[rstest]
+#[tokio::test]
+async fn a_front_of_heat_that_takes_short_requests_only_is_asked_for_fewer_stacks_at_once(
+    #[values(Some(400), Some(431), None)] status: Option<u16>,
+) -> Result<()> {
+    // A request for all is longer than is taken, one for twenty is not.
+    const COUNT: usize = 40;
+    const LONGEST: usize = 1_400;
+    let world = World::start(Mix::Distributed, Options { conductors: 1, ..world_of_many() }).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let clusters = many(&world, &demo, COUNT).await?;
+    stacks(&world, COUNT).await?;
+    world.cloud.shorten_addresses_of_heat(LONGEST, status);
+    wait::until("fewer stacks to be asked for at once", LONG, async || {
+        let log = world.logs("conductor").concat();
+        Ok(Seen::when(log.contains("is too long for somebody in front of Heat"), || log))
+    })
+    .await?;
+    world.cloud.hold_stacks(false);
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", LONG).await?;
+    }
+    // To delete them all would take as long again, and is not what this is about.
+    world.close().await?;
+    Ok(())
+}

@@ -6,6 +6,7 @@
 mod clearing;
 mod copies;
 mod ends;
+mod front;
 mod tokens;
 mod users;
 

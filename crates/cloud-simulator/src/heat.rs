@@ -32,6 +32,15 @@ use crate::{
 /// Deleted stacks stay readable by id; from this many on the oldest are forgotten.
 const MOST_STACKS: usize = 50_000;
 
+/// Something in front of Heat that takes no long addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Front {
+    /// Bytes of the longest path with its query.
+    pub(crate) longest: usize,
+    /// What it answers to a longer one; none: it closes the connection.
+    pub(crate) status: Option<u16>,
+}
+
 /// Everything Heat knows.
 pub(crate) struct Store {
     pub(crate) stacks: IndexMap<String, Stack>,
@@ -39,6 +48,8 @@ pub(crate) struct Store {
     pub(crate) hold: bool,
     /// Whether the policy lets administrators list the stacks of all projects, which Heat's own does not.
     pub(crate) allows_global_index: bool,
+    /// What stands in front of it, where that takes short addresses only.
+    pub(crate) front: Option<Front>,
     stack_duration: TimeDelta,
     delete_duration: TimeDelta,
     serial: u32,
@@ -79,6 +90,7 @@ impl Store {
             stacks: IndexMap::new(),
             hold: false,
             allows_global_index: false,
+            front: None,
             stack_duration: clock::delta(stack_duration),
             delete_duration: clock::delta(delete_duration),
             serial: 0,

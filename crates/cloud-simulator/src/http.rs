@@ -214,8 +214,15 @@ pub(crate) async fn answer(shared: Data<Shared>, request: HttpRequest, body: Byt
         Err(Some(answer)) => return render(answer, is_head),
         Err(None) => return HttpResponse::NotFound().finish(),
     };
-    let fault = shared.lock().faults.meet(found.route.operation);
+    let (fault, front) = {
+        let mut world = shared.lock();
+        (world.faults.meet(found.route.operation), world.heat.front.filter(|_| found.service == Service::Heat))
+    };
     tracing::debug!(operation = found.route.operation, fault = ?fault, "simulated cloud call");
+    let length = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    if let Some(front) = front.filter(|front| length > front.longest) {
+        return front.status.map_or_else(lost, |status| render(Answer { status, headers: Vec::new(), body: None }, is_head));
+    }
     let (mut lose, mut hold) = (false, false);
     match fault {
         None => {}

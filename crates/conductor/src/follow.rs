@@ -2,14 +2,18 @@
 //!
 //! An operation that waits for a stack registers what it saw of it and sleeps; it holds no permit, no session and no place in Heat's queue.
 //! The follower asks for many stacks in one list request and wakes an operation only when its stack has moved, is gone, or when somebody
-//! must look for himself because no session can list any more. How often is decided in [`interval`], how much at most in [`budget`], and
-//! who is next in [`table`]; all three are told the time and know no network.
+//! must look for himself because no session can list any more, or the lists go on failing. How often is decided in [`interval`], how much
+//! at most in [`budget`] and [`places`], how many stacks a request is for in [`batch`], and who is next in [`table`]; all of them are told
+//! the time and know no network.
 //!
 //! Nothing here is believed further than to wake somebody: whoever is woken looks at the stack before he decides anything. So a late, lost
 //! or wrong listing (or notification) costs a look, never a wrong step.
 
+mod batch;
 mod budget;
 mod interval;
+mod pause;
+mod places;
 mod run;
 mod table;
 
@@ -56,6 +60,7 @@ pub(crate) struct Follower {
     /// Somebody registered or was announced: what is next may have changed.
     changed: Notify,
     budget: Mutex<budget::Budget>,
+    places: Mutex<places::Places>,
 }
 
 /// What rings for one operation. A look covers whatever progress waits to be told.
@@ -112,6 +117,7 @@ impl Follower {
             table: Mutex::new(Table::new(interval::Bounds { min: poll_min, max: poll_max })),
             changed: Notify::new(),
             budget: Mutex::new(budget::Budget::new(requests_per_second, most_per_second, Instant::now())),
+            places: Mutex::default(),
         }
     }
 
@@ -140,6 +146,16 @@ impl Follower {
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is a place for now.
+    fn room(&self) -> places::Room {
+        let needed = self.table().needed();
+        self.places().room(needed)
+    }
+
+    fn places(&self) -> MutexGuard<'_, places::Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn budget(&self) -> MutexGuard<'_, budget::Budget> {

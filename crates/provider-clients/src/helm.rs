@@ -7,10 +7,13 @@
 //! No run goes on when whoever began it may not act any more, whatever has become of him: [`warden`].
 
 pub mod warden;
+mod words;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::warden::Watched;
+use self::words::{failure, is_contest, words};
 use crate::error::{CloudError, Sent};
 use crate::observe::{Call, Watchers};
 use crate::service::Service;
@@ -30,6 +34,8 @@ const SERVICE: Service = Service::Helm;
 const TIMEOUT: &str = "5m";
 /// Revisions of a release that are kept; upstream's.
 const HISTORY: &str = "10";
+/// Why something could not be deleted is in the debugging output only.
+const UNINSTALL: &[&str] = &["--debug", "--timeout", TIMEOUT];
 /// More of what it prints is not read; a release of fifty objects is a tenth of it.
 const LONGEST: u64 = 8 * 1024 * 1024;
 
@@ -40,6 +46,8 @@ pub struct HelmOptions {
     pub program: String,
     /// A program that asks [`warden::called`] before all else.
     pub warden: PathBuf,
+    /// Where else than usual the warden finds the libraries that it is linked with (`LD_LIBRARY_PATH`); helm is not told.
+    pub libraries: Option<OsString>,
     /// All that the program finds in its environment; nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
     /// The path of the kubeconfig; none: helm finds one by its own rules.
@@ -53,9 +61,9 @@ pub struct HelmOptions {
 impl fmt::Debug for HelmOptions {
     // Values of the environment may carry a proxy's password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, warden, environment: _, kubeconfig, at_once, deadline } = self;
+        let Self { program, warden, libraries, environment: _, kubeconfig, at_once, deadline } = self;
         let mut all = f.debug_struct("HelmOptions");
-        all.field("program", program).field("warden", warden).field("kubeconfig", kubeconfig);
+        all.field("program", program).field("warden", warden).field("libraries", libraries).field("kubeconfig", kubeconfig);
         all.field("at_once", at_once).field("deadline", deadline);
         all.finish_non_exhaustive()
     }
@@ -169,7 +177,7 @@ impl HelmUntil {
 
     /// Removes the release; false when there was none.
     pub async fn uninstall(&self, release: &str, namespace: &str) -> Result<bool, CloudError> {
-        let line = of_release("uninstall", release, &["--timeout", TIMEOUT], namespace, self.kubeconfig());
+        let line = of_release("uninstall", release, UNINSTALL, namespace, self.kubeconfig());
         match self.run("uninstall", &line, None).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_not_found() => Ok(false),
@@ -230,116 +238,64 @@ impl HelmUntil {
 
     /// Dropping it kills the program, and what that has started.
     async fn child(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
-        let broken =
-            |what: &str, error: std::io::Error| CloudError::unreachable(SERVICE, operation, Sent::Perhaps, &format!("{what}: {error}"));
+        let unknown = |what: &str| CloudError::unreachable(SERVICE, operation, Sent::Perhaps, what);
+        let broken = |what: &str, error: io::Error| unknown(&format!("{what}: {error}"));
+        let not_run = |words: &str| CloudError::unreachable(SERVICE, operation, Sent::No, words);
         let (options, input) = (&self.helm.options, input.unwrap_or_default());
-        let mut child = Watched::start(options, line).map_err(|error| {
-            CloudError::invalid(SERVICE, operation, &format!("the program {} cannot be run: {error}", options.warden.display()))
-        })?;
+        let mut child = Watched::start(options, line).map_err(|error| not_run(&unstarted(&options.warden, &error)))?;
         let leader = child.leader();
         let (stdin, stdout, stderr) = (leader.stdin.take(), leader.stdout.take(), leader.stderr.take());
-        let read = async { tokio::join!(all_of(stdout), all_of(stderr)) };
-        // Both end when neither the program nor its warden is there any more; until then the pipe to the warden must not.
-        let (printed, said) = tokio::select! {
+        let left_behind = warden::left_behind(child.number());
+        let mut read = pin!(async { tokio::join!(all_of(stdout), all_of(stderr)) });
+        // Both end when neither the program nor its warden, nor what they have started, is there any more; until then the pipe to the warden
+        // must not.
+        let all = tokio::select! {
             biased;
-            all = read => all,
+            all = &mut read => Some(all),
+            () = left_behind => None,
             never = warden::tell(stdin, &input, &*self.end) => match never {},
         };
-        let status = leader.wait().await.map_err(|error| broken("its end", error))?;
+        let (printed, said) = match all {
+            Some(all) => all,
+            // Nobody is there who could end what is left.
+            None => {
+                child.kill();
+                let rest = tokio::time::timeout(warden::LEFT, read).await;
+                rest.map_err(|_| unknown("something that it has started cannot be ended"))?
+            }
+        };
+        let status = child.leader().wait().await.map_err(|error| broken("its end", error))?;
         let (printed, said) =
             (printed.map_err(|error| broken("what it printed", error))?, said.map_err(|error| broken("its words", error))?);
         let said = String::from_utf8_lossy(&said);
-        match status.code() {
-            Some(0) => Ok(printed),
-            Some(code) if code == i32::from(warden::NOT_RUN) => Err(CloudError::invalid(SERVICE, operation, &words(&said))),
+        match status.code().map(u8::try_from) {
+            Some(Ok(0)) => Ok(printed),
+            Some(Ok(warden::NO_PROGRAM)) => Err(CloudError::invalid(SERVICE, operation, &words(&said))),
+            Some(Ok(warden::NOT_RUN)) => Err(not_run(&words(&said))),
             Some(_) => Err(failure(operation, &said)),
-            None => Err(CloudError::unreachable(SERVICE, operation, Sent::Perhaps, "it was killed")),
+            None => Err(unknown("it was killed")),
         }
     }
 }
 
-async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+/// Why a warden could not be started: whatever it is, it may be different the next time.
+fn unstarted(warden: &Path, error: &io::Error) -> String {
+    let path = warden.display();
+    match error.kind() {
+        io::ErrorKind::NotFound if warden.starts_with("/proc") => {
+            format!("its warden cannot be started: there is no {path}; /proc must be mounted where conductors run")
+        }
+        _ => format!("its warden, the program {path}, cannot be started: {error}"),
+    }
+}
+
+async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
         let mut stream = stream.take(LONGEST);
         stream.read_to_end(&mut bytes).await?;
     }
     Ok(bytes)
-}
-
-/// Parts of helm's words by which a failure is one of the moment: of the way to the API server or the charts, or a change that another
-/// overtook.
-const PASSING: [&str; 27] = [
-    "cluster unreachable",
-    "connection refused",
-    "connection reset",
-    "i/o timeout",
-    "connection timed out",
-    "connection lost",
-    "tls handshake timeout",
-    "no such host",
-    "no route to host",
-    "network is unreachable",
-    "server misbehaving",
-    "temporary failure in name resolution",
-    "context deadline exceeded",
-    "unexpected eof",
-    ": eof",
-    "server was unable to return a response",
-    "server is currently unable to handle the request",
-    "too many requests",
-    "service unavailable",
-    "internal server error",
-    "bad gateway",
-    "gateway timeout",
-    "internal error occurred",
-    "object has been modified",
-    "http2:",
-    "etcdserver",
-    // Of some object of the release, for a reason that helm does not tell: a lost answer, as often as not.
-    "failed to delete release:",
-];
-
-/// How Go says that it found no address of a name; the name comes next, then often the address of who was asked.
-const LOOKUP: &str = "dial tcp: lookup ";
-/// What is said instead.
-const UNRESOLVED: &str = "the name of a server that it needs cannot be resolved";
-
-/// Whether helm 4 was refused a size that another manager of fields has set. helm 3 overwrites it.
-fn is_contest(words: &str) -> bool {
-    let lower = words.to_lowercase();
-    lower.contains("conflict") && lower.contains("apply failed with") && lower.contains(".spec.replicas")
-}
-
-/// What helm's words mean. It ends with status 1 whatever went wrong.
-fn failure(operation: &'static str, said: &str) -> CloudError {
-    let words = words(said);
-    let lower = words.to_lowercase();
-    if lower.contains("another operation (install/upgrade/rollback) is in progress") {
-        return CloudError::refused(SERVICE, operation, 409, None, &words);
-    }
-    if lower.contains("release: not found") {
-        return CloudError::refused(SERVICE, operation, 404, None, &words);
-    }
-    // helm's words go to tenants, and where this machine asks for names is none of theirs.
-    if lower.contains(LOOKUP) {
-        tracing::warn!(operation, words, "helm cannot resolve a name");
-        return CloudError::unreachable(SERVICE, operation, Sent::Perhaps, UNRESOLVED);
-    }
-    // Neither is a status that helm has: they make the error answer as one of a service would.
-    if PASSING.iter().any(|part| lower.contains(part)) {
-        return CloudError::unreachable(SERVICE, operation, Sent::Perhaps, &words);
-    }
-    CloudError::refused(SERVICE, operation, 424, None, &words)
-}
-
-/// The line that says what is wrong, without warnings before it.
-fn words(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let from = lines.iter().position(|line| line.starts_with("Error:") || line.contains("level=ERROR")).unwrap_or(0);
-    let text = lines[from.min(lines.len())..].join(" ");
-    let text = text.strip_prefix("Error: ").unwrap_or(&text);
-    if text.is_empty() { "it failed without a word".to_owned() } else { text.to_owned() }
 }
 
 #[cfg(test)]
@@ -362,31 +318,16 @@ mod tests {
         );
         let oci = HelmRun { chart: "oci://r/c".into(), repo: None, version: None, ..run };
         assert!(oci.upgrade(None).join(" ").ends_with("--values - --namespace magnum-01"));
-        let line = of_release("uninstall", "r", &["--timeout", TIMEOUT], "n", Some("k"));
-        assert_eq!(line.join(" "), "uninstall r --timeout 5m --namespace n --kubeconfig k");
+        let line = of_release("uninstall", "r", UNINSTALL, "n", Some("k"));
+        assert_eq!(line.join(" "), "uninstall r --debug --timeout 5m --namespace n --kubeconfig k");
     }
 
     #[test]
-    fn failures_are_told_apart_by_helms_words() {
-        let of = |said: &str| failure("upgrade", said);
-        let busy = of("Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress\n");
-        assert!(busy.is_conflict(), "{busy}");
-        assert!(of("Error: uninstall: Release not loaded: x: release: not found").is_not_found());
-        for said in [
-            "Error: Kubernetes cluster unreachable: Get \"http://127.0.0.1:1/version\": dial tcp 127.0.0.1:1: connect: connection refused",
-            "Error: looks like \"http://h\" is not a valid chart repository or cannot be reached: Get \"http://h/index.yaml\": EOF",
-            "Error: looks like \"http://h\" is not a valid chart repository or cannot be reached: failed to fetch http://h/index.yaml : 502 Bad Gateway",
-            "Error: failed to fetch https://h/c-0.27.0.tgz : 500 Internal Server Error",
-            "Error: Get \"https://h/index.yaml\": dial tcp: lookup h on 192.0.2.1:53: server misbehaving",
-            "Error: failed to do request: Head \"https://h/v2/c/manifests/1\": dial tcp 192.0.2.1:443: connect: no route to host",
-            "Error: failed to delete release: blue-pwh4u2hzpwnw",
-        ] {
-            assert!(of(said).retry_may_help(), "{said}");
-        }
-        let unresolved = of("Error: Get \"https://h/index.yaml\": dial tcp: lookup h on 192.0.2.1:53: no such host");
-        assert!(unresolved.retry_may_help() && unresolved.message() == UNRESOLVED, "{unresolved}");
-        let warned = of("WARNING: x\nlevel=WARN msg=y\nError: chart \"c\" version \"9\" not found in http://h repository\n");
-        assert!(!warned.retry_may_help() && warned.message().starts_with("chart \"c\" version"), "{warned}");
-        assert_eq!(of("").message(), "it failed without a word");
+    fn without_proc_it_is_said_what_is_missing() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert!(unstarted(Path::new("/proc/self/exe"), &missing).contains("/proc must be mounted"));
+        assert!(unstarted(Path::new("/usr/bin/magnum-conductor"), &missing).contains("/usr/bin/magnum-conductor, cannot be started"));
+        let full = io::Error::from(io::ErrorKind::OutOfMemory);
+        assert!(!unstarted(Path::new("/proc/self/exe"), &full).contains("mounted"));
     }
 }

@@ -5,6 +5,7 @@
 //! that nothing would be typed; errors, deadlines and measurements are those of all other calls; and a second HTTP stack would stand beside
 //! the first. Each call has a deadline, and so many at most are under way at once, so that an API server that is slow is not asked more. One that asks for patience (429, `Retry-After`) has it from all callers.
 
+mod list;
 mod patience;
 mod watch;
 
@@ -12,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, StatusCode};
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -34,16 +35,12 @@ use patience::Patience;
 
 /// Calls under way at once.
 const AT_ONCE: usize = 16;
-/// Objects of one page of a list.
-const PAGE: &str = "500";
-/// Pages of one list at most.
-const PAGES: usize = 200;
-/// How often one list is begun anew at most.
-const ANEW: u32 = 3;
 /// What an API server says where it does not have a kind at all, and no words about an object.
 const KINDLESS: [&str; 2] = ["page not found", "could not find the requested resource"];
 /// A longer answer is not read.
 const LONGEST: usize = 64 * 1024 * 1024;
+/// The form of answers.
+const JSON: &str = "application/json";
 /// The name under which our fields are kept, upstream's as well.
 const MANAGER: &str = "magnum";
 
@@ -186,63 +183,6 @@ impl Management {
         }
     }
 
-    /// As [`Self::list`], of a kind that must be there.
-    ///
-    /// # Errors
-    /// Also where the cluster has no such kind: that says nothing of its objects.
-    pub async fn list_served(
-        &self,
-        operation: &'static str,
-        kind: &KubeKind,
-        namespace: Option<&str>,
-        labels: &str,
-    ) -> Result<Vec<Value>, CloudError> {
-        self.list(operation, kind, namespace, labels).await?.ok_or_else(|| unserved(operation, kind))
-    }
-
-    /// The objects that bear these labels (`a=b,c=d`; empty: all); none when the cluster has no such kind.
-    pub async fn list(
-        &self,
-        operation: &'static str,
-        kind: &KubeKind,
-        namespace: Option<&str>,
-        labels: &str,
-    ) -> Result<Option<Vec<Value>>, CloudError> {
-        let mut items = Vec::new();
-        let mut next = String::new();
-        let mut begun_anew = 0;
-        for _ in 0..PAGES {
-            let mut url = self.url(operation, kind, namespace, None)?;
-            url.query_pairs_mut().append_pair("limit", PAGE);
-            if !labels.is_empty() {
-                url.query_pairs_mut().append_pair("labelSelector", labels);
-            }
-            if !next.is_empty() {
-                url.query_pairs_mut().append_pair("continue", &next);
-            }
-            let page = match self.json(operation, Method::GET, url, None).await {
-                // What the next page was to go on from is not kept any more.
-                Err(error) if error.is_expired() && !next.is_empty() && begun_anew < ANEW => {
-                    begun_anew += 1;
-                    items.clear();
-                    next.clear();
-                    continue;
-                }
-                page => found(page)?,
-            };
-            let Some(mut page) = page else { return Ok(None) };
-            if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
-                items.extend(found);
-            }
-            // Present and empty for custom kinds, absent for those of the core.
-            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
-            if next.is_empty() {
-                return Ok(Some(items));
-            }
-        }
-        Err(CloudError::malformed(SERVICE, operation, 200, None, &format!("the list of {} does not end", kind.plural)))
-    }
-
     /// JSON merge patch; none when there is no such object.
     pub async fn merge(
         &self,
@@ -299,11 +239,23 @@ impl Management {
     }
 
     async fn json(&self, operation: &'static str, method: Method, url: Url, body: Option<Body>) -> Result<Value, CloudError> {
+        self.json_as(JSON, operation, method, url, body).await
+    }
+
+    /// What is accepted is some JSON.
+    async fn json_as(
+        &self,
+        accept: &'static str,
+        operation: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<Body>,
+    ) -> Result<Value, CloudError> {
         let lost = |sent, words: &str| CloudError::unreachable(SERVICE, operation, sent, words);
         let started = Instant::now();
         let room = tokio::time::timeout(self.0.timeout, self.0.room.acquire()).await;
         let Ok(Ok(_room)) = room else { return Err(lost(Sent::No, "too many calls are under way")) };
-        let outcome = match tokio::time::timeout(self.0.timeout, self.exchange(operation, method, url, body)).await {
+        let outcome = match tokio::time::timeout(self.0.timeout, self.exchange(accept, operation, method, url, body)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(lost(Sent::Perhaps, "no answer in time")),
         };
@@ -321,13 +273,14 @@ impl Management {
 
     async fn exchange(
         &self,
+        accept: &'static str,
         operation: &'static str,
         method: Method,
         url: Url,
         body: Option<Body>,
     ) -> Result<(StatusCode, Vec<u8>), CloudError> {
         self.patience(operation).await?;
-        let mut response = self.send(operation, method, url, body).await?;
+        let mut response = self.send(accept, operation, method, url, body).await?;
         let status = response.status();
         self.heed(&response);
         let mut bytes = Vec::new();
@@ -343,8 +296,15 @@ impl Management {
         Err(CloudError::refused(SERVICE, operation, status.as_u16(), None, &message::of_body(&bytes)))
     }
 
-    async fn send(&self, operation: &'static str, method: Method, url: Url, body: Option<Body>) -> Result<reqwest::Response, CloudError> {
-        let mut request = self.0.client.request(method, url).header("accept", "application/json");
+    async fn send(
+        &self,
+        accept: &'static str,
+        operation: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<Body>,
+    ) -> Result<reqwest::Response, CloudError> {
+        let mut request = self.0.client.request(method, url).header(ACCEPT, accept);
         if let Some(token) = &self.0.token {
             request = request.header(AUTHORIZATION, token.clone());
         }

@@ -2,6 +2,8 @@
 
 #[path = "clients/failures.rs"]
 mod failures;
+#[path = "clients/management.rs"]
+mod management;
 #[path = "clients/server.rs"]
 mod server;
 #[path = "clients/services.rs"]

@@ -179,6 +179,31 @@ async fn a_chart_that_is_not_there_fails_with_helms_words_and_leaves_nothing() -
     world.finish().await
 }
 
+/// helm tells why only where it is asked for all that it does.
+#[rstest]
+#[tokio::test]
+async fn what_helm_may_not_delete_ends_the_deletion_and_what_it_failed_to_delete_does_not(#[values("3", "4")] helm: &str) -> Result<()> {
+    let management = Management::start(STEP, helm).await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let refused = "things \"blue\" is forbidden: User \"magnum\" cannot delete resource \"things\"";
+    management.cluster.inject(fault("delete", 0, How::Status(403, refused.into())));
+    demo.delete_cluster(&cluster).await?;
+    let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.contains("failed to delete release: blue-") && reason.contains(refused), "{reason}");
+    ensure!(!reason.contains("DEBUG") && !reason.contains("[debug]"), "{reason}");
+
+    management.cluster.clear_faults();
+    management.cluster.inject(fault("delete", 1, How::Status(500, "etcdserver: leader changed".into())));
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
+    world.finish().await
+}
+
 #[tokio::test]
 async fn machines_that_do_not_go_hold_the_deletion_and_force_ends_it() -> Result<()> {
     let management = Management::start(STEP, "3").await?;

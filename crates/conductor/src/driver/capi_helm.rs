@@ -165,8 +165,7 @@ impl Bench<'_> {
             return Ok(());
         }
         let labels = objects::secrets_of(&self.rows.cluster);
-        let secrets = self.management.list("secret_list", &secrets(), Some(&self.namespace), &labels).await?;
-        if secrets.is_some_and(|all| !all.is_empty()) {
+        if self.management.has_any("secret_list", &secrets(), Some(&self.namespace), &labels).await? {
             return Ok(());
         }
         Err(Failure::retry(format!(

@@ -1,30 +1,31 @@
-//! The follower at work: takes what is next, within the budget, a few requests at a time.
+//! The follower at work: takes what is next, within the budget, so many requests at a time as there are places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provider_clients::{CloudError, Session};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Follower;
+use super::batch::FLOOR;
+use super::places::{Kind, Room};
 use super::table::{ListFailure, ListJob, Next, ProgressJob};
 use crate::context::Context;
 use crate::driver;
 
-/// Requests under way at once.
-const PARALLEL: usize = 8;
 /// The longest sleep: whatever is due in a table that nobody changes is found after it at the latest.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+/// What is answered to a request that is too long: by gunicorn and HAProxy to a long line 400, by others 414, to a long head 431, to whatever
+/// is long 413.
+const TOO_LONG: [u16; 4] = [400, 413, 414, 431];
 
 /// Follows until the conductor stops. Requests under way then are dropped: they only read.
 pub(crate) async fn run(cx: Arc<Context>) {
     let follower = cx.follower.clone();
     // Of all projects at once, where the configuration says so and Heat allows it.
     let all: Arc<AtomicBool> = Arc::new(AtomicBool::new(cx.service.is_some()));
-    let places = Arc::new(Semaphore::new(PARALLEL));
     let mut requests = JoinSet::new();
     let follow = async {
         loop {
@@ -33,10 +34,9 @@ pub(crate) async fn run(cx: Arc<Context>) {
                     tracing::error!(%error, "a request of the follower ended badly");
                 }
             }
-            let Ok(place) = places.clone().acquire_owned().await else { return };
-            // The token first: what is most urgent is decided when there is one.
-            if let Some(moment) = idle_until(&follower, all.load(Ordering::Relaxed)) {
-                drop(place);
+            // The places first, then the token: what is most urgent is decided when there is one. Nobody else takes a place meanwhile.
+            let room = follower.room();
+            if let Some(moment) = idle_until(&follower, all.load(Ordering::Relaxed), room) {
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep_until(moment) => {}
@@ -47,21 +47,21 @@ pub(crate) async fn run(cx: Arc<Context>) {
             while let Err(wait) = take(&follower) {
                 tokio::time::sleep(wait).await;
             }
-            let next = follower.table().next(Instant::now(), all.load(Ordering::Relaxed));
+            let next = follower.table().next(Instant::now(), all.load(Ordering::Relaxed), room == Room::All);
             let (follower, service, all) = (follower.clone(), cx.service.clone(), all.clone());
             match next {
                 Some(Next::List(job)) => {
+                    let place = Place::take(&follower, Kind::List);
                     requests.spawn(async move {
                         list(&follower, service, &all, job).await;
                         drop(place);
-                        follower.changed.notify_one();
                     });
                 }
                 Some(Next::Progress(job)) => {
+                    let place = Place::take(&follower, Kind::Count);
                     requests.spawn(async move {
                         count(&follower, job).await;
                         drop(place);
-                        follower.changed.notify_one();
                     });
                 }
                 // Whoever waited has gone meanwhile; the token is lost, which harms nobody.
@@ -76,10 +76,34 @@ pub(crate) async fn run(cx: Arc<Context>) {
     }
 }
 
-/// When there may be something to do; none when there is now.
-fn idle_until(follower: &Follower, all: bool) -> Option<Instant> {
+/// The place of a request that is under way; dropping it gives it back.
+struct Place {
+    follower: Arc<Follower>,
+    kind: Kind,
+}
+
+impl Place {
+    fn take(follower: &Arc<Follower>, kind: Kind) -> Self {
+        follower.places().enter(kind);
+        Self { follower: follower.clone(), kind }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.follower.places().leave(self.kind);
+        self.follower.changed.notify_one();
+    }
+}
+
+/// When there may be something to do that there is room for; none when there is now.
+fn idle_until(follower: &Follower, all: bool, room: Room) -> Option<Instant> {
     let now = Instant::now();
-    let moment = follower.table().next_moment(all).unwrap_or(now + LONGEST_SLEEP);
+    let due = match room {
+        Room::None => None,
+        Room::Lists | Room::All => follower.table().next_moment(all, room == Room::All),
+    };
+    let moment = due.unwrap_or(now + LONGEST_SLEEP);
     (moment > now).then(|| moment.min(now + LONGEST_SLEEP))
 }
 
@@ -96,7 +120,7 @@ async fn list(follower: &Follower, service: Option<Session>, all: &AtomicBool, j
     match outcome {
         Ok(stacks) => follower.table().listed(&job, &stacks, now),
         Err(error) => {
-            let why = failure(&error);
+            let why = failure(&error, job.ids.len());
             if is_of_all && why == ListFailure::Refused {
                 all.store(false, Ordering::Relaxed);
                 tracing::warn!(%error, "Heat does not let the service user list the stacks of all projects; each project is listed by itself");
@@ -117,15 +141,18 @@ async fn count(follower: &Follower, job: ProgressJob) {
         Err(error) if error.is_not_found() => tracing::debug!(%error, "a stack has no resources to count"),
         Err(error) => {
             tracing::debug!(%error, "failed to count the resources of a stack");
-            follower.table().not_counted(&job, failure(&error), now);
+            follower.table().not_counted(&job, failure(&error, 1), now);
         }
     }
 }
 
-fn failure(error: &CloudError) -> ListFailure {
-    if error.status() == Some(414) {
+/// Why a request about so many stacks failed.
+fn failure(error: &CloudError, stacks: usize) -> ListFailure {
+    // Keystone's 400 at a login is no word about the request.
+    let is_unauthorized = error.is_unauthorized();
+    if stacks > FLOOR && !is_unauthorized && error.status().is_some_and(|status| TOO_LONG.contains(&status)) {
         return ListFailure::TooLong;
     }
-    let is_refusal = error.is_unauthorized() || error.status() == Some(403);
+    let is_refusal = is_unauthorized || error.status() == Some(403);
     if is_refusal && !error.retry_may_help() { ListFailure::Refused } else { ListFailure::Trouble }
 }

@@ -7,21 +7,23 @@ use std::time::Duration;
 use provider_clients::Session;
 use tokio::time::Instant;
 
+use super::batch::{BATCH, Batch, FLOOR};
 use super::interval::{Bounds, jittered, list_after, progress_after};
+use super::pause::Pause;
 use super::{Bell, Wake, Watch};
 use crate::driver::Listed;
 use crate::plan::Seen;
 
-/// Stacks asked for in one request. Heat takes request lines of 50,000 bytes, but what stands in front of it often takes 8,190 (Apache;
-/// nginx 8 KiB). With an id of 40 bytes each (`id=`, the uuid, `&`), all other parameters and the path `/v1/<project>/stacks` the line is
-/// 7,687 bytes long: 503 are left for a longer path. More than a page of the client (200 items) would make two requests of each list.
-pub(super) const BATCH: usize = 190;
 /// Sessions kept for a project: one is used, another is there when its trust goes with its cluster.
 const SESSIONS: usize = 2;
 /// When a stack that is being asked for comes up again if nobody says what became of it.
 const UNANSWERED: Duration = Duration::from_secs(60);
-/// The longest pause of a project whose listing fails.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// From so many failures in a row on, some of those who wait look for themselves each time: what the lists do not tell may be found.
+const SEVERAL: u32 = 5;
+/// After so many times, everybody has looked.
+const ROUND: usize = 20;
+/// So many at least look each time.
+const FEW: usize = 3;
 
 /// One who waits for one stack.
 pub(super) struct Entry {
@@ -34,6 +36,8 @@ pub(super) struct Entry {
     told: u64,
     /// When it began, or was last seen to move.
     quiet_since: Instant,
+    /// When it began, was last in a list, or was last woken.
+    heard: Instant,
     idle: u32,
     /// Whether it was told that Heat does not answer.
     is_troubled: bool,
@@ -53,18 +57,11 @@ struct Project {
     pause: Pause,
 }
 
-/// How long listing is left alone after failures.
-#[derive(Default)]
-struct Pause {
-    failures: u32,
-    until: Option<Instant>,
-}
-
 /// Everybody who waits.
 pub(super) struct Table {
     bounds: Bounds,
-    /// Stacks in a request: [`BATCH`], or fewer once somebody in front of Heat has found an address too long.
-    batch: usize,
+    /// Stacks in a request.
+    batch: Batch,
     entries: HashMap<u64, Entry>,
     by_stack: HashMap<Arc<str>, u64>,
     projects: BTreeMap<Arc<str>, Project>,
@@ -81,6 +78,8 @@ pub(super) struct ListJob {
     pub session: Option<(u64, Session)>,
     pub keys: Vec<u64>,
     pub ids: Vec<String>,
+    /// When it was made.
+    pub at: Instant,
 }
 
 /// Resources to be counted.
@@ -106,7 +105,7 @@ pub(super) enum ListFailure {
     Trouble,
     /// This session may not, or no longer: another one.
     Refused,
-    /// The address is too long for somebody on the way: fewer stacks at once.
+    /// The request is too long for somebody on the way: fewer stacks at once.
     TooLong,
 }
 
@@ -114,7 +113,7 @@ impl Table {
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            batch: BATCH,
+            batch: Batch::new(),
             entries: HashMap::new(),
             by_stack: HashMap::new(),
             projects: BTreeMap::new(),
@@ -126,7 +125,7 @@ impl Table {
     /// Requests per second that it takes to list every stack once in the longest interval, all requests being full. Small projects that are
     /// listed by themselves fill none, and wait longer: Heat is no larger for having its stacks in many of them.
     pub fn needed(&self) -> f64 {
-        self.entries.len() as f64 / self.batch as f64 / self.bounds.max.max(self.bounds.min).as_secs_f64()
+        self.entries.len() as f64 / self.batch.size() as f64 / self.bounds.max.max(self.bounds.min).as_secs_f64()
     }
 
     pub fn add(&mut self, watch: Watch, bell: &Arc<Bell>, now: Instant) -> u64 {
@@ -152,6 +151,7 @@ impl Table {
             changed: watch.seen.changed.into(),
             told,
             quiet_since: now.checked_sub(watch.age).unwrap_or(now),
+            heard: now,
             idle: watch.idle,
             is_troubled: false,
             due: now + jittered(list_after(self.bounds, watch.age, watch.idle), model::random::range(0.0..1.0)),
@@ -187,18 +187,20 @@ impl Table {
         true
     }
 
-    /// What to do now, if anything; lists go first. `all` lists the stacks of all projects together.
-    pub fn next(&mut self, now: Instant, all: bool) -> Option<Next> {
+    /// What to do now, if anything; lists go first, and with `counts` progress is counted where none is due. `all` lists the stacks of all
+    /// projects together.
+    pub fn next(&mut self, now: Instant, all: bool, counts: bool) -> Option<Next> {
         let list = if all { self.next_of_all(now) } else { self.next_of_a_project(now) };
-        list.map(Next::List).or_else(|| self.next_progress(now).map(Next::Progress))
+        let progress = if list.is_none() && counts { self.next_progress(now) } else { None };
+        list.map(Next::List).or(progress.map(Next::Progress))
     }
 
     fn next_of_all(&mut self, now: Instant) -> Option<ListJob> {
-        if self.pause.until.is_some_and(|until| until > now) {
+        if !self.pause.is_over(now) {
             return None;
         }
         self.projects.values().any(|p| p.due.first().is_some_and(|(due, _)| *due <= now)).then_some(())?;
-        let batch = self.batch;
+        let batch = self.pause.batch(self.batch.size());
         let mut soonest: Vec<(Instant, u64)> = self.projects.values().flat_map(|p| p.soonest(now, batch)).collect();
         soonest.sort_unstable();
         soonest.truncate(batch);
@@ -214,14 +216,14 @@ impl Table {
             }
             let name = name.clone();
             let project = self.projects.get_mut(&name)?;
-            let keys: Vec<u64> = project.soonest(now, self.batch).map(|(_, key)| key).collect();
+            let keys: Vec<u64> = project.soonest(now, project.pause.batch(self.batch.size())).map(|(_, key)| key).collect();
             if let Some(session) = project.sessions.back().cloned() {
                 return Some(self.list(Some(name), Some(session), keys, now));
             }
             // Nobody can list: one looks for himself, and comes back with a session if he can.
             let first = *keys.first()?;
             self.wake(first, now);
-            self.projects.get_mut(&name)?.pause.until = Some(now + self.bounds.min);
+            self.projects.get_mut(&name)?.pause.rest(now + self.bounds.min);
         }
     }
 
@@ -230,11 +232,11 @@ impl Table {
         for key in &keys {
             self.put_off(*key, now + UNANSWERED);
         }
-        ListJob { project, session, keys, ids }
+        ListJob { project, session, keys, ids, at: now }
     }
 
     fn next_progress(&mut self, now: Instant) -> Option<ProgressJob> {
-        let able = self.projects.values().filter(|p| !p.sessions.is_empty() && p.pause.until.is_none_or(|at| at <= now));
+        let able = self.projects.values().filter(|p| !p.sessions.is_empty() && p.pause.is_over(now));
         let (due, key) = able.filter_map(|p| p.progress.first().copied()).min()?;
         if due > now {
             return None;
@@ -255,24 +257,25 @@ impl Table {
         })
     }
 
-    /// When there is something to do at the earliest.
-    pub fn next_moment(&self, all: bool) -> Option<Instant> {
+    /// When there is something to do at the earliest, see [`Self::next`].
+    pub fn next_moment(&self, all: bool, counts: bool) -> Option<Instant> {
         let first = |p: &Project| p.due.first().map(|(due, _)| *due);
-        let lists = self.projects.values().filter_map(|p| if all { self.pause.end(first(p)?) } else { p.ready_at() });
-        let able = self.projects.values().filter(|p| !p.sessions.is_empty());
-        let progress = able.filter_map(|p| p.pause.end(p.progress.first()?.0));
+        let lists = self.projects.values().filter_map(|p| if all { Some(self.pause.end(first(p)?)) } else { p.ready_at() });
+        let able = self.projects.values().filter(|p| counts && !p.sessions.is_empty());
+        let progress = able.filter_map(|p| Some(p.pause.end(p.progress.first()?.0)));
         lists.chain(progress).min()
     }
 
     /// A listing was answered: whoever asked for a stack that has moved, or is not in it, is woken.
     pub fn listed(&mut self, job: &ListJob, stacks: &[Listed], now: Instant) {
-        if let Some(pause) = self.pause_of(job) {
-            *pause = Pause::default();
+        match self.pause_of(job).and_then(|pause| pause.did_well(job.ids.len())) {
+            Some(too_many) => self.batch.too_long(too_many, now),
+            None => self.batch.did_well(job.ids.len(), now),
         }
         let stacks: HashMap<&str, &Listed> = stacks.iter().map(|stack| (stack.stack_id.as_str(), stack)).collect();
         for key in &job.keys {
             let Some(entry) = self.entries.get_mut(key) else { continue };
-            entry.is_troubled = false;
+            (entry.is_troubled, entry.heard) = (false, now);
             let same = stacks.get(&*entry.stack_id).is_some_and(|s| *s.status == *entry.status && *s.changed == *entry.changed);
             if same {
                 let quiet = now.saturating_duration_since(entry.quiet_since);
@@ -289,30 +292,38 @@ impl Table {
         for key in &job.keys {
             self.put_off(*key, now);
         }
-        let least = self.bounds.min;
-        let mut lasts = false;
         match (why, &job.project, &job.session) {
             (ListFailure::Refused, Some(project), Some((number, _))) => self.forget_session(project, *number),
-            // Several as long as this one may be under way: together they halve it once.
-            (ListFailure::TooLong, ..) if job.ids.len() > 1 => self.batch = self.batch.min(job.ids.len() / 2),
-            _ => {
-                if let Some(pause) = self.pause_of(job) {
-                    pause.failures += 1;
-                    let length = least.saturating_mul(2u32.saturating_pow(pause.failures.min(16))).min(MAX_BACKOFF);
-                    pause.until = Some(now + jittered(length, model::random::range(0.0..1.0)));
-                    lasts = pause.failures > 1;
-                }
-            }
+            (ListFailure::TooLong, ..) if job.ids.len() > FLOOR => self.batch.too_long(job.ids.len(), now),
+            _ => self.trouble(job, reason, now),
         }
-        if lasts {
-            let reason: Arc<str> = Arc::from(reason);
-            for key in &job.keys {
-                let Some(entry) = self.entries.get_mut(key).filter(|entry| !entry.is_troubled) else { continue };
-                entry.is_troubled = true;
-                // What was told last is covered up by this.
-                entry.told = 0;
-                entry.bell.ring(Wake::Trouble(reason.clone()));
-            }
+    }
+
+    fn trouble(&mut self, job: &ListJob, reason: &str, now: Instant) {
+        let least = self.bounds.min;
+        let counted = self.pause_of(job).map(|pause| pause.failed(job.ids.len(), job.at, least, now));
+        let Some(counted) = counted.filter(|counted| counted.in_a_row > 1) else { return };
+        let reason: Arc<str> = Arc::from(reason);
+        for key in &job.keys {
+            let Some(entry) = self.entries.get_mut(key).filter(|entry| !entry.is_troubled) else { continue };
+            entry.is_troubled = true;
+            // What was told last is covered up by this.
+            entry.told = 0;
+            entry.bell.ring(Wake::Trouble(reason.clone()));
+        }
+        if counted.is_new && counted.in_a_row >= SEVERAL {
+            self.wake_some(job.project.as_ref(), now);
+        }
+    }
+
+    /// Wakes a part of a group: those of whom nothing was heard for longest.
+    fn wake_some(&mut self, project: Option<&Arc<str>>, now: Instant) {
+        let of_group = self.entries.iter().filter(|(_, entry)| project.is_none_or(|project| *project == entry.project));
+        let mut waiting: Vec<(Instant, u64)> = of_group.map(|(key, entry)| (entry.heard, *key)).collect();
+        waiting.sort_unstable();
+        let some = (waiting.len() / ROUND).clamp(FEW, BATCH);
+        for (_, key) in waiting.into_iter().take(some) {
+            self.wake(key, now);
         }
     }
 
@@ -355,7 +366,8 @@ impl Table {
     }
 
     fn wake(&mut self, key: u64, now: Instant) {
-        if let Some(entry) = self.entries.get(&key) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.heard = now;
             entry.bell.ring(Wake::Look);
             // Whoever was woken gives up his place; if he does not live to do that, the place is found again.
             self.put_off(key, now + UNANSWERED);
@@ -381,14 +393,7 @@ impl Project {
 
     /// When its first stack may be asked for.
     fn ready_at(&self) -> Option<Instant> {
-        self.pause.end(self.due.first()?.0)
-    }
-}
-
-impl Pause {
-    /// The moment, or the end of the pause where that is later.
-    fn end(&self, moment: Instant) -> Option<Instant> {
-        Some(self.until.map_or(moment, |until| until.max(moment)))
+        Some(self.pause.end(self.due.first()?.0))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{KubeKind, Management, SERVICE, unreachable};
+use super::{JSON, KubeKind, Management, SERVICE, unreachable};
 use crate::error::{CloudError, Sent};
 use crate::message;
 use crate::observe::Call;
@@ -93,7 +93,7 @@ impl Management {
 
     async fn begin(&self, url: url::Url) -> Result<reqwest::Response, CloudError> {
         self.patience(OPERATION).await?;
-        let mut response = self.send(OPERATION, Method::GET, url, None).await?;
+        let mut response = self.send(JSON, OPERATION, Method::GET, url, None).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

@@ -86,7 +86,8 @@ section! {
         heat_requests_per_second: Positive = "15",
         /// Most requests per second where it takes more than heat_requests_per_second to ask for all stacks that are waited for within
         /// poll_max_ms, 190 in a request: with the defaults, where there are more than 8,550. If this is no more than
-        /// heat_requests_per_second, that is never exceeded.
+        /// heat_requests_per_second, that is never exceeded. A conductor has 32 requests under way at most: alone it sends 60 a second where Heat
+        /// answers within half a second.
         max_heat_requests_per_second: Positive = "60",
         /// Ask for the stacks of all projects at once, as the service user. Heat's policy stacks:global_index must allow it, which it does not
         /// unless it was changed; when Heat refuses, the stacks of each project are asked for by themselves.

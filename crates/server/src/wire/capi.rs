@@ -127,6 +127,7 @@ fn helm_options(config: &Config, source: &Source) -> anyhow::Result<HelmOptions>
     Ok(HelmOptions {
         program: wanted.helm_program.clone(),
         warden: THIS_PROGRAM.into(),
+        libraries: std::env::var_os("LD_LIBRARY_PATH"),
         environment,
         kubeconfig: is_named.then(|| kubeconfig.display().to_string()),
         at_once: wanted.helm_processes.0 as usize,

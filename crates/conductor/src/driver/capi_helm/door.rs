@@ -183,6 +183,7 @@ mod tests {
         let options = || HelmOptions {
             program: "helm".into(),
             warden: "magnum-conductor".into(),
+            libraries: None,
             environment: Vec::new(),
             kubeconfig: None,
             at_once: 1,

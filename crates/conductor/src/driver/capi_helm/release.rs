@@ -52,8 +52,7 @@ impl Bench<'_> {
     /// Whether helm knows of the release, in whatever state.
     pub(super) async fn is_recorded(&self) -> Result<bool, Failure> {
         let records = format!("owner=helm,name={}", self.release);
-        let found = self.management.list("helm_record_list", &secrets(), Some(&self.namespace), &records).await?;
-        Ok(found.is_some_and(|records| !records.is_empty()))
+        Ok(self.management.has_any("helm_record_list", &secrets(), Some(&self.namespace), &records).await?)
     }
 
     async fn end(&self, outcome: Result<(), CloudError>) -> Result<(), Failure> {

@@ -123,10 +123,10 @@ async fn holds(management: &Management, capi: &Capi, cluster: &Cluster, namespac
     let (secrets, of_helm, of_ours) = (secrets(), format!("owner=helm,name={release}"), objects::secrets_of(cluster));
     let (object, of_helm, of_ours) = futures::try_join!(
         management.get("cluster_get", kind, within, release),
-        management.list("release_list", &secrets, within, &of_helm),
-        management.list("secret_list", &secrets, within, &of_ours),
+        management.has_any("release_list", &secrets, within, &of_helm),
+        management.has_any("secret_list", &secrets, within, &of_ours),
     )?;
-    Ok(object.is_some() || of_helm.is_some_and(|all| !all.is_empty()) || of_ours.is_some_and(|all| !all.is_empty()))
+    Ok(object.is_some() || of_helm || of_ours)
 }
 
 /// Where a cluster is that has a release; whoever has to look for it records what he finds.

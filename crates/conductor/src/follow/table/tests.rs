@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use provider_clients::{Cloud, CloudOptions, Credential};
 
 use super::*;
+use crate::follow::pause::MAX_BACKOFF;
 
 const BOUNDS: Bounds = Bounds { min: Duration::from_secs(1), max: Duration::from_secs(3) };
 
@@ -34,7 +35,7 @@ fn rung(bell: &Bell) -> Option<Wake> {
 
 /// The list request that is due now.
 fn list(table: &mut Table, now: Instant, all: bool) -> ListJob {
-    match table.next(now, all) {
+    match table.next(now, all, true) {
         Some(Next::List(job)) => job,
         Some(Next::Progress(_)) => panic!("a list goes first"),
         None => panic!("nothing is due"),
@@ -53,11 +54,11 @@ fn stacks_of_one_project_are_asked_for_together_in_batches_and_each_in_its_turn(
     for n in 0..count {
         add(&mut table, "p", &format!("s{n}"), start);
     }
-    assert!(table.next(start, false).is_none(), "nothing is due at once");
+    assert!(table.next(start, false, true).is_none(), "nothing is due at once");
     let now = start + Duration::from_secs(2);
     let mut asked = BTreeSet::new();
     let mut sizes = Vec::new();
-    while let Some(Next::List(job)) = table.next(now, false) {
+    while let Some(Next::List(job)) = table.next(now, false, true) {
         sizes.push(job.ids.len());
         asked.extend(job.ids);
     }
@@ -76,8 +77,13 @@ fn what_all_stacks_need_grows_with_their_number_and_not_with_their_projects() {
     assert_eq!([Table::new(BOUNDS).needed(), one.needed(), many.needed()], [0.0, 2.0, 2.0]);
 }
 
+/// What a list says of stacks none of which has moved.
+fn unmoved(job: &ListJob) -> Vec<Listed> {
+    job.ids.iter().map(|id| listed(id, "CREATE_IN_PROGRESS")).collect()
+}
+
 #[test]
-fn an_address_that_is_too_long_is_made_shorter_once_and_for_good() {
+fn a_request_that_is_too_long_is_made_shorter_once_and_longer_again_after_a_while() {
     let start = Instant::now();
     let mut table = Table::new(BOUNDS);
     for n in 0..2 * BATCH {
@@ -91,6 +97,84 @@ fn an_address_that_is_too_long_is_made_shorter_once_and_for_good() {
     // Nobody pauses for it.
     let sizes: Vec<usize> = (0..4).map(|_| list(&mut table, now, false).ids.len()).collect();
     assert_eq!(sizes, [BATCH / 2; 4]);
+    let later = now + Duration::from_secs(600);
+    let full = list(&mut table, later, false);
+    table.listed(&full, &unmoved(&full), later);
+    let size = list(&mut table, later, false).ids.len();
+    assert!(size > BATCH / 2 && size < BATCH, "{size}");
+}
+
+#[test]
+fn a_request_that_cannot_be_made_shorter_is_left_alone_for_a_while() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    for n in 0..FLOOR {
+        add(&mut table, "p", &format!("s{n}"), start);
+    }
+    let now = start + Duration::from_secs(2);
+    let job = list(&mut table, now, false);
+    table.not_listed(&job, ListFailure::TooLong, "414", now);
+    assert!(table.next(now, false, true).is_none());
+    assert_eq!(list(&mut table, now + MAX_BACKOFF, false).ids.len(), FLOOR);
+}
+
+#[test]
+fn a_front_that_drops_long_requests_is_found_out_by_short_ones() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    for n in 0..BATCH + 100 {
+        add(&mut table, "p", &format!("s{n}"), start);
+    }
+    let mut sizes = Vec::new();
+    for n in 1..=8u32 {
+        let now = start + MAX_BACKOFF * (2 * n);
+        let job = list(&mut table, now, false);
+        sizes.push(job.ids.len());
+        match job.ids.len() {
+            0..100 => table.listed(&job, &unmoved(&job), now),
+            _ => table.not_listed(&job, ListFailure::Trouble, "no answer", now),
+        }
+    }
+    let half = BATCH / 2;
+    assert_eq!(sizes, [BATCH, BATCH, FLOOR, BATCH, FLOOR, half, half, half]);
+}
+
+#[test]
+fn when_lists_go_on_failing_all_who_wait_look_for_themselves_a_few_at_a_time() {
+    for all in [false, true] {
+        let start = Instant::now();
+        let mut table = Table::new(BOUNDS);
+        let bells: Vec<_> = (0..100).map(|n| add(&mut table, "p", &format!("s{n}"), start).1).collect();
+        let mut looked = BTreeSet::new();
+        for failure in 1..SEVERAL + 20 {
+            let now = start + MAX_BACKOFF * (2 * failure);
+            let job = list(&mut table, now, all);
+            table.not_listed(&job, ListFailure::Trouble, "heat is down", now);
+            let woken: Vec<usize> = (0..bells.len()).filter(|n| rung(&bells[*n]) == Some(Wake::Look)).collect();
+            assert_eq!(woken.len(), if failure < SEVERAL { 0 } else { 5 }, "{failure}");
+            looked.extend(woken);
+        }
+        assert_eq!(looked.len(), bells.len());
+    }
+}
+
+#[test]
+fn who_waits_in_another_project_does_not_look_for_a_list_that_fails() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (_, bell) = add(&mut table, "p", "s1", start);
+    let (_, other) = add(&mut table, "q", "s2", start);
+    for failure in 1..=SEVERAL {
+        let now = start + MAX_BACKOFF * (2 * failure);
+        for _ in 0..2 {
+            let job = list(&mut table, now, false);
+            match job.project.as_deref() {
+                Some("p") => table.not_listed(&job, ListFailure::Trouble, "no", now),
+                _ => table.listed(&job, &unmoved(&job), now),
+            }
+        }
+    }
+    assert_eq!((rung(&bell), rung(&other)), (Some(Wake::Look), None));
 }
 
 #[test]
@@ -108,7 +192,7 @@ fn projects_are_listed_by_themselves_and_all_together_where_that_is_allowed() {
         let job = list(&mut table, now, false);
         assert!(job.project.is_some() && job.session.is_some() && job.ids.len() == 10);
     }
-    assert!(!matches!(table.next(now, false), Some(Next::List(_))));
+    assert!(!matches!(table.next(now, false, true), Some(Next::List(_))));
 }
 
 #[test]
@@ -135,7 +219,7 @@ fn who_gives_up_his_place_is_not_asked_for_any_more() {
     assert_eq!(list(&mut table, start + Duration::from_secs(2), false).ids, ["s2"]);
     assert!(!table.hasten("s1", start) && table.hasten("s2", start));
     table.remove(second);
-    assert!(table.next_moment(false).is_none() && table.projects.is_empty() && table.by_stack.is_empty());
+    assert!(table.next_moment(false, true).is_none() && table.projects.is_empty() && table.by_stack.is_empty());
 }
 
 #[test]
@@ -143,7 +227,7 @@ fn an_announced_stack_is_asked_for_at_once() {
     let start = Instant::now();
     let mut table = Table::new(BOUNDS);
     add(&mut table, "p", "s1", start);
-    assert!(table.next(start, false).is_none());
+    assert!(table.next(start, false, true).is_none());
     assert!(table.hasten("s1", start));
     assert_eq!(list(&mut table, start, false).ids, ["s1"]);
 }
@@ -155,22 +239,22 @@ fn trouble_makes_a_project_pause_longer_each_time_and_a_refused_session_is_forgo
     let (_, bell) = add(&mut table, "p", "s1", start);
     let mut now = start + Duration::from_secs(2);
     let mut pauses = Vec::new();
-    for _ in 0..8 {
+    for _ in 1..SEVERAL {
         let job = list(&mut table, now, false);
         table.not_listed(&job, ListFailure::Trouble, "heat is down", now);
-        assert!(table.next(now, false).is_none());
-        let next = table.next_moment(false).expect("a moment");
+        assert!(table.next(now, false, true).is_none());
+        let next = table.next_moment(false, true).expect("a moment");
         pauses.push(next - now);
         now = next;
     }
     // Told once.
     assert_eq!(rung(&bell), Some(Wake::Trouble("heat is down".into())));
-    assert!(pauses[0] < pauses[2] && pauses[2] < pauses[4] && pauses.iter().all(|p| *p <= MAX_BACKOFF.mul_f64(1.2)), "{pauses:?}");
+    assert!(pauses[0] < pauses[2] && pauses[1] < pauses[3], "{pauses:?}");
     let job = list(&mut table, now, false);
     table.not_listed(&job, ListFailure::Refused, "no", now);
     assert_eq!(rung(&bell), None);
     // Nobody is left who can list: one who waits looks for himself.
-    assert!(table.next(now, false).is_none());
+    assert!(table.next(now, false, true).is_none());
     assert_eq!(rung(&bell), Some(Wake::Look));
 }
 
@@ -182,13 +266,27 @@ fn progress_is_counted_after_the_lists_and_told_only_when_something_moved() {
     let now = start + Duration::from_secs(10);
     let job = list(&mut table, now, false);
     table.listed(&job, &[listed("s1", "CREATE_IN_PROGRESS")], now);
-    let Some(Next::Progress(job)) = table.next(now, false) else { panic!("no progress is counted") };
+    let Some(Next::Progress(job)) = table.next(now, false, true) else { panic!("no progress is counted") };
     table.counted(job.key, seen("s1"), now);
     assert_eq!(rung(&bell), None);
     let further = Seen { done: 2, ..seen("s1") };
     table.counted(job.key, further.clone(), now);
     assert_eq!(rung(&bell), Some(Wake::Progress(Box::new(further))));
-    assert!(table.next(now, false).is_none());
+    assert!(table.next(now, false, true).is_none());
+}
+
+#[test]
+fn without_a_place_for_counts_lists_alone_are_waited_for() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    add(&mut table, "p", "s1", start);
+    let now = start + Duration::from_secs(10);
+    let job = list(&mut table, now, false);
+    table.listed(&job, &unmoved(&job), now);
+    assert!(table.next(now, false, false).is_none());
+    assert!(table.next_moment(false, false).is_some_and(|moment| moment > now));
+    assert!(table.next_moment(false, true).is_some_and(|moment| moment <= now));
+    assert!(matches!(table.next(now, false, true), Some(Next::Progress(_))));
 }
 
 #[test]
