@@ -6,6 +6,7 @@ use futures::future;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, text};
+use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -87,6 +88,25 @@ async fn the_configured_driver_serves_what_names_none() -> Result<()> {
     let made = there.demo().post("/v1/clustertemplates", &body).await?.expect(201)?.body;
     ensure!(made["driver"] == "k8s_fedora_coreos_v1", "{made}");
     there.finish().await
+}
+
+#[tokio::test]
+async fn an_image_of_flatcar_makes_a_cluster_of_the_heat_driver() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let mut body = client::template("flat");
+    body["image_id"] = json!("flatcar");
+    let made = demo.post("/v1/clustertemplates", &body).await?.expect(201)?.body;
+    ensure!(made["driver"] == "k8s_fedora_coreos_v1" && made["cluster_distro"] == "flatcar", "{made}");
+    let cluster = demo.create_cluster("blue", &text(&made, "uuid")).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let masters = nodes::masters(&world)?;
+    let settings = nodes::file(&masters, "/etc/kubernetes-bootstrap/node.env")?;
+    ensure!(settings.contains("PROGRAMS='/opt/bin'\n"), "{settings}");
+    ensure!(nodes::file(&masters, "/etc/flatcar/update.conf")?.contains("SERVER=disabled\n"), "nodes update themselves");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
 }
 
 #[rstest]

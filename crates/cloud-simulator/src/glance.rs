@@ -18,6 +18,7 @@ impl Store {
     pub(crate) fn seeded() -> Self {
         let images = [
             ("fedora-coreos", "fedora-coreos", Some("fedora-coreos")),
+            ("flatcar", "flatcar", Some("flatcar")),
             ("ubuntu", "ubuntu", Some("ubuntu")),
             ("ubuntu-capi", "ubuntu-capi", Some("ubuntu")),
             ("ubuntu-capi-next", "ubuntu-capi-next", Some("ubuntu")),

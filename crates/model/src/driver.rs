@@ -3,7 +3,7 @@
 /// A driver of clusters, by the name upstream's entry points have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DriverName {
-    /// Heat stacks of Fedora CoreOS (or Ubuntu) nodes.
+    /// Heat stacks of Fedora CoreOS nodes (or Flatcar's, or Ubuntu's).
     K8sFedoraCoreosV1,
     /// Helm releases of Cluster API objects on a management cluster.
     K8sCapiHelmV1,
@@ -39,6 +39,7 @@ impl DriverName {
         match self {
             Self::K8sFedoraCoreosV1 => &[
                 Triple { server_type: "vm", distro: "fedora-coreos", coe: "kubernetes" },
+                Triple { server_type: "vm", distro: "flatcar", coe: "kubernetes" },
                 Triple { server_type: "vm", distro: "ubuntu", coe: "kubernetes" },
             ],
             Self::K8sCapiHelmV1 => &[
@@ -116,5 +117,25 @@ impl DriverName {
             !disabled.iter().any(|x| x == d.as_str())
                 && d.provides().iter().any(|t| t.server_type == server_type && t.distro == distro && t.coe == coe)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_both_drivers_serve_is_upstreams_where_nobody_says_and_the_other_ones_where_that_is_disabled() {
+        let (heat, cluster_api) = (DriverName::K8sFedoraCoreosV1, DriverName::K8sCapiHelmV1);
+        for (distro, nameless, without_heat) in [
+            ("fedora-coreos", Some(heat), None),
+            ("flatcar", Some(cluster_api), Some(cluster_api)),
+            ("ubuntu", Some(cluster_api), Some(cluster_api)),
+        ] {
+            assert_eq!(DriverName::for_triple("vm", distro, "kubernetes", &[]), Some(heat), "{distro}");
+            assert_eq!(DriverName::for_triple("vm", distro, "kubernetes", &[heat.as_str().to_owned()]), without_heat, "{distro}");
+            assert_eq!(DriverName::of_nameless("vm", distro, "kubernetes"), nameless, "{distro}");
+            assert_eq!(DriverName::for_triple("bm", distro, "kubernetes", &[]), None, "{distro}");
+        }
     }
 }

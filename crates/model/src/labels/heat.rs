@@ -162,7 +162,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("container_runtime", Text, "Container runtime; always containerd here."),
     new_nodes("containerd_tarball_sha256", Sha256, None, "Checksum of that download."),
     new_nodes("containerd_tarball_url", Url, None, "Where containerd is downloaded from, instead of its project."),
-    new_nodes("containerd_version", Text, Some("2.1.4"), "Version of containerd."),
+    new_nodes("containerd_version", Text, Some("2.1.4"), "Version of containerd; that of the image is not used."),
     unused("coredns_tag", Text, "Version of CoreDNS."),
     at_creation("csi_attacher_tag", Text, None, "Version of the CSI attacher, where it shall not be the one that the Cinder plugin comes with."),
     at_creation("csi_liveness_probe_tag", Text, None, "Version of the CSI liveness probe, where it shall not be the one that the Cinder plugin comes with."),

@@ -7,22 +7,26 @@ use tests::nodes::unpacked;
 /// The version of containerd that clusters of this program ask for; the stand-in says that it is this one.
 pub const CONTAINERD: &str = "2.0.5";
 
-/// What of the image reads it.
+/// What a server is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Ubuntu's.
-    CloudInit,
-    /// Fedora CoreOS'.
-    Ignition,
+pub enum Image {
+    /// With cloud-init.
+    Ubuntu,
+    /// With Ignition.
+    FedoraCoreos,
+    /// With Ignition.
+    Flatcar,
 }
 
 /// A first boot.
 pub struct UserData {
-    pub program: Program,
-    /// As the program finds it.
+    pub image: Image,
+    /// As the image's program finds it.
     pub text: String,
     /// What it writes.
     pub files: Vec<File>,
+    /// The links that it makes, and where they lead.
+    pub links: Vec<(String, String)>,
 }
 
 /// A file that is to be written.
@@ -43,14 +47,20 @@ impl UserData {
             let value = values.iter().find(|(name, _)| *name == place).map_or("", |(_, value)| value);
             text.extend(["=", value, rest]);
         }
-        let (program, files) = match text.strip_prefix("#cloud-config\n") {
-            Some(body) => (Program::CloudInit, written(&serde_json::from_str(body)?)?),
-            None => (Program::Ignition, ignited(&serde_json::from_str(&text)?)?),
+        let (image, files, links) = match text.strip_prefix("#cloud-config\n") {
+            Some(body) => (Image::Ubuntu, written(&serde_json::from_str(body)?)?, Vec::new()),
+            None => {
+                let config: Value = serde_json::from_str(&text)?;
+                let files = ignited(&config)?;
+                // Its own settings, which nothing else reads.
+                let is_flatcar = files.iter().any(|file| file.path.starts_with("/etc/flatcar/"));
+                (if is_flatcar { Image::Flatcar } else { Image::FedoraCoreos }, files, linked(&config)?)
+            }
         };
         for file in &files {
             ensure!(!file.content.contains("=__"), "{} has a place that nobody fills", file.path);
         }
-        Ok(Self { program, text, files })
+        Ok(Self { image, text, files, links })
     }
 
     /// All that is written.
@@ -82,6 +92,12 @@ fn ignited(config: &Value) -> Result<Vec<File>> {
     };
     let files = config["storage"]["files"].as_array().context("files")?.iter().map(file);
     files.chain(config["systemd"]["units"].as_array().context("units")?.iter().map(unit)).collect()
+}
+
+/// Links of an Ignition configuration.
+fn linked(config: &Value) -> Result<Vec<(String, String)>> {
+    let links = config["storage"]["links"].as_array().into_iter().flatten();
+    links.map(|link| Ok((text(link, "path")?, text(link, "target")?))).collect()
 }
 
 fn text(value: &Value, name: &str) -> Result<String> {

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tests::wait::{self, PATIENCE, Seen};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::data::{Program, UserData};
+use crate::data::{Image, UserData};
 
 /// The address of this program in a machine's network.
 pub fn gateway(number: u8) -> Ipv4Addr {
@@ -32,6 +32,9 @@ pub fn address(number: u8) -> Ipv4Addr {
 pub fn free_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, number * 16 + 3)
 }
+
+/// Whom an image trusts.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// A machine, running or not.
 pub struct Machine {
@@ -49,15 +52,37 @@ impl Machine {
         fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
         let machine = Self { name, folder, process: None };
         run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(image).arg(machine.root())).await?;
-        match data.program {
-            Program::CloudInit => machine.insert_drive(&data.text)?,
-            Program::Ignition => machine.ignite(&data.text).await?,
+        fs::write(machine.path(AUTHORITIES), trusted).context("write the image's authorities")?;
+        if data.image == Image::Flatcar {
+            machine.become_flatcar().await?;
+        }
+        match data.image {
+            Image::Ubuntu => machine.insert_drive(&data.text)?,
+            Image::FedoraCoreos | Image::Flatcar => machine.ignite(&data.text).await?,
         }
         let lines: String = hosts.iter().map(|host| format!("{} {host}\n", gateway(number))).collect();
         fs::write(machine.path("/etc/hosts"), format!("127.0.0.1 localhost\n{lines}")).context("write /etc/hosts")?;
-        fs::write(machine.path("/etc/ssl/certs/ca-certificates.crt"), trusted).context("write the image's authorities")?;
         machine.connect(number).await?;
         Ok(machine)
+    }
+
+    /// Lays it out as Flatcar is, where that matters: nothing below `/usr` can be written, and authorities are links to there; a container runtime
+    /// is named for being laid over it; there are labels, which nothing enforces and programs in places of ours do not get.
+    async fn become_flatcar(&self) -> Result<()> {
+        let link = |target: &str, path: &str| symlink(target, self.path(path)).with_context(|| format!("link {path}"));
+        let shared = "/usr/share/ca-certificates/ca-certificates.crt";
+        fs::rename(self.path(AUTHORITIES), self.path(shared)).context("move the image's authorities")?;
+        link(&format!("../../..{shared}"), AUTHORITIES)?;
+        fs::create_dir_all(self.path("/etc/extensions")).context("make the folder of extensions")?;
+        for name in ["docker-flatcar.raw", "containerd-flatcar.raw"] {
+            link(&format!("/usr/share/flatcar/sysext/{name}"), &format!("/etc/extensions/{name}"))?;
+        }
+        link("/bin/false", "/usr/sbin/restorecon")?;
+        self.write("/usr/sbin/getenforce", "#!/bin/sh\necho Permissive\n")?;
+        fs::set_permissions(self.path("/usr/sbin/getenforce"), fs::Permissions::from_mode(0o755)).context("make it executable")?;
+        let usr = self.path("/usr");
+        run(Command::new("mount").arg("--bind").args([&usr, &usr])).await?;
+        run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&usr)).await
     }
 
     /// The config drive of a server.
@@ -158,6 +183,11 @@ impl Machine {
     /// The content of a file.
     pub fn read(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.path(path)).with_context(|| format!("read {path}"))
+    }
+
+    /// Where a link leads; None where there is none.
+    pub fn link(&self, path: &str) -> Option<PathBuf> {
+        fs::read_link(self.path(path)).ok()
     }
 
     /// Its owner and permissions, such as `0:0 0600`; None where it is not.

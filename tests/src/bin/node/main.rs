@@ -19,7 +19,7 @@ use tests::client::{self, text};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
-use data::{Program, UserData};
+use data::{Image, UserData};
 use machine::{Machine, address, free_address, gateway};
 use site::{HEAT, SIGNAL_TOKEN, SITES, Signal, Site, arch};
 
@@ -75,16 +75,14 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let mut numbers = 0..;
     let mut next = || numbers.next().context("a number");
     for [master, worker] in &usual {
-        let program = UserData::of(worker, &[])?.program;
-        nodes.master(next()?, master).await.with_context(|| format!("a master by {program:?}"))?;
-        println!(
-            "ok - {program:?}: a master begins its cluster, tells Heat once, and is a master again when all its processes were killed"
-        );
+        let image = UserData::of(worker, &[])?.image;
+        nodes.master(next()?, master).await.with_context(|| format!("a master of {image:?}"))?;
+        println!("ok - {image:?}: a master begins its cluster, tells Heat once, and is a master again when all its processes were killed");
         nodes
             .interrupted_worker(next()?, worker)
             .await
-            .with_context(|| format!("a worker by {program:?} that is killed while it is made"))?;
-        println!("ok - {program:?}: a worker that is killed while it is made goes on, joins, and tells Heat once");
+            .with_context(|| format!("a worker of {image:?} that is killed while it is made"))?;
+        println!("ok - {image:?}: a worker that is killed while it is made goes on, joins, and tells Heat once");
     }
     nodes.spoiled_worker(next()?, &usual[0][1]).await.context("a worker with a spoiled download")?;
     println!("ok - a worker with a download that is not what its sum says tells Heat which, and does not run it");
@@ -94,7 +92,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
 
 /// What Heat would give to the masters and to the workers of clusters.
 struct Given {
-    /// For every program that images have to read it.
+    /// Of every image that nodes are made of.
     usual: Vec<[String; 2]>,
     /// Of a cluster whose API is reached through a load balancer.
     three_masters: [String; 2],
@@ -117,7 +115,11 @@ async fn documents(folder: &Path, site: &Site) -> Result<Given> {
     };
     let short_of_time = |_: &mut Value, cluster: &mut Value| cluster["create_timeout"] = json!(5);
     let given = Given {
-        usual: vec![made(&world, "ubuntu", |_, _| {}).await?, made(&world, "fedora-coreos", |_, _| {}).await?],
+        usual: vec![
+            made(&world, "ubuntu", |_, _| {}).await?,
+            made(&world, "fedora-coreos", |_, _| {}).await?,
+            made(&world, "flatcar", |_, _| {}).await?,
+        ],
         three_masters: made(&world, "ubuntu", three_masters).await?,
         short_of_time: made(&world, "fedora-coreos", short_of_time).await?,
     };
@@ -187,7 +189,7 @@ impl Nodes<'_> {
         let signal = self.signal(&machine, path).await?;
         ensure!(signal.status == "SUCCESS" && signal.reason == "blue-master-0 is ready", "{signal:?}\n{}", machine.last_words());
 
-        has_ended(&machine, data.program).await?;
+        has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
         let addons: Vec<String> = machine
             .read("/etc/kubernetes-bootstrap/addons.list")?
@@ -281,7 +283,7 @@ impl Nodes<'_> {
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         ensure!(signal.status == "SUCCESS" && signal.id == "blue-node-0", "{signal:?}\n{}", machine.last_words());
-        has_ended(&machine, data.program).await?;
+        has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
         let told = told_steps(&machine)?;
         // What was begun before it was killed, and then all.
@@ -357,7 +359,7 @@ fn is_ready(name: &str) -> String {
 }
 
 /// The script's last act is after its signal.
-async fn has_ended(machine: &Machine, program: Program) -> Result<()> {
+async fn has_ended(machine: &Machine, image: Image) -> Result<()> {
     let ended = wait::until("the script to end", PATIENCE, async || {
         let state = machine.tell(&["systemctl", "show", "--property=ActiveState,Result", "kubernetes-bootstrap.service"]).await?;
         Ok(Seen::when(state.contains("ActiveState=active") && state.contains("Result=success"), || state))
@@ -368,7 +370,7 @@ async fn has_ended(machine: &Machine, program: Program) -> Result<()> {
     ensure!(unit.contains("\nSIGNAL_TOKEN=\n") && !unit.contains(SIGNAL_TOKEN), "the token is kept: {unit}");
     ensure!(!machine.read(LOG)?.contains(SIGNAL_TOKEN), "the log has the token");
     ensure!(machine.tell(&["sysctl", "-n", "net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]).await? == "1\n1");
-    if program == Program::Ignition {
+    if image != Image::Ubuntu {
         return Ok(());
     }
     let status = machine.tell(&["cloud-init", "status", "--format", "json", "--wait"]).await?;
@@ -377,9 +379,13 @@ async fn has_ended(machine: &Machine, program: Program) -> Result<()> {
     Ok(())
 }
 
-/// Every file of the user data is there, root's, with its permissions, and with its content where nothing writes to it.
+/// Every link of the user data is there, and every file, root's, with its permissions, and with its content where nothing writes to it.
 fn is_as_written(machine: &Machine, data: &UserData) -> Result<()> {
     ensure!(data.files.len() > 10, "{} files", data.files.len());
+    for (path, target) in &data.links {
+        let found = machine.link(path);
+        ensure!(found.as_deref() == Some(Path::new(target)), "{path} leads to {found:?}");
+    }
     for file in &data.files {
         let rights = machine.rights(&file.path).with_context(|| format!("no {}", file.path))?;
         ensure!(rights == format!("0:0 {}", file.permissions), "{}: {rights}", file.path);

@@ -69,7 +69,7 @@ impl Nodes<'_> {
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         is_success(&signal, "blue-master-1", &machine)?;
-        has_ended(&machine, data.program).await?;
+        has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
         took(&machine, &["waiting for the API", "kubeadm join", "readiness of the node", "end"])?;
         let (asked, due) = (self.site.asked(address(number)), programs(&machine)?);
@@ -99,7 +99,7 @@ impl Nodes<'_> {
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         is_success(&signal, name, &machine)?;
-        has_ended(&machine, data.program).await?;
+        has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
 
         let addons = machine.read("/etc/kubernetes-bootstrap/addons.list")?;
@@ -155,7 +155,7 @@ impl Nodes<'_> {
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         is_success(&signal, name, &machine)?;
-        has_ended(&machine, data.program).await?;
+        has_ended(&machine, data.image).await?;
         let log = machine.read(LOG)?;
         ensure!(log.contains("blue-master-0 was not drained in time"), "{log}");
         ensure!(members(&machine)? == ["blue-master-1", "blue-master-2", "blue-master-4", name], "{:?}", members(&machine)?);
@@ -197,7 +197,7 @@ impl Nodes<'_> {
         machine.write(&stand_in("replaced"), "blue-node-0,blue-node-1")?;
         let signal = self.signal(&machine, path).await?;
         is_success(&signal, name, &machine)?;
-        has_ended(&machine, data.program).await?;
+        has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
         took(&machine, &["waiting for the API", "kubeadm join", "authorities", "readiness of the node", "handing over", "end"])?;
         let calls = machine.read(CALLS)?;

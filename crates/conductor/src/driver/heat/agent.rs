@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::access::Access;
 use super::cloud_config::{CLOUD_CONFIG, FOLDER, NAMESPACE, digest, seen_inside};
 use super::parameters::choices::Choices;
+use super::stack_input::Distro;
 
 /// Where images of the project `cloud-provider-openstack` are.
 pub(super) const PROVIDER_IMAGES: &str = "registry.k8s.io/provider-os/";
@@ -26,6 +27,8 @@ pub(super) struct Agent<'a> {
     /// What it needs of a master.
     pub resources: Value,
     pub copies: Copies,
+    /// What masters are.
+    pub distro: Distro,
     /// What it may do in the whole cluster, and in its own namespace.
     pub rules: Value,
     pub own_rules: Value,
@@ -70,7 +73,7 @@ impl Agent<'_> {
         if !access.ca.is_empty() {
             sources.push(json!({"secret": {"name": CLOUD_CONFIG, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}));
         }
-        let (volumes, mounts) = seen_inside(json!({"projected": {"sources": sources}}));
+        let (volumes, mounts) = seen_inside(self.distro, json!({"projected": {"sources": sources}}));
         let digest = digest(&format!("{}{}", self.config.1, access.ca));
         let mut pod = json!({
             "serviceAccountName": name,

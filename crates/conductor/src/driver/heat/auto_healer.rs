@@ -66,6 +66,7 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         config: (FILE, config(input.cluster_uuid, access)),
         resources: json!({"cpu": "20m", "memory": "50Mi"}),
         copies: Copies::EachMaster,
+        distro: input.distro,
         rules: json!([
             // It takes nodes off duty and back, notes on them since when they are unready, and removes those that it has replaced.
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "update", "delete"]},

@@ -37,6 +37,7 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         config: (FILE, global(access)),
         resources: json!({"cpu": "100m", "memory": "300Mi"}),
         copies: Copies::One,
+        distro: input.distro,
         rules: rules(),
         own_rules: own_rules(),
     };

@@ -35,6 +35,8 @@ const ROOM_FOR_VALUES: usize = 2_048;
 #[derive(Default)]
 pub(crate) struct NodeConfig {
     pub files: Vec<File>,
+    /// Only images that Ignition sets up have any.
+    pub links: Vec<Link>,
     pub units: Vec<Unit>,
 }
 
@@ -43,6 +45,12 @@ pub(crate) struct File {
     pub path: String,
     pub mode: u32,
     pub content: String,
+}
+
+/// A symbolic link.
+pub(crate) struct Link {
+    pub path: &'static str,
+    pub target: &'static str,
 }
 
 /// A systemd unit.
@@ -80,7 +88,7 @@ impl NodeConfig {
 /// The user data of a kind of node, checked against Nova's limit.
 pub(crate) fn user_data(distro: Distro, config: &NodeConfig, kind: &str) -> Result<String, RenderError> {
     let text = match distro {
-        Distro::FedoraCoreos => ignition::render(config),
+        Distro::FedoraCoreos | Distro::Flatcar => ignition::render(config),
         Distro::Ubuntu => cloud_init::render(config),
     };
     let encoded = (text.len() + ROOM_FOR_VALUES).div_ceil(3) * 4;

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::access::Access;
 use super::parameters::choices::Choices;
-use super::stack_input::StackInput;
+use super::stack_input::{Distro, StackInput};
 
 /// Where the secret is seen inside its pods.
 pub(super) const FOLDER: &str = "/etc/config";
@@ -101,7 +101,7 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
         flag("use-service-account-credentials", "false"),
         flag("bind-address", "127.0.0.1"),
     ];
-    let (volumes, mounts) = seen_inside(json!({"secret": {"secretName": CLOUD_CONFIG}}));
+    let (volumes, mounts) = seen_inside(input.distro, json!({"secret": {"secretName": CLOUD_CONFIG}}));
     let template = json!({
         "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/cloud-config": digest(secret)}},
         "spec": {
@@ -136,20 +136,22 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
 
 /// What a pod that speaks with the cloud sees of its node, and its configuration (what is said of that volume beside its name): volumes, and
 /// where they are inside.
-pub(super) fn seen_inside(mut config: Value) -> (Vec<Value>, Vec<Value>) {
-    let (mut volumes, mut mounts) = trusted_by_node();
+pub(super) fn seen_inside(distro: Distro, mut config: Value) -> (Vec<Value>, Vec<Value>) {
+    let (mut volumes, mut mounts) = trusted_by_node(distro);
     config["name"] = json!("config");
     volumes.push(config);
     mounts.push(json!({"name": "config", "mountPath": FOLDER, "readOnly": true}));
     (volumes, mounts)
 }
 
-/// Whom the node trusts, as volumes of a pod, and where they are inside; on Fedora CoreOS the first is made of links into the second.
-pub(super) fn trusted_by_node() -> (Vec<Value>, Vec<Value>) {
-    let trusted = [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")];
+/// Whom the node trusts, as volumes of a pod, and where they are inside. The first is made of links: on Fedora CoreOS into the second, on Flatcar
+/// into a folder (github.com/kubernetes/cloud-provider-openstack/issues/1923) that others need not have, and not all could be given.
+pub(super) fn trusted_by_node(distro: Distro) -> (Vec<Value>, Vec<Value>) {
+    let of_flatcar = (distro == Distro::Flatcar).then_some(("shared-authorities", "/usr/share/ca-certificates"));
+    let trusted = || [("certificates", "/etc/ssl/certs"), ("authorities", "/etc/pki")].into_iter().chain(of_flatcar);
     let host = |(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}});
     let inside = |(name, path)| json!({"name": name, "mountPath": path, "readOnly": true});
-    (trusted.map(host).into(), trusted.map(inside).into())
+    (trusted().map(host).collect(), trusted().map(inside).collect())
 }
 
 /// SHA-256 in hex.

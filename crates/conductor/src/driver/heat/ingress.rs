@@ -65,6 +65,7 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         config: (FILE, config(input.cluster_uuid, choices, access)),
         resources: json!({"cpu": "50m", "memory": "100Mi"}),
         copies: Copies::One,
+        distro: input.distro,
         rules: json!([
             {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": look},
             {"apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": look},

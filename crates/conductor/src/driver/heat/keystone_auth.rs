@@ -148,7 +148,7 @@ fn daemon_set(input: &StackInput<'_>, choices: &Choices, tag: &str, url: &str) -
     let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/provider-os/" } else { &choices.image_prefix };
     let labels = json!({"k8s-app": NAME});
     let mut files = vec![("certificate", format!("{PKI}/apiserver.crt")), ("key", format!("{PKI}/apiserver.key"))];
-    let (mut volumes, mut mounts) = trusted_by_node();
+    let (mut volumes, mut mounts) = trusted_by_node(input.distro);
     let mut args = vec![
         format!("/bin/{NAME}"),
         format!("--listen={ADDRESS}"),

@@ -187,10 +187,6 @@ fn with_input<T>(
     let (master_image, worker_image) = (need(image(masters), "image")?, need(image(workers), "image")?);
     let master_flavor = need(masters.and_then(|g| g.flavor_id.clone()), "master flavor")?;
     let worker_flavor = need(worker_flavor, "flavor")?;
-    let distro = match template.cluster_distro.as_deref() {
-        Some("ubuntu") => Distro::Ubuntu,
-        _ => Distro::FedoraCoreos,
-    };
     let dns = template.dns_nameserver.as_deref().unwrap_or("8.8.8.8");
     let docker_volume_size = group.map_or(cluster.docker_volume_size, |g| g.docker_volume_size);
     let (given, none) = (facts.given.as_ref(), Nodes::default());
@@ -198,7 +194,7 @@ fn with_input<T>(
         cluster_uuid: &cluster.uuid,
         cluster_name: cluster.display_name(),
         project_id: &project,
-        distro,
+        distro: Distro::of(template.cluster_distro.as_deref()),
         ssh_key_name: cluster.keypair.as_deref(),
         external_network: &external_network,
         // Of a cluster that is there no stack is made of them: only whether it names any is read.

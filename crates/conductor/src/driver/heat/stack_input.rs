@@ -10,13 +10,35 @@ use super::templates::HeatTemplates;
 use model::json::Labels;
 use model::nodegroup::Nodes;
 
-/// What the nodes' image understands.
+/// What the nodes' image is: what reads their first boot there, and what of the image can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distro {
     /// Ignition.
     FedoraCoreos,
+    /// Ignition.
+    Flatcar,
     /// cloud-init.
     Ubuntu,
+}
+
+impl Distro {
+    /// That of a template, by its image's `os_distro`.
+    pub fn of(cluster_distro: Option<&str>) -> Self {
+        match cluster_distro {
+            Some("ubuntu") => Self::Ubuntu,
+            Some("flatcar") => Self::Flatcar,
+            _ => Self::FedoraCoreos,
+        }
+    }
+
+    /// The folder of programs that no image brings. Flatcar's `/usr`, with all that is in it, cannot be written; its own manual puts those of
+    /// Kubernetes here (flatcar.org/docs/latest/container-runtimes/getting-started-with-kubernetes).
+    pub fn programs(self) -> &'static str {
+        match self {
+            Self::FedoraCoreos | Self::Ubuntu => "/usr/local/bin",
+            Self::Flatcar => "/opt/bin",
+        }
+    }
 }
 
 /// A cluster, as far as its stack is concerned.

@@ -6,6 +6,7 @@ use super::{NodeConfig, packed};
 
 /// The user data, with the first line that cloud-init asks for.
 pub(crate) fn render(config: &NodeConfig) -> String {
+    debug_assert!(config.links.is_empty(), "cloud-init writes no links");
     let files = config.files.iter().map(|f| {
         json!({"path": f.path, "owner": "root:root", "permissions": format!("{:04o}", f.mode), "encoding": "gz+b64",
                "content": packed(&f.content)})

@@ -1,6 +1,6 @@
 //! What every node gets: settings of the kernel, the container runtime, kubelet, and the unit that runs the bootstrap script.
 
-use super::NodeConfig;
+use super::{Link, NodeConfig};
 use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::wait_seconds;
 use crate::driver::heat::stack_input::{Distro, StackInput};
@@ -22,6 +22,13 @@ const DRAIN_SECONDS: &str = "600";
 const TO_TELL: u32 = 120;
 const PAUSE: &str = "pause:3.10";
 
+/// Flatcar has Docker and its containerd in images that are laid over its `/usr`, from release 3794.0.0 on, and keeps starting them. A node has a
+/// containerd of its own; these links leave those out (flatcar.org/docs/latest/provisioning/sysext: for nodes of Kubernetes, too).
+const NO_RUNTIME_OF_FLATCAR: [Link; 2] = [
+    Link { path: "/etc/extensions/docker-flatcar.raw", target: "/dev/null" },
+    Link { path: "/etc/extensions/containerd-flatcar.raw", target: "/dev/null" },
+];
+
 /// It waits for the volumes, which the system does not: a folder in their place would be a new, empty etcd. Pods do not reach the metadata
 /// service, which tells whoever asks what a node is made with.
 const KUBELET: &str = "\
@@ -37,7 +44,7 @@ ExecStartPre=-/bin/sh -c 'ip rule show | grep -q \"to 169.254.169.254 prohibit\"
 Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"
 Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
-ExecStart=/usr/local/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS
+ExecStart=PROGRAMS/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS
 Restart=always
 RestartSec=10
 
@@ -53,9 +60,9 @@ RequiresMountsFor=/var/lib/containerd
 
 [Service]
 EnvironmentFile=-/etc/kubernetes-bootstrap/proxy.env
-Environment=PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin
+Environment=PATH=PROGRAMS:/usr/bin:/usr/sbin:/bin:/sbin
 ExecStartPre=-/sbin/modprobe overlay
-ExecStart=/usr/local/bin/containerd
+ExecStart=PROGRAMS/containerd
 Type=notify
 Delegate=yes
 KillMode=process
@@ -99,18 +106,29 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
         );
         config.file(format!("/etc/containerd/certs.d/{registry}/hosts.toml"), 0o644, hosts);
     }
-    if input.distro == Distro::FedoraCoreos {
-        // The pod network's interfaces are not NetworkManager's, and nodes do not update themselves.
-        let of_ipv6 = if choices.ipv6.is_some() { "interface-name:vxlan-v6.calico;" } else { "" };
-        let unmanaged = format!(
-            "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl*;interface-name:vxlan.calico;{of_ipv6}\
-             interface-name:flannel*;interface-name:cni*\n"
-        );
-        config.file("/etc/NetworkManager/conf.d/90-pod-network.conf", 0o644, unmanaged);
-        config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
+    // Nodes do not update themselves, nor restart for it, and the pod network's interfaces are nobody else's.
+    match input.distro {
+        Distro::FedoraCoreos => {
+            let of_ipv6 = if choices.ipv6.is_some() { "interface-name:vxlan-v6.calico;" } else { "" };
+            let unmanaged = format!(
+                "[keyfile]\nunmanaged-devices=interface-name:cali*;interface-name:tunl*;interface-name:vxlan.calico;{of_ipv6}\
+                 interface-name:flannel*;interface-name:cni*\n"
+            );
+            config.file("/etc/NetworkManager/conf.d/90-pod-network.conf", 0o644, unmanaged);
+            config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
+        }
+        // Its networkd leaves bridges, tunnels and the interfaces of pods alone, and the routes of others (`systemd/network` of
+        // github.com/flatcar/init). Updates: flatcar.org/docs/latest/setup/releases/update-strategies.
+        Distro::Flatcar => {
+            config.file("/etc/flatcar/update.conf", 0o644, "SERVER=disabled\nREBOOT_STRATEGY=off\n");
+            config.links.extend(NO_RUNTIME_OF_FLATCAR);
+        }
+        Distro::Ubuntu => {}
     }
-    config.unit("containerd.service", false, CONTAINERD);
-    config.unit("kubelet.service", false, KUBELET.replace("POD_CIDR", &choices.pods_cidr.to_string()));
+    let programs = input.distro.programs();
+    config.unit("containerd.service", false, CONTAINERD.replace("PROGRAMS", programs));
+    let kubelet = KUBELET.replace("PROGRAMS", programs).replace("POD_CIDR", &choices.pods_cidr.to_string());
+    config.unit("kubelet.service", false, kubelet);
     config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), &values));
 }
 
@@ -147,6 +165,7 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         .as_ref()
         .map(|ipv6| lines(&[("POD_CIDR_V6", &ipv6.pods_cidr.to_string()), ("NODE_PODS_LENGTH_V6", &NODE_PODS_LENGTH.to_string())]));
     let mut all: Vec<(&str, &str)> = vec![
+        ("PROGRAMS", input.distro.programs()),
         ("KUBE_VERSION", &choices.kube_version),
         ("CONTAINERD_VERSION", &choices.containerd_version),
         ("CONTAINERD_URL", &choices.containerd_url),

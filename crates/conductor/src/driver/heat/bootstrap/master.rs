@@ -37,7 +37,7 @@ Description=Keeps the address of the Kubernetes API on the master that holds it
 After=network-online.target
 
 [Service]
-Environment=PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin
+Environment=PATH=PROGRAMS:/usr/bin:/usr/sbin:/bin:/sbin
 ExecStart=/bin/bash /etc/kubernetes-bootstrap/api-address.sh
 Restart=always
 RestartSec=5
@@ -77,7 +77,7 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
     config.unit("kubernetes-succession.timer", true, SUCCESSION_TIMER);
     if !input.master_lb_enabled {
         config.script("api-address.sh", include_str!("../scripts/api-address.sh"));
-        config.unit("kubernetes-api-address.service", false, API_ADDRESS);
+        config.unit("kubernetes-api-address.service", false, API_ADDRESS.replace("PROGRAMS", input.distro.programs()));
     }
     let Files { list, documents } = addons::files(input, choices)?;
     config.file(format!("{BASE}/addons.list"), 0o600, list);

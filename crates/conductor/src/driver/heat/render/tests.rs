@@ -35,6 +35,8 @@ static NONE: OnceLock<Nodes> = OnceLock::new();
 static KEYSTONE: OnceLock<Keystone> = OnceLock::new();
 static ABSENT: CloudProvider = CloudProvider::Absent;
 
+const DISTROS: [Distro; 3] = [Distro::FedoraCoreos, Distro::Flatcar, Distro::Ubuntu];
+
 const CA_KEY: &str = "-----BEGIN PRIVATE KEY-----\nkubernetes-authority\n-----END PRIVATE KEY-----";
 
 fn input(labels: &Labels) -> StackInput<'_> {
@@ -116,7 +118,7 @@ fn unpacked(text: &str) -> String {
     content
 }
 
-/// Every file and unit of the user data, by path; documents by where they are taken to.
+/// Every file, link and unit of the user data, by path; documents by where they are taken to.
 fn contents(data: &str) -> Vec<(String, String)> {
     let apart = |(path, text): (String, String)| -> Vec<(String, String)> {
         match path.strip_suffix("/documents") {
@@ -147,7 +149,9 @@ fn written(data: &str) -> Vec<(String, String)> {
     });
     let units = config["systemd"]["units"].as_array().expect("a list");
     let units = units.iter().map(|u| (format!("/etc/systemd/system/{}", text(&u["name"])), text(&u["contents"])));
-    files.chain(units).collect()
+    let links = config["storage"]["links"].as_array().into_iter().flatten();
+    let links = links.map(|link| (text(&link["path"]), format!("-> {}", text(&link["target"]))));
+    files.chain(links).chain(units).collect()
 }
 
 fn content(data: &str, path: &str) -> String {
@@ -285,7 +289,7 @@ fn secrets_are_hidden_parameters() {
 #[test]
 fn every_place_holder_is_filled_by_the_template_and_the_other_way_round() {
     let none = labels(&[]);
-    let all = [Distro::FedoraCoreos, Distro::Ubuntu].into_iter().flat_map(|distro| [(distro, None), (distro, Some(dual_stack::made()))]);
+    let all = DISTROS.into_iter().flat_map(|distro| [(distro, None), (distro, Some(dual_stack::made()))]);
     for (distro, dual_stack) in all {
         let rendered = done(&StackInput { distro, dual_stack, ..input(&none) });
         for (kind, file, server) in [("master", "kubemaster.yaml", "kube-master"), ("worker", "kubeminion.yaml", "kube-minion")] {
@@ -308,7 +312,7 @@ fn every_place_holder_is_filled_by_the_template_and_the_other_way_round() {
 #[test]
 fn a_worker_holds_no_key_and_a_master_all_of_them() {
     let none = labels(&[]);
-    for distro in [Distro::FedoraCoreos, Distro::Ubuntu] {
+    for distro in DISTROS {
         let rendered = done(&StackInput { distro, ..input(&none) });
         let all = |kind| contents(user_data(&rendered, kind)).into_iter().map(|(_, c)| c).collect::<String>();
         let (master, worker) = (all("master"), all("worker"));

@@ -43,17 +43,18 @@ install_runtime() {
   step "container runtime"
   local work
   work=$(mktemp -d)
-  if ! /usr/local/bin/containerd --version 2> /dev/null | grep -q " v$CONTAINERD_VERSION "; then
+  mkdir -p "$PROGRAMS" /opt/cni/bin
+  if ! "$PROGRAMS/containerd" --version 2> /dev/null | grep -q " v$CONTAINERD_VERSION "; then
     local tarball="containerd-$CONTAINERD_VERSION-linux-$ARCH.tar.gz"
     local url="${CONTAINERD_URL:-$CONTAINERD_SITE/v$CONTAINERD_VERSION/$tarball}"
     fetch "$url" "$work/containerd.tar.gz" "${CONTAINERD_SHA256:-$url.sha256sum}"
-    tar -C /usr/local -xzf "$work/containerd.tar.gz"
+    # They are in a folder `bin` there, as here.
+    tar -C "${PROGRAMS%/bin}" -xzf "$work/containerd.tar.gz"
   fi
   fetch "$RUNC_SITE/v$RUNC_VERSION/runc.$ARCH" "$work/runc" "$RUNC_SITE/v$RUNC_VERSION/runc.sha256sum"
-  install -m 0755 "$work/runc" /usr/local/bin/runc
+  install -m 0755 "$work/runc" "$PROGRAMS/runc"
   local plugins="cni-plugins-linux-$ARCH-v$CNI_VERSION.tgz"
   fetch "$CNI_SITE/v$CNI_VERSION/$plugins" "$work/cni.tgz" "$CNI_SITE/v$CNI_VERSION/$plugins.sha256"
-  mkdir -p /opt/cni/bin
   tar -C /opt/cni/bin -xzf "$work/cni.tgz"
   rm -rf "$work"
 }
@@ -64,7 +65,7 @@ install_kubernetes() {
   for name in kubeadm kubelet kubectl; do
     url="$KUBE_SITE/$KUBE_VERSION/bin/linux/$ARCH/$name"
     fetch "$url" "$STATE/$name" "$url.sha256"
-    install -m 0755 "$STATE/$name" "/usr/local/bin/$name"
+    install -m 0755 "$STATE/$name" "$PROGRAMS/$name"
     rm -f "$STATE/$name"
   done
 }
@@ -72,7 +73,8 @@ install_kubernetes() {
 start_services() {
   step "services"
   if command -v restorecon > /dev/null; then
-    restorecon -R /usr/local/bin /opt/cni
+    # Labels are no matter where nothing is enforced.
+    restorecon -R "$PROGRAMS" /opt/cni || [ "$(getenforce)" = Permissive ]
   fi
   systemctl daemon-reload
   systemctl enable --now containerd.service
@@ -87,7 +89,7 @@ install_node() {
   install_runtime
   install_kubernetes
   start_services
-  export PATH=/usr/local/bin:$PATH
+  export PATH=$PROGRAMS:$PATH
 }
 
 # Joins by the first command with a few tries: masters that join at the same time may find etcd busy with another member. The second command

@@ -296,7 +296,7 @@ install_cilium() {
   local site=https://github.com/cilium/cilium-cli/releases/download verb=install
   local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
   fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
-  tar -C /usr/local/bin -xzf "$STATE/cilium.tar.gz" cilium
+  tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium
   if kubectl --request-timeout 20s -n kube-system get daemonset cilium > /dev/null 2>&1; then
     verb=upgrade
   fi

@@ -6,9 +6,15 @@
 # Masters that do the same at once do no harm. A worker can have only such workers drained that are of its own group and of another generation.
 set -u
 
+# A value that all nodes of the cluster have.
+setting() {
+  sed -n "s/^$1='\(.*\)'/\1/p" /etc/kubernetes-bootstrap/node.env
+}
+
 export KUBECONFIG=/etc/kubernetes/admin.conf
-export PATH=/usr/local/bin:$PATH
-DRAIN_SECONDS=$(sed -n "s/^DRAIN_SECONDS='\(.*\)'/\1/p" /etc/kubernetes-bootstrap/node.env)
+PATH=$(setting PROGRAMS):$PATH
+export PATH
+DRAIN_SECONDS=$(setting DRAIN_SECONDS)
 WORD='{{or (index . "magnum.openstack.org/%s") "-"}}'
 
 word() {

@@ -57,7 +57,7 @@ fn kubelet(data: &str) -> Vec<String> {
 #[test]
 fn masters_are_given_the_login_and_workers_only_wait_for_the_cloud() {
     let none = labels(&[]);
-    for distro in [Distro::FedoraCoreos, Distro::Ubuntu] {
+    for distro in DISTROS {
         let rendered = done(&StackInput { distro, cloud: given(), openstack_ca: "authority", ..input(&none) });
         assert_eq!(rendered.parameters["cloud_provider_enabled"], true);
         let (master, worker) = (user_data(&rendered, "master"), user_data(&rendered, "worker"));

@@ -49,6 +49,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         case("etcd_volume", &[("etcd_volume_size", "10"), ("etcd_volume_type", "fast"), ("metrics_server_enabled", "false")], |i| i),
         case("ubuntu", &[], |i| StackInput { distro: Distro::Ubuntu, ..i }),
+        case("flatcar", &[], |i| StackInput { distro: Distro::Flatcar, master_lb_enabled: false, ..i }),
         case("volumes", &[("boot_volume_size", "20"), ("boot_volume_type", "fast"), ("docker_volume_type", "slow")], |i| StackInput {
             docker_volume_size: Some(50),
             ..i
@@ -219,6 +220,16 @@ mod ignition {
     #[serde(deny_unknown_fields)]
     pub struct Storage {
         pub files: Vec<File>,
+        #[serde(default)]
+        pub links: Vec<Link>,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Link {
+        pub path: String,
+        #[serde(rename = "overwrite")]
+        pub _overwrite: bool,
+        pub target: String,
     }
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -275,18 +286,25 @@ fn first_boot_documents_have_the_keys_and_values_of_their_schemas() {
     for case in cases() {
         let some = labels(case.labels);
         for kind in ["master", "worker"] {
-            let rendered = done(&StackInput { distro: Distro::FedoraCoreos, ..(case.change)(super::input(&some)) });
-            let config: ignition::Config = serde_json::from_str(user_data(&rendered, kind)).expect("an Ignition document");
-            assert_eq!(config.ignition.version, "3.3.0");
-            let mut paths = BTreeSet::new();
-            for file in &config.storage.files {
-                assert!(is_absolute(&file.path) && file.mode <= 0o7777 && paths.insert(&file.path), "{}", file.path);
-                assert_eq!(file.contents.compression, "gzip");
-                assert!(file.contents.source.starts_with("data:;base64,"));
+            for distro in [Distro::FedoraCoreos, Distro::Flatcar] {
+                let rendered = done(&StackInput { distro, ..(case.change)(super::input(&some)) });
+                let config: ignition::Config = serde_json::from_str(user_data(&rendered, kind)).expect("an Ignition document");
+                assert_eq!(config.ignition.version, "3.3.0");
+                let mut paths = BTreeSet::new();
+                for file in &config.storage.files {
+                    assert!(is_absolute(&file.path) && file.mode <= 0o7777 && paths.insert(&file.path), "{}", file.path);
+                    assert_eq!(file.contents.compression, "gzip");
+                    assert!(file.contents.source.starts_with("data:;base64,"));
+                }
+                for link in &config.storage.links {
+                    assert!(is_absolute(&link.path) && is_absolute(&link.target) && paths.insert(&link.path), "{}", link.path);
+                }
+                // It cannot be written.
+                assert!(paths.iter().all(|path| !path.starts_with("/usr/")), "{paths:?}");
+                let mut names = BTreeSet::new();
+                let is_unit = |name: &str| name.ends_with(".service") || name.ends_with(".timer");
+                assert!(config.systemd.units.iter().all(|u| is_unit(&u.name) && names.insert(&u.name) && !u.contents.is_empty()));
             }
-            let mut names = BTreeSet::new();
-            let is_unit = |name: &str| name.ends_with(".service") || name.ends_with(".timer");
-            assert!(config.systemd.units.iter().all(|u| is_unit(&u.name) && names.insert(&u.name) && !u.contents.is_empty()));
 
             let rendered = done(&StackInput { distro: Distro::Ubuntu, ..(case.change)(super::input(&some)) });
             let body = user_data(&rendered, kind).strip_prefix("#cloud-config\n").expect("the first line of a cloud-config");
