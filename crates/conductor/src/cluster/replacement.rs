@@ -16,7 +16,7 @@ use model::time::now;
 use provider_clients::Session;
 
 use crate::context::Context;
-use crate::driver::{Missing, NewNodes, PoolKind, Target};
+use crate::driver::{Missing, NewNodes, PoolKind, Succession, Target};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Before, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
 use crate::stack::{self, Whose};
@@ -79,6 +79,18 @@ pub(crate) struct Todo<'a> {
     pub begins: bool,
     /// Members for which Heat is to wait no longer: they are given up.
     excused: Vec<Missing>,
+}
+
+impl Todo<'_> {
+    /// Whom the new workers of this step replace, whom masters have to see off for it; masters do it themselves.
+    fn succession<'s>(&'s self, seen: &'s Seen) -> Option<Succession<'s>> {
+        match (self.pool.0, &self.step) {
+            (PoolKind::Workers, RollStep::Add { newcomers, replaces, .. }) if !replaces.is_empty() => {
+                Some(Succession { stack: &seen.stack_name, replaces, newcomers: *newcomers })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What is sent with a step.
@@ -163,7 +175,9 @@ pub(crate) async fn prepare(
     let minutes = stack::minutes_left(cx, work).min(minutes_of_step(cx, target.cluster));
     let material = certificates::material(cx, target.cluster).await?;
     let facts = driver::facts_of_more(&cx.settings, cx.store.vault(), target, todo.pool.0, seen).await?;
-    let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, (replacing.generation, minutes))?;
+    let succession = todo.succession(seen);
+    let terms = (replacing.generation, minutes);
+    let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, terms, succession.as_ref())?;
     Ok(Made { new, minutes })
 }
 

@@ -89,7 +89,7 @@ async fn try_out(cx: &Context, work: &Work, rows: &Rows, session: &Session, seen
     let material = certificates::material(cx, cluster).await?;
     let facts = driver::facts_of_more(&cx.settings, cx.store.vault(), &target, PoolKind::Masters, seen).await?;
     for pool in masters(rows) {
-        driver::new_nodes(&cx.settings, &target, pool, &facts, &material, (&generation(&work.operation.operation_id()), minutes))?;
+        driver::new_nodes(&cx.settings, &target, pool, &facts, &material, (&generation(&work.operation.operation_id()), minutes), None)?;
     }
     Ok(())
 }

@@ -112,6 +112,8 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
             set(names.count, json!(count));
             if let Some(name) = names.newcomers {
                 set(name, json!(newcomers));
+                // With the order for this batch.
+                set(names.user_data, json!(new.user_data));
             }
             set(names.replaces, json!(replaces));
             if let Some(former) = former {
