@@ -3,8 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use model::seal::hmac_sha256;
-use openssl::sha::sha256;
+use tests::nodes::order;
 use tests::wait::{self, PATIENCE, Seen};
 
 use crate::data::UserData;
@@ -365,13 +364,6 @@ fn since_epoch() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
-/// The service's signature of an order, for masters with this key.
-fn signature(authority: &str, order: &str) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let key = hex(&sha256(format!("orders to masters\n{}", authority.trim_end()).as_bytes()));
-    hex(&hmac_sha256(key.as_bytes(), order.as_bytes()))
-}
-
 /// A master sees off workers that others replace by order, once all of these are ready, and tells each of them when the last has gone. Nobody goes
 /// because a node says so.
 async fn sees_off_workers(machine: &Machine) -> Result<()> {
@@ -382,9 +374,9 @@ async fn sees_off_workers(machine: &Machine) -> Result<()> {
         machine.write(&stand_in(fault), "")?;
     }
     let until = since_epoch()? + 3000;
-    let signature = signature(&machine.read("/etc/kubernetes/pki/ca.key")?, "blue-node-0,blue-node-1 2");
-    let newcomer = format!("blue-node-0,blue-node-1|2|{signature}|-|{until}");
-    let liars = format!("blue-master-0|1|{signature}|-|{until}|True|blue-node-7\nblue-node-0|1|-|-|{until}|True|blue-node-8\n");
+    let order = order(&machine.read("/etc/kubernetes/pki/ca.key")?, "blue-node-0,blue-node-1 2");
+    let newcomer = format!("blue-node-0,blue-node-1|2|{order}|-|{until}");
+    let liars = format!("blue-master-0|1|{order}|-|{until}|True|blue-node-7\nblue-node-0|1|-|-|{until}|True|blue-node-8\n");
     // The timer looks too: what is done is done once, whoever does it.
     for is_ready in ["False", "True"] {
         let calls = machine.read(CALLS)?;

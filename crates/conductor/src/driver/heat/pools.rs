@@ -206,6 +206,15 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_come_have_an_order_for_their_batch_and_masters_keep_the_first_boot_that_they_began_with() {
+        let next = RollStep::Add { count: 3, newcomers: 1, replaces: vec!["1".into()], former: None };
+        let want = json!({"number_of_minions": 3, "minion_newcomers": 1, "minion_replaces": ["1"], "worker_user_data": "boot"});
+        assert_eq!(Value::Object(parameters(&WORKERS, Pool::default(), &next, &new())), want);
+        let want = json!({"number_of_masters": 3, "master_replaces": ["1"]});
+        assert_eq!(Value::Object(parameters(&MASTERS, Pool::default(), &next, &new())), want);
+    }
+
+    #[test]
     fn members_that_did_not_become_nodes_are_former_ones_of_the_image_that_they_have() {
         let former = [("0".to_owned(), "older".to_owned())].into();
         let pool = Pool { image: "img".into(), former, generation: "two".into(), replaces: vec!["0".into()], ..Pool::default() };
