@@ -4,6 +4,8 @@
 //! `driver/heat/scripts/succession.sh`) before they report ready, then those are taken away. The stack's own parameters tell how far it is
 //! (`plan/roll.rs`).
 
+mod failed;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -81,7 +83,12 @@ pub(crate) struct Todo<'a> {
     excused: Vec<Missing>,
 }
 
-impl Todo<'_> {
+impl<'a> Todo<'a> {
+    /// A step after others of its pool; these members are excused with it.
+    fn of((kind, group): (PoolKind, &'a Nodegroup), step: RollStep, excused: Vec<Missing>) -> Self {
+        Self { words: words(&group.name, &step), pool: (kind, group), step, begins: false, excused }
+    }
+
     /// Whom the new workers of this step replace, whom masters have to see off for it; masters do it themselves.
     fn succession<'s>(&'s self, seen: &'s Seen) -> Option<Succession<'s>> {
         match (self.pool.0, &self.step) {
@@ -137,7 +144,7 @@ pub(crate) async fn next<'a>(
                 let what = format!("node {} of stack {}, which has failed", awaited.number, seen.stack_name);
                 return stack::wait_for(cx, work, &what).await.map(Next::Turn);
             }
-            match to_be_given_up(replacing, seen, missing) {
+            match failed::to_be_given_up(session, replacing, seen, &missing).await? {
                 Some(todo) => Some(todo),
                 None => first_undone(work, replacing, &sizes, session, seen, is_broken).await?,
             }
@@ -293,22 +300,6 @@ fn time_left(seen: &Seen, waited: Duration, minutes: u32) -> Result<Duration, St
     ))
 }
 
-/// What is to be done first about members of a stack that failed which did not become nodes: they are recorded, pool by pool, then Heat is told not to
-/// wait for them and tried again.
-fn to_be_given_up<'a>(replacing: &Replacing<'a>, seen: &Seen, missing: Vec<Missing>) -> Option<Todo<'a>> {
-    let of_pool = |(kind, group): (PoolKind, &'a Nodegroup)| {
-        let failed = missing.iter().filter(|m| m.kind == kind).map(|m| m.number.clone());
-        let step = plan::give_up(kind.of(seen)?, failed)?;
-        Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins: false, excused: Vec::new() })
-    };
-    let first = *replacing.pools.first()?;
-    replacing.pools.iter().copied().find_map(of_pool).or_else(|| {
-        let words = words(&first.1.name, &RollStep::Done);
-        let todo = Todo { words, pool: first, step: RollStep::Done, begins: false, excused: missing.clone() };
-        (!todo.excused.is_empty()).then_some(todo)
-    })
-}
-
 async fn first_undone<'a>(
     work: &Work,
     replacing: &Replacing<'a>,
@@ -319,21 +310,25 @@ async fn first_undone<'a>(
 ) -> Result<Option<Todo<'a>>, Failure> {
     for (kind, group) in replacing.pools.iter().copied() {
         let Some(pool) = kind.of(seen) else { continue };
-        let members: Vec<String> = driver::members(session, seen, kind).await?.into_iter().map(|m| m.number).collect();
+        let members = failed::numbers(session, seen, kind).await?;
         // A list that does not go with the stack that it is of is of another moment: what it says is gone would not be replaced.
         if !is_broken && i32::try_from(members.len()) != Ok(pool.count) {
             let (listed, count) = (members.len(), pool.count);
             return Err(Failure::retry(format!("Heat lists {listed} nodes of {} and says that there are {count}", group.name)));
         }
-        let begins = !pool.is_of(replacing.generation);
-        let step = match plan::next_replacement(pool, &members, &replacing.wanted(kind, group, sizes)) {
+        let (begins, wanted) = (!pool.is_of(replacing.generation), replacing.wanted(kind, group, sizes));
+        let step = match plan::next_replacement(pool, &members, &wanted) {
             RollStep::Done if !is_broken => continue,
             // What the stack failed at is tried again before anything else: what was to come first may not be there.
             _ if is_broken && !begins => RollStep::Done,
+            // A resize takes workers away; of masters those that failed are seen off by the next in any case.
+            step if kind == PoolKind::Workers && plan::is_overfull(&step, &wanted) => {
+                return Err(Failure::fail(OutcomeCode::User, failed::overfull(&group.name, &step, wanted.count)));
+            }
             step => step,
         };
         tracing::debug!(operation = %work.operation.uuid, ?kind, ?step, "replacement");
-        return Ok(Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins, excused: Vec::new() }));
+        return Ok(Some(Todo { begins, ..Todo::of((kind, group), step, Vec::new()) }));
     }
     Ok(None)
 }
@@ -346,6 +341,7 @@ fn words(group: &str, step: &RollStep) -> String {
         RollStep::GiveUp { numbers, .. } => {
             format!("{GIVEN_UP}{group}: {} did not become nodes, others take their place", numbers.join(", "))
         }
+        RollStep::Discard { count, numbers, .. } => format!("{group}: {count} nodes, without {}, which never joined", numbers.join(", ")),
         RollStep::Done => format!("{group}: once more what failed"),
     }
 }

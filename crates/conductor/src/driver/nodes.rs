@@ -21,6 +21,8 @@ pub(crate) struct Missing {
     pub number: String,
     /// Heat waits for it still: others of its stack failed before.
     pub is_awaited: bool,
+    /// It said itself that it is no part of the cluster: it never tried to join, or was put back after it had. Nothing is lost with its machine.
+    pub is_absent: bool,
 }
 
 /// Which nodes of a stack are replaced together.

@@ -259,13 +259,15 @@ fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &st
 }
 
 fn is_success(signal: &Signal, name: &str, machine: &Machine) -> Result<()> {
-    let is_told = signal.status == "SUCCESS" && signal.id == name && signal.reason == format!("{name} is ready");
+    let is_told = signal.status == "SUCCESS" && [&signal.id, &signal.data] == [name; 2] && signal.reason == format!("{name} is ready");
     ensure!(is_told, "{signal:?}\n{}", machine.last_words());
     Ok(())
 }
 
+/// Of one that has joined: it stays until others see it off.
 fn is_failure(signal: &Signal, step: &str, word: &str) -> Result<()> {
     ensure!(signal.status == "FAILURE" && signal.reason.starts_with(step) && signal.reason.contains(word), "{signal:?}");
+    ensure!(signal.data == signal.id, "{signal:?}");
     Ok(())
 }
 

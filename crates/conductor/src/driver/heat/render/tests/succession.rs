@@ -500,23 +500,54 @@ fn a_master_joins_though_etcd_cannot_be_asked_or_lets_nobody_go() {
     assert_eq!(cluster.clear_etcd("0,3"), ["remove a3"; 5], "and its node stays");
 }
 
-#[test]
-fn a_join_that_has_failed_leaves_nothing_after_the_last_try_either() {
-    let join = function(include_str!("../../scripts/install.sh"), "join");
+/// What a node that joins in vain does and says of itself, first and in the end; `more` stands before.
+fn joins_in_vain(more: &str) -> (Cluster, Vec<String>) {
+    let (common, install) = (include_str!("../../scripts/common.sh"), include_str!("../../scripts/install.sh"));
+    let functions = [function(common, "standing"), function(common, "begin_to_join"), function(install, "join")].concat();
     let stubs = r#"
-printf '#!/bin/bash\necho "kubeadm $1" >> "${0%%/*}/calls"\necho reset\n' > kubeadm
+printf '#!/bin/bash\necho "kubeadm $1" >> "${0%%/*}/calls"\necho reset\n[ ! -e "${0%%/*}/irremovable" ]\n' > kubeadm
 chmod 0755 kubeadm
 fails() { echo join >> calls; return 1; }
 again() { echo again >> calls; }
-STATE=.
+signal() { echo "signal $*" >> calls; }
+STATE=. NODE_NAME=k-node-3
 "#;
     let cluster = Cluster::of::<&str>(600, &[]);
-    let (is_done, calls) = cluster.run(&["-euo", "pipefail"], &format!("{stubs}{join}join fails again > said\n"), 2700);
+    let script = format!("{stubs}{functions}{more}\njoin fails again > said || {{ standing >> standings; false; }}\n");
+    let (is_done, calls) = cluster.run(&["-euo", "pipefail"], &script, 2700);
+    assert!(!is_done, "{calls:?}");
+    (cluster, calls)
+}
+
+#[test]
+fn a_join_that_has_failed_leaves_nothing_after_the_last_try_either() {
+    let (cluster, calls) = joins_in_vain("");
     let mut wanted = ["join", "kubeadm reset", "again"].repeat(5);
     wanted.pop();
-    assert!(!is_done && calls == wanted, "{calls:?}");
+    assert_eq!(calls, wanted);
     // The last words that are told are those of the join.
     assert_eq!((cluster.lines("said").len(), cluster.lines("reset.log").len()), (0, 5));
+}
+
+#[test]
+fn a_node_is_no_part_of_the_cluster_before_it_joins_and_when_it_was_put_back() {
+    // What runs here beside the test is not its to know: a kubelet of this machine would be taken for the node's.
+    let (cluster, _) = joins_in_vain("grep() { return 1; }\nstanding >> standings\nbegin_to_join\nstanding >> standings");
+    assert_eq!(cluster.lines("standings"), ["absent", "k-node-3", "absent"]);
+    for (what, more) in [("a reset that failed", "touch irremovable"), ("a part that runs on", "grep() { return 0; }")] {
+        assert_eq!(joins_in_vain(more).0.lines("standings"), ["k-node-3"], "{what}");
+    }
+}
+
+#[test]
+fn a_node_that_said_that_it_is_none_takes_that_back_before_it_joins() {
+    let (_, calls) = joins_in_vain("standing");
+    assert_eq!(calls[..2], ["signal FAILURE k-node-3 tries once more k-node-3", "join"]);
+    let (_, calls) = joins_in_vain("");
+    assert!(!calls.iter().any(|call| call.starts_with("signal")), "{calls:?}");
+    // It does not join where nobody hears it.
+    let (_, calls) = joins_in_vain("signal() { return 1; }\nstanding");
+    assert!(!calls.contains(&"join".to_owned()), "{calls:?}");
 }
 
 #[test]
