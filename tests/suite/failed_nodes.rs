@@ -6,7 +6,7 @@ use serde_json::json;
 use tests::client::{self, Client, text};
 use tests::nodes::{self, servers, set};
 use tests::wait::PATIENCE;
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 /// A complete cluster of one master and two workers, and its stack; a template that is newer.
 async fn begin(world: &World, demo: &Client) -> Result<(String, String)> {
@@ -178,5 +178,57 @@ async fn a_worker_that_failed_goes_when_the_resize_is_done_again(#[values(Mix::E
     ensure!(servers(&world) == set(&["master-0", "node-0", "node-1", "node-3", "node-4"]), "{:?}", servers(&world));
     let told = nodes::told(&demo, &cluster, "nodes_given_up").await?;
     ensure!(told == ["2"], "{told:?}");
+    world.finish().await
+}
+
+/// A rotation of the credentials replaces masters alone, in a stack that a worker has failed. Who may be a node stays one afterwards.
+#[rstest]
+#[case(ABSENT)]
+#[case(JOINED)]
+#[tokio::test]
+async fn masters_are_replaced_past_a_worker_that_failed(#[case] data: &str) -> Result<()> {
+    let environment = [("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned())].into();
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let (cluster, stack) = begin(&world, &demo).await?;
+    world.cloud.hold_stacks(true);
+    demo.resize(&cluster, 3).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    ensure!(world.cloud.fail_members(&stack, &[("kube_minions/2", data)], "kubeadm join failed"), "{:?}", servers(&world));
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    world.cloud.hold_stacks(false);
+
+    demo.rotate_credentials(&cluster).await?;
+    // The group has failed still, and so has the cluster.
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").starts_with("default-worker: ") && failed["faults"].to_string().contains("kubeadm"), "{failed}");
+    let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let last = operations["operations"].as_array().and_then(|all| all.last()).context("operations")?;
+    ensure!(last["kind"] == "credential_rotate" && last["state"] == "SUCCEEDED", "{last}");
+    ensure!(servers(&world) == set(&["master-1", "node-0", "node-1", "node-2"]), "{:?}", servers(&world));
+    let told = nodes::told(&demo, &cluster, "node_replacement").await?;
+    ensure!(
+        told == [
+            "given up: default-worker: 2 did not become nodes, others take their place",
+            "default-master: once more what failed",
+            "default-master: 2 nodes, new ones replace 0",
+            "default-master: 1 nodes, without 0",
+        ],
+        "{told:?}"
+    );
+
+    demo.resize(&cluster, 3).await?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    if data == JOINED {
+        ensure!(text(&complete, "status_reason").starts_with("default-worker: of nodes 2 nobody knows"), "{complete}");
+        ensure!(servers(&world).contains("node-2"), "{:?}", servers(&world));
+        let body = json!({"node_count": 3, "nodes_to_remove": ["2"]});
+        demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    } else {
+        ensure!(nodes::told(&demo, &cluster, "nodes_given_up").await? == ["2"]);
+    }
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["status_reason"].is_null() && complete["node_count"] == 3, "{complete}");
+    ensure!(servers(&world) == set(&["master-1", "node-0", "node-1", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }

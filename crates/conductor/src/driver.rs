@@ -279,6 +279,11 @@ pub(crate) async fn excuse(session: &Session, seen: &Seen, missing: &[Missing]) 
     heat::excuse(session, seen, missing).await
 }
 
+/// Workers that were given up, for which Heat was told to wait no longer; they are members of their stack.
+pub(crate) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
+    heat::excused(session, seen).await
+}
+
 /// What a new cluster's stack takes of the project's quotas, as its [`Stack::need`]; no call to the cloud.
 pub(crate) async fn need_of_new(settings: &Settings, target: &Target<'_>) -> Result<Need, Failure> {
     heat::need_of_new(settings, target).await

@@ -54,6 +54,8 @@ pub(crate) struct Replacing<'a> {
     pub whose: Whose<'a>,
     /// What is replaced, in this order, with the group whose nodes they are, as it will be.
     pub pools: Vec<(PoolKind, &'a Nodegroup)>,
+    /// What else is in the stack, and is not touched. The stack fails at those of it, too, that did not become nodes.
+    pub beside: Option<(PoolKind, &'a Nodegroup)>,
     pub generation: &'a str,
     /// Workers replaced at once.
     pub batch: i32,
@@ -136,7 +138,7 @@ pub(crate) async fn next<'a>(
                 stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
                 return Ok(Next::Turn(Turn::NOW));
             }
-            let kinds: Vec<PoolKind> = replacing.pools.iter().map(|(kind, _)| *kind).collect();
+            let kinds: Vec<PoolKind> = replacing.all().map(|(kind, _)| kind).collect();
             let missing = if is_broken { driver::missing(session, seen, &kinds).await? } else { Vec::new() };
             let awaited = missing.iter().find(|m| m.is_awaited);
             if let Some(awaited) = awaited.filter(|_| may_be_at_work(cx, replacing.whose.cluster(), seen)) {
@@ -203,7 +205,12 @@ pub(crate) async fn send(cx: &Context, work: &Work, session: &Session, seen: &Se
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
-impl Replacing<'_> {
+impl<'a> Replacing<'a> {
+    /// All pools of the stack, first those that are replaced.
+    fn all(&self) -> impl Iterator<Item = (PoolKind, &'a Nodegroup)> {
+        self.pools.iter().copied().chain(self.beside)
+    }
+
     fn wanted(&self, kind: PoolKind, group: &Nodegroup, sizes: &HashMap<String, i32>) -> Replacement {
         // Etcd changes by one member at a time.
         let batch = if kind == PoolKind::Masters { 1 } else { self.batch };

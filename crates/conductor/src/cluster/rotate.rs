@@ -173,6 +173,7 @@ async fn hand_over(
     let replacing = Replacing {
         whose: Whose::Cluster(&rows.cluster),
         pools: masters(rows),
+        beside: rows.groups.iter().find(|g| g.is_default() && !g.is_master()).map(|group| (PoolKind::Workers, group)),
         generation: &generation,
         batch: 1,
         aim: "handing new credentials to the cluster",

@@ -8,7 +8,8 @@ use crate::outcome::Failure;
 use crate::plan::{self, RollStep, Seen};
 
 /// What is to be done first about those that are `missing`: they are recorded, pool by pool, then Heat is told not to wait for them and tried again.
-/// Those of them that are known to be no part of the cluster are taken away with that, of one pool at a time.
+/// Those of them that are known to be no part of the cluster are taken away with that, of one pool at a time; but what is not replaced keeps the number
+/// of its members, and so all of them: Heat passes by, and whoever asks for that number again has others come (`cluster/resize.rs`).
 pub(super) async fn to_be_given_up<'a>(
     session: &Session,
     replacing: &Replacing<'a>,
@@ -18,7 +19,7 @@ pub(super) async fn to_be_given_up<'a>(
     let Some(first) = replacing.pools.first().copied().filter(|_| !missing.is_empty()) else { return Ok(None) };
     let discarding = replacing.pools.iter().copied().find(|(kind, _)| missing.iter().any(|m| m.kind == *kind && m.is_absent));
     let goes = |m: &Missing| m.is_absent && discarding.is_some_and(|(kind, _)| kind == m.kind);
-    for (kind, group) in replacing.pools.iter().copied() {
+    for (kind, group) in replacing.all() {
         let failed = missing.iter().filter(|m| m.kind == kind && !goes(m)).map(|m| m.number.clone());
         if let Some(step) = kind.of(seen).and_then(|pool| plan::give_up(pool, failed)) {
             return Ok(Some(Todo::of((kind, group), step, Vec::new())));

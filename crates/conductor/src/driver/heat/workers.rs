@@ -104,6 +104,25 @@ pub(in crate::driver) async fn missing(session: &Session, seen: &Seen, kinds: &[
     Ok(missing)
 }
 
+/// Workers that were given up, which Heat takes for nodes since because it was told so in their place. In a replacement, those that come see them off.
+pub(in crate::driver) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
+    let kind = PoolKind::Workers;
+    let Some(pool) = kind.of(seen).filter(|pool| !pool.former.is_empty()) else { return Ok(Vec::new()) };
+    let heat = session.heat();
+    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let members: Vec<_> = in_group(&resources, kind).filter(|member| pool.former.contains_key(&member.resource_name)).collect();
+    let mut excused = Vec::new();
+    for member in members {
+        let Some((name, id, handle)) = handle(&resources, member) else { continue };
+        let said = heat.signals(&name, &id, &handle).await?;
+        if said.iter().any(|signal| signal.status == SUCCESS) && !has_become(&said) {
+            let number = member.resource_name.clone();
+            excused.push(Missing { kind, number, is_awaited: false, is_absent: is_absent(&said) });
+        }
+    }
+    Ok(excused)
+}
+
 /// Whether a node said that it became one; what was said in its place does not count.
 fn has_become(said: &[Signal]) -> bool {
     !said.is_empty() && said.iter().all(|signal| signal.status == SUCCESS && ![EXCUSED, ABSENT].contains(&signal.data.as_str()))
