@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
+use model::seal::hmac_sha256;
+use openssl::sha::sha256;
 use serde_json::Value;
 
 use crate::client::{Client, text};
@@ -60,6 +62,20 @@ pub fn masters(world: &World) -> Result<Value> {
     let stacks = world.cloud.stacks();
     let data = stacks.iter().find_map(|stack| stack.parameters.get("master_user_data")).and_then(Value::as_str).context("masters")?;
     Ok(serde_json::from_str(data)?)
+}
+
+/// What workers of the only stack are made with.
+pub fn workers(world: &World) -> Result<Value> {
+    let stacks = world.cloud.stacks();
+    let data = stacks.iter().find_map(|stack| stack.parameters.get("worker_user_data")).and_then(Value::as_str).context("workers")?;
+    Ok(serde_json::from_str(data)?)
+}
+
+/// The order that new workers bring with them, for masters with this key; the text is whom they replace, by their names, and how many they are.
+pub fn order(authority: &str, text: &str) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let key = hex(&sha256(format!("orders to masters\n{}", authority.trim_end()).as_bytes()));
+    hex(&hmac_sha256(key.as_bytes(), text.as_bytes()))
 }
 
 /// The text that a first-boot document holds packed: base64 of gzip.

@@ -67,6 +67,11 @@ async fn every_node_is_replaced_masters_first(#[values(Mix::Embedded, Mix::Distr
         ],
         "{told:?}"
     );
+    // The last batch came with an order for the masters, signed with a key that they have.
+    let authority = nodes::file(&nodes::masters(&world)?, "/etc/kubernetes-bootstrap/pki/ca.key")?;
+    let stack = world.cloud.stacks().into_iter().next().context("a stack")?.name;
+    let order = nodes::file(&nodes::workers(&world)?, "/etc/kubernetes-bootstrap/order")?;
+    ensure!(order == nodes::order(&authority, &format!("{stack}-node-1 1")), "{order}");
     // The nodes that come later are of the new version, and replace nobody.
     let body = json!({"node_count": 3});
     demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;

@@ -47,7 +47,7 @@ pub enum Command {
     },
     /// Every node of a cluster with three masters is replaced: an upgrade, new credentials, new authorities; half an hour (the lab must be up)
     Replacements {
-        /// `failed`: instead of all that, an upgrade whose first new master fails, which is done again
+        /// `failed`, or `absent` (it never joined): instead of all that, an upgrade whose first new master fails, which is done again
         part: Option<String>,
     },
     /// Other clients' own test suites against our services: tempest's plugin, gophercloud (the lab must be up)

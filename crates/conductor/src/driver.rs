@@ -8,6 +8,7 @@
 
 pub(crate) mod capi_helm;
 pub(crate) mod heat;
+mod nodes;
 
 use std::collections::HashMap;
 
@@ -22,10 +23,11 @@ use secrecy::SecretString;
 use crate::certificates::Material;
 use crate::context::Settings;
 use crate::outcome::Failure;
-use crate::plan::{Observed, Pool, RollStep, Seen, Wanted};
+use crate::plan::{Observed, RollStep, Seen};
 use crate::room::Need;
 
 pub(crate) use heat::{CloudFacts, Stack};
+pub(crate) use nodes::{Member, Missing, NewNodes, PoolKind, Resize, Succession};
 
 /// A stack, by what is known of it before it is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,27 +55,6 @@ impl Handle {
         let name = heat::group_stack_name(cluster.display_name(), &group.name, &group.uuid);
         Self { name, id: group.stack_id.clone(), cluster: cluster.uuid.clone() }
     }
-}
-
-/// A node of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// Its number in the group.
-    pub number: String,
-    /// Its Nova server, once there is one.
-    pub server_id: Option<String>,
-    /// On the cluster's network and, where it has one, outside.
-    pub addresses: Vec<String>,
-}
-
-/// A node that has not said that it became one, in a stack that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing {
-    pub kind: PoolKind,
-    /// Its number in the pool.
-    pub number: String,
-    /// Heat waits for it still: others of its stack failed before.
-    pub is_awaited: bool,
 }
 
 /// What a driver works on.
@@ -233,32 +214,6 @@ pub(crate) async fn members(session: &Session, seen: &Seen, kind: PoolKind) -> R
     heat::members(session, seen, kind).await
 }
 
-/// Which nodes of a stack are replaced together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PoolKind {
-    Masters,
-    Workers,
-}
-
-impl PoolKind {
-    /// Its state in a stack; none when its nodes cannot be replaced.
-    pub fn of(self, seen: &Seen) -> Option<&Pool> {
-        match self {
-            Self::Masters => seen.masters.as_deref(),
-            Self::Workers => seen.minions.as_deref(),
-        }
-    }
-}
-
-/// What the nodes of a pool are made of from now on. Holds secrets: no `Debug`.
-pub(crate) struct NewNodes {
-    pub generation: String,
-    pub image: String,
-    pub user_data: String,
-    /// With a leading `v`.
-    pub kube_version: String,
-}
-
 /// Looks up what the nodes of a cluster that is to be made are told of the cloud.
 ///
 /// # Errors
@@ -284,7 +239,8 @@ pub(crate) async fn facts_of_more(
     }
 }
 
-/// Computes what the nodes of a pool are made of; no call to the cloud. The group is the one whose nodes they are.
+/// Computes what the nodes of a pool are made of; no call to the cloud. The group is the one whose nodes they are. Workers that are to replace
+/// others are told with whom.
 pub(crate) fn new_nodes(
     settings: &Settings,
     target: &Target<'_>,
@@ -292,9 +248,10 @@ pub(crate) fn new_nodes(
     facts: &CloudFacts,
     material: &Material,
     terms: (&str, u32),
+    succession: Option<&Succession<'_>>,
 ) -> Result<NewNodes, Failure> {
     match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, facts, material, terms),
+        DriverName::K8sFedoraCoreosV1 => heat::new_nodes(settings, target, pool, facts, material, terms, succession),
         DriverName::K8sCapiHelmV1 => Err(no_stack()),
     }
 }
@@ -322,15 +279,9 @@ pub(crate) async fn excuse(session: &Session, seen: &Seen, missing: &[Missing]) 
     heat::excuse(session, seen, missing).await
 }
 
-/// A new number of workers for a stack.
-pub(crate) struct Resize {
-    pub wanted: Wanted,
-    /// The first boot of new workers; none: as the stack has it.
-    pub user_data: Option<String>,
-    /// How long it may take.
-    pub minutes: u32,
-    /// Whether the cloud takes back a change that failed.
-    pub rollback: bool,
+/// Workers that were given up, for which Heat was told to wait no longer; they are members of their stack.
+pub(crate) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
+    heat::excused(session, seen).await
 }
 
 /// What a new cluster's stack takes of the project's quotas, as its [`Stack::need`]; no call to the cloud.

@@ -56,7 +56,7 @@ fn creating(group: &Nodegroup) -> String {
     format!("creating nodegroup {}", group.name)
 }
 
-/// Ends the operation well: the group is as wanted; its nodes are read from its stack.
+/// Ends the operation well: the group is as wanted; its nodes are read from its stack. `note` is what its owner is to be told all the same.
 pub(crate) async fn finish(
     cx: &Context,
     work: &Work,
@@ -64,6 +64,7 @@ pub(crate) async fn finish(
     group: &Nodegroup,
     session: &Session,
     seen: &Seen,
+    note: Option<String>,
 ) -> Result<Turn, Failure> {
     let facts = driver::facts(&rows.cluster, session, seen).await?;
     let facts = NodegroupChange {
@@ -72,7 +73,7 @@ pub(crate) async fn finish(
         node_count: seen.workers.count,
         ..NodegroupChange::default()
     };
-    let end = End { state: OperationState::Succeeded, group: Some(group), facts, reason: None };
+    let end = End { state: OperationState::Succeeded, group: Some(group), facts, reason: note.as_deref() };
     let (id, end, seen) = (&rows.cluster.cluster_id(), &end, &seen);
     succeed(cx, work, async |conn: &mut Conn| {
         resource::record(conn, id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;

@@ -4,7 +4,7 @@ mod roll;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub(crate) use roll::{Pool, Replacement, RollStep, give_up, next as next_replacement};
+pub(crate) use roll::{Pool, Replacement, RollStep, discard, give_up, is_overfull, next as next_replacement};
 
 /// What was seen in the cloud. After a failed call it is `Unknown` until seen again; it is never taken for a status.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub(crate) struct End<'a> {
     pub group: Option<&'a Nodegroup>,
     /// What is known of that group now; a status given here is put in place of the usual one.
     pub facts: NodegroupChange,
-    /// Why it failed.
+    /// Why it failed, or what is to be told though it did not.
     pub reason: Option<&'a str>,
 }
 
@@ -49,7 +49,9 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some(), before: None };
     let Some(status) = cluster_status(kind, end.state, rest) else { return Ok(()) };
     let named = |group: &Nodegroup, text: &str| format!("{}: {text}", group.name);
-    let reason = match (end.reason, status) {
+    // What has failed comes first.
+    let told = end.reason.filter(|_| end.state != OperationState::Succeeded || status != Status::UpdateFailed);
+    let reason = match (told, status) {
         (Some(reason), _) => Some(end.group.map_or_else(|| reason.to_owned(), |g| named(g, reason))),
         (None, Status::UpdateFailed) => failed.as_ref().map(|g| named(g, g.status_reason.as_deref().unwrap_or("failed"))),
         // Nodes of a rotation that was cut off are of two generations, and nothing else would say so once another operation has ended well.

@@ -30,20 +30,20 @@ impl Cloud {
     }
 
     /// Has members of groups, by their paths (`kube_masters/1`), say that they did not become nodes: the stack fails at them, now and whenever it is
-    /// tried again. Says whether there are such members.
-    pub fn fail_members(&self, stack: &str, members: &[&str], reason: &str) -> bool {
+    /// tried again. Beside each is what it says of itself by data. Says whether there are such members.
+    pub fn fail_members(&self, stack: &str, members: &[(&str, &str)], reason: &str) -> bool {
         let now = clock::now();
         let mut world = self.world();
         let Some(stack) = world.heat.live_mut(stack) else {
             return false;
         };
-        for member in members {
+        for (member, data) in members {
             let inside = format!("{member}/");
             let mut handles = stack.resources.iter().filter(|r| r.acts_as == "OS::Heat::WaitConditionHandle");
             let Some(handle) = handles.find(|r| r.path.starts_with(&inside)).map(|r| r.path.clone()) else {
                 return false;
             };
-            let said = json!({"status": "FAILURE", "reason": reason, "data": member});
+            let said = json!({"status": "FAILURE", "reason": reason, "data": data});
             stack.signals.entry(handle).or_default().insert((*member).to_owned(), said);
         }
         world.advance(now);

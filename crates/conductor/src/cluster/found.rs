@@ -31,7 +31,7 @@ pub(super) async fn turn(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
             let verb = format!("following {}", group.name);
             stack::follow(cx, work, Whose::of(&rows.cluster, group), &verb, seen, &reach.session).await
         }
-        FoundStep::Finish(seen) => nodegroup::finish(cx, work, rows, group, &reach.session, &seen).await,
+        FoundStep::Finish(seen) => nodegroup::finish(cx, work, rows, group, &reach.session, &seen, None).await,
         // Heat tells whom it does not take for an administrator that there is nothing.
         FoundStep::Gone if reach.is_service && known.may_exist => {
             let text = "the cluster's trust does not work, and the cluster service does not see the stack";

@@ -4,6 +4,8 @@
 //! `driver/heat/scripts/succession.sh`) before they report ready, then those are taken away. The stack's own parameters tell how far it is
 //! (`plan/roll.rs`).
 
+mod failed;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use model::time::now;
 use provider_clients::Session;
 
 use crate::context::Context;
-use crate::driver::{Missing, NewNodes, PoolKind, Target};
+use crate::driver::{Missing, NewNodes, PoolKind, Succession, Target};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Before, Observed, Replacement, RollStep, Seen, Sent, UpdateStep};
 use crate::stack::{self, Whose};
@@ -52,6 +54,8 @@ pub(crate) struct Replacing<'a> {
     pub whose: Whose<'a>,
     /// What is replaced, in this order, with the group whose nodes they are, as it will be.
     pub pools: Vec<(PoolKind, &'a Nodegroup)>,
+    /// What else is in the stack, and is not touched. The stack fails at those of it, too, that did not become nodes.
+    pub beside: Option<(PoolKind, &'a Nodegroup)>,
     pub generation: &'a str,
     /// Workers replaced at once.
     pub batch: i32,
@@ -79,6 +83,23 @@ pub(crate) struct Todo<'a> {
     pub begins: bool,
     /// Members for which Heat is to wait no longer: they are given up.
     excused: Vec<Missing>,
+}
+
+impl<'a> Todo<'a> {
+    /// A step after others of its pool; these members are excused with it.
+    fn of((kind, group): (PoolKind, &'a Nodegroup), step: RollStep, excused: Vec<Missing>) -> Self {
+        Self { words: words(&group.name, &step), pool: (kind, group), step, begins: false, excused }
+    }
+
+    /// Whom the new workers of this step replace, whom masters have to see off for it; masters do it themselves.
+    fn succession<'s>(&'s self, seen: &'s Seen) -> Option<Succession<'s>> {
+        match (self.pool.0, &self.step) {
+            (PoolKind::Workers, RollStep::Add { newcomers, replaces, .. }) if !replaces.is_empty() => {
+                Some(Succession { stack: &seen.stack_name, replaces, newcomers: *newcomers })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What is sent with a step.
@@ -117,7 +138,7 @@ pub(crate) async fn next<'a>(
                 stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
                 return Ok(Next::Turn(Turn::NOW));
             }
-            let kinds: Vec<PoolKind> = replacing.pools.iter().map(|(kind, _)| *kind).collect();
+            let kinds: Vec<PoolKind> = replacing.all().map(|(kind, _)| kind).collect();
             let missing = if is_broken { driver::missing(session, seen, &kinds).await? } else { Vec::new() };
             let awaited = missing.iter().find(|m| m.is_awaited);
             if let Some(awaited) = awaited.filter(|_| may_be_at_work(cx, replacing.whose.cluster(), seen)) {
@@ -125,7 +146,7 @@ pub(crate) async fn next<'a>(
                 let what = format!("node {} of stack {}, which has failed", awaited.number, seen.stack_name);
                 return stack::wait_for(cx, work, &what).await.map(Next::Turn);
             }
-            match to_be_given_up(replacing, seen, missing) {
+            match failed::to_be_given_up(session, replacing, seen, &missing).await? {
                 Some(todo) => Some(todo),
                 None => first_undone(work, replacing, &sizes, session, seen, is_broken).await?,
             }
@@ -163,7 +184,9 @@ pub(crate) async fn prepare(
     let minutes = stack::minutes_left(cx, work).min(minutes_of_step(cx, target.cluster));
     let material = certificates::material(cx, target.cluster).await?;
     let facts = driver::facts_of_more(&cx.settings, cx.store.vault(), target, todo.pool.0, seen).await?;
-    let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, (replacing.generation, minutes))?;
+    let succession = todo.succession(seen);
+    let terms = (replacing.generation, minutes);
+    let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, terms, succession.as_ref())?;
     Ok(Made { new, minutes })
 }
 
@@ -182,7 +205,12 @@ pub(crate) async fn send(cx: &Context, work: &Work, session: &Session, seen: &Se
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
-impl Replacing<'_> {
+impl<'a> Replacing<'a> {
+    /// All pools of the stack, first those that are replaced.
+    fn all(&self) -> impl Iterator<Item = (PoolKind, &'a Nodegroup)> {
+        self.pools.iter().copied().chain(self.beside)
+    }
+
     fn wanted(&self, kind: PoolKind, group: &Nodegroup, sizes: &HashMap<String, i32>) -> Replacement {
         // Etcd changes by one member at a time.
         let batch = if kind == PoolKind::Masters { 1 } else { self.batch };
@@ -279,22 +307,6 @@ fn time_left(seen: &Seen, waited: Duration, minutes: u32) -> Result<Duration, St
     ))
 }
 
-/// What is to be done first about members of a stack that failed which did not become nodes: they are recorded, pool by pool, then Heat is told not to
-/// wait for them and tried again.
-fn to_be_given_up<'a>(replacing: &Replacing<'a>, seen: &Seen, missing: Vec<Missing>) -> Option<Todo<'a>> {
-    let of_pool = |(kind, group): (PoolKind, &'a Nodegroup)| {
-        let failed = missing.iter().filter(|m| m.kind == kind).map(|m| m.number.clone());
-        let step = plan::give_up(kind.of(seen)?, failed)?;
-        Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins: false, excused: Vec::new() })
-    };
-    let first = *replacing.pools.first()?;
-    replacing.pools.iter().copied().find_map(of_pool).or_else(|| {
-        let words = words(&first.1.name, &RollStep::Done);
-        let todo = Todo { words, pool: first, step: RollStep::Done, begins: false, excused: missing.clone() };
-        (!todo.excused.is_empty()).then_some(todo)
-    })
-}
-
 async fn first_undone<'a>(
     work: &Work,
     replacing: &Replacing<'a>,
@@ -305,21 +317,25 @@ async fn first_undone<'a>(
 ) -> Result<Option<Todo<'a>>, Failure> {
     for (kind, group) in replacing.pools.iter().copied() {
         let Some(pool) = kind.of(seen) else { continue };
-        let members: Vec<String> = driver::members(session, seen, kind).await?.into_iter().map(|m| m.number).collect();
+        let members = failed::numbers(session, seen, kind).await?;
         // A list that does not go with the stack that it is of is of another moment: what it says is gone would not be replaced.
         if !is_broken && i32::try_from(members.len()) != Ok(pool.count) {
             let (listed, count) = (members.len(), pool.count);
             return Err(Failure::retry(format!("Heat lists {listed} nodes of {} and says that there are {count}", group.name)));
         }
-        let begins = !pool.is_of(replacing.generation);
-        let step = match plan::next_replacement(pool, &members, &replacing.wanted(kind, group, sizes)) {
+        let (begins, wanted) = (!pool.is_of(replacing.generation), replacing.wanted(kind, group, sizes));
+        let step = match plan::next_replacement(pool, &members, &wanted) {
             RollStep::Done if !is_broken => continue,
             // What the stack failed at is tried again before anything else: what was to come first may not be there.
             _ if is_broken && !begins => RollStep::Done,
+            // A resize takes workers away; of masters those that failed are seen off by the next in any case.
+            step if kind == PoolKind::Workers && plan::is_overfull(&step, &wanted) => {
+                return Err(Failure::fail(OutcomeCode::User, failed::overfull(&group.name, &step, wanted.count)));
+            }
             step => step,
         };
         tracing::debug!(operation = %work.operation.uuid, ?kind, ?step, "replacement");
-        return Ok(Some(Todo { words: words(&group.name, &step), pool: (kind, group), step, begins, excused: Vec::new() }));
+        return Ok(Some(Todo { begins, ..Todo::of((kind, group), step, Vec::new()) }));
     }
     Ok(None)
 }
@@ -332,6 +348,7 @@ fn words(group: &str, step: &RollStep) -> String {
         RollStep::GiveUp { numbers, .. } => {
             format!("{GIVEN_UP}{group}: {} did not become nodes, others take their place", numbers.join(", "))
         }
+        RollStep::Discard { count, numbers, .. } => format!("{group}: {count} nodes, without {}, which never joined", numbers.join(", ")),
         RollStep::Done => format!("{group}: once more what failed"),
     }
 }

@@ -11,7 +11,7 @@ use provider_clients::{Server, Session};
 
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Member, PoolKind, Resize, capi_helm};
+use crate::driver::{Member, Missing, PoolKind, Resize, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
@@ -63,6 +63,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         // Nothing can be sent before it is known which nodes go; the plan waits, or fails for a reason of its own.
         (None, None) => Vec::new(),
     };
+    let excused = match observed.at_rest() {
+        Some(seen) => driver::excused(&session, seen).await?,
+        None => Vec::new(),
+    };
+    let absent: Vec<String> = excused.iter().filter(|m| m.is_absent && !remove.contains(&m.number)).map(|m| m.number.clone()).collect();
+    let remove = remove.into_iter().chain(absent.iter().cloned()).collect();
     let wanted = Wanted { count: payload.node_count.unwrap_or_else(|| kept(&payload, group, observed.seen())), remove };
     let whose = Whose::of(&rows.cluster, group);
     match plan::update(observed, &wanted, sent.as_ref()) {
@@ -77,13 +83,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             let group = Nodegroup { node_count: Some(wanted.count), ..group.clone() };
             nodegroup::make(cx, work, &rows, &group, &session).await
         }
-        UpdateStep::Send(seen) => send(cx, work, &rows, group, &session, &seen, wanted).await,
+        UpdateStep::Send(seen) => send(cx, work, &rows, group, &session, &seen, (wanted, absent)).await,
         UpdateStep::Wait(seen) => {
             let verb = format!("resizing {} to {}", group.name, wanted.count);
             stack::follow(cx, work, whose, &verb, seen, &session).await
         }
         UpdateStep::WaitForBeginning(seen) => stack::wait_for(cx, work, &format!("the change of stack {}", seen.stack_name)).await,
-        UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen).await,
+        UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen, note(&excused)).await,
         UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
     }
 }
@@ -128,7 +134,16 @@ pub(crate) fn growth(seen: &Seen, wanted: i32) -> Option<(u64, u64)> {
     Some((u64::try_from(more).ok().filter(|more| *more > 0)?, u64::try_from(wanted).ok()?))
 }
 
-/// Asks the stack for what is wanted where the project has room for it, recorded first.
+/// What is told of workers that another operation passed by: they stay, for they may be nodes.
+fn note(excused: &[Missing]) -> Option<String> {
+    let numbers: Vec<&str> = excused.iter().map(|m| m.number.as_str()).collect();
+    (!numbers.is_empty()).then(|| {
+        let numbers = numbers.join(", ");
+        format!("of nodes {numbers} nobody knows whether they became any; a resize with nodes_to_remove naming those that did not has others come")
+    })
+}
+
+/// Asks the stack for what is wanted where the project has room for it, recorded first. `absent` are those of the workers that go which nobody named.
 async fn send(
     cx: &Context,
     work: &Work,
@@ -136,7 +151,7 @@ async fn send(
     group: &Nodegroup,
     session: &Session,
     seen: &Seen,
-    wanted: Wanted,
+    (wanted, absent): (Wanted, Vec<String>),
 ) -> Result<Turn, Failure> {
     if let Some(short) = short(session, seen, &wanted).await? {
         return room::wait(cx, work, &stack::events(cx, work).await?, short).await;
@@ -150,18 +165,18 @@ async fn send(
         }
         false => None,
     };
-    let given_up = given_up(session, seen, &wanted).await?;
+    let failed = given_up(session, seen, &wanted).await?;
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
     let rollback = work.payload()?.rollback;
     let size = work.seen_size();
     work.saw_size(None);
-    let (before, list) = (stack::before(seen), given_up.join(", "));
+    let (before, list) = (stack::before(seen), [absent, failed.clone()].concat().join(", "));
     let mut told = vec![(stack::UPDATE, before.as_str())];
-    if !given_up.is_empty() {
+    if !list.is_empty() {
         told.insert(0, (GIVEN_UP, &list));
     }
     stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &told).await?;
-    let wanted = Wanted { remove: wanted.remove.into_iter().chain(given_up).collect(), ..wanted };
+    let wanted = Wanted { remove: wanted.remove.into_iter().chain(failed).collect(), ..wanted };
     let asked = driver::resize(session, seen, Resize { wanted, user_data, minutes, rollback }).await;
     if matches!(asked, Err(Failure::Final { .. })) {
         // It was refused: the group is what it was.

@@ -89,7 +89,7 @@ async fn try_out(cx: &Context, work: &Work, rows: &Rows, session: &Session, seen
     let material = certificates::material(cx, cluster).await?;
     let facts = driver::facts_of_more(&cx.settings, cx.store.vault(), &target, PoolKind::Masters, seen).await?;
     for pool in masters(rows) {
-        driver::new_nodes(&cx.settings, &target, pool, &facts, &material, (&generation(&work.operation.operation_id()), minutes))?;
+        driver::new_nodes(&cx.settings, &target, pool, &facts, &material, (&generation(&work.operation.operation_id()), minutes), None)?;
     }
     Ok(())
 }
@@ -173,6 +173,7 @@ async fn hand_over(
     let replacing = Replacing {
         whose: Whose::Cluster(&rows.cluster),
         pools: masters(rows),
+        beside: rows.groups.iter().find(|g| g.is_default() && !g.is_master()).map(|group| (PoolKind::Workers, group)),
         generation: &generation,
         batch: 1,
         aim: "handing new credentials to the cluster",

@@ -55,6 +55,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         let replacing = Replacing {
             whose: leg.whose(&rows.cluster),
             pools: leg.pools,
+            beside: leg.beside,
             generation: &generation,
             batch: batch(leg.group),
             aim: words(phase),
@@ -96,6 +97,8 @@ struct Leg<'a> {
     /// The default worker group stands for the cluster's own stack.
     group: &'a Nodegroup,
     pools: Vec<(PoolKind, &'a Nodegroup)>,
+    /// What else is in the stack.
+    beside: Option<(PoolKind, &'a Nodegroup)>,
 }
 
 impl Leg<'_> {
@@ -109,18 +112,15 @@ impl Leg<'_> {
 fn legs(rows: &Rows, phase: Phase) -> Vec<Leg<'_>> {
     let default = |master: bool| rows.groups.iter().find(|g| g.is_default() && g.is_master() == master);
     let (Some(masters), Some(workers)) = (default(true), default(false)) else { return Vec::new() };
-    let master_pool = (PoolKind::Masters, masters);
-    let of_workers = |group| Leg { group, pools: vec![(PoolKind::Workers, group)] };
-    let groups = others(rows).map(of_workers);
+    let (master_pool, worker_pool) = ((PoolKind::Masters, masters), (PoolKind::Workers, workers));
+    let own = |pools, beside| Leg { group: workers, pools, beside };
+    let groups = others(rows).map(|group| Leg { group, pools: vec![(PoolKind::Workers, group)], beside: None });
     match phase {
-        Phase::Trust => {
-            let own = Leg { group: workers, pools: vec![master_pool, (PoolKind::Workers, workers)] };
-            std::iter::once(own).chain(groups).collect()
-        }
-        Phase::Sign => vec![Leg { group: workers, pools: vec![master_pool] }],
+        Phase::Trust => std::iter::once(own(vec![master_pool, worker_pool], None)).chain(groups).collect(),
+        Phase::Sign => vec![own(vec![master_pool], Some(worker_pool))],
         Phase::Retire => {
-            let masters = Leg { group: workers, pools: vec![master_pool] };
-            std::iter::once(of_workers(workers)).chain(groups).chain(std::iter::once(masters)).collect()
+            let (first, last) = (own(vec![worker_pool], Some(master_pool)), own(vec![master_pool], Some(worker_pool)));
+            std::iter::once(first).chain(groups).chain(std::iter::once(last)).collect()
         }
     }
 }

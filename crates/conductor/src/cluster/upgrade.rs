@@ -44,6 +44,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let replacing = Replacing {
         whose: Whose::of(&rows.cluster, goal.group),
         pools: goal.pools(),
+        beside: None,
         generation: &goal.generation,
         batch: goal.batch,
         aim: &aim,

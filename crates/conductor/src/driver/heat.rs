@@ -45,7 +45,7 @@ pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(super) use pools::replace;
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
-pub(super) use workers::{excuse, members, missing, resize};
+pub(super) use workers::{excuse, excused, members, missing, resize};
 
 /// How deep nested stacks are looked into: a node is one level below its group, its resources one below that.
 const DEPTH: u32 = 2;

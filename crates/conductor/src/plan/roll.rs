@@ -15,7 +15,7 @@ pub(crate) struct Pool {
     pub image: String,
     /// Members that those made last replace.
     pub replaces: Vec<String>,
-    /// Members of former generations, and their images.
+    /// Members of former generations, and their images; also of such as are gone without having been seen off.
     pub former: BTreeMap<String, String>,
 }
 
@@ -60,6 +60,9 @@ pub(crate) enum RollStep {
     /// Those that are named did not become nodes: they are former ones from now on, of which others take the place. Nothing else changes, and the
     /// stack fails at them once more: they are recorded before Heat is told not to wait for them, so that nobody ever takes them for nodes.
     GiveUp { numbers: Vec<String>, generation: String },
+    /// Those that are named did not become nodes, and are known to be no part of the cluster: they go at once. They stay former ones, so that those
+    /// that come next see off what they may have left there.
+    Discard { count: i32, numbers: Vec<String>, generation: String },
     /// Every member is of the wanted generation.
     Done,
 }
@@ -91,7 +94,22 @@ pub(crate) fn next(pool: &Pool, members: &[String], wanted: &Replacement) -> Rol
     if added == 0 && !begins {
         return RollStep::Remove { count: present - number(replaces.len()), numbers: replaces };
     }
-    RollStep::Add { count: present + added, newcomers: added, replaces, former: begins.then(|| members.to_vec()) }
+    let gone = pool.former.keys().filter(|number| !members.contains(number)).cloned();
+    RollStep::Add {
+        count: present + added,
+        newcomers: added,
+        replaces: gone.chain(replaces).collect(),
+        former: begins.then(|| members.to_vec()),
+    }
+}
+
+/// Whether no more are to come for a step: so many that did not become nodes are there already, each of which may be a part of the cluster and waits for one
+/// that sees it off.
+pub(crate) fn is_overfull(step: &RollStep, wanted: &Replacement) -> bool {
+    match step {
+        RollStep::Add { count, newcomers, .. } => *newcomers > 0 && count - newcomers - wanted.count > wanted.count.max(2 * wanted.batch),
+        _ => false,
+    }
 }
 
 /// Decides for a pool of a stack that failed: `failed` are the members for whose signal Heat waited in vain. Heat does not forget a signal, so
@@ -99,6 +117,14 @@ pub(crate) fn next(pool: &Pool, members: &[String], wanted: &Replacement) -> Rol
 pub(crate) fn give_up(pool: &Pool, failed: impl IntoIterator<Item = String>) -> Option<RollStep> {
     let numbers: Vec<String> = failed.into_iter().filter(|number| !pool.former.contains_key(number)).collect();
     (!numbers.is_empty()).then(|| RollStep::GiveUp { numbers, generation: pool.next_round() })
+}
+
+/// The same for those of them that are known to be no part of the cluster; `members` are the numbers of all that there are. None when there are none.
+pub(crate) fn discard(pool: &Pool, members: &[String], absent: impl IntoIterator<Item = String>) -> Option<RollStep> {
+    let numbers: Vec<String> = absent.into_iter().filter(|number| members.contains(number)).collect();
+    // Where it is asked for again, the stack's own number is that without them already.
+    let count = (number(members.len()) - number(numbers.len())).min(pool.count);
+    (!numbers.is_empty()).then(|| RollStep::Discard { count, numbers, generation: pool.next_round() })
 }
 
 fn number(count: usize) -> i32 {
@@ -141,6 +167,15 @@ mod tests {
                 RollStep::Remove { count, numbers } => {
                     self.pool.count = *count;
                     self.members.retain(|n| !numbers.contains(n));
+                    let replaced = std::mem::take(&mut self.pool.replaces);
+                    self.pool.former.retain(|n, _| !numbers.contains(n) && !replaced.contains(n));
+                }
+                RollStep::Discard { count, numbers, generation } => {
+                    self.pool.count = *count;
+                    self.members.retain(|n| !numbers.contains(n));
+                    self.pool.generation = generation.clone();
+                    self.pool.replaces = Vec::new();
+                    self.pool.former.extend(numbers.iter().map(|n| (n.clone(), "new".to_owned())));
                 }
                 RollStep::GiveUp { numbers, generation } => {
                     self.pool.generation = generation.clone();
@@ -219,7 +254,7 @@ mod tests {
                             RollStep::Done => break,
                             RollStep::Add { replaces, .. } => seen_off.extend(replaces.clone()),
                             RollStep::Remove { numbers, .. } => assert!(numbers.iter().all(|n| seen_off.contains(n)), "{numbers:?}"),
-                            RollStep::GiveUp { .. } => panic!("nothing has failed"),
+                            RollStep::GiveUp { .. } | RollStep::Discard { .. } => panic!("nothing has failed"),
                         }
                         let before = stack.members.clone();
                         stack.carry_out(&step);
@@ -239,6 +274,89 @@ mod tests {
                     assert_eq!(stack.least, stack.members.len());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn members_that_never_joined_go_at_once_and_are_named_to_those_that_come_next() {
+        for count in 1..7u32 {
+            for batch in 1..4 {
+                let mut stack = Stack::of(count);
+                let want = wanted(number(stack.members.len()), batch);
+                let mut absent: Vec<String> = Vec::new();
+                let (mut fails, mut seen_off) = (5, Vec::new());
+                for steps in 0.. {
+                    assert!(steps < 60, "{count} by {batch} does not end");
+                    let step = next(&stack.pool, &stack.members, &want);
+                    match &step {
+                        RollStep::Done => break,
+                        RollStep::Add { replaces, .. } => {
+                            assert!(absent.iter().all(|number| replaces.contains(number)), "{absent:?} of {replaces:?}");
+                            seen_off.extend(replaces.clone());
+                        }
+                        RollStep::Remove { numbers, .. } => {
+                            assert!(numbers.iter().all(|n| seen_off.contains(n) && !absent.contains(n)), "{numbers:?}");
+                        }
+                        other => panic!("nothing has failed: {other:?}"),
+                    }
+                    let before = stack.members.clone();
+                    stack.carry_out(&step);
+                    if matches!(step, RollStep::Add { .. }) {
+                        absent.clear();
+                    }
+                    if fails > 0 && matches!(step, RollStep::Add { .. }) {
+                        fails -= 1;
+                        absent.extend(stack.members.iter().filter(|n| !before.contains(n)).cloned());
+                        stack.carry_out(&discard(&stack.pool, &stack.members, absent.clone()).expect("they are there"));
+                        assert_eq!(stack.members, before);
+                        assert_eq!(discard(&stack.pool, &stack.members, absent.clone()), None);
+                    }
+                }
+                assert_eq!((number(stack.members.len()), fails), (want.count, 0));
+                assert!(stack.members.iter().all(|n| !stack.pool.former.contains_key(n)) && stack.pool.is_of(NEW), "{:?}", stack.pool);
+                assert!(
+                    stack.least == stack.members.len() && number(stack.most) <= want.count + batch,
+                    "{} to {}",
+                    stack.least,
+                    stack.most
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_again_of_members_that_never_joined_is_the_same() {
+        let members: Vec<String> = ["0", "1", "2"].map(str::to_owned).into();
+        let pool = Pool { count: 3, generation: "a".into(), ..Pool::default() };
+        let step = discard(&pool, &members, ["2".to_owned()]);
+        assert_eq!(step, Some(RollStep::Discard { count: 2, numbers: vec!["2".into()], generation: "2.a".into() }));
+        // Heat has begun, and could not take it away.
+        let begun = Pool { count: 2, generation: "2.a".into(), former: [("2".to_owned(), "img".to_owned())].into(), ..Pool::default() };
+        let step = discard(&begun, &members, ["2".to_owned()]);
+        assert_eq!(step, Some(RollStep::Discard { count: 2, numbers: vec!["2".into()], generation: "3.a".into() }));
+    }
+
+    #[test]
+    fn so_many_that_may_be_nodes_are_kept_and_no_more_come() {
+        for (count, batch, most) in [(1, 1, 4), (3, 1, 7), (3, 2, 9), (10, 1, 21), (10, 10, 40)] {
+            let mut stack = Stack::of(count);
+            let want = wanted(number(stack.members.len()), batch);
+            for tries in 0.. {
+                assert!(tries < 50, "{count} by {batch} has no bound");
+                let before = stack.members.clone();
+                let step = next(&stack.pool, &stack.members, &want);
+                if is_overfull(&step, &want) {
+                    break;
+                }
+                assert!(matches!(step, RollStep::Add { .. }), "{step:?}");
+                stack.carry_out(&step);
+                let failed: Vec<String> = stack.members.iter().filter(|n| !before.contains(n)).cloned().collect();
+                stack.carry_out(&give_up(&stack.pool, failed).expect("they are not given up yet"));
+            }
+            assert_eq!(stack.members.len(), most, "{count} by {batch}");
+            // Whoever takes those away that came has it go on.
+            let first = stack.members[..usize::try_from(count).expect("small")].to_vec();
+            assert!(!is_overfull(&next(&stack.pool, &first, &want), &want));
         }
     }
 

@@ -85,7 +85,9 @@ async fn run(arguments: &Arguments) -> Result<()> {
         println!("ok - {image:?}: a worker that is killed while it is made goes on, joins, and tells Heat once");
     }
     nodes.spoiled_worker(next()?, &usual[0][1]).await.context("a worker with a spoiled download")?;
-    println!("ok - a worker with a download that is not what its sum says tells Heat which, and does not run it");
+    println!(
+        "ok - a worker with a download that is not what its sum says tells Heat which, and that it is no node, and takes that back before it joins"
+    );
     let numbers = [next()?, next()?, next()?, next()?, next()?, next()?];
     nodes.successions(numbers, &three_masters, &short_of_time).await
 }
@@ -319,7 +321,15 @@ impl Nodes<'_> {
         );
         ensure!(machine.rights("/usr/local/bin/kubeadm").is_none(), "what was spoiled is a program now");
         ensure!(machine.rights("/var/lib/kubernetes-bootstrap/done").is_none(), "it is done");
-        Ok(())
+        // As after a failure of its host.
+        machine.tell(&["systemctl", "start", "--no-block", "kubernetes-bootstrap.service"]).await?;
+        let tells = wait::until("the worker to tell of its second try", BOOT, async || {
+            let told: Vec<_> = self.site.signals(path).into_iter().map(|signal| [signal.status, signal.data]).collect();
+            let due = [["FAILURE", "absent"], ["FAILURE", "blue-node-1"], ["SUCCESS", "blue-node-1"]];
+            Ok(Seen::when(told == due, || format!("{told:?}")))
+        });
+        tells.await.with_context(|| machine.last_words())?;
+        has_ended(&machine, data.program).await
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Signal {
     pub status: String,
     pub reason: String,
     pub id: String,
+    /// What it is to the cluster.
+    pub data: String,
 }
 
 impl Site {
@@ -224,7 +226,7 @@ impl Signal {
     fn read(path: String, body: &[u8]) -> Option<Self> {
         let body: Value = serde_json::from_slice(body).ok()?;
         let text = |name: &str| body[name].as_str().map(str::to_owned);
-        Some(Self { path, status: text("status")?, reason: text("reason")?, id: text("id")? })
+        Some(Self { path, status: text("status")?, reason: text("reason")?, id: text("id")?, data: text("data")? })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use tests::nodes::order;
 use tests::wait::{self, PATIENCE, Seen};
 
 use crate::data::UserData;
@@ -12,20 +13,20 @@ use crate::{BOOT, CALLS, INSTALLED, JOIN, LOG, Nodes, SECRETS_KEY};
 use crate::{has_ended, is_as_written, is_ready, manifests, programs, setting, told_steps, worker};
 
 /// Other nodes of the cluster, as `scripts/succession.sh` asks for them. One master more than three: an earlier replacement left it.
-const NODES: &str = "default-master|first|-|-|-|-|True|blue-master-0\ndefault-master|first|-|-|-|-|True|blue-master-1\n\
-                     default-master|first|-|-|-|-|True|blue-master-2\ndefault-master|first|-|-|-|-|True|blue-master-4\n";
-const WORKERS: &str = "default-worker|first|-|-|-|-|True|blue-node-0\ndefault-worker|first|-|-|-|-|True|blue-node-1\n";
-/// What those that replace the workers have in common: how it goes on is until when they wait, their readiness and their name.
-const NEWCOMER: &str = "default-worker|second|blue-node-0,blue-node-1|2|-";
+const NODES: &str = "-|-|-|-|-|True|blue-master-0\n-|-|-|-|-|True|blue-master-1\n\
+                     -|-|-|-|-|True|blue-master-2\n-|-|-|-|-|True|blue-master-4\n";
+const WORKERS: &str = "-|-|-|-|-|True|blue-node-0\n-|-|-|-|-|True|blue-node-1\n";
 /// Members of etcd.
 const ETCD: &str = "a0, started, blue-master-0, https://192.0.2.240:2380, https://192.0.2.240:2379, false\n\
                     a1, started, blue-master-1, https://192.0.2.241:2380, https://192.0.2.241:2379, false\n\
                     a2, started, blue-master-2, https://192.0.2.242:2380, https://192.0.2.242:2379, false\n\
                     a4, started, blue-master-4, https://192.0.2.244:2380, https://192.0.2.244:2379, false\n";
 /// What an earlier master left that was to replace others as well: its machine is gone. And what a join left that was cut off.
-const DEAD_NODE: &str = "default-master|second|-|-|-|-|Unknown|blue-master-3\n";
+const DEAD_NODE: &str = "-|-|-|-|-|Unknown|blue-master-3\n";
 const DEAD_MEMBER: &str = "a3, started, blue-master-3, https://192.0.2.243:2380, https://192.0.2.243:2379, false\n";
 const LEFT_MEMBER: &str = "b6, unstarted, , https://192.0.2.246:2380, , true\n";
+/// What a worker hands on, whatever it is.
+const ORDER: &str = "0123456789abcdef";
 /// Tokens of the cluster: one that nodes joined by before, and one that is none of ours.
 const TOKENS: &str = "bootstrap-token-older0 nodes of this cluster\nbootstrap-token-others somebody's own\n";
 
@@ -186,6 +187,8 @@ impl Nodes<'_> {
         let (name, path) = ("blue-node-2", &format!("/v1/signals/{number}"));
         let data = worker(document, number, name, path, &[("GENERATION", "second"), ("REPLACES", "0,1"), ("NEWCOMERS", "2")])?;
         let mut machine = self.machine(number, &data).await?;
+        // It came with the document of another day.
+        machine.write("/etc/kubernetes-bootstrap/order", ORDER)?;
         machine.boot()?;
         let asks = wait::until("the worker to say whom it replaces", BOOT, async || {
             let calls = machine.read(CALLS).unwrap_or_default();
@@ -203,7 +206,8 @@ impl Nodes<'_> {
         let calls = machine.read(CALLS)?;
         let said = format!(
             "kubelet.conf: kubectl --request-timeout 20s annotate node {name} --overwrite \
-             magnum.openstack.org/replaces=blue-node-0,blue-node-1 magnum.openstack.org/newcomers=2 magnum.openstack.org/until="
+             magnum.openstack.org/replaces=blue-node-0,blue-node-1 magnum.openstack.org/newcomers=2 magnum.openstack.org/order={ORDER} \
+             magnum.openstack.org/until="
         );
         let rest = calls.strip_prefix(&format!("{JOIN}\n{}", is_ready(name))).with_context(|| calls.clone())?;
         let until = rest.lines().next().and_then(|line| line.strip_prefix(&said)).with_context(|| format!("{rest} and not {said}"))?;
@@ -255,13 +259,15 @@ fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &st
 }
 
 fn is_success(signal: &Signal, name: &str, machine: &Machine) -> Result<()> {
-    let is_told = signal.status == "SUCCESS" && signal.id == name && signal.reason == format!("{name} is ready");
+    let is_told = signal.status == "SUCCESS" && [&signal.id, &signal.data] == [name; 2] && signal.reason == format!("{name} is ready");
     ensure!(is_told, "{signal:?}\n{}", machine.last_words());
     Ok(())
 }
 
+/// Of one that has joined: it stays until others see it off.
 fn is_failure(signal: &Signal, step: &str, word: &str) -> Result<()> {
     ensure!(signal.status == "FAILURE" && signal.reason.starts_with(step) && signal.reason.contains(word), "{signal:?}");
+    ensure!(signal.data == signal.id, "{signal:?}");
     Ok(())
 }
 
@@ -360,7 +366,8 @@ fn since_epoch() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
-/// A master sees off workers that others replace, once all of these are ready, and tells each of them when the last has gone.
+/// A master sees off workers that others replace by order, once all of these are ready, and tells each of them when the last has gone. Nobody goes
+/// because a node says so.
 async fn sees_off_workers(machine: &Machine) -> Result<()> {
     machine.tell(&["systemctl", "is-active", "kubernetes-succession.timer"]).await.with_context(|| machine.last_words())?;
     let before = machine.read(CALLS)?;
@@ -369,12 +376,15 @@ async fn sees_off_workers(machine: &Machine) -> Result<()> {
         machine.write(&stand_in(fault), "")?;
     }
     let until = since_epoch()? + 3000;
+    let order = order(&machine.read("/etc/kubernetes/pki/ca.key")?, "blue-node-0,blue-node-1 2");
+    let newcomer = format!("blue-node-0,blue-node-1|2|{order}|-|{until}");
+    let liars = format!("blue-master-0|1|{order}|-|{until}|True|blue-node-7\nblue-node-0|1|-|-|{until}|True|blue-node-8\n");
     // The timer looks too: what is done is done once, whoever does it.
     for is_ready in ["False", "True"] {
         let calls = machine.read(CALLS)?;
         ensure!(calls == before, "somebody was seen off too early: {calls}");
-        let newcomers = format!("{NEWCOMER}|{until}|True|blue-node-2\n{NEWCOMER}|{until}|{is_ready}|blue-node-3\n");
-        machine.write(&stand_in("nodes"), &format!("{NODES}{WORKERS}{newcomers}"))?;
+        let newcomers = format!("{newcomer}|True|blue-node-2\n{newcomer}|{is_ready}|blue-node-3\n");
+        machine.write(&stand_in("nodes"), &format!("{NODES}{WORKERS}{liars}{newcomers}"))?;
         machine.tell(&["systemctl", "start", "kubernetes-succession.service"]).await.with_context(|| machine.last_words())?;
     }
     let (drained, deleted) = (|name: &str| drained("admin.conf", name), |name: &str| deleted("admin.conf", name));

@@ -9,6 +9,7 @@ mod common;
 mod ignition;
 mod kubeadm;
 pub(crate) mod master;
+mod order;
 mod registration;
 mod token;
 pub(crate) mod worker;

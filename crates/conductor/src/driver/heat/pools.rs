@@ -95,7 +95,7 @@ pub(in crate::driver) async fn replace(
     new: &NewNodes,
     minutes: u32,
 ) -> Result<(), Failure> {
-    if let (PoolKind::Masters, RollStep::Remove { numbers, .. }) = (kind, step) {
+    if let (PoolKind::Masters, RollStep::Remove { numbers, .. } | RollStep::Discard { numbers, .. }) = (kind, step) {
         leave_pool(session, seen, numbers).await?;
     }
     let parameters = parameters(names(kind), kind.of(seen).cloned().unwrap_or_default(), step, new);
@@ -112,6 +112,8 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
             set(names.count, json!(count));
             if let Some(name) = names.newcomers {
                 set(name, json!(newcomers));
+                // With the order for this batch.
+                set(names.user_data, json!(new.user_data));
             }
             set(names.replaces, json!(replaces));
             if let Some(former) = former {
@@ -126,7 +128,8 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
         }
         RollStep::Remove { count, numbers } => {
             let mut former = pool.former;
-            former.retain(|number, _| !numbers.contains(number));
+            // With those that were gone already when they were seen off.
+            former.retain(|number, _| !numbers.contains(number) && !pool.replaces.contains(number));
             set(names.count, json!(count));
             set(names.remove, json!(numbers));
             set(names.former, json!(former));
@@ -134,18 +137,29 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
             set(names.replaces, json!([]));
         }
         RollStep::GiveUp { numbers, generation } => {
-            let mut former = pool.former;
-            // One that is former keeps the image that it has: another one would have Heat make its server anew.
-            for number in numbers {
-                former.entry(number.clone()).or_insert_with(|| pool.image.clone());
-            }
-            set(names.former, json!(former));
+            set(names.former, json!(with_former(pool, numbers)));
+            set(names.generation, json!(generation));
+            set(names.replaces, json!([]));
+        }
+        RollStep::Discard { count, numbers, generation } => {
+            set(names.count, json!(count));
+            set(names.remove, json!(numbers));
+            set(names.former, json!(with_former(pool, numbers)));
             set(names.generation, json!(generation));
             set(names.replaces, json!([]));
         }
         RollStep::Done => {}
     }
     parameters
+}
+
+/// The former members of a pool, and these as such. One that is former keeps the image that it has: another one would have Heat make its server anew.
+fn with_former(pool: Pool, numbers: &[String]) -> BTreeMap<String, String> {
+    let mut former = pool.former;
+    for number in numbers {
+        former.entry(number.clone()).or_insert_with(|| pool.image.clone());
+    }
+    former
 }
 
 /// Takes masters out of the API's load balancer: what the template keeps for the end of the whole pool (see `kubemaster.yaml`).
@@ -204,6 +218,15 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_come_have_an_order_for_their_batch_and_masters_keep_the_first_boot_that_they_began_with() {
+        let next = RollStep::Add { count: 3, newcomers: 1, replaces: vec!["1".into()], former: None };
+        let want = json!({"number_of_minions": 3, "minion_newcomers": 1, "minion_replaces": ["1"], "worker_user_data": "boot"});
+        assert_eq!(Value::Object(parameters(&WORKERS, Pool::default(), &next, &new())), want);
+        let want = json!({"number_of_masters": 3, "master_replaces": ["1"]});
+        assert_eq!(Value::Object(parameters(&MASTERS, Pool::default(), &next, &new())), want);
+    }
+
+    #[test]
     fn members_that_did_not_become_nodes_are_former_ones_of_the_image_that_they_have() {
         let former = [("0".to_owned(), "older".to_owned())].into();
         let pool = Pool { image: "img".into(), former, generation: "two".into(), replaces: vec!["0".into()], ..Pool::default() };
@@ -211,5 +234,19 @@ mod tests {
         let sent = parameters(&MASTERS, pool, &RollStep::GiveUp { numbers, generation: "2.two".into() }, &new());
         let want = json!({"former_masters": {"0": "older", "3": "img"}, "master_generation": "2.two", "master_replaces": []});
         assert_eq!(Value::Object(sent), want);
+    }
+
+    #[test]
+    fn members_that_never_joined_go_and_are_former_ones_until_others_have_seen_off_what_they_left() {
+        let former: BTreeMap<String, String> = [("0".to_owned(), "older".to_owned())].into();
+        let pool = Pool { image: "img".into(), former, generation: "two".into(), replaces: vec!["0".into()], ..Pool::default() };
+        let step = RollStep::Discard { count: 3, numbers: vec!["3".into()], generation: "2.two".into() };
+        let want = json!({"number_of_minions": 3, "minions_to_remove": ["3"], "former_minions": {"0": "older", "3": "img"},
+            "minion_generation": "2.two", "minion_replaces": []});
+        assert_eq!(Value::Object(parameters(&WORKERS, pool.clone(), &step, &new())), want);
+        let former = [("0".to_owned(), "older".to_owned()), ("3".to_owned(), "img".to_owned()), ("1".to_owned(), "img".to_owned())].into();
+        let later = Pool { former, replaces: vec!["3".into(), "0".into()], ..pool };
+        let sent = parameters(&WORKERS, later, &RollStep::Remove { count: 2, numbers: vec!["0".into()] }, &new());
+        assert_eq!(sent["former_minions"], json!({"1": "img"}));
     }
 }

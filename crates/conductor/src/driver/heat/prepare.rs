@@ -15,7 +15,7 @@ use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, W
 use super::{Stack, outputs, resolved};
 use crate::certificates::Material;
 use crate::context::{DefaultVolumes, Settings};
-use crate::driver::{NewNodes, PoolKind, Target};
+use crate::driver::{NewNodes, PoolKind, Succession, Target};
 use crate::outcome::Failure;
 use crate::plan::Seen;
 
@@ -84,13 +84,14 @@ pub(in crate::driver) fn new_nodes(
     facts: &CloudFacts,
     material: &Material,
     (generation, minutes): (&str, u32),
+    succession: Option<&Succession<'_>>,
 ) -> Result<NewNodes, Failure> {
     let group = match kind {
         PoolKind::Masters => None,
         PoolKind::Workers => Some(group),
     };
     with_input(settings, target, (group, facts), Some(material), minutes, |input| {
-        let (user_data, kube_version) = render::first_boot(input, kind)?;
+        let (user_data, kube_version) = render::first_boot(input, kind, succession)?;
         let image = match kind {
             PoolKind::Masters => input.master_image,
             PoolKind::Workers => input.worker_image,

@@ -13,7 +13,7 @@ use super::parameters;
 use super::parameters::choices::Choices;
 use super::stack_input::{Joint, StackInput};
 use super::templates::{MASTER, WORKER};
-use crate::driver::PoolKind;
+use crate::driver::{PoolKind, Succession};
 
 #[cfg(test)]
 mod tests;
@@ -52,7 +52,7 @@ pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
         return Err(RenderError::new(dual_stack::PARAMETER, "the IPv6 subnet of fixed_network was not looked up"));
     }
     let master = user_data_of_master(input, &choices)?;
-    let worker = user_data_of_worker(input, &choices)?;
+    let worker = user_data_of_worker(input, &choices, None)?;
     Ok(Rendered {
         template: input.templates.cluster.to_string(),
         files: [(MASTER, &input.templates.master), (WORKER, &input.templates.worker)].map(file).into(),
@@ -75,7 +75,7 @@ pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &s
             "the cluster's stack does not tell its IPv6 subnet, or has one and no use for it",
         ));
     }
-    let worker = user_data_of_worker(input, &choices)?;
+    let worker = user_data_of_worker(input, &choices, None)?;
     Ok(Rendered {
         template: input.templates.group.to_string(),
         files: [(WORKER, &input.templates.worker)].map(file).into(),
@@ -90,15 +90,20 @@ fn file((name, text): (&str, &Cow<'static, str>)) -> (String, String) {
 
 /// The first boot of a worker of the input's group.
 pub(crate) fn worker_user_data(input: &StackInput<'_>) -> Result<String, RenderError> {
-    user_data_of_worker(input, &Choices::read(input)?)
+    user_data_of_worker(input, &Choices::read(input)?, None)
 }
 
-/// The first boot of a master, or of a worker of the input's group, and the version of Kubernetes that it installs.
-pub(crate) fn first_boot(input: &StackInput<'_>, kind: PoolKind) -> Result<(String, String), RenderError> {
+/// The first boot of a master, or of a worker of the input's group, and the version of Kubernetes that it installs. Workers that are to replace
+/// others bring an order for it.
+pub(crate) fn first_boot(
+    input: &StackInput<'_>,
+    kind: PoolKind,
+    succession: Option<&Succession<'_>>,
+) -> Result<(String, String), RenderError> {
     let choices = Choices::read(input)?;
     let user_data = match kind {
         PoolKind::Masters => user_data_of_master(input, &choices)?,
-        PoolKind::Workers => user_data_of_worker(input, &choices)?,
+        PoolKind::Workers => user_data_of_worker(input, &choices, succession)?,
     };
     Ok((user_data, choices.kube_version))
 }
@@ -107,6 +112,6 @@ fn user_data_of_master(input: &StackInput<'_>, choices: &Choices) -> Result<Stri
     bootstrap::user_data(input.distro, &bootstrap::master::config(input, choices)?, "master")
 }
 
-fn user_data_of_worker(input: &StackInput<'_>, choices: &Choices) -> Result<String, RenderError> {
-    bootstrap::user_data(input.distro, &bootstrap::worker::config(input, choices)?, "worker")
+fn user_data_of_worker(input: &StackInput<'_>, choices: &Choices, succession: Option<&Succession<'_>>) -> Result<String, RenderError> {
+    bootstrap::user_data(input.distro, &bootstrap::worker::config(input, choices, succession)?, "worker")
 }

@@ -1,7 +1,8 @@
 //! The Heat templates of clusters: those that are shipped, or an operator's own in their place.
 //!
 //! An operator's template is held to what the driver needs of it when a conductor starts, not when a cluster is made of it: it takes every
-//! parameter that the shipped one takes, asks for no other, tells every output, and has the groups of nodes under their names.
+//! parameter that the shipped one takes, asks for no other, tells every output, has the groups of nodes under their names, and names nodes as the
+//! shipped one does.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -99,6 +100,12 @@ fn check(text: &str, shipped: &str) -> Result<(), String> {
     if let Some((key, _)) = entries(&ours, "resources").find(is_lost) {
         return Err(format!("resources lacks {key} of type {NODES}, in which the driver finds nodes"));
     }
+    let name = |resource: &Value| resource["properties"]["resource_def"]["properties"]["name"].clone();
+    let is_renamed =
+        |(key, resource): &(&String, &Value)| resource["type"] == NODES && name(resource) != name(&theirs["resources"][key.as_str()]);
+    if let Some((key, _)) = entries(&ours, "resources").find(is_renamed) {
+        return Err(format!("resources gives the nodes of {key} other names; masters know by these which ones new ones replace"));
+    }
     Ok(())
 }
 
@@ -136,6 +143,7 @@ mod tests {
                 cluster.replacen("\nparameters:\n", "\nparameters:\n  rack:\n    type: string\n", 1),
                 "parameter rack needs a default",
             ),
+            (CLUSTER, cluster.replace(", node, \"%index%\"]", ", worker, \"%index%\"]"), "gives the nodes of kube_minions other names"),
             ("kubecluster.yml", cluster.to_owned(), "it is none of"),
         ];
         for (name, text, words) in cases {

@@ -19,6 +19,9 @@ pub(super) const USER_DATA: &str = "worker_user_data";
 const SUCCESS: &str = "SUCCESS";
 /// What is said in the place of a node, by data and, where it has said nothing, id of the signal.
 const EXCUSED: &str = "replaced";
+/// What a node that failed says of itself by data when it is no part of the cluster (`standing` in `scripts/common.sh`), and what is said in its
+/// place then.
+const ABSENT: &str = "absent";
 
 /// Reads the parameters of a stack.
 pub(super) fn of(parameters: &Map<String, Value>) -> Workers {
@@ -90,16 +93,44 @@ pub(in crate::driver) async fn missing(session: &Session, seen: &Seen, kinds: &[
         let condition = of_member(&resources, member, "OS::Heat::WaitCondition");
         let (Some(condition), Some((name, id, handle))) = (condition, handle(&resources, member)) else { continue };
         let is_awaited = condition.resource_status.ends_with("_IN_PROGRESS");
-        if is_awaited || (condition.has_failed() && !has_become(&heat.signals(&name, &id, &handle).await?)) {
-            missing.push(Missing { kind, number: member.resource_name.clone(), is_awaited });
+        let said = match condition.has_failed() {
+            true => heat.signals(&name, &id, &handle).await?,
+            false => Vec::new(),
+        };
+        if is_awaited || (condition.has_failed() && !has_become(&said)) {
+            missing.push(Missing { kind, number: member.resource_name.clone(), is_awaited, is_absent: is_absent(&said) });
         }
     }
     Ok(missing)
 }
 
+/// Workers that were given up, which Heat takes for nodes since because it was told so in their place. In a replacement, those that come see them off.
+pub(in crate::driver) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
+    let kind = PoolKind::Workers;
+    let Some(pool) = kind.of(seen).filter(|pool| !pool.former.is_empty()) else { return Ok(Vec::new()) };
+    let heat = session.heat();
+    let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let members: Vec<_> = in_group(&resources, kind).filter(|member| pool.former.contains_key(&member.resource_name)).collect();
+    let mut excused = Vec::new();
+    for member in members {
+        let Some((name, id, handle)) = handle(&resources, member) else { continue };
+        let said = heat.signals(&name, &id, &handle).await?;
+        if said.iter().any(|signal| signal.status == SUCCESS) && !has_become(&said) {
+            let number = member.resource_name.clone();
+            excused.push(Missing { kind, number, is_awaited: false, is_absent: is_absent(&said) });
+        }
+    }
+    Ok(excused)
+}
+
 /// Whether a node said that it became one; what was said in its place does not count.
 fn has_become(said: &[Signal]) -> bool {
-    !said.is_empty() && said.iter().all(|signal| signal.status == SUCCESS && signal.data != EXCUSED)
+    !said.is_empty() && said.iter().all(|signal| signal.status == SUCCESS && ![EXCUSED, ABSENT].contains(&signal.data.as_str()))
+}
+
+/// Whether a node said that it is no part of the cluster, or this was said in its place since.
+fn is_absent(said: &[Signal]) -> bool {
+    !said.is_empty() && said.iter().all(|signal| signal.data == ABSENT)
 }
 
 /// Says in the place of these members that all is well: a signal takes the place of the last one of the same id (read in Heat 24.1). Heat does so after its
@@ -121,7 +152,8 @@ pub(in crate::driver) async fn excuse(session: &Session, seen: &Seen, missing: &
         for id_of_signal in ids {
             is_known = false;
             let reason = "did not become a node, and is replaced".to_owned();
-            let signal = Signal { id: id_of_signal, status: SUCCESS.to_owned(), reason, data: EXCUSED.to_owned() };
+            let data = if one.is_absent { ABSENT } else { EXCUSED }.to_owned();
+            let signal = Signal { id: id_of_signal, status: SUCCESS.to_owned(), reason, data };
             heat.signal(&name, &id, &handle, &signal).await?;
         }
     }
@@ -230,8 +262,24 @@ mod tests {
             (vec![signal("FAILURE", "blue-node-0")], false),
             (vec![signal("SUCCESS", "blue-node-0"), signal("FAILURE", "")], false),
             (vec![signal("SUCCESS", EXCUSED)], false),
+            (vec![signal("SUCCESS", ABSENT)], false),
         ] {
             assert_eq!(has_become(&said), has, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_no_part_of_the_cluster_when_it_said_so_and_nothing_else() {
+        let signal = |status: &str, data: &str| Signal { status: status.into(), data: data.into(), ..Signal::default() };
+        for (said, is) in [
+            (vec![], false),
+            (vec![signal("FAILURE", "absent")], true),
+            (vec![signal("SUCCESS", "absent")], true),
+            (vec![signal("FAILURE", "blue-node-0")], false),
+            (vec![signal("FAILURE", "absent"), signal("FAILURE", "blue-node-0")], false),
+            (vec![signal("SUCCESS", EXCUSED)], false),
+        ] {
+            assert_eq!(is_absent(&said), is, "{said:?}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! How a node tells Kubernetes what it is: labels and taints.
 //!
 //! The labels `magnum.openstack.org/role` and `magnum.openstack.org/nodegroup` are upstream's; autoscaler and auto-healer select by them.
-//! `magnum.openstack.org/generation` is ours: it tells nodes that are replaced from those that replace them.
+//! `magnum.openstack.org/generation` is ours, for whoever looks. All of these are kubelet's word, and so that of whoever is root on the node: what
+//! depends on which group or generation a node is of must not be decided by them (`order.rs`). Masters of earlier releases did.
 
 use model::labels::options::Argument;
 use serde_json::{Value, json};

@@ -17,7 +17,8 @@ step() {
   echo "== $STEP"
 }
 
-# Tells Heat. The reason may be the last words of a program: no token of ours goes out with them. Ours for Heat is not for other users' eyes.
+# Tells Heat, and what this machine is to the cluster. The reason may be the last words of a program: no token of ours goes out with them. Ours for
+# Heat is not for other users' eyes.
 signal() {
   local reason body trust=()
   reason=$(printf '%s' "$2" | tr -c 'A-Za-z0-9 .,:;/()_=+-' ' ' | sed -E 's/[a-z0-9]{6}\.[a-z0-9]{16}/(token)/g' | cut -c 1-500)
@@ -27,9 +28,30 @@ signal() {
     cat /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/certs/ca-certificates.crt "$BASE/cloud-ca.crt" 2> /dev/null > "$STATE/trusted.crt" || true
     trust=(--cacert "$STATE/trusted.crt")
   fi
-  body="{\"status\": \"$1\", \"reason\": \"$reason\", \"data\": \"$NODE_NAME\", \"id\": \"$NODE_NAME\"}"
+  body="{\"status\": \"$1\", \"reason\": \"$reason\", \"data\": \"$3\", \"id\": \"$NODE_NAME\"}"
   curl "${trust[@]}" -fsS -o /dev/null --connect-timeout 10 --max-time 30 --retry 20 --retry-delay 5 --retry-all-errors \
     -H @- -H "Content-Type: application/json" -d "$body" "$SIGNAL_ENDPOINT" <<< "X-Auth-Token: $SIGNAL_TOKEN"
+}
+
+# What a machine that did not become a node is to the cluster. Of one that never tried to join nothing is there, and whoever asked for it may take it
+# away as it is; what another one left there is to be seen off.
+standing() {
+  if [ -e "$STATE/joining" ]; then
+    echo "$NODE_NAME"
+  else
+    touch "$STATE/absent"
+    echo absent
+  fi
+}
+
+# From here on it may be a part of the cluster, also when it is started again. What it has said before, it takes back first.
+begin_to_join() {
+  if [ -e "$STATE/absent" ]; then
+    signal FAILURE "$NODE_NAME tries once more" "$NODE_NAME" || return 1
+    rm "$STATE/absent"
+  fi
+  touch "$STATE/joining"
+  sync "$STATE/joining"
 }
 
 finish() {
@@ -37,12 +59,12 @@ finish() {
   trap - EXIT
   if [ "$code" -eq 0 ]; then
     touch "$STATE/ready"
-    if signal SUCCESS "$NODE_NAME is ready"; then
+    if signal SUCCESS "$NODE_NAME is ready" "$NODE_NAME"; then
       touch "$STATE/done"
       sed -i 's/^SIGNAL_TOKEN=.*/SIGNAL_TOKEN=/' "$UNIT"
     fi
   else
-    signal FAILURE "$NODE_NAME: $STEP failed: $(tail -n 4 "$LOG" || true)"
+    signal FAILURE "$NODE_NAME: $STEP failed: $(tail -n 4 "$LOG" || true)" "$(standing)"
   fi
   exit "$code"
 }

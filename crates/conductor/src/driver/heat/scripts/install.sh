@@ -93,18 +93,23 @@ install_node() {
 }
 
 # Joins by the first command with a few tries: masters that join at the same time may find etcd busy with another member. The second command
-# puts back what a reset takes away. After the last try, too, there is one: a master's member of etcd would keep all others out. What it says is
-# kept apart: the last words are to be those of the join.
+# puts back what a reset takes away. After the last try, too, there is one: a master's member of etcd would keep all others out, and what was put back
+# is no part of the cluster, when nothing of it runs. What it says is kept apart: the last words are to be those of the join.
 join() {
-  local try
+  local try is_reset
+  begin_to_join || return 1
   for try in 1 2 3 4 5; do
     if "$1"; then
       return 0
     fi
-    timeout 300 kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock >> "$STATE/reset.log" 2>&1 || true
+    is_reset=yes
+    timeout 300 kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock >> "$STATE/reset.log" 2>&1 || is_reset=
     [ "$try" -lt 5 ] || break
     sleep $((try * 10 + RANDOM % 10))
     "$2"
   done
+  if [ -n "$is_reset" ] && ! grep -qsx -e kubelet -e etcd /proc/[0-9]*/comm; then
+    rm -f "$STATE/joining"
+  fi
   return 1
 }

@@ -69,6 +69,7 @@ begin_cluster() {
     until_holding
   fi
   step "kubeadm init"
+  begin_to_join
   fill "$BASE/init.yaml" "$STATE/init.yaml"
   kubeadm init --config "$STATE/init.yaml" --skip-token-print
   hold_address

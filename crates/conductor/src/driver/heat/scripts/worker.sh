@@ -5,18 +5,20 @@
 
 NEWCOMERS=$(node_value NEWCOMERS)
 
-# Has the masters see off the workers that this one replaces, and waits until they have: whoever asked for it removes those then. Until when it
-# waits is for them to know: they drain no longer.
+# Has the masters see off the workers that this one replaces, and waits until they have: whoever asked for it removes those then. They do so for
+# the order that it brings with it. Until when it waits is for them to know: they drain no longer.
 replace_workers() {
   step "handing over"
-  local list until end said
+  local list until end said order
+  order=$(cat "$BASE/order" 2> /dev/null || true)
   list=$(replaced_nodes | paste -sd ,)
   until=$((SECONDS + 300 + DRAIN_SECONDS * $(replaced_nodes | wc -l)))
   [ "$until" -lt "$((WAIT_SECONDS - 120))" ] || until=$((WAIT_SECONDS - 120))
   end=$(($(date +%s) + until - SECONDS))
   while [ "$SECONDS" -lt "$until" ]; do
     kubectl --request-timeout 20s annotate node "$NODE_NAME" --overwrite \
-      "magnum.openstack.org/replaces=$list" "magnum.openstack.org/newcomers=$NEWCOMERS" "magnum.openstack.org/until=$end" || true
+      "magnum.openstack.org/replaces=$list" "magnum.openstack.org/newcomers=$NEWCOMERS" "magnum.openstack.org/order=$order" \
+      "magnum.openstack.org/until=$end" || true
     said=$(kubectl --request-timeout 20s get node "$NODE_NAME" -o 'jsonpath={.metadata.annotations.magnum\.openstack\.org/replaced}' || true)
     [ "$said" != "$list" ] || return 0
     sleep 5

@@ -119,7 +119,7 @@ fn changes_and_whoever_reads_secrets_are_written_down_and_no_secret_is() {
 fn a_cluster_without_a_key_is_told_nothing_of_it() {
     let none = labels(&[]);
     let given = StackInput { has_secrets_key: false, ..input(&none) };
-    let (data, _) = first_boot(&given, crate::driver::PoolKind::Masters).expect("good");
+    let (data, _) = first_boot(&given, crate::driver::PoolKind::Masters, None).expect("good");
     let server = api_server(&data).to_string();
     assert!(!server.contains("encryption-provider-config") && !server.contains("secrets-at-rest"), "{server}");
     // The template of a stack that was made before there was one fills no such place.

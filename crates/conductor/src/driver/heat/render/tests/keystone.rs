@@ -115,7 +115,8 @@ fn who_may_do_what_is_the_operators_to_say_and_else_ours() {
 fn new_masters_of_a_cluster_leave_its_policy_alone() {
     let none = labels(&[]);
     let known = Keystone { policy: None, ..keystone(None) };
-    let (data, _) = first_boot(&StackInput { keystone: Some(&known), ..input(&none) }, crate::driver::PoolKind::Masters).expect("good");
+    let (data, _) =
+        first_boot(&StackInput { keystone: Some(&known), ..input(&none) }, crate::driver::PoolKind::Masters, None).expect("good");
     let list = content(&data, "/etc/kubernetes-bootstrap/addons.list");
     assert!(!list.contains("keystone-auth-policy.json") && list.contains("keystone-auth.json"), "{list}");
     assert!(paths(&data).iter().all(|path| !path.contains("policy")));

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::*;
+use crate::driver::{PoolKind, Succession};
 
 /// Keeps its calls but for questions. Of files in its folder, `nodes` are the answer about nodes; `once-VERB-NAME` has this call fail once,
 /// `always-VERB-NAME` every time, and `hangs-VERB-NAME` has it not end.
@@ -47,7 +48,7 @@ etcdctl() {
 case "$*" in
   *" exec etcd-"*) etcdctl "$@"; exit ;;
   *" get pods "*) awk -F ', ' '$3 != "" { print "etcd-" $3 " True" }' etcd; exit ;;
-  *" get node "*jsonpath*) awk -F '|' -v n="$5" '$NF == n { print $7 }' nodes; exit ;;
+  *" get node "*conditions*) awk -F '|' -v n="$5" '$NF == n { print $6 }' nodes; exit ;;
   *" get nodes "*) cat nodes; exit ;;
   *" get node "*) verb=get name=$5 ;;
   *" drain "*) verb=drain name=$4 ;;
@@ -62,7 +63,7 @@ if rm "once-$verb-$name" 2> /dev/null || [ -e "always-$verb-$name" ]; then
 fi
 [ ! -e "hangs-$verb-$name" ] || exec /bin/sleep 600
 case "$verb" in
-  get) [ -e "gone-$name" ] || awk -F '|' -v n="$name" '$NF == n { print $1 "|" $2 }' nodes ;;
+  get) [ -e "gone-$name" ] || awk -F '|' -v n="$name" '$NF == n { print n }' nodes ;;
   drain)
     touch "drains-$name"
     find . -name 'drains-*' | wc -l >> abreast
@@ -88,13 +89,13 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Of each node: group, generation, whom it replaces, together with how many, whom it has replaced, until when it waits, readiness and
-    /// name.
-    fn of(drain_seconds: u32, nodes: &[&str]) -> Self {
+    /// Of each node: whom it replaces, together with how many, by which order, whom it has replaced, until when it waits, readiness and name.
+    fn of<T: AsRef<str>>(drain_seconds: u32, nodes: &[T]) -> Self {
         let cluster = Self { folder: tempfile::tempdir().expect("a folder"), drain_seconds };
-        cluster.put("nodes", &nodes.iter().map(|node| format!("{node}\n")).collect::<String>());
+        cluster.put("nodes", &nodes.iter().map(|node| format!("{}\n", node.as_ref())).collect::<String>());
         let programs = cluster.folder.path().display();
         cluster.put("node.env", &format!("PROGRAMS='{programs}'\nDRAIN_SECONDS='{drain_seconds}'\n"));
+        cluster.put("ca.key", &format!("{CA_KEY}\n"));
         cluster
     }
 
@@ -127,8 +128,10 @@ impl Cluster {
     /// What a master does about workers when its time has come.
     fn pass(&self) -> Vec<String> {
         let folder = self.folder.path().to_str().expect("text");
-        let script = include_str!("../../scripts/succession.sh").replace("/etc/kubernetes-bootstrap", folder);
-        assert_eq!(script.matches(folder).count(), 1, "its settings are these, and tell where its programs are");
+        let places = ["/etc/kubernetes-bootstrap", "/etc/kubernetes/pki"];
+        let script =
+            places.iter().fold(include_str!("../../scripts/succession.sh").to_owned(), |script, place| script.replace(place, folder));
+        assert_eq!(script.matches(folder).count(), 2, "its settings, which tell where its programs are, and its key are these");
         let (is_done, calls) = self.run(&[], &script, 0);
         assert!(is_done, "{calls:?}");
         calls
@@ -193,16 +196,37 @@ fn in_seconds(seconds: u64) -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_secs() + seconds
 }
 
-const OLD: [&str; 2] = ["g|one|-|-|-|-|True|k-node-0", "g|one|-|-|-|-|True|k-node-1"];
-const NEW: [&str; 2] = ["g|two|k-node-0,k-node-1|2|-|-|True|k-node-3", "g|two|k-node-0,k-node-1|2|-|-|True|k-node-4"];
-const BATCH: [&str; 4] = [OLD[0], OLD[1], NEW[0], NEW[1]];
+const OLD: [&str; 2] = ["-|-|-|-|-|True|k-node-0", "-|-|-|-|-|True|k-node-1"];
+
+/// The order that new workers of the stack `k` bring with them, as their first boot has it.
+fn order(given: &StackInput<'_>, replaces: &[&str], newcomers: i32) -> String {
+    let replaces: Vec<String> = replaces.iter().map(|number| (*number).to_owned()).collect();
+    let succession = Succession { stack: "k", replaces: &replaces, newcomers };
+    let (data, _) = first_boot(given, PoolKind::Workers, Some(&succession)).expect("good");
+    content(&data, "/etc/kubernetes-bootstrap/order")
+}
+
+/// What a new worker says that replaces those of these numbers together with so many; how it goes on is whom it has replaced, until when it waits,
+/// its readiness and its name.
+fn comes(replaces: &[&str], newcomers: i32, rest: &str) -> String {
+    let names: Vec<String> = replaces.iter().map(|number| format!("k-node-{number}")).collect();
+    format!("{}|{newcomers}|{}|{rest}", names.join(","), order(&input(&labels(&[])), replaces, newcomers))
+}
+
+/// Two workers, and two that come in their place.
+fn batch() -> [String; 4] {
+    let new = |rest| comes(&["0", "1"], 2, rest);
+    [OLD[0].into(), OLD[1].into(), new("-|-|True|k-node-3"), new("-|-|True|k-node-4")]
+}
 
 #[test]
 fn a_batch_goes_when_all_that_come_for_it_are_ready() {
-    let late = NEW[1].replace("True", "False");
-    assert_eq!(Cluster::of(600, &[OLD[0], OLD[1], NEW[0], &late]).pass(), [""; 0], "one of two is ready");
-    assert_eq!(Cluster::of(600, &[OLD[0], OLD[1], NEW[0]]).pass(), [""; 0], "one of two is there");
-    let calls = Cluster::of(600, &BATCH).pass();
+    let batch = batch();
+    let [.., late] = batch.clone();
+    let late = [batch[..3].to_vec(), vec![late.replace("True", "False")]].concat();
+    assert_eq!(Cluster::of(600, &late).pass(), [""; 0], "one of two is ready");
+    assert_eq!(Cluster::of(600, &batch[..3]).pass(), [""; 0], "one of two is there");
+    let calls = Cluster::of(600, &batch).pass();
     assert_eq!(names(&calls, "drain"), ["k-node-0", "k-node-1"], "{calls:?}");
     assert_eq!(names(&calls, "delete"), ["k-node-0", "k-node-1"], "{calls:?}");
     assert_eq!(names(&calls, "annotate"), ["k-node-3", "k-node-4"], "{calls:?}");
@@ -215,31 +239,70 @@ fn a_batch_goes_when_all_that_come_for_it_are_ready() {
 
 #[test]
 fn fewer_may_come_than_go_where_an_earlier_replacement_was_cut_off() {
-    let calls = Cluster::of(600, &[OLD[0], OLD[1], "g|two|k-node-0,k-node-1|1|-|-|True|k-node-3"]).pass();
+    let calls = Cluster::of::<&str>(600, &[OLD[0], OLD[1], &comes(&["0", "1"], 1, "-|-|True|k-node-3")]).pass();
     assert_eq!((names(&calls, "drain"), names(&calls, "annotate")), (vec!["k-node-0", "k-node-1"], vec!["k-node-3"]), "{calls:?}");
 }
 
 #[test]
-fn nobody_goes_for_who_says_too_little_or_is_not_of_his_group() {
-    for one in [
-        "g|two|k-node-0|-|-|-|True|k-node-3",
-        "g|two|k-node-0|0|-|-|True|k-node-3",
-        "g|two|k-node-0|many|-|-|True|k-node-3",
-        "g|two|k-node-0|1|k-node-0|-|True|k-node-3",
-        "g|two||True|k-node-3",
-    ] {
-        assert_eq!(Cluster::of(600, &[OLD[0], OLD[1], one]).pass(), [""; 0], "{one}");
+fn nobody_goes_for_who_says_too_little() {
+    let whole = comes(&["0"], 1, "-|-|True|k-node-3");
+    for (words, others) in [("|1|", "|-|"), ("|1|", "|0|"), ("|1|", "|many|"), ("|-|-|", "|k-node-0|-|"), ("k-node-0|", "|")] {
+        let one = whole.replacen(words, others, 1);
+        assert_ne!(one, whole);
+        assert_eq!(Cluster::of::<&str>(600, &[OLD[0], OLD[1], &one]).pass(), [""; 0], "{one}");
     }
-    for one in ["h|two|k-node-0|1|-|-|True|k-node-3", "g|one|k-node-0|1|-|-|True|k-node-3"] {
-        let calls = Cluster::of(600, &[OLD[0], OLD[1], one]).pass();
-        assert!(names(&calls, "drain").is_empty() && names(&calls, "delete").is_empty(), "{calls:?}");
+}
+
+#[test]
+fn nobody_goes_who_is_not_in_an_order_of_the_service() {
+    let none = labels(&[]);
+    let known = order(&input(&none), &["0"], 1);
+    let mut of_others = input(&none);
+    of_others.kubernetes.authorities = vec![KnownAuthority { key: "another", public_key_hash: "00ff" }];
+    let foreign = order(&of_others, &["0"], 1);
+    // Whoever is root on a worker may say all of this of it, and have it read the orders of others.
+    for lie in [
+        format!("k-node-1|1|{known}|-|-|True|k-node-3"),
+        format!("k-node-0,k-node-1|1|{known}|-|-|True|k-node-3"),
+        format!("k-node-1,k-node-0|1|{known}|-|-|True|k-node-3"),
+        format!("k-master-0|1|{known}|-|-|True|k-node-3"),
+        format!("k-node-0|1|{foreign}|-|-|True|k-node-3"),
+        format!("k-node-0|1|{}|-|-|True|k-node-3", &known[..63]),
+        "k-node-0|1|-|-|-|True|k-node-3".to_owned(),
+        "k-node-0|1||-|-|True|k-node-3".to_owned(),
+        "k-node-0|1|.|-|-|True|k-node-3".to_owned(),
+        // One that is to go, and one of another group.
+        format!("k-node-0|1|{known}|-|-|True|k-node-0"),
+        format!("k-node-0|1|{known}|-|-|True|h-node-3"),
+        format!("k-node-0|1|{known}|-|-|True|k-master-3"),
+        format!("k-node-0|1|{known}|-|-|True|k-node"),
+    ] {
+        let calls = Cluster::of::<&str>(600, &[OLD[0], OLD[1], "-|-|-|-|-|True|k-master-0", &lie]).pass();
+        assert_eq!(calls, [""; 0], "{lie}");
+    }
+    // What is between words and lines is no part of any.
+    let lines = "-%7C-%0Ak-node-1|1|-|-|-|True|k-node-3";
+    assert_eq!(Cluster::of::<&str>(600, &[OLD[0], OLD[1], lines]).pass(), [""; 0]);
+}
+
+#[test]
+fn masters_of_either_authority_know_an_order() {
+    let none = labels(&[]);
+    let mut both = input(&none);
+    both.kubernetes.authorities =
+        [CA_KEY, "the other one's"].map(|key| KnownAuthority { key, public_key_hash: "00ff" }).into_iter().collect();
+    let order = order(&both, &["0"], 1);
+    for key in [CA_KEY, "the other one's"] {
+        let cluster = Cluster::of::<&str>(600, &[OLD[0], OLD[1], &format!("k-node-0|1|{order}|-|-|True|k-node-3")]);
+        cluster.put("ca.key", key);
+        assert_eq!(names(&cluster.pass(), "drain"), ["k-node-0"], "{key}");
     }
 }
 
 #[test]
 fn nobody_is_told_while_it_is_unclear_whether_all_are_seen_off() {
     for (fault, drained) in [("once-get-k-node-0", vec!["k-node-1"]), ("once-delete-k-node-0", vec!["k-node-0", "k-node-1"])] {
-        let cluster = Cluster::of(600, &BATCH).but(fault);
+        let cluster = Cluster::of(600, &batch()).but(fault);
         let calls = cluster.pass();
         // The machines of the old ones would be taken away.
         assert!(names(&calls, "annotate").is_empty(), "{fault}: {calls:?}");
@@ -252,22 +315,23 @@ fn nobody_is_told_while_it_is_unclear_whether_all_are_seen_off() {
 
 #[test]
 fn one_of_a_batch_that_was_not_told_is_told_the_next_time() {
-    let cluster = Cluster::of(600, &BATCH).but("once-annotate-k-node-3");
+    let cluster = Cluster::of(600, &batch()).but("once-annotate-k-node-3");
     assert_eq!(names(&cluster.pass(), "annotate"), ["k-node-3", "k-node-4"]);
-    let told = NEW[1].replace("2|-", "2|k-node-0,k-node-1");
-    cluster.put("nodes", &format!("{told}\n{}\n", NEW[0]));
+    let [_, _, first, second] = batch();
+    let told = second.replace("|-|-|", "|k-node-0,k-node-1|-|");
+    cluster.put("nodes", &format!("{told}\n{first}\n"));
     let calls = cluster.pass();
     assert!(names(&calls, "annotate").contains(&"k-node-3") && names(&calls, "drain").is_empty(), "{calls:?}");
 }
 
 #[test]
 fn a_drain_that_fails_is_repeated_until_its_time_is_over() {
-    let calls = Cluster::of(600, &BATCH).but("once-drain-k-node-0").pass();
+    let calls = Cluster::of(600, &batch()).but("once-drain-k-node-0").pass();
     assert_eq!(names(&calls, "drain"), ["k-node-0", "k-node-0", "k-node-1"], "{calls:?}");
     assert_eq!(names(&calls, "annotate").len(), 2, "{calls:?}");
     // Then it goes all the same.
     let begin = Instant::now();
-    let calls = Cluster::of(3, &BATCH).but("always-drain-k-node-0").pass();
+    let calls = Cluster::of(3, &batch()).but("always-drain-k-node-0").pass();
     assert!(begin.elapsed() > Duration::from_secs(2), "{:?}", begin.elapsed());
     assert!(names(&calls, "drain").len() > 2, "{calls:?}");
     assert!(!given(&calls).contains(&0), "that would be no limit: {calls:?}");
@@ -275,14 +339,11 @@ fn a_drain_that_fails_is_repeated_until_its_time_is_over() {
 }
 
 /// So many old workers, and one that comes for all of them.
-fn many(count: usize, until: &str) -> Vec<String> {
-    let list: Vec<String> = (0..count).map(|n| format!("k-node-{n}")).collect();
-    let old = list.iter().map(|name| format!("g|one|-|-|-|-|True|{name}"));
-    old.chain([format!("g|two|{}|1|-|{until}|True|k-node-99", list.join(","))]).collect()
-}
-
 fn cluster_of_many(drain_seconds: u32, count: usize, until: &str) -> Cluster {
-    Cluster::of(drain_seconds, &many(count, until).iter().map(String::as_str).collect::<Vec<_>>())
+    let numbers: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    let old = numbers.iter().map(|number| format!("-|-|-|-|-|True|k-node-{number}"));
+    let new = comes(&numbers.iter().map(String::as_str).collect::<Vec<_>>(), 1, &format!("-|{until}|True|k-node-99"));
+    Cluster::of(drain_seconds, &old.chain([new]).collect::<Vec<_>>())
 }
 
 #[test]
@@ -318,29 +379,30 @@ fn drains_end_before_those_that_wait_give_up() {
     assert_eq!(cluster_of_many(600, 2, "1000000000").pass(), [""; 0]);
     // Of two, the one that gives up first; not one that gave up long ago.
     for (first, second, most) in [(until(270), until(400), 200), (until(400), "1000000000".to_owned(), 330)] {
-        let new = [NEW[0].replace("2|-|-", &format!("2|-|{first}")), NEW[1].replace("2|-|-", &format!("2|-|{second}"))];
-        let given = given(&Cluster::of(600, &[OLD[0], OLD[1], &new[0], &new[1]]).pass());
+        let new = |until: &str, name: &str| comes(&["0", "1"], 2, &format!("-|{until}|True|{name}"));
+        let given = given(&Cluster::of::<&str>(600, &[OLD[0], OLD[1], &new(&first, "k-node-3"), &new(&second, "k-node-4")]).pass());
         assert!(about(&given, most), "{given:?}");
     }
 }
 
 #[test]
-fn workers_say_until_when_they_wait() {
+fn workers_say_by_which_order_and_until_when_they_wait() {
     let (common, worker) = (include_str!("../../scripts/common.sh"), include_str!("../../scripts/worker.sh"));
     let functions = [function(common, "replaced_nodes"), function(worker, "replace_workers")].concat();
     // What they are told is what they replace, at once.
     let stubs = "step() { :; }\nkubectl() {\n  case \"$*\" in\n    *annotate*) echo \"$*\" >> calls ;;\n    *) echo k-node-0,k-node-1 ;;\n  esac\n}\n";
-    let values = "NODE_NAME=k-node-3 REPLACES=0,1 NEWCOMERS=2\n";
+    let values = "NODE_NAME=k-node-3 REPLACES=0,1 NEWCOMERS=2 BASE=.\necho -n 00ff > order\n";
     for (wait_seconds, wanted) in [(2700, 1500), (1000, 880)] {
         let script = format!("{stubs}{functions}{values}replace_workers\n");
-        let (is_done, calls) = Cluster::of(600, &[]).run(&["-euo", "pipefail"], &script, wait_seconds);
+        let (is_done, calls) = Cluster::of::<&str>(600, &[]).run(&["-euo", "pipefail"], &script, wait_seconds);
         assert!(is_done && calls.len() == 1, "{calls:?}");
+        assert!(calls[0].contains(" magnum.openstack.org/order=00ff "), "{calls:?}");
         let said: u64 = calls[0].split_once("magnum.openstack.org/until=").expect("it says so").1.parse().expect("a number");
         assert!((in_seconds(wanted - 15)..=in_seconds(wanted)).contains(&said), "{calls:?}");
     }
 }
 
-const MASTERS: [&str; 2] = ["m|one|-|-|-|-|True|m-0", "m|one|-|-|-|-|True|m-1"];
+const MASTERS: [&str; 2] = ["-|-|-|-|-|True|m-0", "-|-|-|-|-|True|m-1"];
 
 #[test]
 fn a_master_is_drained_before_it_goes_whatever_fails_first() {
@@ -390,7 +452,7 @@ const NODE_GONE: &str = "--request-timeout 20s delete node m-3 --ignore-not-foun
 
 /// A cluster with a third master, of this readiness.
 fn of_three(readiness: &str) -> Cluster {
-    Cluster::of(600, &[MASTERS[0], MASTERS[1], &format!("m|two|-|-|-|-|{readiness}|m-3")]).with_etcd(&MEMBERS)
+    Cluster::of::<&str>(600, &[MASTERS[0], MASTERS[1], &format!("-|-|-|-|-|{readiness}|m-3")]).with_etcd(&MEMBERS)
 }
 
 #[test]
@@ -439,23 +501,54 @@ fn a_master_joins_though_etcd_cannot_be_asked_or_lets_nobody_go() {
     assert_eq!(cluster.clear_etcd("0,3"), ["remove a3"; 5], "and its node stays");
 }
 
-#[test]
-fn a_join_that_has_failed_leaves_nothing_after_the_last_try_either() {
-    let join = function(include_str!("../../scripts/install.sh"), "join");
+/// What a node that joins in vain does and says of itself, first and in the end; `more` stands before.
+fn joins_in_vain(more: &str) -> (Cluster, Vec<String>) {
+    let (common, install) = (include_str!("../../scripts/common.sh"), include_str!("../../scripts/install.sh"));
+    let functions = [function(common, "standing"), function(common, "begin_to_join"), function(install, "join")].concat();
     let stubs = r#"
-printf '#!/bin/bash\necho "kubeadm $1" >> "${0%%/*}/calls"\necho reset\n' > kubeadm
+printf '#!/bin/bash\necho "kubeadm $1" >> "${0%%/*}/calls"\necho reset\n[ ! -e "${0%%/*}/irremovable" ]\n' > kubeadm
 chmod 0755 kubeadm
 fails() { echo join >> calls; return 1; }
 again() { echo again >> calls; }
-STATE=.
+signal() { echo "signal $*" >> calls; }
+STATE=. NODE_NAME=k-node-3
 "#;
-    let cluster = Cluster::of(600, &[]);
-    let (is_done, calls) = cluster.run(&["-euo", "pipefail"], &format!("{stubs}{join}join fails again > said\n"), 2700);
+    let cluster = Cluster::of::<&str>(600, &[]);
+    let script = format!("{stubs}{functions}{more}\njoin fails again > said || {{ standing >> standings; false; }}\n");
+    let (is_done, calls) = cluster.run(&["-euo", "pipefail"], &script, 2700);
+    assert!(!is_done, "{calls:?}");
+    (cluster, calls)
+}
+
+#[test]
+fn a_join_that_has_failed_leaves_nothing_after_the_last_try_either() {
+    let (cluster, calls) = joins_in_vain("");
     let mut wanted = ["join", "kubeadm reset", "again"].repeat(5);
     wanted.pop();
-    assert!(!is_done && calls == wanted, "{calls:?}");
+    assert_eq!(calls, wanted);
     // The last words that are told are those of the join.
     assert_eq!((cluster.lines("said").len(), cluster.lines("reset.log").len()), (0, 5));
+}
+
+#[test]
+fn a_node_is_no_part_of_the_cluster_before_it_joins_and_when_it_was_put_back() {
+    // What runs here beside the test is not its to know: a kubelet of this machine would be taken for the node's.
+    let (cluster, _) = joins_in_vain("grep() { return 1; }\nstanding >> standings\nbegin_to_join\nstanding >> standings");
+    assert_eq!(cluster.lines("standings"), ["absent", "k-node-3", "absent"]);
+    for (what, more) in [("a reset that failed", "touch irremovable"), ("a part that runs on", "grep() { return 0; }")] {
+        assert_eq!(joins_in_vain(more).0.lines("standings"), ["k-node-3"], "{what}");
+    }
+}
+
+#[test]
+fn a_node_that_said_that_it_is_none_takes_that_back_before_it_joins() {
+    let (_, calls) = joins_in_vain("standing");
+    assert_eq!(calls[..2], ["signal FAILURE k-node-3 tries once more k-node-3", "join"]);
+    let (_, calls) = joins_in_vain("");
+    assert!(!calls.iter().any(|call| call.starts_with("signal")), "{calls:?}");
+    // It does not join where nobody hears it.
+    let (_, calls) = joins_in_vain("signal() { return 1; }\nstanding");
+    assert!(!calls.contains(&"join".to_owned()), "{calls:?}");
 }
 
 #[test]

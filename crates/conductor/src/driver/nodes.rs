@@ -1,0 +1,74 @@
+//! Nodes of a stack, as drivers and handlers speak of them.
+
+use crate::plan::{Pool, Seen, Wanted};
+
+/// A node of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its number in the group.
+    pub number: String,
+    /// Its Nova server, once there is one.
+    pub server_id: Option<String>,
+    /// On the cluster's network and, where it has one, outside.
+    pub addresses: Vec<String>,
+}
+
+/// A node that has not said that it became one, in a stack that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub kind: PoolKind,
+    /// Its number in the pool.
+    pub number: String,
+    /// Heat waits for it still: others of its stack failed before.
+    pub is_awaited: bool,
+    /// It said itself that it is no part of the cluster: it never tried to join, or was put back after it had. Nothing is lost with its machine.
+    pub is_absent: bool,
+}
+
+/// Which nodes of a stack are replaced together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolKind {
+    Masters,
+    Workers,
+}
+
+impl PoolKind {
+    /// Its state in a stack; none when its nodes cannot be replaced.
+    pub fn of(self, seen: &Seen) -> Option<&Pool> {
+        match self {
+            Self::Masters => seen.masters.as_deref(),
+            Self::Workers => seen.minions.as_deref(),
+        }
+    }
+}
+
+/// Workers that new ones are to replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Succession<'a> {
+    /// The name of the stack that they are in.
+    pub stack: &'a str,
+    /// Their numbers, in the order in which the stack is told them.
+    pub replaces: &'a [String],
+    /// How many come in their place.
+    pub newcomers: i32,
+}
+
+/// What the nodes of a pool are made of from now on. Holds secrets: no `Debug`.
+pub(crate) struct NewNodes {
+    pub generation: String,
+    pub image: String,
+    pub user_data: String,
+    /// With a leading `v`.
+    pub kube_version: String,
+}
+
+/// A new number of workers for a stack.
+pub(crate) struct Resize {
+    pub wanted: Wanted,
+    /// The first boot of new workers; none: as the stack has it.
+    pub user_data: Option<String>,
+    /// How long it may take.
+    pub minutes: u32,
+    /// Whether the cloud takes back a change that failed.
+    pub rollback: bool,
+}
