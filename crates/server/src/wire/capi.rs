@@ -227,6 +227,20 @@ mod tests {
     }
 
     #[test]
+    fn controllers_are_named_with_their_namespaces() {
+        let read = |text: &str| {
+            let config = Config::parse_for_test(&format!("[capi_helm]\ncontroller_deployments = {text}\n")).expect("good");
+            controllers(&config).map_err(|error| error.to_string())
+        };
+        let named = |all: &[(&str, &str)]| all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        assert_eq!(read("a/b, c/d,"), Ok(named(&[("a", "b"), ("c", "d")])));
+        assert_eq!(read(""), Ok(Vec::new()));
+        for wrong in ["a", "/b", "a/", "a/b/c"] {
+            assert!(read(wrong).is_err_and(|error| error.contains(wrong)), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (listed, says) in [
             ("blue", "[capi_management:blue] kubeconfig_file is not set"),

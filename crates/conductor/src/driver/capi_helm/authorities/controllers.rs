@@ -29,7 +29,8 @@ pub(super) async fn check(bench: &Bench<'_>) -> Result<(), Failure> {
     for (namespace, name) in &bench.capi.settings.controllers {
         let found = bench.management.get("deployment_get", &deployments(), Some(namespace), name).await?;
         if found.is_none() {
-            let text = format!("the management cluster has no deployment {namespace}/{name}, which [capi_helm] controller_deployments names");
+            let text =
+                format!("the management cluster has no deployment {namespace}/{name}, which [capi_helm] controller_deployments names");
             return Err(Failure::fail(OutcomeCode::User, text));
         }
     }

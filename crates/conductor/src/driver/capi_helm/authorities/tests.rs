@@ -3,7 +3,8 @@ use super::*;
 use crate::certificates::Pair;
 use crate::driver::capi_helm::tests::cluster;
 
-const CERTIFICATES: &str = "-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMg==\n-----END CERTIFICATE-----";
+const CERTIFICATES: &str =
+    "-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMg==\n-----END CERTIFICATE-----";
 
 fn marker(document: &Option<Value>, of: &str) -> String {
     document.as_ref().map_or_else(String::new, |d| d[of]["kubeadmConfigSpec"]["files"][0]["content"].to_string())
@@ -44,7 +45,10 @@ fn what_cluster_api_says_of_other_words_counts_for_nothing() {
     let cluster = cluster();
     let place = Place { namespace: "magnum-p", release: "blue-x", cluster: &cluster, user_id: "u" };
     let made = resources(&place, &contents);
-    assert_eq!((made["metadata"]["name"].as_str(), made["type"].as_str()), (Some("blue-x-authorities"), Some("addons.cluster.x-k8s.io/resource-set")));
+    assert_eq!(
+        (made["metadata"]["name"].as_str(), made["type"].as_str()),
+        (Some("blue-x-authorities"), Some("addons.cluster.x-k8s.io/resource-set"))
+    );
     let binding = |of: &str, is_applied: bool| {
         let resources = json!([{"kind": "Secret", "name": "blue-x-authorities", "hash": of, "applied": is_applied}]);
         json!({"spec": {"bindings": [{"clusterResourceSetName": "blue-x-authorities", "resources": resources}]}})
