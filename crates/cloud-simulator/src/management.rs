@@ -230,9 +230,12 @@ impl ManagementCluster {
     /// Puts the deployments of controllers there that connect to clusters: their namespaces and names, separated by slashes.
     pub fn install_controllers(&self) -> Vec<String> {
         let mut world = self.world();
-        let kind = discovery::find("apps", "v1", "deployments").unwrap_or_default();
+        let find = |group, plural| discovery::find(group, "v1", plural).unwrap_or_default();
+        let (namespaces, deployments) = (find("", "namespaces"), find("apps", "deployments"));
         for (namespace, name) in CONTROLLERS {
-            let key = Key { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+            let key = Key { kind: namespaces, namespace: String::new(), name: namespace.to_owned() };
+            world.store.insert(key, json!({"metadata": {}}), clock::now());
+            let key = Key { kind: deployments, namespace: namespace.to_owned(), name: name.to_owned() };
             let object = json!({"metadata": {}, "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": name}}}}});
             world.store.insert(key, object, clock::now());
         }
