@@ -258,7 +258,10 @@ impl Player {
         let spec = &object["spec"];
         let mut labels = spec["machineTemplate"]["metadata"]["labels"].clone();
         merge(&mut labels, &json!({"cluster.x-k8s.io/control-plane": ""}));
-        let may_move = self.reaches(store, key, cluster);
+        let status = &object["status"];
+        let is_at_rest = status["observedGeneration"] == object["metadata"]["generation"]
+            && ["replicas", "updatedReplicas", "readyReplicas"].iter().all(|counter| status[*counter] == spec["replicas"]);
+        let may_move = is_at_rest || self.reaches(store, key, cluster);
         let image = spec["machineTemplate"]["infrastructureRef"]["name"].as_str().unwrap_or_default();
         let rollout = Rollout {
             owner: key,
