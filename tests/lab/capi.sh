@@ -52,7 +52,7 @@ check "it is the only one" count 1 . credentials
 check "coe cluster upgrade (Cluster API)" os coe cluster upgrade $GREEN $LATER
 check "the upgrade ends in UPDATE_COMPLETE" within 200 cluster_is $GREEN UPDATE_COMPLETE
 check "the new version is shown" equals v1.34.1 value coe cluster show $GREEN coe_version
-check "coe ca rotate is refused with its reason" refused 'does not support CA rotation' os coe ca rotate $GREEN
+check "coe ca rotate is refused with its reason" refused 'controller_deployments' os coe ca rotate $GREEN
 check "coe cluster delete (Cluster API)" os coe cluster delete $GREEN
 check "the cluster is gone" within 200 no_cluster $GREEN
 check "helm has no release" equals "" releases

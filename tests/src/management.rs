@@ -49,6 +49,14 @@ impl Management {
         .collect()
     }
 
+    /// As [`Self::environment`], with controllers that are restarted when authorities are rotated.
+    pub fn with_controllers(&self) -> BTreeMap<String, String> {
+        let mut environment = self.environment();
+        environment.insert("OS_CAPI_HELM__CONTROLLER_DEPLOYMENTS".into(), self.cluster.install_controllers().join(","));
+        environment.insert("OS_CAPI_HELM__CA_ROTATION_PAUSE_SECONDS".into(), "1".into());
+        environment
+    }
+
     /// What the product finds in its environment when there are several, by their names, and none is upstream's.
     ///
     /// # Panics

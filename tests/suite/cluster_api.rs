@@ -1,6 +1,7 @@
 //! Clusters of the Cluster API driver, through the REST API: the real helm, a chart that makes what the real one makes, a management cluster
 //! whose controllers are played.
 
+mod authorities;
 mod crash;
 mod exits;
 mod halves;
@@ -174,7 +175,7 @@ async fn a_cluster_is_made_changed_and_deleted(#[case] mix: Mix, #[case] helm: &
     let old = text(&complete, "cluster_template_id");
     demo.at("1.10").post(&upgrade, &json!({"cluster_template": old})).await?.expect_error(400, "go back")?;
     let refused = demo.send(reqwest::Method::PATCH, &format!("/v1/certificates/{cluster}"), None).await?;
-    refused.expect_error(400, "(k8s_capi_helm_v1) does not support CA rotation")?;
+    refused.expect_error(400, "[capi_helm] controller_deployments")?;
 
     // By somebody else of the project: the cluster has his rights from then on, and the first credential is gone.
     let other = world.user("member2", "demo");

@@ -34,6 +34,8 @@ pub struct Settings {
     pub disabled_drivers: Vec<String>,
     /// The management clusters of the Cluster API driver. Where there is one, its images go to that driver, as with upstream.
     pub management_clusters: Vec<ManagementCluster>,
+    /// How long a rotation of the authorities of a Cluster API cluster pauses; none: the operator has not named the controllers that it needs.
+    pub capi_rotation_pause: Option<Duration>,
     /// `[drivers] default_driver`: of templates for which neither request nor image names one.
     pub default_driver: Option<String>,
     /// `[drivers] strict_labels`: labels that the driver does not know are refused.
@@ -86,6 +88,7 @@ impl Default for Settings {
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),
             management_clusters: Vec::new(),
+            capi_rotation_pause: None,
             default_driver: None,
             strict_labels: false,
             default_boot_volume_size: 0,

@@ -27,16 +27,27 @@ use actix_web::{
     web::{self, Data},
 };
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     clock,
     fault::{Fault, Faults},
     gate::Gate,
-    management::{player::Player, store::Store, watch::Watches},
+    management::{
+        player::Player,
+        store::{Key, Store},
+        watch::Watches,
+    },
     server,
     state::hex_id,
 };
+
+/// Deployments of controllers that connect to clusters: namespaces and names.
+const CONTROLLERS: [(&str, &str); 3] = [
+    ("capi-system", "capi-controller-manager"),
+    ("capi-kubeadm-bootstrap-system", "capi-kubeadm-bootstrap-controller-manager"),
+    ("capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-controller-manager"),
+];
 
 /// How a management cluster behaves.
 #[derive(Clone, Debug)]
@@ -216,6 +227,21 @@ impl ManagementCluster {
         self.world().player.hold(is_held);
     }
 
+    /// Puts the deployments of controllers there that connect to clusters: their namespaces and names, separated by slashes.
+    pub fn install_controllers(&self) -> Vec<String> {
+        let mut world = self.world();
+        let find = |group, plural| discovery::find(group, "v1", plural).unwrap_or_default();
+        let (namespaces, deployments) = (find("", "namespaces"), find("apps", "deployments"));
+        for (namespace, name) in CONTROLLERS {
+            let key = Key { kind: namespaces, namespace: String::new(), name: namespace.to_owned() };
+            world.store.insert(key, json!({"metadata": {}}), clock::now());
+            let key = Key { kind: deployments, namespace: namespace.to_owned(), name: name.to_owned() };
+            let object = json!({"metadata": {}, "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": name}}}}});
+            world.store.insert(key, object, clock::now());
+        }
+        CONTROLLERS.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+    }
+
     /// Has one cluster go on, by its name.
     pub fn let_cluster_go(&self, name: &str) {
         self.world().player.let_go(name);
@@ -233,11 +259,12 @@ impl ManagementCluster {
         world.store.of_kind(kind).map(|(_, object)| object.clone()).collect()
     }
 
-    /// What there is of each kind that a cluster leaves behind, one line each: everything but namespaces.
+    /// What there is of each kind that a cluster leaves behind, one line each: everything but namespaces and the controllers.
     pub fn leftovers(&self) -> Vec<String> {
         let mut world = self.world();
         world.advance();
-        let all = world.store.all().filter(|(kind, _)| *kind != "Namespace");
+        let is_controller = |object: &Value| CONTROLLERS.iter().any(|(namespace, _)| object["metadata"]["namespace"] == *namespace);
+        let all = world.store.all().filter(|(kind, object)| *kind != "Namespace" && !is_controller(object));
         all.map(|(kind, object)| format!("{kind} {}", object["metadata"]["name"].as_str().unwrap_or_default())).collect()
     }
 

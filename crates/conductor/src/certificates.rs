@@ -175,6 +175,16 @@ pub(crate) async fn client(cx: &Context, cluster: &Cluster) -> Result<Pair, Fail
     opened.map_err(Failure::from)
 }
 
+/// As [`client`]; the certificate of the one that stands beside it while authorities are replaced follows.
+pub(crate) async fn clients(cx: &Context, cluster: &Cluster) -> Result<Pair, Failure> {
+    let mut own = client(cx, cluster).await?;
+    if let Some(reference) = beside(cx, cluster).await?.and_then(|references| references.client) {
+        let other = load(cx, &KeypairId::new(reference)).await?;
+        own.certificate = bundle([own.certificate.as_str(), other.pem()]);
+    }
+    Ok(own)
+}
+
 fn open(own: &[StoredKeypair; 3], beside: Option<&[StoredKeypair; 3]>) -> Result<Material, CertificateError> {
     let pair = |index: usize| -> Result<Pair, CertificateError> {
         let certificates = [Some(own), beside].into_iter().flatten().map(|set| set[index].pem());

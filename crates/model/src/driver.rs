@@ -74,11 +74,12 @@ impl DriverName {
         }
     }
 
-    /// Whether the nodes of a cluster can take new certificate authorities (K-11).
+    /// Whether the nodes of a cluster can take new certificate authorities (K-11); with Cluster API only where the operator says which
+    /// controllers are to be told.
     pub fn supports_ca_rotation(self) -> bool {
         match self {
             Self::K8sFedoraCoreosV1 => true,
-            Self::K8sCapiHelmV1 => false,
+            Self::K8sCapiHelmV1 => true,
         }
     }
 

@@ -22,6 +22,7 @@ use tests::management::{Management, next_template, template};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
+use super::authorities;
 use crate::crash_matrix::Moment;
 
 /// Of the controllers.
@@ -40,6 +41,7 @@ enum Act {
     DeleteGroup,
     Upgrade,
     RotateCredentials,
+    RotateAuthorities,
     Delete,
     ForceDelete,
 }
@@ -51,7 +53,7 @@ impl Act {
     }
 }
 
-const ACTS: [Act; 11] = [
+const ACTS: [Act; 12] = [
     Act::Create,
     Act::Patch,
     Act::Grow,
@@ -61,13 +63,23 @@ const ACTS: [Act; 11] = [
     Act::DeleteGroup,
     Act::Upgrade,
     Act::RotateCredentials,
+    Act::RotateAuthorities,
     Act::Delete,
     Act::ForceDelete,
 ];
 
 /// What is met where there are minutes: the others do the like.
-const FEW: [Act; 8] =
-    [Act::Create, Act::Grow, Act::CreateGroup, Act::GrowGroup, Act::DeleteGroup, Act::Upgrade, Act::RotateCredentials, Act::Delete];
+const FEW: [Act; 9] = [
+    Act::Create,
+    Act::Grow,
+    Act::CreateGroup,
+    Act::GrowGroup,
+    Act::DeleteGroup,
+    Act::Upgrade,
+    Act::RotateCredentials,
+    Act::RotateAuthorities,
+    Act::Delete,
+];
 
 /// Each moment takes so large a part of the effects.
 const SHARE: usize = 6;
@@ -149,7 +161,7 @@ fn ends(all: &[Effect]) -> Vec<Effect> {
 impl Scene {
     async fn start() -> Result<Self> {
         let management = Management::start(STEP, "3").await?;
-        let mut environment = management.environment();
+        let mut environment = management.with_controllers();
         // A run that was cut off is taken up soon, for the world ends soon.
         environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
         environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), "60".into());
@@ -322,6 +334,7 @@ impl Scene {
                 (Method::POST, format!("/v1/clusters/{cluster}/actions/upgrade"), Some(body))
             }
             Act::RotateCredentials => (Method::PATCH, format!("/v1/credentials/{cluster}"), None),
+            Act::RotateAuthorities => (Method::PATCH, format!("/v1/certificates/{cluster}"), None),
             Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
         };
         let answer = self.demo.send(method, &path, body.map(|body| body.to_string())).await?;
@@ -335,11 +348,13 @@ impl Scene {
             return self.demo.wait_gone(cluster, PATIENCE).await;
         }
         let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
-        let body = self.demo.wait_for(cluster, wanted, PATIENCE).await?;
+        // Controllers are not restarted all the time.
+        let patience = if act == Act::RotateAuthorities { 2 * PATIENCE } else { PATIENCE };
+        let body = self.demo.wait_for(cluster, wanted, patience).await?;
         let nodes = match act {
             Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
-            Act::Create | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials => 2,
+            Act::Create | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials | Act::RotateAuthorities => 2,
             Act::Delete | Act::ForceDelete => 0,
         };
         ensure!(body["node_count"] == nodes, "{body}");
@@ -349,6 +364,9 @@ impl Scene {
         ensure!(self.management.cluster.objects("Cluster").len() == 1);
         let credentials = self.credentials();
         ensure!(credentials.len() == 1, "{credentials:?}");
+        if act == Act::RotateAuthorities {
+            authorities::are_new(&self.management, &self.demo, cluster).await?;
+        }
         Ok(())
     }
 

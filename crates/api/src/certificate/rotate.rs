@@ -1,6 +1,7 @@
 //! `PATCH /v1/certificates/{cluster uuid or name}`: rules K-01, K-03, K-09 to K-11.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::driver::DriverName;
 use model::nodegroup::Nodegroup;
@@ -11,6 +12,10 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::lifecycle::{Request, Subject, accept};
 use crate::policy::Act;
+
+/// Why a Cluster API cluster's authorities are not replaced where the operator has not said what is to be restarted.
+const WITHOUT: &str = "The certificate authorities of Cluster API clusters are not rotated here: Cluster API's controllers go on trusting the old \
+                       ones alone until they are restarted, and the operator has not named them ([capi_helm] controller_deployments).";
 
 /// Accepts new certificate authorities for a cluster of the caller's own project.
 pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
@@ -27,9 +32,13 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
                     and move the workload.";
         return Err(ApiError::Invalid(text.to_owned()));
     }
+    let pause = match subject.driver() {
+        Some(DriverName::K8sCapiHelmV1) => cx.shared.settings.capi_rotation_pause.ok_or_else(|| ApiError::Invalid(WITHOUT.to_owned()))?,
+        _ => Duration::ZERO,
+    };
     let request = Request::new(&cx, OperationKind::CaRotate, row, scope);
     // Each node is replaced twice, masters three times, and each step may take as long as the making of the cluster.
-    let request = Request { deadline: request.deadline * steps(&subject), ..request };
+    let request = Request { deadline: request.deadline * steps(&subject) + pause, ..request };
     accept(Arc::new(cx), request, allowed).await
 }
 

@@ -18,7 +18,7 @@ const fn kind(group: &'static str, version: &'static str, kind: &'static str, pl
     Kind { group, version, kind, plural, is_namespaced: true, has_status }
 }
 
-pub(crate) static KINDS: [Kind; 17] = [
+pub(crate) static KINDS: [Kind; 19] = [
     Kind { is_namespaced: false, ..kind("", "v1", "Namespace", "namespaces", true) },
     kind("", "v1", "Secret", "secrets", false),
     kind("", "v1", "ConfigMap", "configmaps", false),
@@ -36,6 +36,8 @@ pub(crate) static KINDS: [Kind; 17] = [
     kind("infrastructure.cluster.x-k8s.io", "v1beta1", "OpenStackMachineTemplate", "openstackmachinetemplates", false),
     kind("addons.stackhpc.com", "v1alpha1", "HelmRelease", "helmreleases", true),
     kind("addons.stackhpc.com", "v1alpha1", "Manifests", "manifests", true),
+    kind("addons.cluster.x-k8s.io", "v1beta1", "ClusterResourceSet", "clusterresourcesets", true),
+    kind("addons.cluster.x-k8s.io", "v1beta1", "ClusterResourceSetBinding", "clusterresourcesetbindings", false),
 ];
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];

@@ -1,6 +1,7 @@
 //! The player in the place of Cluster API's controllers: it moves every object one step towards what its spec says, whenever a step's time
 //! has passed since the last.
 
+mod authorities;
 mod machines;
 mod objects;
 
@@ -12,6 +13,7 @@ use std::{
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
+use self::authorities::Held;
 use self::machines::{Rollout, status_of};
 use self::objects::{change, find, is_leaving, machines_of, own, report};
 use crate::{
@@ -43,6 +45,10 @@ pub(crate) struct Player {
     is_stale: bool,
     /// Clusters that were let go since the last pass.
     woken: Vec<String>,
+    /// Whom nodes that join are told to trust, by namespace and name of their cluster.
+    told: HashMap<(String, String), String>,
+    /// What the controllers know of clusters.
+    held: HashMap<(String, String), Held>,
 }
 
 impl Player {
@@ -56,6 +62,8 @@ impl Player {
             machines: 0,
             is_stale: true,
             woken: Vec::new(),
+            told: HashMap::new(),
+            held: HashMap::new(),
         }
     }
 
@@ -83,6 +91,7 @@ impl Player {
 
     /// One pass over everything that something may have to be done for: what has changed, and what time changes.
     pub(crate) fn pass(&mut self, store: &mut Store, now: Moment) {
+        self.deployments(store, now);
         let mut changed = store.take_changed();
         if changed.is_less {
             self.since.retain(|(key, _), _| store.get(key).is_some());
@@ -118,6 +127,9 @@ impl Player {
         }
         for key in of_kind(store, "Machine") {
             self.machine(store, &key, now);
+        }
+        for key in of_kind(store, "ClusterResourceSet") {
+            self.resource_set(store, &key, name, now);
         }
         for kind in ["HelmRelease", "Manifests"] {
             for key in of_kind(store, kind).into_iter().filter(|key| !held.contains(&key.namespace)) {
@@ -246,21 +258,30 @@ impl Player {
         let spec = &object["spec"];
         let mut labels = spec["machineTemplate"]["metadata"]["labels"].clone();
         merge(&mut labels, &json!({"cluster.x-k8s.io/control-plane": ""}));
+        let status = &object["status"];
+        let is_at_rest = status["observedGeneration"] == object["metadata"]["generation"]
+            && ["replicas", "updatedReplicas", "readyReplicas"].iter().all(|counter| status[*counter] == spec["replicas"]);
+        let may_move = is_at_rest || self.reaches(store, key, cluster);
+        let image = spec["machineTemplate"]["infrastructureRef"]["name"].as_str().unwrap_or_default();
         let rollout = Rollout {
             owner: key,
             object: &object,
             wanted: spec["replicas"].as_i64().unwrap_or(1),
-            may_move: true,
+            may_move,
             version: spec["version"].as_str().unwrap_or_default(),
-            template: spec["machineTemplate"]["infrastructureRef"]["name"].as_str().unwrap_or_default().to_owned(),
+            template: if spec["kubeadmConfigSpec"].is_null() { image.to_owned() } else { format!("{image} {}", spec["kubeadmConfigSpec"]) },
             labels,
             cluster,
         };
         let counts = self.roll(store, &rollout, now);
         let message = match &trouble {
             Some(Trouble::Fail(message)) => Some(message.clone()),
+            _ if !may_move => Some("certificate signed by unknown authority".to_owned()),
             _ => None,
         };
+        if counts.is_done {
+            Self::kubeconfig(store, key, cluster, now);
+        }
         let is_good = counts.is_done && message.is_none();
         let conditions: Vec<Value> = ["MachinesReady", "Ready", "EtcdClusterHealthy", "ControlPlaneComponentsHealthy", "Available"]
             .iter()

@@ -28,23 +28,22 @@ use crate::worker::{Work, succeed};
 use crate::{certificates, credentials, driver};
 
 /// The event of a phase's beginning, in words.
-const PHASE: &str = "ca_rotation";
+pub(crate) const PHASE: &str = "ca_rotation";
+/// Each is a pass over nodes; the others are another driver's.
+const PASSES: [Phase; 3] = [Phase::Trust, Phase::Sign, Phase::Retire];
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
     if capi_helm::is_ours(&rows) {
-        return Err(Failure::fail(OutcomeCode::User, "the cluster's driver does not support a rotation of its authorities"));
+        return capi_helm::turn(cx, work, &rows).await;
     }
     let session = credentials::for_stacks(cx, work, &rows).await?;
     let id = &rows.cluster.cluster_id();
     let Some(rotation) = cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await? else {
         return begin(cx, work, &rows, &session).await;
     };
-    let Some(phase) = rotation.phase() else {
-        let text = format!("the rotation is in phase {:?}, which this version does not know", rotation.phase);
-        return Err(Failure::fail(OutcomeCode::Internal, text));
-    };
+    let Some(phase) = rotation.phase().filter(|phase| PASSES.contains(phase)) else { return Err(unknown(&rotation)) };
     if phase == Phase::Trust && certificates::ensure_next(cx, work, &rows.cluster, &rotation).await? {
         return Ok(Turn::NOW);
     }
@@ -70,20 +69,27 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         }
     }
     let (own, beside) = (&rows.cluster.references(), &rotation.references);
+    let told = |phase| (phase, words(phase));
     match phase {
         // Those who will sign change places with those who did.
-        Phase::Trust => enter(cx, work, &rows.cluster, Phase::Sign, beside, own).await,
-        Phase::Sign => enter(cx, work, &rows.cluster, Phase::Retire, own, beside).await,
-        Phase::Retire => finish(cx, work, &rows, &rotation, &session, &done).await,
+        Phase::Trust | Phase::Spread => enter(cx, work, &rows.cluster, told(Phase::Sign), beside, own).await,
+        Phase::Sign => enter(cx, work, &rows.cluster, told(Phase::Retire), own, beside).await,
+        Phase::Leave | Phase::Retire => finish(cx, work, &rows, &rotation, &session, &done).await,
     }
+}
+
+/// Where a row stands of which this version can make nothing.
+pub(crate) fn unknown(rotation: &Rotation) -> Failure {
+    let text = format!("the rotation is in phase {:?}, which this version does not know", rotation.phase);
+    Failure::fail(OutcomeCode::Internal, text)
 }
 
 /// What is told of a phase.
 fn words(phase: Phase) -> &'static str {
     match phase {
-        Phase::Trust => "rotating certificate authorities 1/3: nodes that trust the new ones too",
+        Phase::Trust | Phase::Spread => "rotating certificate authorities 1/3: nodes that trust the new ones too",
         Phase::Sign => "rotating certificate authorities 2/3: masters with certificates of the new ones",
-        Phase::Retire => "rotating certificate authorities 3/3: nodes that trust the new ones alone",
+        Phase::Leave | Phase::Retire => "rotating certificate authorities 3/3: nodes that trust the new ones alone",
     }
 }
 
@@ -116,9 +122,9 @@ fn legs(rows: &Rows, phase: Phase) -> Vec<Leg<'_>> {
     let own = |pools, beside| Leg { group: workers, pools, beside };
     let groups = others(rows).map(|group| Leg { group, pools: vec![(PoolKind::Workers, group)], beside: None });
     match phase {
-        Phase::Trust => std::iter::once(own(vec![master_pool, worker_pool], None)).chain(groups).collect(),
+        Phase::Trust | Phase::Spread => std::iter::once(own(vec![master_pool, worker_pool], None)).chain(groups).collect(),
         Phase::Sign => vec![own(vec![master_pool], Some(worker_pool))],
-        Phase::Retire => {
+        Phase::Leave | Phase::Retire => {
             let (first, last) = (own(vec![worker_pool], Some(master_pool)), own(vec![master_pool], Some(worker_pool)));
             std::iter::once(first).chain(groups).chain(std::iter::once(last)).collect()
         }
@@ -148,20 +154,32 @@ async fn begin(cx: &Context, work: &Work, rows: &Rows, session: &Session) -> Res
             }
         }
     }
-    let (operation_id, id) = (&work.operation.operation_id(), &rows.cluster.cluster_id());
+    started(cx, work, &rows.cluster, words(Phase::Trust)).await
+}
+
+/// Records that a rotation has begun, with what is told of its first phase.
+pub(crate) async fn started(cx: &Context, work: &Work, cluster: &Cluster, words: &str) -> Result<Turn, Failure> {
+    let (operation_id, id) = (&work.operation.operation_id(), &cluster.cluster_id());
     let progress = &Progress { step: "certificates", ..Progress::default() };
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
             rotation::begin(conn, id, operation_id.as_str()).await?;
-            event::append(conn, operation_id, id, PHASE, words(Phase::Trust)).await
+            event::append(conn, operation_id, id, PHASE, words).await
         })
         .await?;
     Ok(Turn::NOW)
 }
 
-/// Goes on to a phase, in which `own` sign, and `beside` are on their way out.
-async fn enter(cx: &Context, work: &Work, cluster: &Cluster, phase: Phase, own: &References, beside: &References) -> Result<Turn, Failure> {
+/// Goes on to a phase, of which this is told, and in which `own` sign, and `beside` are on their way out.
+pub(crate) async fn enter(
+    cx: &Context,
+    work: &Work,
+    cluster: &Cluster,
+    (phase, words): (Phase, &str),
+    own: &References,
+    beside: &References,
+) -> Result<Turn, Failure> {
     let (operation_id, id) = (&work.operation.operation_id(), &cluster.cluster_id());
     let (progress, change) = (&Progress { step: "replacement", ..Progress::default() }, &ClusterChange::references(own));
     cx.store
@@ -169,7 +187,7 @@ async fn enter(cx: &Context, work: &Work, cluster: &Cluster, phase: Phase, own: 
             operation::record(conn, &work.claim, progress).await?;
             clusters::record(conn, id, change).await?;
             rotation::enter(conn, id, phase, beside).await?;
-            event::append(conn, operation_id, id, PHASE, words(phase)).await
+            event::append(conn, operation_id, id, PHASE, words).await
         })
         .await?;
     Ok(Turn::NOW)

@@ -4,6 +4,7 @@
 //! written as one document, handed to helm, and waited for until every controller says that it is so. Names are recorded before anything
 //! has them; each step looks before it makes. What upstream's driver made is found under the same names and taken over as it is.
 
+mod authorities;
 mod converge;
 pub(crate) mod credential;
 pub(crate) mod door;
@@ -128,9 +129,7 @@ async fn work_at(bench: &Bench<'_>) -> Result<Turn, Failure> {
         Some(OperationKind::ClusterDelete) => remove::turn(bench).await,
         Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon) => remove::by_force(bench).await,
         Some(OperationKind::CredentialRotate) => rotate::turn(bench).await,
-        Some(kind @ OperationKind::CaRotate) => {
-            Err(Failure::fail(OutcomeCode::User, format!("the cluster's driver does not support {}", kind.phrase())))
-        }
+        Some(OperationKind::CaRotate) => authorities::turn(bench).await,
         None => Err(Failure::Stale),
     }
 }

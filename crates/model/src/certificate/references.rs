@@ -1,8 +1,9 @@
 //! Which pairs a cluster has, and which are beside them while its authorities are replaced.
 //!
-//! A rotation of authorities goes in three phases, each of which replaces nodes (`conductor/src/cluster/rotate_ca.rs`). At any time what is
-//! trusted by one node has signed what every other shows. The cluster's own row refers to those who sign; the row of the rotation, to those
-//! who will, or did.
+//! A rotation of authorities goes in phases, each of which replaces nodes: three with the Heat driver, which replaces masters and workers in
+//! one (`conductor/src/cluster/rotate_ca.rs`), five with that of Cluster API, which replaces either masters or workers
+//! (`conductor/src/driver/capi_helm/authorities.rs`). At any time what is trusted by one node has signed what every other shows. The
+//! cluster's own row refers to those who sign; the row of the rotation, to those who will, or did.
 
 use diesel::prelude::*;
 
@@ -57,11 +58,15 @@ impl References {
 /// How far the rotation of a cluster's authorities is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Every node is replaced by one that trusts the new authorities beside the old ones; the old ones sign.
+    /// Every node (with Cluster API, every master) is replaced by one that trusts the new authorities beside the old ones; the old ones sign.
     Trust,
+    /// With Cluster API: workers are replaced by such as trust both.
+    Spread,
     /// Masters are replaced by such as the new authorities sign for; the old ones are trusted still.
     Sign,
-    /// Workers, then masters, are replaced by such as trust the new authorities alone.
+    /// With Cluster API: workers are replaced by such as trust the new authorities alone.
+    Leave,
+    /// Workers, then masters (with Cluster API, masters), are replaced by such as trust the new authorities alone.
     Retire,
 }
 
@@ -70,14 +75,16 @@ impl Phase {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Trust => "trust",
+            Self::Spread => "spread",
             Self::Sign => "sign",
+            Self::Leave => "leave",
             Self::Retire => "retire",
         }
     }
 
     /// The phase of a stored word; none for a word of a newer version.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Trust, Self::Sign, Self::Retire].into_iter().find(|phase| phase.as_str() == word)
+        [Self::Trust, Self::Spread, Self::Sign, Self::Leave, Self::Retire].into_iter().find(|phase| phase.as_str() == word)
     }
 }
 
@@ -103,7 +110,7 @@ impl Rotation {
 
     /// The pairs whose authorities are trusted beside the cluster's own: none while they are still being made, and none once they retire.
     pub fn beside(&self) -> Option<References> {
-        let is_trusted = matches!(self.phase(), Some(Phase::Trust | Phase::Sign));
+        let is_trusted = matches!(self.phase(), Some(Phase::Trust | Phase::Spread | Phase::Sign | Phase::Leave));
         Some(&self.references).filter(|references| is_trusted && references.is_complete()).cloned()
     }
 }
@@ -123,7 +130,8 @@ mod tests {
         };
         assert_eq!(row.beside(), None, "a set that is being made is no use yet");
         row.references.client = Some("m".into());
-        for (phase, is_beside) in [(Phase::Trust, true), (Phase::Sign, true), (Phase::Retire, false)] {
+        let beside = [Phase::Trust, Phase::Spread, Phase::Sign, Phase::Leave].map(|phase| (phase, true));
+        for (phase, is_beside) in beside.into_iter().chain([(Phase::Retire, false)]) {
             row.phase = phase.as_str().into();
             assert_eq!(row.phase(), Some(phase));
             assert_eq!(row.beside().is_some(), is_beside, "{phase:?}");

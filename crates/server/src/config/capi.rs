@@ -47,6 +47,13 @@ section! {
         api_resources: String = "{}",
         /// Conditions of a control plane that must all be true before it counts as ready.
         k8s_control_plane_resource_conditions: Vec<String> = "MachinesReady,Ready,EtcdClusterHealthy,ControlPlaneComponentsHealthy",
+        /// Deployments of the management cluster whose programs connect to clusters, each as NAMESPACE/NAME, separated by commas: those of Cluster
+        /// API itself, of its kubeadm bootstrap and of its kubeadm control plane provider. Each is restarted once in a rotation of certificate
+        /// authorities, and not more often than every ten minutes. Empty: the authorities of clusters cannot be rotated.
+        controller_deployments: Vec<String> = "",
+        /// Seconds at least between the fourth and the fifth step of a rotation of certificate authorities, in which pods of masters change their
+        /// tokens for such as the new key signed; Kubernetes has them last an hour.
+        ca_rotation_pause_seconds: u32 = "3600",
         /// The helm program, 3.x or 4.x.
         helm_program: String = "helm",
         /// Runs of helm at once in one conductor, for each management cluster.

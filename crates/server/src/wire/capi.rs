@@ -160,8 +160,27 @@ fn settings(config: &Config, openstack_ca: &str) -> anyhow::Result<CapiSettings>
         ca: if openstack_ca.is_empty() { system_ca() } else { openstack_ca.to_owned() },
         control_plane_conditions: wanted.k8s_control_plane_resource_conditions.clone(),
         kinds,
+        controllers: controllers(config)?,
+        rotation_pause: rotation_pause(config),
         labels: labels(config),
     })
+}
+
+/// Namespaces and names of the controllers that connect to clusters.
+pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(String, String)>> {
+    let named = config.capi_helm.controller_deployments.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
+    let read = |text: &str| match text.split_once('/') {
+        Some((namespace, name)) if [namespace, name].iter().all(|part| !part.is_empty() && !part.contains('/')) => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => bail!("[capi_helm] controller_deployments: {text:?} must be a namespace and a name with a / between them"),
+    };
+    named.map(read).collect()
+}
+
+/// The pause in a rotation of authorities.
+pub(super) fn rotation_pause(config: &Config) -> Duration {
+    Duration::from_secs(config.capi_helm.ca_rotation_pause_seconds.into())
 }
 
 /// What holds without a label, by the label's name.
@@ -206,6 +225,20 @@ mod tests {
         );
         let text = "[capi_helm]\nkubeconfig_file = /d\nmanagement_clusters = blue,default\n[capi_management:blue]\nkubeconfig_file = /b";
         assert_eq!(told(text), Ok(names(&[("blue", "/b"), ("default", "/d")])));
+    }
+
+    #[test]
+    fn controllers_are_named_with_their_namespaces() {
+        let read = |text: &str| {
+            let config = Config::parse_for_test(&format!("[capi_helm]\ncontroller_deployments = {text}\n")).expect("good");
+            controllers(&config).map_err(|error| error.to_string())
+        };
+        let named = |all: &[(&str, &str)]| all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        assert_eq!(read("a/b, c/d,"), Ok(named(&[("a", "b"), ("c", "d")])));
+        assert_eq!(read(""), Ok(Vec::new()));
+        for wrong in ["a", "/b", "a/", "a/b/c"] {
+            assert!(read(wrong).is_err_and(|error| error.contains(wrong)), "{wrong}");
+        }
     }
 
     #[test]

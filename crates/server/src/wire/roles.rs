@@ -219,6 +219,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
         management_clusters: capi::rules(config)?,
+        capi_rotation_pause: (!capi::controllers(config)?.is_empty()).then(|| capi::rotation_pause(config)),
         strict_labels: config.drivers.strict_labels,
         default_driver: config.drivers.default_driver.clone().filter(|name| !name.is_empty()),
         default_boot_volume_size: i64::from(config.cinder.default_boot_volume_size),

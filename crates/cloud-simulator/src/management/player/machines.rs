@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     CLUSTER, DELETE_FIRST, Player, TEMPLATE,
+    authorities::{AUTHORITIES, FAULT},
     objects::{change, is_leaving, machines_of, report},
 };
 use crate::{
@@ -75,8 +76,10 @@ impl Player {
         merge(&mut labels, &json!({CLUSTER_NAME: rollout.cluster}));
         let reference = json!({"apiVersion": owner.kind().api_version(), "kind": owner.kind().kind, "name": owner.name,
             "uid": rollout.object["metadata"]["uid"], "controller": true});
+        let (made_of, fault) = self.ingredients(store, rollout);
+        let annotations = json!({TEMPLATE: template, AUTHORITIES: made_of.to_string(), FAULT: fault});
         let machine = json!({
-            "metadata": {"labels": labels, "annotations": {TEMPLATE: template}, "finalizers": ["machine.cluster.x-k8s.io"],
+            "metadata": {"labels": labels, "annotations": annotations, "finalizers": ["machine.cluster.x-k8s.io"],
                 "ownerReferences": [reference]},
             "spec": {"clusterName": rollout.cluster, "version": rollout.version,
                 "providerID": format!("openstack:///{}", seeded("machine", &name))},
@@ -92,7 +95,8 @@ impl Player {
             }
             return;
         }
-        match trouble {
+        let fault = store.get(key).and_then(|o| o["metadata"]["annotations"][FAULT].as_str().map(str::to_owned));
+        match trouble.or(fault.map(Trouble::Fail)) {
             Some(Trouble::Stall) => {}
             Some(Trouble::Fail(message)) => {
                 let conditions = json!([{"type": "InfrastructureReady", "status": "False", "message": message}]);

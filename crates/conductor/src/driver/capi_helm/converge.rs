@@ -1,6 +1,7 @@
 //! Making a cluster, or making it different: one road for create, resize, and all that is done with groups.
 //!
-//! An operation hands its document to helm once (again when it cannot be told what came of it), and from then on only looks.
+//! An operation hands its document to helm once (again when it cannot be told what came of it), and from then on only looks. A rotation of
+//! authorities does so in each of its phases (`authorities.rs`).
 
 mod finish;
 mod quota;
@@ -20,10 +21,13 @@ use super::labels::Choices;
 use super::objects::{self, Place};
 use super::seen::{self, Judged, Seen};
 use super::values::{self, Input};
-use super::{Bench, credential, lookup, secrets};
+use super::{Bench, authorities, credential, lookup, secrets};
+use crate::cluster::rotate_ca::PHASE;
 use crate::outcome::{Failure, Turn};
 use crate::worker::Size;
 use crate::{certificates, stack};
+
+pub(super) use finish::facts;
 
 use wish::{Course, Wish};
 
@@ -41,18 +45,27 @@ const DELETE_FIRST: &str = "cluster.x-k8s.io/delete-machine";
 
 /// One turn.
 pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
-    let events = stack::events(bench.cx, bench.work).await?;
-    let has = |kind: &str| events.iter().any(|e| e.kind == kind);
-    if !has(PREPARED) {
+    let mut events = stack::events(bench.cx, bench.work).await?;
+    if !events.iter().any(|e| e.kind == PREPARED) {
         if bench.work.operation.kind() != Some(OperationKind::ClusterCreate) {
             bench.is_the_right_one().await?;
         }
         prepare(bench).await?;
         return Ok(Turn::NOW);
     }
+    // What was done in a former phase is done no more.
+    if let Some(at) = events.iter().rposition(|e| e.kind == PHASE) {
+        events.drain(..=at);
+    }
     let kinds = &bench.capi.settings.kinds;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
-    let wish = Wish::read(bench, &seen)?;
+    let has = |kind: &str| events.iter().any(|e| e.kind == kind);
+    let rotation = match bench.work.operation.kind() {
+        Some(OperationKind::CaRotate) => Some(authorities::in_force(bench).await?.ok_or(Failure::Stale)?),
+        _ => None,
+    };
+    let mut wish = Wish::read(bench, &seen)?;
+    wish.aim = rotation.as_ref().map(|stand| authorities::words(stand.phase));
     let course = Course { is_asked: has(ASKED), is_applied: has(APPLIED), is_settled: bench.work.is_settled(bench.cx) };
     bench.work.saw_size(wish.size(&seen, course));
     let Some(applied) = events.iter().rfind(|e| e.kind == APPLIED) else {
@@ -60,7 +73,10 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     };
     let wanted = wish.wanted(bench, &applied.message, stack::age(applied.at()))?;
     match seen::judge(&seen, &wanted) {
-        Judged::Ready => finish::finish(bench, &wish, &seen).await,
+        Judged::Ready => match &rotation {
+            Some(stand) => authorities::advance(bench, stand, &seen).await,
+            None => finish::finish(bench, &wish, &seen).await,
+        },
         Judged::Failed { reason } => Err(Failure::of_cluster_api(reason)),
         Judged::Waiting { done, total, waiting_for, at_most } => {
             tell(bench, &wish, &seen, done, total, &waiting_for).await?;
@@ -111,26 +127,42 @@ async fn prepare(bench: &Bench<'_>) -> Result<(), Failure> {
 
 /// Gives Cluster API the cluster's authorities, which it would make itself otherwise. `always`: also where they are there already.
 pub(super) async fn certificates(bench: &Bench<'_>, user_id: &str, always: bool) -> Result<(), Failure> {
-    let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    let (cx, work) = (bench.cx, bench.work);
     let name = model::capi::derived(&bench.release, "ca");
     if !always && bench.management.get("secret_get", &secrets(), Some(&bench.namespace), &name).await?.is_some() {
         return Ok(());
     }
     let waiting_for = Some("the secrets of the cluster's certificates".to_owned());
     work.guard(cx, &Progress { step: "certificates", waiting_for, ..Progress::default() }).await?;
-    let material = certificates::material(cx, cluster).await?;
-    let own = certificates::client(cx, cluster).await?;
-    let place = Place { namespace: &bench.namespace, release: &bench.release, cluster, user_id };
-    for (part, pair) in [("ca", &material.kubernetes), ("etcd", &material.etcd), ("proxy", &material.front_proxy), ("sa", &own)] {
-        let secret = objects::certificate(&place, part, &pair.certificate, &pair.key);
+    for secret in of_certificates(bench, user_id).await? {
         bench.management.apply("secret_apply", &secrets(), Some(&bench.namespace), &secret).await?;
     }
     Ok(())
 }
 
+/// The secrets of the cluster's certificates as they are to be. That of Kubernetes comes last: where it is, the others are.
+pub(super) async fn of_certificates(bench: &Bench<'_>, user_id: &str) -> Result<Vec<Value>, Failure> {
+    let (cx, cluster) = (bench.cx, &bench.rows.cluster);
+    let material = certificates::material(cx, cluster).await?;
+    let own = certificates::clients(cx, cluster).await?;
+    let place = Place { namespace: &bench.namespace, release: &bench.release, cluster, user_id };
+    let all = [("etcd", &material.etcd), ("proxy", &material.front_proxy), ("sa", &own), ("ca", &material.kubernetes)];
+    Ok(all.into_iter().map(|(part, pair)| objects::certificate(&place, part, &pair.certificate, &pair.key)).collect())
+}
+
 /// Hands the document to helm.
 async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Turn, Failure> {
     if let Some(turn) = choose(bench, wish, seen, events).await? {
+        return Ok(turn);
+    }
+    // Whatever changes the document while authorities are rotated, and makes machines by it.
+    let rotation = match wish.kind {
+        OperationKind::ClusterCreate => None,
+        _ => authorities::in_force(bench).await?,
+    };
+    if let Some(stand) = &rotation
+        && let Some(turn) = authorities::prepare(bench, stand, seen).await?
+    {
         return Ok(turn);
     }
     let held = credential::ensure(bench, false).await?;
@@ -143,7 +175,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     found.group_images = lookup::own_images(bench, &session, &wish.groups, &found, new).await?;
     let mut flavors = None;
     // Upstream does not look at flavors that do not change.
-    if !matches!(wish.kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate | OperationKind::NodegroupDelete) {
+    if wish.brings_flavors() {
         let changed: Vec<Nodegroup> = wish.groups.iter().filter(|g| wish.target.is_none_or(|t| t.uuid == g.uuid)).cloned().collect();
         flavors = Some(lookup::check_flavors(bench, &session, &changed).await?);
     }
@@ -163,6 +195,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         choices: &choices,
         default_boot_volume_type: bench.cx.settings.default_volumes.boot_type.as_deref(),
         default_boot_volume_size: bench.cx.settings.default_volumes.boot_size.into(),
+        authorities: rotation.as_ref().and_then(authorities::InForce::document),
     });
     let document = document.map_err(|text| Failure::fail(OutcomeCode::User, text))?;
     mark(bench, seen, events).await?;

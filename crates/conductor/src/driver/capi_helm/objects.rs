@@ -73,7 +73,8 @@ pub(super) fn certificate(place: &Place<'_>, part: &str, certificate: &str, key:
     secret(place, part, "cluster.x-k8s.io/secret", json!({"tls.crt": certificate, "tls.key": key.expose_secret()}))
 }
 
-fn secret(place: &Place<'_>, part: &str, kind: &str, data: Value) -> Value {
+/// A secret of a cluster.
+pub(super) fn secret(place: &Place<'_>, part: &str, kind: &str, data: Value) -> Value {
     let cut = |text: &str| text.chars().take(LABEL).collect::<String>();
     json!({
         "apiVersion": "v1",
@@ -93,6 +94,11 @@ fn secret(place: &Place<'_>, part: &str, kind: &str, data: Value) -> Value {
     })
 }
 
+/// A text that a secret holds.
+pub(super) fn held_text(secret: &Value, key: &str) -> Option<String> {
+    String::from_utf8(BASE64_STANDARD.decode(secret["data"][key].as_str()?).ok()?).ok()
+}
+
 /// What a credential's secret holds; upstream's as well.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
@@ -102,9 +108,7 @@ pub(super) struct Held {
 
 /// Reads the application credential out of its secret; none when it is not one that can be used.
 pub(super) fn held(secret: &Value) -> Option<Held> {
-    let encoded = secret["data"]["clouds.yaml"].as_str()?;
-    let text = String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()?;
-    let parsed: Value = serde_saphyr::from_str(&text).ok()?;
+    let parsed: Value = serde_saphyr::from_str(&held_text(secret, "clouds.yaml")?).ok()?;
     let clouds: &Map<String, Value> = parsed["clouds"].as_object()?;
     let auth = &clouds.get(CLOUD).or_else(|| clouds.values().next())?["auth"];
     let text = |key: &str| auth[key].as_str().filter(|text| !text.is_empty());

@@ -1,6 +1,7 @@
 //! What the Cluster API driver is told by the configuration.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use provider_clients::KubeKind;
 use serde_json::Value;
@@ -32,9 +33,17 @@ pub struct CapiSettings {
     /// Conditions of a control plane that must be true.
     pub control_plane_conditions: Vec<String>,
     pub kinds: Kinds,
+    /// Deployments of a management cluster whose programs connect to clusters: namespaces and names. None: authorities cannot be replaced.
+    pub controllers: Vec<(String, String)>,
+    /// How long at least masters that trust a former authority stay after the last masters that it signed for have gone: as long as pods use
+    /// tokens of its time.
+    pub rotation_pause: Duration,
     /// What holds without a label, by the label's name.
     pub labels: BTreeMap<&'static str, String>,
 }
+
+/// Cluster API's own kinds of addons.
+const ADDONS: &str = "addons.cluster.x-k8s.io/v1beta1";
 
 /// The kinds that are asked for; the operator may name other versions.
 #[derive(Clone, Debug)]
@@ -46,12 +55,14 @@ pub struct Kinds {
     pub machine: KubeKind,
     pub manifests: KubeKind,
     pub helm_release: KubeKind,
+    pub resource_set: KubeKind,
+    pub resource_set_binding: KubeKind,
 }
 
 impl Kinds {
-    /// All that a look looks at.
+    /// All that a look looks at: one watch each.
     pub fn all(&self) -> [&KubeKind; 7] {
-        let Self { cluster, openstack_cluster, machine_deployment, control_plane, machine, manifests, helm_release } = self;
+        let Self { cluster, openstack_cluster, machine_deployment, control_plane, machine, manifests, helm_release, .. } = self;
         [cluster, openstack_cluster, control_plane, machine_deployment, machine, helm_release, manifests]
     }
 
@@ -63,7 +74,7 @@ impl Kinds {
         let text = if api_resources.trim().is_empty() { "{}" } else { api_resources };
         let given: Value = serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))?;
         let given = given.as_object().ok_or("must be a JSON object")?;
-        const KNOWN: [&str; 8] = [
+        const KNOWN: [&str; 10] = [
             "Cluster",
             "OpenstackCluster",
             "MachineDeployment",
@@ -72,6 +83,8 @@ impl Kinds {
             "Manifests",
             "HelmRelease",
             "HelmChartProxy",
+            "ClusterResourceSet",
+            "ClusterResourceSetBinding",
         ];
         if let Some(name) = given.keys().find(|name| !KNOWN.contains(&name.as_str())) {
             return Err(format!("names {name}: it must be one of {}", KNOWN.join(", ")));
@@ -91,6 +104,8 @@ impl Kinds {
             machine: kind("Machine", "Machine", "cluster.x-k8s.io/v1beta1", "machines"),
             manifests: kind("Manifests", "Manifests", "addons.stackhpc.com/v1alpha1", "manifests"),
             helm_release: kind("HelmRelease", "HelmRelease", "addons.stackhpc.com/v1alpha1", "helmreleases"),
+            resource_set: kind("ClusterResourceSet", "ClusterResourceSet", ADDONS, "clusterresourcesets"),
+            resource_set_binding: kind("ClusterResourceSetBinding", "ClusterResourceSetBinding", ADDONS, "clusterresourcesetbindings"),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Rows and settings that tests share.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use model::cluster::Cluster;
 use model::nodegroup::Nodegroup;
@@ -26,6 +27,8 @@ pub(super) fn settings() -> CapiSettings {
         ca: String::new(),
         control_plane_conditions: Vec::new(),
         kinds: Kinds::read("").expect("defaults"),
+        controllers: Vec::new(),
+        rotation_pause: Duration::from_secs(3600),
         labels: labels.filter_map(|label| Some((label.name, label.default?.to_owned()))).collect::<BTreeMap<_, _>>(),
     }
 }

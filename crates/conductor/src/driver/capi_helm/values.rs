@@ -47,6 +47,8 @@ pub(super) struct Input<'a> {
     pub choices: &'a Choices<'a>,
     pub default_boot_volume_type: Option<&'a str>,
     pub default_boot_volume_size: i64,
+    /// What a rotation of authorities says more.
+    pub authorities: Option<Value>,
 }
 
 /// The version of the chart: the template's label only, else the operator's; none when neither says one.
@@ -106,7 +108,7 @@ pub(super) fn values(input: &Input<'_>) -> Result<Value, String> {
             "ingress": {"enabled": false},
         },
     });
-    for addition in additions(input)? {
+    for addition in additions(input)?.into_iter().chain(input.authorities.clone()) {
         merge(&mut document, addition);
     }
     Ok(document)

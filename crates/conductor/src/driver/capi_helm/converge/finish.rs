@@ -17,7 +17,7 @@ use crate::settle::{self as ends, End};
 use crate::worker::succeed;
 
 /// What the end of an operation writes of a group.
-fn facts(seen: &Seen, group: &Nodegroup) -> NodegroupChange {
+pub(in crate::driver::capi_helm) fn facts(seen: &Seen, group: &Nodegroup) -> NodegroupChange {
     let addresses = |machines: &mut dyn Iterator<Item = &Value>| {
         let mut found: Vec<(String, String)> = machines.filter_map(|m| Some((seen::name_of(m).to_owned(), seen::address(m)?))).collect();
         found.sort();

@@ -29,7 +29,7 @@ pub(super) async fn room(
     if events.iter().any(|e| e.kind == ASKED) {
         return Ok(None);
     }
-    if matches!(wish.kind, OperationKind::ClusterUpgrade | OperationKind::NodegroupDelete) {
+    if matches!(wish.kind, OperationKind::ClusterUpgrade | OperationKind::CaRotate | OperationKind::NodegroupDelete) {
         return Ok(None);
     }
     let concerned = wish.groups.iter().filter(|group| wish.target.is_none_or(|target| target.uuid == group.uuid));

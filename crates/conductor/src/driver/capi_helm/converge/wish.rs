@@ -23,6 +23,8 @@ pub(super) struct Wish<'a> {
     /// The name of a group that goes.
     pub(super) gone: Option<String>,
     pub(super) nodes_to_remove: Vec<String>,
+    /// What is told of a phase of a rotation.
+    pub(super) aim: Option<&'static str>,
     /// Nodes that the target had when nothing was asked yet, and the most that it may have, as far as the payload tells.
     before: Option<i32>,
     most: Option<i32>,
@@ -69,7 +71,7 @@ impl<'a> Wish<'a> {
                 let known = before.node_count.unwrap_or_else(|| group.node_count());
                 let has_failed = before.group(&group.nodegroup_id()).is_some_and(Status::is_failed);
                 group.node_count = Some(payload.node_count.unwrap_or_else(|| kept(known, has_failed, asked(&group))));
-            } else if target.is_some() {
+            } else if target.is_some() || kind == OperationKind::CaRotate {
                 // What a later operation wants is its to do: it may yet be cancelled.
                 use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
                 match (group.status(), replicas(seen, &group)) {
@@ -87,7 +89,8 @@ impl<'a> Wish<'a> {
             groups.push(group);
         }
         let gone = (kind == OperationKind::NodegroupDelete).then(|| target.map(|g| g.name.clone())).flatten();
-        Ok(Self { kind, groups, target, gone, nodes_to_remove: payload.nodes_to_remove, before: before.node_count, most })
+        let (nodes_to_remove, before) = (payload.nodes_to_remove, before.node_count);
+        Ok(Self { kind, groups, target, gone, nodes_to_remove, aim: None, before, most })
     }
 
     /// What all this must come to before the operation has ended.
@@ -110,12 +113,19 @@ impl<'a> Wish<'a> {
             now: model::time::now(),
             age,
             patience: bench.cx.settings.timing.settle,
+            all_gone: self.kind == OperationKind::CaRotate,
         })
     }
 
     /// Whether the whole release is brought to another template, whichever group the request names.
     pub(super) fn brings_all(&self) -> bool {
         self.kind == OperationKind::ClusterUpgrade && self.target.is_some_and(Nodegroup::is_default)
+    }
+
+    /// Whether there may be flavors of nodes that there were not.
+    pub(super) fn brings_flavors(&self) -> bool {
+        use OperationKind::{CaRotate, ClusterResize, ClusterUpdate, NodegroupDelete};
+        !matches!(self.kind, ClusterResize | ClusterUpdate | NodegroupDelete | CaRotate)
     }
 
     /// What it is called where progress is told.
@@ -127,7 +137,7 @@ impl<'a> Wish<'a> {
             OperationKind::NodegroupCreate => named("creating"),
             OperationKind::NodegroupDelete => named("deleting"),
             OperationKind::ClusterResize | OperationKind::ClusterUpdate => named("resizing"),
-            _ => named("updating"),
+            _ => self.aim.map_or_else(|| named("updating"), str::to_owned),
         }
     }
 
@@ -192,6 +202,7 @@ mod tests {
                 target: Some(&gpu),
                 gone: None,
                 nodes_to_remove: Vec::new(),
+                aim: None,
                 before: Some(before),
                 most: wanted.max(Some(before)),
             };

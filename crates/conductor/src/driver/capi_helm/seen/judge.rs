@@ -34,6 +34,8 @@ pub(in crate::driver::capi_helm) struct Wanted {
     pub age: Duration,
     /// For so long a controller's word that it has given up may be an old one.
     pub patience: Duration,
+    /// Whether all machines that are leaving must have gone, those that nobody counts as well.
+    pub all_gone: bool,
 }
 
 /// What a worker group is to be.
@@ -76,11 +78,13 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
     }
     if !is_control_plane_ready(seen, wanted) {
         waiting.push("the control plane".to_owned());
+    } else if wanted.all_gone && seen.masters().any(is_leaving) {
+        waiting.push("machines of the control plane to go".to_owned());
     }
     for group in &wanted.groups {
         if !is_group_ready(seen, group, &wanted.version) {
             waiting.push(format!("nodegroup {}", group.name));
-        } else if group.count.is_some() && seen.machines_of(&group.name).any(is_leaving) {
+        } else if (group.count.is_some() || wanted.all_gone) && seen.machines_of(&group.name).any(is_leaving) {
             waiting.push(format!("machines of nodegroup {} to go", group.name));
         }
     }

@@ -49,6 +49,7 @@ fn document(labels: &[(&str, &str)], nodes: &HashMap<String, Nodes>, chart: &str
         choices: &choices,
         default_boot_volume_type: None,
         default_boot_volume_size: 0,
+        authorities: None,
     })
 }
 

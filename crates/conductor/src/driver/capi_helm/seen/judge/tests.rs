@@ -54,6 +54,7 @@ fn good() -> (Seen, Wanted) {
         now: "2026-01-01T01:00:00Z".parse().expect("a time"),
         age: SETTLED * ADDON_PATIENCE,
         patience: SETTLED,
+        all_gone: false,
     };
     (seen, wanted)
 }
@@ -202,5 +203,22 @@ fn a_machine_on_its_way_out_is_waited_for_although_nobody_counts_it_any_more() {
     seen.machines.push(leaving);
     assert!(waiting_for(&seen, &wanted).starts_with("machines of nodegroup default-worker to go"), "{}", waiting_for(&seen, &wanted));
     seen.machines.pop();
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
+}
+
+#[test]
+fn where_all_must_have_gone_those_of_the_control_plane_and_of_scaled_groups_must_as_well() {
+    let (mut seen, wanted) = good();
+    let mut leaving = machine("c", "default-worker");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let scaled = vec![WantedGroup { name: "default-worker".into(), count: None }];
+    let strict = Wanted { all_gone: true, groups: scaled.clone(), ..wanted.clone() };
+    assert_eq!(judge(&seen, &strict), Judged::Ready);
+    seen.machines.push(leaving.clone());
+    assert_eq!(judge(&seen, &Wanted { groups: scaled, ..wanted.clone() }), Judged::Ready);
+    assert!(waiting_for(&seen, &strict).starts_with("machines of nodegroup default-worker to go"), "{}", waiting_for(&seen, &strict));
+    leaving["metadata"]["labels"] = json!({"cluster.x-k8s.io/control-plane": ""});
+    *seen.machines.last_mut().expect("the one") = leaving;
+    assert!(waiting_for(&seen, &strict).starts_with("machines of the control plane to go"), "{}", waiting_for(&seen, &strict));
     assert_eq!(judge(&seen, &wanted), Judged::Ready);
 }
