@@ -43,7 +43,7 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
         let own = facts.status.as_deref().and_then(Status::parse).or_else(|| settle_group(kind, end.state, None));
         let alone = cluster_status(kind, end.state, Rest::default());
         let left = lifecycle::Left { status: alone, group: end.group.map(|group| (group, own, facts.node_count)) };
-        lifecycle::rebase(conn, &id, &operation.operation_id(), &left).await?;
+        lifecycle::rebase(conn, operation, &left).await?;
     }
     let failed = nodegroup::of_cluster(conn, &id).await?.into_iter().find(lifecycle::has_failed);
     let rest = Rest { others_wait: waiting.on_cluster, other_group_failed: failed.is_some(), before: None };

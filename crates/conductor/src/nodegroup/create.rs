@@ -34,7 +34,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         CreateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         CreateStep::Make => make(cx, work, &rows, group, &session).await,
         CreateStep::Wait(seen) => stack::follow(cx, work, whose, &creating(group), seen, &session).await,
-        CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen).await,
+        CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen, None).await,
         CreateStep::Fail { seen: Some(_), .. } if stack::is_left_over(cx, work).await? => {
             stack::clear_away(cx, work, whose, &known, &session).await
         }

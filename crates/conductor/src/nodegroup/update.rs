@@ -46,7 +46,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Observed::Absent => broken("the group's stack is gone".into()),
             Observed::Ready(seen) | Observed::RolledBack { seen, .. } if has_fewer(&payload, group, &seen) => {
                 if work.is_settled(cx) {
-                    return finish(cx, work, &rows, group, &session, &seen).await;
+                    return finish(cx, work, &rows, group, &session, &seen, None).await;
                 }
                 // What was asked for before may be on its way.
                 return stack::wait_for(cx, work, &format!("whether stack {} stays as it is", seen.stack_name)).await;

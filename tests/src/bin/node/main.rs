@@ -329,7 +329,7 @@ impl Nodes<'_> {
             Ok(Seen::when(told == due, || format!("{told:?}")))
         });
         tells.await.with_context(|| machine.last_words())?;
-        has_ended(&machine, data.program).await
+        has_ended(&machine, data.image).await
     }
 }
 
