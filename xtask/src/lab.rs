@@ -3,10 +3,9 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
 use crate::{cargo, helm, paths, prerequisites, process};
@@ -133,29 +132,6 @@ pub fn up() -> Result<()> {
         down(true)?;
     }
     must("up", &[], Duration::from_secs(3600))
-}
-
-/// Begins to install what `up` would, beside other work and giving way to it: most of that is waiting for packages. What goes wrong is told,
-/// and `up` does it again.
-pub fn install_meanwhile() -> Result<JoinHandle<()>> {
-    prerequisites::ensure_lab()?;
-    let script = prepare("install.sh", &[])?;
-    let mut command = Process::new("nice");
-    command.args(["-n", "19"]).arg(script.get_program()).args(script.get_args()).stdin(Stdio::null());
-    for (name, value) in script.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let mut install = move || {
-        let _lock = lock()?;
-        match process::run(&mut command, Duration::from_secs(3600)).map(process::exit_code)? {
-            0 => Ok(()),
-            code => bail!("tests/lab/install.sh ended with exit code {code}"),
-        }
-    };
-    Ok(thread::spawn(move || install().unwrap_or_else(|error: Error| eprintln!("xtask: the lab is not installed yet: {error:#}"))))
 }
 
 pub fn down(purge: bool) -> Result<()> {

@@ -56,6 +56,9 @@ pub fn run(options: &Options) -> Result<u8> {
     if obstacle.is_none() {
         prerequisites::ensure(&[prerequisites::NODE])?;
     }
+    if with_lab {
+        prerequisites::ensure_lab()?;
+    }
     let mut worst = 0;
     if with_tests {
         heading("tidy");
@@ -66,29 +69,26 @@ pub fn run(options: &Options) -> Result<u8> {
         heading("build");
         cargo::build_binaries()?;
     }
-    let installing = (with_tests && with_lab).then(lab::install_meanwhile).transpose()?;
+    // Beside the tests, for it waits most of its time.
+    let the_lab = with_lab.then(|| thread::spawn(|| judged("the run on the real OpenStack", run_lab())));
     let mut summary = Vec::new();
     if with_tests {
-        let (code, lines) = run_tests(options)?;
+        let (code, lines) = run_tests(options).unwrap_or_else(|error| {
+            eprintln!("xtask: the tests: {error:#}");
+            (1, Vec::new())
+        });
         worst = worst.max(code);
         summary = lines;
     }
-    let mut images_code = None;
-    if whole && images::can_run() {
+    let images_code = (whole && images::can_run()).then(|| {
         heading("images");
-        images_code = Some(judged("images", images::start("debug")));
-    }
-    let mut nodes = None;
-    if obstacle.is_none() {
-        // Beside the lab, which waits most of its time.
+        judged("images", images::start("debug"))
+    });
+    let node_code = obstacle.is_none().then(|| {
         heading("nodes");
-        nodes = Some(thread::spawn(|| judged("nodes", node::start())));
-    }
-    if installing.is_some_and(|installing| installing.join().is_err()) {
-        eprintln!("xtask: the installation of the lab panicked; it is tried again");
-    }
-    let lab_code = with_lab.then(|| judged("the run on the real OpenStack", run_lab()));
-    let node_code = nodes.map(|nodes| nodes.join().unwrap_or(1));
+        judged("nodes", node::start())
+    });
+    let lab_code = the_lab.map(|lab| lab.join().unwrap_or(1));
     worst = [images_code, lab_code, node_code].into_iter().flatten().fold(worst, u8::max);
     heading("summary");
     for line in summary {

@@ -36,11 +36,11 @@ async fn a_resize_that_is_cancelled_before_helm_was_run_leaves_the_size_as_it_wa
 
     // More nodes, for which there is no room: it waits, and everything but helm has been done.
     let project = world.cloud.project_id("demo");
-    world.cloud.set_quota(&project, "cores", Some(0));
+    world.cloud.set_quota(&project, "cores", Some(1));
     demo.resize(&cluster, 4).await?.expect(202)?;
     wait::until("the operation to wait for room", PATIENCE, async || {
         let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
-        Ok(Seen::when(operations.to_string().contains("cores are needed and 0 are left"), || operations.to_string()))
+        Ok(Seen::when(operations.to_string().contains("cores are needed and 1 is left"), || operations.to_string()))
     })
     .await?;
     ensure!(demo.cluster(&cluster).await?["node_count"] == 4, "the wish is shown while it is worked on");

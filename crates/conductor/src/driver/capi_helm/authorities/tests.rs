@@ -6,8 +6,8 @@ use crate::driver::capi_helm::tests::cluster;
 const CERTIFICATES: &str =
     "-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMg==\n-----END CERTIFICATE-----";
 
-fn marker(document: &Option<Value>, of: &str) -> String {
-    document.as_ref().map_or_else(String::new, |d| d[of]["kubeadmConfigSpec"]["files"][0]["content"].to_string())
+fn marker(document: &Option<Value>, of: &str) -> Value {
+    document.as_ref().map_or(Value::Null, |d| d[of]["kubeadmConfigSpec"]["files"][0]["content"].clone())
 }
 
 /// Each pass makes those anew that it is about and nobody else, and the last one leaves nothing behind.
