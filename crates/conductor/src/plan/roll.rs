@@ -114,8 +114,11 @@ pub(crate) fn is_overfull(step: &RollStep, wanted: &Replacement) -> bool {
 
 /// Decides for a pool of a stack that failed: `failed` are the members for whose signal Heat waited in vain. Heat does not forget a signal, so
 /// these would fail it again however often it is asked. None when all of them are given up.
+///
+/// One of those that are to be replaced may bear a number that was used before, and be the one that came for them: nobody has seen them off then.
 pub(crate) fn give_up(pool: &Pool, failed: impl IntoIterator<Item = String>) -> Option<RollStep> {
-    let numbers: Vec<String> = failed.into_iter().filter(|number| !pool.former.contains_key(number)).collect();
+    let is_given_up = |number: &String| pool.former.contains_key(number) && !pool.replaces.contains(number);
+    let numbers: Vec<String> = failed.into_iter().filter(|number| !is_given_up(number)).collect();
     (!numbers.is_empty()).then(|| RollStep::GiveUp { numbers, generation: pool.next_round() })
 }
 
@@ -275,6 +278,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn nobody_goes_for_a_member_that_failed_and_bears_the_number_of_a_former_one() {
+        let former = ["0", "1", "3"].map(|number| (number.to_owned(), "img".to_owned())).into();
+        let pool = Pool { count: 4, generation: "a".into(), replaces: vec!["3".into(), "0".into()], former, ..Pool::default() };
+        let given_up = RollStep::GiveUp { numbers: vec!["3".into()], generation: "2.a".into() };
+        assert_eq!(give_up(&pool, ["3".into()]), Some(given_up));
+        assert_eq!(give_up(&Pool { replaces: Vec::new(), ..pool }, ["3".into()]), None);
     }
 
     #[test]

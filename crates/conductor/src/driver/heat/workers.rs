@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{DEPTH, outputs, pools, resolved};
 use crate::driver::{Member, Missing, PoolKind};
 use crate::outcome::Failure;
-use crate::plan::{Seen, Wanted, Workers};
+use crate::plan::{Pool, Seen, Wanted, Workers};
 
 pub(super) const COUNT: &str = "number_of_minions";
 pub(super) const REMOVE: &str = "minions_to_remove";
@@ -178,6 +178,16 @@ fn number(resources: &[StackResource], kind: PoolKind, addresses: &[Vec<Option<S
     members.into_iter().map(|(_, member)| member).collect()
 }
 
+/// Former members that go with a smaller number, though nobody named them: Heat takes the highest. They are named as well, for a number that was not
+/// goes to a new member later, which would be taken for the former one, and be told to replace itself.
+fn unnamed(members: &[&str], pool: &Pool, wanted: &Wanted) -> Vec<String> {
+    let is_named = |number: &str| wanted.remove.iter().any(|named| named == number);
+    let mut left: Vec<u32> = members.iter().filter(|number| !is_named(number)).filter_map(|number| number.parse().ok()).collect();
+    left.sort_unstable();
+    let going = left.into_iter().skip(usize::try_from(wanted.count).unwrap_or(0)).map(|number| number.to_string());
+    going.filter(|number| pool.former.contains_key(number)).collect()
+}
+
 /// Asks for a new number of workers; everything else about the stack stays, but for the first boot of new workers where it is given.
 pub(in crate::driver) async fn resize(
     session: &Session,
@@ -188,9 +198,15 @@ pub(in crate::driver) async fn resize(
     rollback: bool,
 ) -> Result<(), Failure> {
     let mut parameters = Map::new();
+    let mut remove = wanted.remove.clone();
+    if let Some(pool) = seen.minions.as_deref().filter(|pool| !pool.former.is_empty()) {
+        let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+        let members: Vec<&str> = in_group(&resources, PoolKind::Workers).map(|member| member.resource_name.as_str()).collect();
+        remove.extend(unnamed(&members, pool, wanted));
+    }
     parameters.insert(COUNT.into(), json!(wanted.count));
-    if !wanted.remove.is_empty() {
-        parameters.insert(REMOVE.into(), json!(wanted.remove));
+    if !remove.is_empty() {
+        parameters.insert(REMOVE.into(), json!(remove));
     }
     if seen.minions.is_some() {
         // What a replacement that failed has left: workers that are only added replace nobody.
@@ -217,6 +233,22 @@ mod tests {
             assert_eq!(of(&parameters), Workers { count: Some(3), removed: vec!["1".into(), "4".into()] });
         }
         assert_eq!(of(&Map::from_iter([(REMOVE.to_owned(), json!(""))])), Workers::default());
+    }
+
+    #[test]
+    fn former_members_that_a_smaller_number_takes_are_named_and_others_keep_the_order_in_which_heat_takes_them() {
+        let former = ["0", "1", "2", "9", "10"].map(|number| (number.to_owned(), "img".to_owned())).into();
+        let pool = Pool { former, ..Pool::default() };
+        let members = ["10", "0", "9", "1", "11", "2"];
+        let named = |count: i32, remove: &[&str]| {
+            let remove = remove.iter().map(|number| (*number).to_owned()).collect();
+            unnamed(&members, &pool, &Wanted { count, remove })
+        };
+        assert_eq!(named(3, &[]), ["9", "10"]);
+        assert_eq!(named(5, &[]), [""; 0], "11 is of those that came, and may come again");
+        assert_eq!(named(3, &["9"]), ["10"]);
+        assert_eq!(named(4, &["9", "10"]), [""; 0]);
+        assert_eq!(named(8, &[]), [""; 0]);
     }
 
     fn resource(name: &str, kind: &str, id: &str, parent: Option<&str>, within: &str, nested: Option<&str>) -> StackResource {

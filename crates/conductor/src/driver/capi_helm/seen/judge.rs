@@ -78,13 +78,15 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
     }
     if !is_control_plane_ready(seen, wanted) {
         waiting.push("the control plane".to_owned());
-    } else if wanted.all_gone && seen.masters().any(is_leaving) {
+    } else if wanted.all_gone && (seen.masters().any(is_leaving) || are_more(seen.masters().count(), &seen.control_plane)) {
         waiting.push("machines of the control plane to go".to_owned());
     }
     for group in &wanted.groups {
+        let (machines, deployment) = (|| seen.machines_of(&group.name), seen.deployment(&group.name));
+        let is_too_many = || wanted.all_gone && deployment.is_some_and(|deployment| are_more(machines().count(), deployment));
         if !is_group_ready(seen, group, &wanted.version) {
             waiting.push(format!("nodegroup {}", group.name));
-        } else if (group.count.is_some() || wanted.all_gone) && seen.machines_of(&group.name).any(is_leaving) {
+        } else if is_too_many() || (group.count.is_some() || wanted.all_gone) && machines().any(is_leaving) {
             waiting.push(format!("machines of nodegroup {} to go", group.name));
         }
     }
@@ -122,6 +124,12 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
 /// Whether a machine is being deleted: its deployment does not count it any more, and it is there still.
 fn is_leaving(machine: &Value) -> bool {
     !machine["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Whether there are more machines than are to be. Machines are listed by a request of their own: of one that begins to leave meanwhile the list does
+/// not say so yet, and the object counts it no more.
+fn are_more(machines: usize, object: &Value) -> bool {
+    object["spec"]["replicas"].as_i64().is_some_and(|wanted| i64::try_from(machines).unwrap_or(i64::MAX) > wanted)
 }
 
 /// Machines that run, and machines that are wanted (or there, where there are more).

@@ -222,3 +222,18 @@ fn where_all_must_have_gone_those_of_the_control_plane_and_of_scaled_groups_must
     assert!(waiting_for(&seen, &strict).starts_with("machines of the control plane to go"), "{}", waiting_for(&seen, &strict));
     assert_eq!(judge(&seen, &wanted), Judged::Ready);
 }
+
+#[test]
+fn where_all_must_have_gone_a_machine_too_many_must_though_it_does_not_say_yet_that_it_leaves() {
+    let (seen, wanted) = good();
+    let strict = Wanted { all_gone: true, ..wanted.clone() };
+    let mut master = machine("n", "x");
+    master["metadata"]["labels"] = json!({"cluster.x-k8s.io/control-plane": ""});
+    let masters = [master.clone(), master];
+    for (more, whose) in [(vec![machine("c", "default-worker")], "nodegroup default-worker"), (masters.to_vec(), "the control plane")] {
+        let listed = Seen { machines: seen.machines.iter().cloned().chain(more).collect(), ..seen.clone() };
+        assert_eq!(judge(&listed, &wanted), Judged::Ready);
+        let told = waiting_for(&listed, &strict);
+        assert!(told.starts_with(&format!("machines of {whose} to go")), "{told}");
+    }
+}

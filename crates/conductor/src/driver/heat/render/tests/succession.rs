@@ -383,6 +383,14 @@ fn drains_end_before_those_that_wait_give_up() {
         let given = given(&Cluster::of::<&str>(600, &[OLD[0], OLD[1], &new(&first, "k-node-3"), &new(&second, "k-node-4")]).pass());
         assert!(about(&given, most), "{given:?}");
     }
+    // Another worker of the group says the same, and when it likes: it keeps nobody from going.
+    for (copied, most) in [(until(5), 200), ("9".repeat(30), 330)] {
+        let new = |until: &str, name: &str| comes(&["0", "1"], 2, &format!("-|{until}|True|{name}"));
+        let nodes =
+            [OLD[0].to_owned(), OLD[1].to_owned(), new(&copied, "k-node-2"), new(&until(270), "k-node-3"), new(&until(400), "k-node-4")];
+        let given = given(&Cluster::of(600, &nodes).pass());
+        assert!(about(&given, most), "{copied}: {given:?}");
+    }
 }
 
 #[test]
