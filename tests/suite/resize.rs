@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tests::client::{self, Client, text};
 use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, World};
+use tests::world::{Mix, Options, World};
 
 /// Longer than the test: whoever waits for this answer is killed waiting.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -284,5 +284,36 @@ async fn a_resize_whose_conductor_is_killed_is_finished_by_another(#[case] at: &
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 3, "{complete}");
     ensure!(names(&world) == ["node-0", "node-2", "node-3"], "{:?}", names(&world));
+    world.finish().await
+}
+
+/// A request of an operation that was cancelled may reach Heat when the next one has found the group as it wants it.
+#[tokio::test]
+async fn a_size_that_is_there_is_believed_when_nothing_is_on_its_way_any_more() -> Result<()> {
+    // The late request comes well within it.
+    let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "15".to_owned())].into();
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.12");
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.inject(Fault { at: "heat.stack_update".to_owned(), nth: 1, how: How::Hold });
+    resize(&demo, &cluster, json!({"node_count": 4})).await?;
+    wait::until("the request to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    let owner = world.owner(&cluster).await?;
+    world.freeze(owner)?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/cancel"), &json!({})).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(failed["node_count"] == 4, "the most that there may be: {failed}");
+
+    resize(&demo, &cluster, json!({"node_count": 2})).await?;
+    wait::until("the operation to wait", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        Ok(Seen::when(operations.to_string().contains("stays as it is"), || operations.to_string()))
+    })
+    .await?;
+    world.cloud.let_go();
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 2 && world.cloud.calls("heat.stack_update") >= 2, "{complete}");
+    has_workers(&world, &demo, &cluster, 2).await?;
+    world.thaw(owner)?;
     world.finish().await
 }

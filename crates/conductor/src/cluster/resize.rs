@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use model::cluster::status::Status;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Payload, Progress};
 use provider_clients::{Server, Session};
@@ -89,6 +90,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             stack::follow(cx, work, whose, &verb, seen, &session).await
         }
         UpdateStep::WaitForBeginning(seen) => stack::wait_for(cx, work, &format!("the change of stack {}", seen.stack_name)).await,
+        UpdateStep::Finish(seen) if !work.is_settled(cx) && may_change(&payload, group, seen.workers.count, sent.is_some()) => {
+            stack::wait_for(cx, work, &stays(&seen)).await
+        }
         UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen, note(&excused)).await,
         UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
     }
@@ -119,6 +123,22 @@ fn kept(payload: &Payload, group: &Nodegroup, seen: Option<&Seen>) -> i32 {
 /// The size that the group had when nothing was asked yet.
 fn before(payload: &Payload) -> Option<i32> {
     payload.before.as_ref().and_then(|before| before.node_count)
+}
+
+/// Whether a stack that is as wanted may yet become something else, for an operation before this one may have asked it to: that one ended badly,
+/// so nobody need have seen what came of it, or the stack has fewer nodes than the row told, of which this operation `has_asked` nothing.
+fn may_change(payload: &Payload, group: &Nodegroup, count: Option<i32>, has_asked: bool) -> bool {
+    was_left(payload, group) || (!has_asked && count < before(payload))
+}
+
+/// Whether the operation about a group before this one ended badly.
+pub(crate) fn was_left(payload: &Payload, group: &Nodegroup) -> bool {
+    payload.before.as_ref().and_then(|kept| kept.group(&group.nodegroup_id())) == Some(Status::UpdateFailed)
+}
+
+/// What is waited for until nothing can be on its way any more.
+pub(crate) fn stays(seen: &Seen) -> String {
+    format!("whether stack {} stays as it is", seen.stack_name)
 }
 
 /// What the project lacks for the workers that are wanted, if anything.
@@ -348,6 +368,29 @@ mod tests {
         assert_eq!(told(&stack(4, "UPDATE_COMPLETE"), None, true), Some(Size::Is(4)));
         assert_eq!(told(&stack(10, "UPDATE_COMPLETE"), None, false), Some(Size::Is(10)));
         assert_eq!(told(&Seen::default(), None, true), None);
+    }
+
+    #[test]
+    fn what_nobody_has_seen_the_end_of_may_change_a_stack_that_is_as_wanted() {
+        let group = Nodegroup { uuid: "g".into(), ..Nodegroup::default() };
+        let behind = |status: Status| {
+            let mut payload = payload(10, Some(3));
+            let groups = payload.before.as_mut().map(|before| &mut before.groups);
+            groups.expect("it has").insert(group.nodegroup_id(), status.as_str().to_owned());
+            payload
+        };
+        for (status, count, has_asked, wanted) in [
+            // Cancelled, or failed: more or fewer nodes may come, whatever this one has asked for since.
+            (Status::UpdateFailed, 10, false, true),
+            (Status::UpdateFailed, 3, true, true),
+            (Status::UpdateComplete, 3, false, true),
+            (Status::UpdateComplete, 3, true, false),
+            (Status::UpdateComplete, 10, false, false),
+            (Status::CreateFailed, 10, false, false),
+        ] {
+            assert_eq!(may_change(&behind(status), &group, Some(count), has_asked), wanted, "{status:?} {count} {has_asked}");
+        }
+        assert!(!may_change(&Payload::default(), &group, Some(3), false));
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SESSIONS: usize = 2;
 const UNANSWERED: Duration = Duration::from_secs(60);
 /// From so many failures in a row on, some of those who wait look for themselves each time: what the lists do not tell may be found.
 const SEVERAL: u32 = 5;
-/// After so many times, everybody has looked.
+/// After so many times, everybody has looked; later where that would be more than [`BATCH`] each time.
 const ROUND: usize = 20;
 /// So many at least look each time.
 const FEW: usize = 3;

@@ -44,12 +44,14 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             // What the user asked for is done; that the group is broken stays true.
             Observed::Broken { reason, .. } | Observed::Stuck { reason, .. } => broken(reason),
             Observed::Absent => broken("the group's stack is gone".into()),
+            // What was asked for before may be on its way.
+            Observed::Ready(seen) | Observed::RolledBack { seen, .. }
+                if !work.is_settled(cx) && (resize::was_left(&payload, group) || has_fewer(&payload, group, &seen)) =>
+            {
+                return stack::wait_for(cx, work, &resize::stays(&seen)).await;
+            }
             Observed::Ready(seen) | Observed::RolledBack { seen, .. } if has_fewer(&payload, group, &seen) => {
-                if work.is_settled(cx) {
-                    return finish(cx, work, &rows, group, &session, &seen, None).await;
-                }
-                // What was asked for before may be on its way.
-                return stack::wait_for(cx, work, &format!("whether stack {} stays as it is", seen.stack_name)).await;
+                return finish(cx, work, &rows, group, &session, &seen, None).await;
             }
             Observed::Ready(_) | Observed::RolledBack { .. } | Observed::Foreign { .. } => NodegroupChange::default(),
         }

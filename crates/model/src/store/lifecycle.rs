@@ -124,7 +124,8 @@ fn names(payload: &Payload, group: &Nodegroup) -> bool {
 }
 
 /// The most nodes that a group has or may come to have while the operations about it are unfinished that carry these payloads: of what its row
-/// says, what they want, and what was before them. Whichever of them is cancelled or fails, the row says no more than that afterwards.
+/// says, what they want, and what was before them. Whichever of them is cancelled or fails, the row says no more than that afterwards, but for
+/// nodes that were seen beside those, as a replacement that was cut off leaves them.
 fn most_nodes<'a>(group: &Nodegroup, about: impl Iterator<Item = &'a Payload>) -> i32 {
     about.filter_map(Payload::most_nodes).fold(group.node_count(), Ord::max)
 }
