@@ -45,10 +45,10 @@ pub enum Once {
 
 /// Does what a request with a key asks for, unless it was done before. Goes on to the end although the client may leave: a key that nobody
 /// lets go would keep him from asking again.
-pub async fn once(mut cx: Context, handler: Handler, key: &str, method: &str, path: &str) -> Result<Once, ApiError> {
+pub async fn once(mut cx: Context, handler: Handler, key: String, method: &str, path: &str) -> Result<Once, ApiError> {
     let keyed = Keyed {
         project: cx.caller.project_id.as_ref().map_or_else(|| format!("user:{}", cx.caller.user_id), |p| p.0.clone()),
-        key: checked(key)?,
+        key,
         fingerprint: fingerprint(&cx, method, path),
         holder: OperationId::generate().to_string(),
     };
@@ -134,7 +134,11 @@ impl Key {
     }
 }
 
-fn checked(text: &str) -> Result<String, ApiError> {
+/// A key as it is stored.
+///
+/// # Errors
+/// When it is no key.
+pub fn checked(text: &str) -> Result<String, ApiError> {
     let key = text.trim();
     let fits = (1..=LONGEST).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
     if fits { Ok(key.to_owned()) } else { Err(ApiError::Invalid(format!("{HEADER} must be 1 to {LONGEST} visible ASCII characters."))) }

@@ -124,10 +124,11 @@ pub async fn dispatch(mut cx: Context, method: &str, path: &str) -> Result<Answe
         return Err(ApiError::Missing(format!("There is no {what} {key}.")));
     }
     let (version, is_dry_run) = (cx.version, cx.is_dry_run);
-    // What does nothing can be asked as often as one likes.
-    let answer = match cx.head.idempotency_key.clone().filter(|_| route.changes() && !is_dry_run) {
+    let key = cx.head.idempotency_key.as_deref().filter(|_| route.changes()).map(idempotency::checked).transpose()?;
+    // What does nothing can be asked as often as one likes: a key is still to be had for what it is asked for.
+    let answer = match key.filter(|_| !is_dry_run) {
         None => (route.handler)(cx).await?,
-        Some(key) => match idempotency::once(cx, route.handler, &key, method, path).await? {
+        Some(key) => match idempotency::once(cx, route.handler, key, method, path).await? {
             Once::Done(answer) => answer,
             Once::DoneBefore(answer) => return Ok(answer),
         },
