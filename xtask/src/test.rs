@@ -70,23 +70,20 @@ pub fn run(options: &Options) -> Result<u8> {
         cargo::build_binaries()?;
     }
     // Beside the tests, for it waits most of its time.
-    let the_lab = with_lab.then(|| thread::spawn(|| judged("the run on the real OpenStack", run_lab())));
+    let the_lab = with_lab.then(|| thread::spawn(|| judged("the run on the real OpenStack", run_lab(), 1)));
     let mut summary = Vec::new();
     if with_tests {
-        let (code, lines) = run_tests(options).unwrap_or_else(|error| {
-            eprintln!("xtask: the tests: {error:#}");
-            (1, Vec::new())
-        });
+        let (code, lines) = judged("the tests", run_tests(options), (1, Vec::new()));
         worst = worst.max(code);
         summary = lines;
     }
     let images_code = (whole && images::can_run()).then(|| {
         heading("images");
-        judged("images", images::start("debug"))
+        judged("images", images::start("debug"), 1)
     });
     let node_code = obstacle.is_none().then(|| {
         heading("nodes");
-        judged("nodes", node::start())
+        judged("nodes", node::start(), 1)
     });
     let lab_code = the_lab.map(|lab| lab.join().unwrap_or(1));
     worst = [images_code, lab_code, node_code].into_iter().flatten().fold(worst, u8::max);
@@ -112,11 +109,11 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(worst)
 }
 
-/// The exit code of a part; one that could not be run has failed.
-fn judged(what: &str, outcome: Result<u8>) -> u8 {
+/// What came of a part; of one that could not be run that is told, and that it has `failed`.
+fn judged<T>(what: &str, outcome: Result<T>, failed: T) -> T {
     outcome.unwrap_or_else(|error| {
         eprintln!("xtask: {what}: {error:#}");
-        1
+        failed
     })
 }
 

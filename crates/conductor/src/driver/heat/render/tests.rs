@@ -415,7 +415,7 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     (large.kubernetes.ca_key, large.kubernetes.etcd_ca_key) = (&a, &b);
     (large.kubernetes.front_proxy_ca_key, large.kubernetes.sa_key_pem) = (&c, &d);
     let size = keys(&mut large);
-    assert!(size < 51_000, "{size}");
+    assert!(size < 50_000, "{size}");
     // With as many authorities as the cloud provider may be given.
     let authorities: String = (5..9u64).map(pem).collect::<String>().chars().take(CA_LIMIT).collect();
     assert_eq!(authorities.len(), CA_LIMIT);

@@ -96,11 +96,10 @@ printf '%s\n' "$waiting" | cut -d '|' -f 1-3 | sort -u | while IFS='|' read -r l
     { of = $7; sub(/-[0-9]+$/, "", of) }
     $1 "|" $2 "|" $3 == k && $6 == "True" && of == group && of != $7 && !index(list, "," $7 ",")')
   [ "$(printf '%s\n' "$ready" | grep -c .)" -ge "$newcomers" ] || continue
-  # The time of who gives up first, of as many as are to come. Who else says the same is none of them, and may say any time. Who has given up may have
-  # come for an earlier try; who does not say when was made by an earlier release.
+  # The time of who gives up first, of as many as are to come: others may say any time. Who has given up may have come for an earlier try; who does
+  # not say when was made by an earlier release.
   left=$(printf '%s\n' "$ready" | awk -F '|' -v now="$(date +%s)" -v unsaid="$((DRAIN_SECONDS + 70))" \
-    '{ left = $5 ~ /^[0-9]+$/ ? $5 - now : unsaid } left > 0 { print (left > 99999 ? 99999 : left) }' | sort -rn | head -n "$newcomers" | tail -n 1)
-  left=${left:-0}
+    '{ left = $5 ~ /^[0-9]+$/ ? $5 - now : unsaid } left > 0 { print (left > 99999 ? 99999 : left) }' | sort -rn | sed "${newcomers}q" | tail -n 1)
   # Ten are seen off side by side: pods that stay on one take no time from the others. Those that wait for their turn are to have as much. What is
   # done beside drains has ten seconds each time, and a minute in the end.
   count=$(tr , '\n' <<< "$list" | wc -l)
