@@ -182,6 +182,38 @@ async fn a_failed_resize_is_done_again(#[values(Mix::Embedded, Mix::Distributed)
     world.finish().await
 }
 
+/// A request of an operation that was cancelled may reach Heat when its retry is at work, and would undo what that does.
+#[tokio::test]
+async fn a_retry_asks_for_nothing_while_a_request_of_the_attempt_before_may_be_on_its_way() -> Result<()> {
+    // The late request comes well within it.
+    let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "15".to_owned())].into();
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.12");
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.inject(Fault { at: "heat.stack_update".to_owned(), nth: 1, how: How::Hold });
+    demo.resize(&cluster, 4).await?;
+    wait::until("the request to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    let owner = world.owner(&cluster).await?;
+    world.freeze(owner)?;
+    act(&demo, &cluster, "cancel").await?;
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+
+    let again = act(&demo, &cluster, "retry").await?;
+    wait::until("the retry to wait", PATIENCE, async || {
+        let shown = operation(&demo, &again).await?;
+        Ok(Seen::when(shown.to_string().contains("the failed attempt before"), || shown.to_string()))
+    })
+    .await?;
+    ensure!(world.cloud.calls("heat.stack_update") == 1, "{} requests", world.cloud.calls("heat.stack_update"));
+    world.cloud.let_go();
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 4, "{complete}");
+    // What came late was seen, and is not asked for once more.
+    ensure!(world.cloud.calls("heat.stack_update") == 1, "{} requests", world.cloud.calls("heat.stack_update"));
+    world.thaw(owner)?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_forced_deletion_ends_although_heat_refuses_for_ever_and_says_what_it_left(

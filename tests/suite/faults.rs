@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
-use tests::wait::PATIENCE;
-use tests::world::{Mix, World};
+use tests::wait::{self, PATIENCE, Seen};
+use tests::world::{Mix, Options, World};
 
 fn error() -> How {
     How::Status(500, "the cloud has a bad day".to_owned())
@@ -51,6 +51,35 @@ async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, 
         let count = made.iter().filter(|line| line.starts_with(what)).count();
         ensure!(count == most, "{what}: {made:#?}");
     }
+    world.finish().await
+}
+
+/// A conflict may be the answer to our own request, of which an earlier one made the thing; and who answers 503 may have handed the request on.
+#[rstest]
+#[case::trustee_409("keystone.user_create", 409)]
+#[case::trustee_503("keystone.user_create", 503)]
+#[case::stack_409("heat.stack_create", 409)]
+#[case::stack_503("heat.stack_create", 503)]
+#[tokio::test]
+async fn what_may_have_been_made_stays_announced_and_is_waited_for(#[case] at: &str, #[case] status: u16) -> Result<()> {
+    let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "5".to_owned())].into();
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.12");
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(once(at, How::Status(status, "one of this name is there".to_owned())));
+    let cluster = demo.create_cluster("blue", &template).await?;
+    wait::until("the operation to wait", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body.to_string();
+        Ok(Seen::when(operations.contains("asked for without a clear answer"), || operations))
+    })
+    .await?;
+    let kind = if at == "heat.stack_create" { "heat_stack" } else { "keystone_user" };
+    let sql = format!("SELECT COUNT(*) FROM cloud_resource WHERE cluster_uuid = '{cluster}' AND kind = '{kind}' AND resource_id IS NULL");
+    let announced: Vec<i64> = world.database()?.rows(&sql).await?;
+    ensure!(announced == [1] && world.cloud.calls(at) == 1, "{announced:?}, {} calls", world.cloud.calls(at));
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    world.only_stack().await?;
     world.finish().await
 }
 

@@ -129,13 +129,13 @@ async fn how_a_program_ends_is_told_as_if_it_had_no_warden() -> Result<()> {
     fs::remove_file(place.path().join("helm"))?;
     symlink("helm", place.path().join("helm"))?;
     let error = upgrade(&place.endless(LONG)?).await.expect_err("it leads to itself");
-    ensure!(error.retry_may_help() && !error.outcome_is_unknown() && error.message().contains("/helm cannot be run: Too many"), "{error}");
+    ensure!(error.retry_may_help() && !error.may_have_made() && error.message().contains("/helm cannot be run: Too many"), "{error}");
     let place = Place { warden: "/proc/nothing/exe".into(), ..Place::new("exit 0\n")? };
     let error = upgrade(&place.endless(LONG)?).await.expect_err("there is no warden");
-    ensure!(error.retry_may_help() && !error.outcome_is_unknown() && error.message().contains("/proc must be mounted"), "{error}");
+    ensure!(error.retry_may_help() && !error.may_have_made() && error.message().contains("/proc must be mounted"), "{error}");
     let place = Place::new("kill -s KILL $$\n")?;
     let error = upgrade(&place.endless(LONG)?).await.expect_err("killed");
-    ensure!(error.retry_may_help() && error.outcome_is_unknown() && error.message() == "it was killed", "{error}");
+    ensure!(error.retry_may_help() && error.may_have_made() && error.message() == "it was killed", "{error}");
     Ok(())
 }
 
@@ -143,7 +143,7 @@ async fn how_a_program_ends_is_told_as_if_it_had_no_warden() -> Result<()> {
 async fn a_program_that_does_not_end_is_killed_at_its_deadline() -> Result<()> {
     let place = Place::new("exec sleep 3600\n")?;
     let error = upgrade(&place.endless(Duration::from_millis(200))?).await.expect_err("killed");
-    ensure!(error.retry_may_help() && error.outcome_is_unknown(), "{error}");
+    ensure!(error.retry_may_help() && error.may_have_made(), "{error}");
     ensure!(error.message() == "it did not end within 0 s and was killed", "{error}");
     Ok(())
 }
@@ -162,7 +162,7 @@ async fn a_program_goes_with_all_it_has_started_when_it_is_dropped_or_its_warden
     } else {
         send_signal("KILL", pids[2])?;
         let error = run.await?.expect_err("killed");
-        ensure!(error.retry_may_help() && error.outcome_is_unknown() && error.message() == "it was killed", "{error}");
+        ensure!(error.retry_may_help() && error.may_have_made() && error.message() == "it was killed", "{error}");
     }
     gone(&pids).await
 }

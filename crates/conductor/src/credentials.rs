@@ -313,7 +313,7 @@ async fn know<T>(
     made: Result<T, CloudError>,
 ) -> Result<T, Failure> {
     work.has_asked();
-    if made.as_ref().is_err_and(|error| !error.outcome_is_unknown()) {
+    if made.as_ref().is_err_and(|error| !error.may_have_made()) {
         work.unannounce(cx, progress, kind, name).await?;
     }
     Ok(made?)

@@ -7,7 +7,7 @@ use model::cluster::status::{Concerns, Rest, Status, settle};
 use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
-use model::operation::{CloudFault, Ending, OperationKind, OperationState, OutcomeCode, Payload};
+use model::operation::{Before, CloudFault, Ending, OperationKind, OperationState, OutcomeCode, Payload};
 use model::store::lifecycle::{self, Left};
 use model::store::{Conn, Scope, StoreError, cluster as clusters, event, exit, nodegroup, operation};
 
@@ -28,6 +28,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
     // Claimed when its time is over, never to be worked on (see `model::store::operation::claim`).
     let Some(kind) = work.operation.understood() else { return Err(Failure::Stale) };
+    if let Some(turn) = await_former(cx, work, kind).await? {
+        return Ok(turn);
+    }
     match kind {
         OperationKind::ClusterCreate => create::turn(cx, work).await,
         OperationKind::ClusterDelete => delete::turn(cx, work).await,
@@ -40,6 +43,30 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         OperationKind::ClusterUpgrade => upgrade::turn(cx, work).await,
         OperationKind::CaRotate => rotate_ca::turn(cx, work).await,
     }
+}
+
+/// Of an operation that does again what failed: the turn that waits until nothing can be on its way any more that the failed one has asked the
+/// cloud for. What came late would undo what this one does, as an earlier step of a replacement of nodes or an earlier password. None once that
+/// is so, and of any other operation. One that has asked for something itself has waited before, whoever worked on it then.
+async fn await_former(cx: &Context, work: &Work, kind: OperationKind) -> Result<Option<Turn>, Failure> {
+    if work.is_alone() || !comes_after_former(kind, &work.payload()?) {
+        return Ok(None);
+    }
+    let is_alone = work.is_settled(cx) || cx.store.read(async |conn: &mut Conn| has_asked(conn, work).await).await?;
+    if !is_alone {
+        return stack::await_former(cx, work).await.map(Some);
+    }
+    work.finds_itself_alone();
+    Ok(None)
+}
+
+/// Whether requests of a failed operation may stand in the way of this one, which does it again: by its payload, or as a rotation on a cluster
+/// that was left failed, which goes on with what was cut off, and replaces nodes of the same stack. Nothing that comes late gives back what is
+/// being removed: a removal waits by itself for what may yet appear.
+fn comes_after_former(kind: OperationKind, payload: &Payload) -> bool {
+    let is_rotation = matches!(kind, OperationKind::CaRotate | OperationKind::CredentialRotate);
+    let was_left = payload.before.as_ref().and_then(Before::status) == Some(Status::UpdateFailed);
+    (payload.retry_of.is_some() && kind.removal().is_none()) || (is_rotation && was_left)
 }
 
 /// Says, on the operation and in the cluster's `status_reason`, that a step failed and will be tried again.
@@ -108,11 +135,12 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
     let text = || Some(reason.to_owned());
     for group in nodegroup::of_cluster(conn, &cluster).await? {
         let Some(status) = group.status().and_then(Status::given_up) else { continue };
-        let node_count = lifecycle::most_left(&work.operation, &group);
+        let most = lifecycle::most_left(&work.operation, &group);
         if lifecycle::waiting(conn, &cluster, &ended, Some(&group)).await?.on_group {
-            let left = Left { status: None, group: Some((&group, None, node_count)) };
+            let left = Left { status: None, group: Some((&group, None, most)) };
             lifecycle::rebase(conn, &work.operation, &left).await?;
         } else {
+            let node_count = most.filter(|most| *most > group.node_count());
             let change = NodegroupChange { node_count, ..NodegroupChange::status(status, text()) };
             nodegroup::record(conn, &group.nodegroup_id(), &change).await?;
         }
@@ -173,9 +201,27 @@ async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
 
 #[cfg(test)]
 mod tests {
-    use model::operation::Before;
+    use model::id::OperationId;
 
     use super::*;
+
+    #[test]
+    fn what_does_a_failed_operation_again_waits_for_its_requests_unless_it_removes_the_cluster() {
+        let again = Payload::default().again(OperationId::generate());
+        let on = |status: Status| {
+            let before = Before { status: Some(status.as_str().to_owned()), ..Before::default() };
+            Payload { before: Some(before), ..Payload::default() }
+        };
+        for kind in OperationKind::ALL.iter().copied() {
+            use OperationKind::{CaRotate, ClusterAbandon, ClusterDelete, ClusterForceDelete, CredentialRotate};
+            let removes = matches!(kind, ClusterDelete | ClusterForceDelete | ClusterAbandon);
+            assert_eq!(comes_after_former(kind, &again), !removes, "{kind:?}");
+            let rotates = matches!(kind, CaRotate | CredentialRotate);
+            assert_eq!(comes_after_former(kind, &on(Status::UpdateFailed)), rotates, "{kind:?}");
+            assert!(!comes_after_former(kind, &on(Status::UpdateComplete)), "{kind:?}");
+            assert!(!comes_after_former(kind, &Payload::default()), "{kind:?}");
+        }
+    }
 
     #[test]
     fn where_nobody_knows_how_many_nodes_there_are_the_most_that_may_be_count() {

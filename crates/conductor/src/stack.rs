@@ -28,7 +28,7 @@ use crate::room;
 use crate::worker::Work;
 
 pub(crate) use request::{AT_WORK, UPDATE, at_work_since, before, is_request, sent};
-pub(crate) use wait::{Told, await_unclear, follow, follow_for, show_progress, tell, wait_for};
+pub(crate) use wait::{Told, await_former, await_unclear, follow, follow_for, show_progress, tell, wait_for};
 
 /// The event of a request to delete a stack.
 const ASKED: &str = "stack_delete";

@@ -1,8 +1,8 @@
 //! The one error of this crate.
 //!
 //! It keeps who was asked for what, the HTTP status, the cloud's own request id and the cloud's own words, and
-//! knows two things that callers decide by: whether trying again may help, and whether the request may have been
-//! carried out although no answer says so. It never holds a body, a token or a password.
+//! knows two things that callers decide by: whether trying again may help, and whether what was asked for may be
+//! there although no answer says so. It never holds a body, a token or a password.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ struct Details {
     request_id: Option<String>,
     message: String,
     retry_may_help: bool,
-    outcome_is_unknown: bool,
+    may_have_made: bool,
 }
 
 /// How far a request without an answer had come.
@@ -106,22 +106,25 @@ impl CloudError {
         self.0.retry_may_help
     }
 
-    /// The request may have been carried out: it was sent, and the answer was lost, late, unreadable or an error
-    /// that a server or proxy gives when it broke in the middle (408, 500, 502, 504).
-    pub fn outcome_is_unknown(&self) -> bool {
-        self.0.outcome_is_unknown
+    /// What the request asked for may be there, or may yet come to be: it was sent, and the answer was lost, late, unreadable or an error that
+    /// a server or proxy gives when it broke in the middle (408, 5xx); or something of that name is there already (409), which may be what an
+    /// earlier request of ours has made whose answer was lost. Whoever announced a thing keeps it announced then, and looks for it.
+    ///
+    /// This is the only place that decides it.
+    pub fn may_have_made(&self) -> bool {
+        self.0.may_have_made
     }
 
     /// Looking again and repeating the step may mend it: the same request may succeed later, or has been carried out, or something else is
-    /// in its way.
+    /// in its way, or what answered was not the service.
     pub fn repeating_may_mend(&self) -> bool {
-        self.retry_may_help() || self.outcome_is_unknown() || self.is_conflict()
+        self.retry_may_help() || self.may_have_made() || self.is_conflict() || self.0.kind == ErrorKind::Malformed
     }
 
     pub(crate) fn unreachable(service: Service, operation: &'static str, sent: Sent, message: &str) -> Self {
         Self(Box::new(Details {
             retry_may_help: true,
-            outcome_is_unknown: sent == Sent::Perhaps,
+            may_have_made: sent == Sent::Perhaps,
             ..Details::new(ErrorKind::Unreachable, service, operation, message)
         }))
     }
@@ -132,7 +135,7 @@ impl CloudError {
             request_id,
             // 408: a server or proxy that did not get the request in time, for we, the network or it stood still.
             retry_may_help: matches!(status, 408 | 429) || status >= 500,
-            outcome_is_unknown: matches!(status, 408 | 500 | 502 | 504),
+            may_have_made: matches!(status, 408 | 409) || status >= 500,
             ..Details::new(ErrorKind::Refused, service, operation, message)
         }))
     }
@@ -141,7 +144,7 @@ impl CloudError {
         Self(Box::new(Details {
             status: Some(status),
             request_id,
-            outcome_is_unknown: true,
+            may_have_made: true,
             ..Details::new(ErrorKind::Malformed, service, operation, message)
         }))
     }
@@ -157,8 +160,10 @@ impl CloudError {
         Self(Box::new(Details::new(ErrorKind::Invalid, service, operation, message)))
     }
 
-    /// Marks a refusal as one of the credential: Keystone's 4xx at login.
+    /// Marks a failure as one of the login that comes before a request, which was not sent then; a refusal as one of the credential: Keystone's
+    /// 4xx.
     pub(crate) fn at_login(mut self) -> Self {
+        self.0.may_have_made = false;
         if self.0.kind == ErrorKind::Refused && !self.0.retry_may_help {
             self.0.kind = ErrorKind::Auth;
         }
@@ -189,7 +194,7 @@ impl CloudError {
 impl Details {
     fn new(kind: ErrorKind, service: Service, operation: &'static str, message: &str) -> Self {
         let message = crate::message::cut(message);
-        Self { kind, service, operation, status: None, request_id: None, message, retry_may_help: false, outcome_is_unknown: false }
+        Self { kind, service, operation, status: None, request_id: None, message, retry_may_help: false, may_have_made: false }
     }
 }
 
@@ -212,19 +217,35 @@ mod tests {
 
     #[test]
     fn a_refusal_that_is_about_time_or_the_server_may_be_asked_again_and_is_none_of_the_credential() {
-        for (status, again, unknown) in [
-            (400, false, false),
-            (403, false, false),
-            (404, false, false),
-            (408, true, true),
-            (429, true, false),
-            (500, true, true),
-            (503, true, false),
-            (504, true, true),
-        ] {
+        for (status, again) in [(400, false), (403, false), (404, false), (408, true), (429, true), (500, true), (503, true), (504, true)] {
             let error = CloudError::refused(Service::Identity, "token_issue", status, None, "").at_login();
-            assert_eq!((error.retry_may_help(), error.outcome_is_unknown()), (again, unknown), "{status}");
+            assert_eq!(error.retry_may_help(), again, "{status}");
             assert_eq!(error.is_unauthorized(), !again, "{status}");
         }
+    }
+
+    #[test]
+    fn what_was_asked_for_may_be_there_after_a_conflict_and_whatever_a_server_says_that_broke_in_the_middle() {
+        let refused = |status: u16| CloudError::refused(Service::Orchestration, "stack_create", status, None, "");
+        for status in [408, 409, 500, 501, 502, 503, 504, 507] {
+            assert!(refused(status).may_have_made() && refused(status).repeating_may_mend(), "{status}");
+        }
+        for status in [400, 401, 403, 404, 405, 410, 412, 413, 422, 424, 429] {
+            assert!(!refused(status).may_have_made(), "{status}");
+        }
+        let unreachable = |sent: Sent| CloudError::unreachable(Service::Orchestration, "stack_create", sent, "");
+        assert!(unreachable(Sent::Perhaps).may_have_made() && !unreachable(Sent::No).may_have_made());
+        assert!(!CloudError::invalid(Service::Orchestration, "stack_create", "").may_have_made());
+        assert!(!CloudError::no_endpoint(Service::Orchestration, "stack_create", None, Interface::Public).may_have_made());
+        assert!(CloudError::malformed(Service::Orchestration, "stack_create", 201, None, "").may_have_made());
+    }
+
+    #[test]
+    fn nothing_is_made_by_a_request_for_which_there_was_no_login() {
+        let refused = |status: u16| CloudError::refused(Service::Identity, "token_issue", status, None, "").at_login();
+        assert!([400, 401, 409, 500, 503].into_iter().all(|status| !refused(status).may_have_made()));
+        assert!(!CloudError::unreachable(Service::Identity, "token_issue", Sent::Perhaps, "").at_login().may_have_made());
+        let unreadable = CloudError::malformed(Service::Identity, "token_issue", 200, None, "").at_login();
+        assert!(!unreadable.may_have_made() && unreadable.repeating_may_mend(), "a page of a proxy is no word of Keystone");
     }
 }

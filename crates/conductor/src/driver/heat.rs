@@ -241,11 +241,7 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
         tags: vec![TAG.into(), stack.owner.clone()],
         disable_rollback: true,
     };
-    session.heat().create_stack(&new).await.map_err(|error| {
-        // A conflict says that a stack of this name is there: looking again finds it.
-        let is_unclear = error.outcome_is_unknown() || error.is_conflict();
-        NotMade { is_unclear, failure: error.into() }
-    })
+    session.heat().create_stack(&new).await.map_err(|error| NotMade { is_unclear: error.may_have_made(), failure: error.into() })
 }
 
 /// A stack that was seen, with its outputs.

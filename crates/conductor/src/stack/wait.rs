@@ -53,6 +53,11 @@ pub(crate) async fn await_unclear(cx: &Context, work: &Work) -> Result<Turn, Fai
     wait_for(cx, work, "a stack that was asked for without a clear answer").await
 }
 
+/// Waits until nothing can be on its way any more that the failed operation has asked for which this one does again (see [`Work::is_settled`]).
+pub(crate) async fn await_former(cx: &Context, work: &Work) -> Result<Turn, Failure> {
+    wait_for(cx, work, "what the failed attempt before may still have under way").await
+}
+
 /// Where the progress of a stack is told, and in which words; what is kept of it while an operation waits.
 pub(crate) struct Told {
     cluster: ClusterId,

@@ -42,6 +42,8 @@ pub(crate) struct Work {
     /// The last moment at which something may have been asked of the cloud that nobody has seen the end of: by a former owner, who stopped
     /// before this claim, or under this one. Counted here and not from what is recorded before a request: that may be long before it is sent.
     asked: Mutex<Instant>,
+    /// Nothing of the failed operation before this one, which does it again, is under way any more.
+    is_alone: AtomicBool,
     /// A place among those who speak to a management cluster, waited for between two turns and used by the next.
     admitted: Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -58,6 +60,7 @@ impl Work {
             mended_stack_owner: Mutex::new(None),
             size: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
+            is_alone: AtomicBool::new(false),
             admitted: Mutex::new(None),
         }
     }
@@ -65,6 +68,16 @@ impl Work {
     /// Whether nothing that may have been asked of the cloud, and that nobody has seen the end of, is under way any more.
     pub fn is_settled(&self, cx: &Context) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= cx.settings.timing.settle
+    }
+
+    /// Nothing of the failed operation before this one, which does it again, is under way any more: it was waited for, and stays so.
+    pub fn finds_itself_alone(&self) {
+        self.is_alone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Work::finds_itself_alone`] was called.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Relaxed)
     }
 
     /// Something was asked of the cloud until now, and what came of it is not recorded yet.

@@ -131,10 +131,9 @@ fn most_nodes<'a>(group: &Nodegroup, about: impl Iterator<Item = &'a Payload>) -
 }
 
 /// The most nodes that a group may be left with by an operation of which nobody knows what it asks; none where it is not about the group, or
-/// the row says as many.
+/// tells of none. The row may say more or less: it says what the last of those wants that wait.
 pub fn most_left(ended: &Operation, group: &Nodegroup) -> Option<i32> {
-    let payload = ended.payload().ok().filter(|_| is_about(ended, group))?;
-    payload.most_nodes().filter(|most| *most > group.node_count())
+    ended.payload().ok().filter(|_| is_about(ended, group))?.most_nodes()
 }
 
 /// Nodes of a project's groups that count beside those that their rows say, by group; only groups that have such. A row says what is wished
@@ -219,13 +218,16 @@ pub struct Left<'a> {
     pub group: Option<(&'a Nodegroup, Option<Status>, Option<i32>)>,
 }
 
-/// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one.
+/// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one. Where none of those that wait for its
+/// group wants a size, the group's row says what was left.
 ///
 /// Only those that it tells something new are written, and none that a newer version has accepted: there may be more in its payload than this
 /// one would write.
 pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Result<(), StoreError> {
-    for waiting in operation::unfinished(conn, &ended.cluster_id()).await? {
-        if waiting.id <= ended.id || waiting.understood().is_none() {
+    let mut behind = operation::unfinished(conn, &ended.cluster_id()).await?;
+    behind.retain(|waiting| waiting.id > ended.id);
+    for waiting in &behind {
+        if waiting.understood().is_none() {
             continue;
         }
         let Ok(carried) = waiting.payload() else { continue };
@@ -235,7 +237,7 @@ pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Resu
             before.status = Some(status.as_str().to_owned());
         }
         if let Some((group, status, count)) = &left.group
-            && is_about(&waiting, group)
+            && is_about(waiting, group)
         {
             if let Some(status) = status {
                 before.groups.insert(group.nodegroup_id(), status.as_str().to_owned());
@@ -243,10 +245,30 @@ pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Resu
             before.node_count = count.or(before.node_count);
         }
         if payload != carried {
-            operation::record_payload(conn, &waiting, &payload).await?;
+            operation::record_payload(conn, waiting, &payload).await?;
         }
     }
-    Ok(())
+    match left.group {
+        Some((group, _, Some(count))) => say_left(conn, &behind, group, count).await,
+        Some((_, _, None)) | None => Ok(()),
+    }
+}
+
+/// Has the row of a group say how many nodes an operation left that has ended, where others wait for the group and none of them wants a size.
+/// The row tells the wish of the one that has ended, and nobody would write another number: neither who is cancelled that never asked for one,
+/// nor who ends well and has not looked for it. If fewer nodes were wished for than are left, a quota would not see the rest.
+async fn say_left(conn: &mut Conn, behind: &[Operation], group: &Nodegroup, count: i32) -> Result<(), StoreError> {
+    let wishes: Vec<Option<i32>> =
+        behind.iter().filter(|o| is_about(o, group)).map(|o| o.payload().ok().and_then(|payload| payload.node_count)).collect();
+    if wishes.is_empty() || wishes.iter().any(Option::is_some) {
+        return Ok(());
+    }
+    let change = NodegroupChange { node_count: Some(count), ..NodegroupChange::default() };
+    match nodegroup::record(conn, &group.nodegroup_id(), &change).await {
+        // Somebody removed the row behind our back: the operation must end all the same.
+        Err(StoreError::Stale { what: "nodegroup" }) => Ok(()),
+        other => other,
+    }
 }
 
 /// What is left to do on a cluster besides an operation that ends.

@@ -1,10 +1,13 @@
 use model::cluster::CreateSpec;
+use model::cluster::status::Status;
 use model::id::{NodegroupId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange, Nodes, WORKER};
-use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
+use model::operation::{Claimed, Ending, EventDetails, NewOperation, OperationKind, OutcomeCode, Payload};
 use model::quota::{Demand, Resource, Usage};
-use model::store::{Conn, End, Page, Scope, SortDir, Store, StoreError, cluster, event, exit, lifecycle, nodegroup, quota};
+use model::store::lifecycle::Left;
+use model::store::{Conn, End, Page, Scope, SortDir, Store, StoreError, cluster, event, exit, lifecycle, nodegroup, operation, quota};
+use model::time::{millis, now};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, groups, request, spec};
@@ -298,6 +301,70 @@ async fn a_size_that_is_wished_counts_although_a_later_wish_is_smaller(#[case] k
     assert_eq!(said_and_counted(store).await, (9, 9));
     cancel(store, &spec, &larger).await;
     assert_eq!(said_and_counted(store).await, (3, 3));
+}
+
+/// Ends an operation about the default worker group badly while others wait behind it; nobody knows more of the group than that it may have so
+/// many nodes, or what `lifecycle::most_left` says.
+async fn fail(store: &Store, spec: &CreateSpec, id: &OperationId, left: Option<i32>) {
+    let at = millis(now());
+    let claimed = store.write(async |conn: &mut Conn| operation::claim(conn, id, "one", at, at + 60_000).await).await.expect("asked");
+    let Claimed::Ours(row, claim) = claimed else { panic!("there is nothing to claim") };
+    let ending = Ending::Failed { code: OutcomeCode::Cloud, reason: "no".into() };
+    let (row, claim, ending) = (&*row, &claim, &ending);
+    let ended = store.write(async |conn: &mut Conn| {
+        operation::finish(conn, claim, &spec.id, ending).await?;
+        let group = nodegroup::fetch_in_cluster(conn, &spec.id, DEFAULT_WORKER).await?;
+        let (status, count) = (Some(Status::UpdateFailed), left.or_else(|| lifecycle::most_left(row, &group)));
+        lifecycle::rebase(conn, row, &Left { status, group: Some((&group, status, count)) }).await
+    });
+    ended.await.expect("ended");
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_that_a_failed_resize_left_count_behind_it_whether_a_size_is_wanted_there_or_none(#[case] kind: Kind) {
+    for later in [OperationKind::NodegroupUpdate, OperationKind::NodegroupDelete] {
+        let world = World::new(kind).await;
+        let store = &world.store;
+        let spec = at_rest(&world, 8).await;
+        let smaller = resize(store, &spec, None, 3).await.expect("fewer nodes are always granted");
+        let behind = begin(store, &request(&spec, later)).await;
+        assert_eq!(said_and_counted(store).await, (4, 9), "{later:?}");
+        fail(store, &spec, &smaller, Some(8)).await;
+        assert_eq!(said_and_counted(store).await, (9, 9), "{later:?}: nobody wants another size any more");
+        cancel(store, &spec, &behind).await;
+        assert_eq!(said_and_counted(store).await, (9, 9), "{later:?} was cancelled");
+    }
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let spec = at_rest(&world, 8).await;
+    let first = resize(store, &spec, None, 3).await.expect("fewer nodes are always granted");
+    let wish = resize(store, &spec, None, 1).await.expect("fewer nodes are always granted");
+    let update = begin(store, &request(&spec, OperationKind::NodegroupUpdate)).await;
+    fail(store, &spec, &first, Some(8)).await;
+    assert_eq!(said_and_counted(store).await, (2, 9), "the row says what is wanted");
+    cancel(store, &spec, &wish).await;
+    assert_eq!(said_and_counted(store).await, (9, 9), "the wish is gone");
+    cancel(store, &spec, &update).await;
+    assert_eq!(said_and_counted(store).await, (9, 9), "all that waited is gone");
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_most_that_an_operation_may_have_left_counts_although_a_later_wish_was_larger(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let spec = at_rest(&world, 2).await;
+    let first = resize(store, &spec, None, 6).await.expect("within the quota");
+    let larger = resize(store, &spec, None, 8).await.expect("within the quota");
+    fail(store, &spec, &first, None).await;
+    assert_eq!(said_and_counted(store).await, (9, 9), "the larger one is wanted");
+    cancel(store, &spec, &larger).await;
+    assert_eq!(said_and_counted(store).await, (7, 7), "the first may have made six");
 }
 
 #[rstest]

@@ -21,7 +21,7 @@ async fn a_503_is_asked_again_for_reads_and_never_for_writes() {
     assert!(heat.stack("s", "id1", Outputs::Skip).await.expect("the third answer").is_some());
     assert_eq!(server.asked("GET", "/v1/p1/stacks/s/id1?resolve_outputs=False").len(), 3);
     let error = heat.create_stack(&new_stack()).await.expect_err("refused");
-    assert!(error.retry_may_help() && error.status() == Some(503) && !error.outcome_is_unknown());
+    assert!(error.retry_may_help() && error.status() == Some(503) && error.may_have_made());
     assert_eq!(server.asked("POST", "/v1/p1/stacks").len(), 1);
 }
 
@@ -41,7 +41,7 @@ async fn a_write_without_an_answer_may_have_been_carried_out() {
         let session = Cloud::new(options).expect("good options").session(password());
         let error = session.heat().create_stack(&new_stack()).await.expect_err("no answer");
         assert_eq!((error.kind(), error.status()), (ErrorKind::Unreachable, None));
-        assert!(error.outcome_is_unknown() && error.retry_may_help(), "{error}");
+        assert!(error.may_have_made() && error.retry_may_help(), "{error}");
         assert_eq!(server.asked("POST", "/v1/p1/stacks").len(), 1);
     }
 }
@@ -55,7 +55,7 @@ async fn a_write_that_was_never_sent_was_not_carried_out() {
     .await;
     let error = server.session().heat().create_stack(&new_stack()).await.expect_err("no connection");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert!(!error.outcome_is_unknown() && error.retry_may_help(), "{error}");
+    assert!(!error.may_have_made() && error.retry_may_help(), "{error}");
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn of_a_name_that_cannot_be_resolved_the_resolvers_words_are_not_told() {
     let session = Cloud::new(options).expect("good options").session(password());
     let error = session.info().await.expect_err("no connection");
     assert_eq!((error.kind(), error.message()), (ErrorKind::Unreachable, "no connection: its name cannot be resolved"));
-    assert!(error.retry_may_help() && !error.outcome_is_unknown(), "{error}");
+    assert!(error.retry_may_help() && !error.may_have_made(), "{error}");
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn an_answer_that_cannot_be_read_is_malformed_and_not_repeated_in_the_erro
     let server = Server::cloud(|_, _, _| Reply::json(201, json!({"stack": {"id": ["top-secret"]}}))).await;
     let error = server.session().heat().create_stack(&new_stack()).await.expect_err("unreadable");
     assert_eq!(error.kind(), ErrorKind::Malformed);
-    assert!(error.outcome_is_unknown());
+    assert!(error.may_have_made());
     assert!(!format!("{error} {error:?}").contains("top-secret"));
 }
 
@@ -92,7 +92,7 @@ async fn errors_carry_the_services_own_words_and_request_id() {
     .await;
     let session = server.session();
     let error = session.heat().create_stack(&new_stack()).await.expect_err("conflict");
-    assert!(error.is_conflict() && !error.retry_may_help());
+    assert!(error.is_conflict() && !error.retry_may_help() && error.may_have_made());
     assert_eq!(error.to_string(), "heat stack_create: 409 Conflict: The Stack (x) already exists. (req-7)");
     assert_eq!((error.operation(), error.request_id()), ("stack_create", Some("req-7")));
     let text = |error: CloudError| error.to_string();

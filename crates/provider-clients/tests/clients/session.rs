@@ -23,7 +23,7 @@ async fn a_401_renews_the_token_once_and_repeats_the_call_once() {
 
     let server = Server::cloud(|_, _, _| Reply::json(401, json!({"error": {"message": "no"}}))).await;
     let error = server.session().heat().create_stack(&new_stack()).await.expect_err("refused");
-    assert!(error.is_unauthorized() && !error.outcome_is_unknown());
+    assert!(error.is_unauthorized() && !error.may_have_made());
     assert_eq!(server.asked("POST", "/v1/p1/stacks").len(), 2);
     assert_eq!(server.asked("POST", "/v3/auth/tokens").len(), 2);
 }
