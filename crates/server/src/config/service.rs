@@ -98,7 +98,7 @@ section! {
         heat_notification_exchange: String = "heat",
         /// The topic of Heat's notifications that is listened to.
         heat_notification_topic: String = "notifications",
-        /// Seconds for which something whose making got no clear answer may still appear in the cloud.
+        /// Seconds for which what was asked for without a clear answer may still appear in the cloud; a retry asks for nothing before.
         settle_seconds: u64 = "30",
         /// Most operations a conductor works on at the same time; those that wait for the cloud are not counted.
         max_running: Positive = "256",
