@@ -9,13 +9,16 @@ use model::resource::{CloudResource, ResourceKind};
 
 use super::report::{FOUND_GONE, REMOVE, leak};
 
+/// Why it may be left.
+const REASON: &str = "it was asked for without a clear answer, and may have appeared after it was looked for";
+
 /// Those of these things that this deletion has not removed, and that are not among the `told` ones.
 pub(crate) fn may_appear(cluster: &Cluster, unclear: &[CloudResource], events: &[OperationEvent], told: &[Leak]) -> Vec<Leak> {
     let is_told = |row: &CloudResource| told.iter().any(|leak| leak.kind == row.kind && leak.name == row.name);
     unclear
         .iter()
         .filter(|row| !is_told(row) && !was_removed(events, row))
-        .filter_map(|row| row.kind().map(|kind| leak(kind, &row.name, None, &reason(cluster, kind))))
+        .filter_map(|row| row.kind().map(|kind| leak(kind, &row.name, None, &with_marks(cluster, kind, REASON))))
         .collect()
 }
 
@@ -27,17 +30,15 @@ fn was_removed(events: &[OperationEvent], row: &CloudResource) -> bool {
     count(REMOVE) > count(FOUND_GONE)
 }
 
-fn reason(cluster: &Cluster, kind: ResourceKind) -> String {
+/// A reason, after what there is to find a thing by whose id is not known. First, for a reason may be cut.
+pub(super) fn with_marks(cluster: &Cluster, kind: ResourceKind, reason: &str) -> String {
     let project = cluster.project().0;
-    let what = "it was asked for without a clear answer, and may have appeared after it was looked for";
-    match kind {
-        // Trusts have no names: only who gave it, and to whom, tells one from others.
-        ResourceKind::Trust => {
-            let (trustor, trustee) = (cluster.user().0, cluster.trustee_user_id.as_deref().unwrap_or("not known"));
-            format!("{what}; project {project}, trustor {trustor}, trustee {trustee}")
-        }
-        _ => format!("{what}; project {project}"),
+    if kind != ResourceKind::Trust {
+        return format!("project {project}: {reason}");
     }
+    // Trusts have no names: only who gave it, and to whom, tells one from others.
+    let (trustor, trustee) = (cluster.user().0, cluster.trustee_user_id.as_deref().unwrap_or("not known"));
+    format!("project {project}, trustor {trustor}, trustee {trustee}: {reason}")
 }
 
 #[cfg(test)]
@@ -91,9 +92,9 @@ mod tests {
         let told = may_appear(&cluster, &unclear, &[], &[]);
         let expected: Vec<_> = unclear.iter().map(|row| (row.kind.as_str(), row.name.as_str())).collect();
         assert_eq!(names(&told), expected);
-        assert!(told.iter().all(|leak| leak.id.is_none() && leak.reason.contains("project p")), "{told:?}");
+        assert!(told.iter().all(|leak| leak.id.is_none() && leak.reason.starts_with("project p")), "{told:?}");
         let trust = &told[1].reason;
-        assert!(trust.ends_with("project p, trustor u, trustee the-trustee"), "{trust}");
+        assert!(trust.starts_with("project p, trustor u, trustee the-trustee: it was asked for"), "{trust}");
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub(super) fn warn(config: &Config) {
     }
 }
 
-fn too_short(config: &Config) -> Option<String> {
+/// What is told of it.
+pub(super) fn too_short(config: &Config) -> Option<String> {
     let (asked, least) = (u64::from(config.operations.force_delete_seconds.0), least(config).as_secs());
     (asked < least).then(|| {
         format!(
