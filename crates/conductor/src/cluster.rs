@@ -43,8 +43,7 @@ pub(crate) struct Rows {
     pub stack_owner: Option<CloudResource>,
     /// The name of the management cluster that a cluster of Cluster API is on, where it is recorded.
     pub management_cluster: Option<String>,
-    /// Users, trusts, credentials and certificates that were asked for lately, of which no clear answer is recorded, and which may still appear.
-    /// When these rows were read: a look after that finds what is there of everything else.
+    /// Users, trusts, credentials and certificates that were asked for lately without a clear answer, and may appear after these rows were read.
     pub unclear: Vec<CloudResource>,
 }
 
