@@ -32,6 +32,7 @@ mod keystone_login;
 mod labels;
 mod late_writes;
 mod lately;
+mod left_unseen;
 mod lifecycle;
 mod lists;
 mod manage;

@@ -43,11 +43,11 @@ pub(crate) struct Rows {
     pub stack_owner: Option<CloudResource>,
     /// The name of the management cluster that a cluster of Cluster API is on, where it is recorded.
     pub management_cluster: Option<String>,
-    /// A user or a certificate was asked for lately, and no clear answer is recorded: it may still appear.
-    pub is_unclear: bool,
+    /// Users, trusts, credentials and certificates that were asked for lately without a clear answer, and may appear after these rows were read.
+    pub unclear: Vec<CloudResource>,
 }
 
-/// How long after it is announced a user or a certificate may be asked for. An owner of stacks that Keystone gives no roles stays in the
+/// How long after it is announced such a thing may be asked for. An owner of stacks that Keystone gives no roles stays in the
 /// inventory without an id.
 const ASKED_WITHIN_MS: i64 = 600_000;
 
@@ -62,6 +62,7 @@ pub(crate) async fn rows(cx: &Context, work: &Work) -> Result<Rows, Failure> {
 /// Reads the rows; none when the cluster is gone.
 pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>, StoreError> {
     let id = work.operation.cluster_id();
+    let is_settled = work.is_settled(cx);
     cx.store
         .read(async |conn: &mut Conn| {
             let Some(cluster) = clusters::find(conn, &Scope::All, &id).await? else { return Ok(None) };
@@ -70,13 +71,12 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
             let template = template::by_ids(conn, &[&reference]).await?.pop();
             let recorded = resource::of_cluster(conn, &id).await?;
-            let is_unclear = recorded.iter().any(is_unanswered);
+            let unclear = recorded.iter().filter(|record| !is_settled && is_unanswered(record)).cloned().collect();
             let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));
             let stack_owner = made_inside.iter().position(|r| r.kind() == Some(ResourceKind::StackOwner)).map(|at| made_inside.remove(at));
             let is_inside = |kind| matches!(kind, ResourceKind::LoadBalancer | ResourceKind::FloatingIp | ResourceKind::Volume);
             made_inside.retain(|r| r.kind().is_some_and(is_inside));
-            let mut rows =
-                Rows { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster: None, is_unclear };
+            let mut rows = Rows { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster: None, unclear };
             if capi_helm::is_ours(&rows) {
                 rows.management_cluster = placement::find(conn, &id).await?;
             }
@@ -90,8 +90,8 @@ impl Rows {
     pub fn after(&self, cluster: Cluster, groups: Vec<Nodegroup>, template: ClusterTemplate) -> Self {
         let (nodes, stacks, made_inside) = (self.nodes.clone(), self.stacks.clone(), self.made_inside.clone());
         let (stack_owner, management_cluster) = (self.stack_owner.clone(), self.management_cluster.clone());
-        let template = Some(template);
-        Self { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster, is_unclear: self.is_unclear }
+        let (template, unclear) = (Some(template), self.unclear.clone());
+        Self { cluster, groups, nodes, template, stacks, made_inside, stack_owner, management_cluster, unclear }
     }
 
     /// The cluster's own stack.
@@ -180,9 +180,11 @@ pub(crate) fn concerned<'a>(groups: &'a [Nodegroup], payload: &Payload) -> Resul
     groups.iter().find(wanted).ok_or_else(|| Failure::fail(OutcomeCode::User, "the nodegroup is gone"))
 }
 
-/// Whether a thing that is found by its name, and by nobody once its rows are gone, may have been asked for without an answer.
+/// Whether a thing that is looked for, and by nobody once its rows are gone, may have been asked for without an answer.
 fn is_unanswered(record: &CloudResource) -> bool {
-    let is_such = matches!(record.kind(), Some(ResourceKind::Trustee | ResourceKind::StackOwner | ResourceKind::Certificate));
+    // Stacks and releases are waited for where they are removed; what Kubernetes makes has an id when it is recorded.
+    let of_keystone = [ResourceKind::Trustee, ResourceKind::Trust, ResourceKind::StackOwner, ResourceKind::ApplicationCredential];
+    let is_such = record.kind().is_some_and(|kind| kind == ResourceKind::Certificate || of_keystone.contains(&kind));
     is_such && record.resource_id.is_none() && millis(now()) - record.updated_ms < ASKED_WITHIN_MS
 }
 

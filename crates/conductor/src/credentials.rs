@@ -11,7 +11,7 @@ use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
-use model::store::{Conn, cluster as clusters, event, operation, resource};
+use model::store::{Conn, StoreError, cluster as clusters, event, operation, resource};
 use provider_clients::{CloudError, NewTrust, Session, User};
 use secrecy::SecretString;
 pub(crate) use session::{
@@ -95,7 +95,6 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
     let trustee = cluster.trustee_user_id.clone().unwrap_or_default();
     let name = trustee_name(cluster);
     let progress = Progress { step: "trust", waiting_for: Some("a Keystone trust".into()), ..Progress::default() };
-    announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
     let caller = caller(cx, work)?.ok_or_else(no_delegator)?;
     let info = caller.info().await.map_err(expired)?;
     let Some(project) = info.project_id.clone().filter(|p| *p == cluster.project().0) else {
@@ -104,6 +103,8 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
     let keystone = caller.keystone();
     let useless = useless_trust(cx, work, cluster).await?;
     let found = keystone.find_trust(&info.user_id, &trustee, useless).await.map_err(expired)?;
+    // After all that may fail before it is asked for: whoever removes the cluster waits for what is announced.
+    announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
     let trust = match found.filter(|_| !planted::has(Bug::DoubleApply)) {
         Some(trust) => trust,
         None => {
@@ -116,7 +117,9 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
                 impersonation: true,
                 allow_redelegation: true,
             };
-            keystone.create_trust(&new).await.map_err(expired)?
+            let made = keystone.create_trust(&new).await;
+            heard(cx, work, &progress, ResourceKind::Trust, &name, was_refused(&made)).await?;
+            made.map_err(expired)?
         }
     };
     let change = ClusterChange { trust_id: Some(Some(trust.id.clone())), ..ClusterChange::default() };
@@ -312,11 +315,29 @@ async fn know<T>(
     name: &str,
     made: Result<T, CloudError>,
 ) -> Result<T, Failure> {
+    heard(cx, work, progress, kind, name, was_refused(&made)).await?;
+    Ok(made?)
+}
+
+/// Whether a request has certainly made nothing.
+pub(crate) fn was_refused<T>(made: &Result<T, CloudError>) -> bool {
+    made.as_ref().is_err_and(|error| !error.may_have_made())
+}
+
+/// The request for a thing that is announced is over; one that [was refused](was_refused) is not announced any more.
+pub(crate) async fn heard(
+    cx: &Context,
+    work: &Work,
+    progress: &Progress,
+    kind: ResourceKind,
+    name: &str,
+    was_refused: bool,
+) -> Result<(), StoreError> {
     work.has_asked();
-    if made.as_ref().is_err_and(|error| !error.may_have_made()) {
+    if was_refused {
         work.unannounce(cx, progress, kind, name).await?;
     }
-    Ok(made?)
+    Ok(())
 }
 
 async fn announce(

@@ -8,6 +8,7 @@
 mod ledger;
 mod recognise;
 mod report;
+mod unclear;
 
 use std::collections::BTreeSet;
 
@@ -33,6 +34,7 @@ use report::FOUND_GONE;
 
 pub(crate) use ledger::{about_to_remove, left, tell_gone};
 pub(crate) use report::{REMOVE, REPORT, leak, report};
+pub(crate) use unclear::may_appear;
 
 /// The event of load balancers and floating IPs that were found; the wait for them counts from it.
 const FOUND: &str = "load_balancers_found";

@@ -3,7 +3,7 @@
 //! The row is the work; a message on the queue only says that there is some. Whoever works on it holds a lease and a generation
 //! ([`Claim`]), and every write must match both.
 
-mod deadlines;
+pub mod deadlines;
 mod outcome;
 mod payload;
 

@@ -3,6 +3,7 @@
 mod capi;
 mod certificates;
 mod cloud;
+mod deadlines;
 mod foresight;
 mod heat_templates;
 mod kubernetes;

@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
 use tests::management::Management;
-use tests::wait::PATIENCE;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
 use super::{STEP, create, credential};
@@ -106,5 +106,120 @@ async fn certificates_outside_the_database_go_with_their_cluster(
     }
     demo.wait_gone(&cluster, PATIENCE).await?;
     ensure!(kept() == 0, "{:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
+/// Fails every such call so that nobody knows whether it was carried out. (It was not.)
+fn fail(world: &World, at: &str) {
+    world.cloud.inject(Fault { at: at.to_owned(), nth: 0, how: How::Status(502, "the cloud has a bad day".to_owned()) });
+}
+
+/// A cluster whose credential was asked for without a clear answer.
+async fn without_answer(world: &World, demo: &Client) -> Result<String> {
+    let at = "keystone.application_credential_create";
+    fail(world, at);
+    let cluster = create(demo, "blue").await?;
+    wait::until(at, PATIENCE, async || Ok(Seen::when(world.cloud.calls(at) > 0, || "not asked".to_owned()))).await?;
+    Ok(cluster)
+}
+
+#[tokio::test]
+async fn a_credential_that_comes_while_its_cluster_is_deleted_goes_with_it() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "10".into());
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = without_answer(&world, &demo).await?;
+    let sql = format!(
+        "SELECT name FROM cloud_resource \
+         WHERE cluster_uuid = '{cluster}' AND kind = 'keystone_application_credential' AND resource_id IS NULL"
+    );
+    let announced: Vec<String> = world.database()?.rows(&sql).await?;
+    ensure!(announced.len() == 1, "{announced:?}");
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the deletion to wait for it", PATIENCE, async || {
+        let told = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.text;
+        Ok(Seen::when(told.contains("asked for without a clear answer"), || told))
+    })
+    .await?;
+    world.cloud.clear_faults();
+    let path = format!("/identity/v3/users/{}/application_credentials", world.cloud.user_id("demo"));
+    let late = json!({"application_credential": {"name": announced[0], "description": "late"}});
+    world.cloud_as("demo", "demo")?.post(&path, &late).await?.expect(201)?;
+    ensure!(credentials(&world) == 1, "{:?}", world.cloud.leftovers(None));
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = leaks(&demo, &cluster).await?;
+    ensure!(credentials(&world) == 0 && told.is_empty(), "{told:?}, {:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_credential_that_may_have_been_made_is_told() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = without_answer(&world, &demo).await?;
+    fail(&world, "keystone.application_credential_list");
+    world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = leaks(&demo, &cluster).await?;
+    let found = told.iter().find(|leak| leak["kind"] == "keystone_application_credential").with_context(|| format!("{told:?}"))?;
+    ensure!(found["id"].is_null() && text(found, "name").starts_with(&format!("magnum-{cluster}-")), "{found}");
+    ensure!(text(found, "reason").starts_with(&format!("project {}: ", world.cloud.project_id("demo"))), "{found}");
+    world.cloud.clear_faults();
+    world.finish().await
+}
+
+/// A cluster as upstream makes it, which gives one of these a trustee, too; returns the cluster and the trustee.
+async fn with_trustee(world: &World, management: &Management, demo: &Client) -> Result<(String, String)> {
+    let cluster = create(demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    credential(world, management)?;
+    let name = format!("{cluster}_{}", world.cloud.project_id("demo"));
+    let trustee = world.cloud.add_user(&name, "magnum");
+    let sql = format!("UPDATE cluster SET trustee_user_id = '{trustee}', trustee_username = '{name}' WHERE uuid = '{cluster}'");
+    world.database()?.execute(&sql, Vec::new()).await?;
+    Ok((cluster, trustee))
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_trustee_that_upstream_made_goes_with_its_cluster(#[values("delete", "force-delete", "abandon")] action: &str) -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = World::start(Mix::Distributed, Options { environment: management.environment(), ..Options::default() }).await?;
+    let demo = world.demo();
+    let (cluster, trustee) = with_trustee(&world, &management, &demo).await?;
+    match action {
+        "delete" => demo.delete_cluster(&cluster).await?,
+        action => {
+            drop(world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?)
+        }
+    }
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = leaks(&demo, &cluster).await?;
+    ensure!(told.iter().all(|leak| action == "abandon" && leak["kind"] == "helm_release"), "{told:?}");
+    let left = world.cloud.leftovers(None);
+    ensure!(!left.iter().any(|line| line.contains(&trustee)), "{left:?}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn the_trustee_that_upstream_made_is_told_where_it_cannot_be_removed() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let (cluster, trustee) = with_trustee(&world, &management, &demo).await?;
+    fail(&world, "keystone.user_delete");
+    world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = leaks(&demo, &cluster).await?;
+    ensure!(told.len() == 1 && told[0]["kind"] == "keystone_user" && told[0]["id"] == trustee.as_str(), "{told:?}");
+    world.cloud.clear_faults();
+    ensure!(world.cloud.remove_user_by_id(&trustee), "it was there");
     world.finish().await
 }

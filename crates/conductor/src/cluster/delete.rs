@@ -111,23 +111,26 @@ async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure>
     credentials::remove(cx, work, &rows.cluster).await?;
     stack_owner::remove(cx, work, rows).await?;
     certificates::remove(cx, work, &rows.cluster).await?;
-    forget(cx, work, &rows.cluster, Vec::new()).await
+    forget(cx, work, rows, Vec::new()).await
 }
 
-/// Waits for users and certificates that were asked for without a clear answer: they may still appear, and nobody would remove them then. The
-/// time counts as for stacks.
+/// Waits for users, trusts, credentials and certificates that were asked for without a clear answer: they may still appear, and nobody would
+/// remove them then. The time counts as for stacks.
 pub(crate) async fn await_unclear(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Turn>, Failure> {
-    if !rows.is_unclear || work.is_settled(cx) {
+    if rows.unclear.is_empty() {
         return Ok(None);
     }
-    let waiting_for = Some("a user or a certificate that was asked for without a clear answer".to_owned());
+    let waiting_for = Some("a user, a trust, a credential or a certificate that was asked for without a clear answer".to_owned());
     work.guard(cx, &Progress { step: "credentials", waiting_for, ..Progress::default() }).await?;
     Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
 }
 
-/// The report, and the end of the rows.
-pub(crate) async fn forget(cx: &Context, work: &Work, cluster: &Cluster, leaks: Vec<Leak>) -> Result<Turn, Failure> {
-    let (message, details) = leaving::report(&stack::events(cx, work).await?, leaks);
+/// The report, and the end of the rows. `leaks`: what is known to be left; what may still appear is told beside that.
+pub(crate) async fn forget(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) -> Result<Turn, Failure> {
+    let cluster = &rows.cluster;
+    let events = stack::events(cx, work).await?;
+    leaks.extend(leaving::may_appear(cluster, &rows.unclear, &events, &leaks));
+    let (message, details) = leaving::report(&events, leaks);
     let left = details.leaks.as_deref().unwrap_or_default();
     if !left.is_empty() {
         tracing::warn!(leaks = ?left, "a cluster is gone, and things of it are left in the cloud");

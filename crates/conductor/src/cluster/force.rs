@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::Cluster;
-use model::operation::{Leak, OperationKind};
+use model::operation::{Leak, OperationKind, deadlines};
 use model::resource::ResourceKind;
 use model::store::{Conn, StoreError};
 
@@ -65,7 +65,7 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
     remove_stack_owner(cx, work, &rows, &mut leaks).await?;
     remove_certificates(cx, work, &rows.cluster, &mut leaks).await?;
-    delete::forget(cx, work, &rows.cluster, leaks).await
+    delete::forget(cx, work, &rows, leaks).await
 }
 
 /// The end of an operation that can go no further: everything that is recorded may be left. The cloud is not asked any more.
@@ -76,9 +76,9 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
     leaks.extend(leaving::left(cx, &rows.cluster, &OF_CLUSTER_API, reason).await?);
-    leaks.extend(credentials_of(&rows.cluster, reason));
+    leaks.extend(credentials_left(cx, &rows.cluster, reason).await?);
     leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::Certificate], reason).await?);
-    stored(delete::forget(cx, work, &rows.cluster, leaks).await)
+    stored(delete::forget(cx, work, &rows, leaks).await)
 }
 
 /// What the store said; nothing else is asked where this is used.
@@ -91,13 +91,13 @@ fn stored(turn: Result<Turn, Failure>) -> Result<(), StoreError> {
 }
 
 /// The part of the operation's time in which things are tried; what is left of it is for the end.
-fn time_to_try(work: &Work) -> Duration {
+pub(crate) fn time_to_try(work: &Work) -> Duration {
     let all = work.operation.deadline_ms - work.operation.created_ms;
-    Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
+    deadlines::time_to_try(Duration::from_millis(u64::try_from(all).unwrap_or_default()))
 }
 
 /// Whether it is time to be content with what was reached.
-fn is_over(work: &Work) -> bool {
+pub(crate) fn is_over(work: &Work) -> bool {
     stack::age(work.operation.created()) >= time_to_try(work)
 }
 
@@ -217,7 +217,7 @@ async fn remove_stack(cx: &Context, work: &Work, rows: &Rows, known: &Known, is_
 }
 
 /// Trust and trustee, each on its own: what fails for one must not keep the other.
-async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
+pub(crate) async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
     let reason = match credentials::remove(cx, work, cluster).await {
         Ok(()) => return Ok(()),
         Err(Failure::Final { reason, .. }) => reason,
@@ -229,7 +229,7 @@ async fn remove_credentials(cx: &Context, work: &Work, cluster: &Cluster, leaks:
     match credentials::remove(cx, work, &without_trust).await {
         Ok(()) => {}
         Err(Failure::Stale) => return Err(Failure::Stale),
-        Err(Failure::Final { .. } | Failure::Retry { .. }) => leaks.extend(credentials_of(cluster, &reason)),
+        Err(Failure::Final { .. } | Failure::Retry { .. }) => leaks.extend(credentials_left(cx, cluster, &reason).await?),
     }
     Ok(())
 }
@@ -261,6 +261,12 @@ pub(crate) async fn remove_certificates(cx: &Context, work: &Work, cluster: &Clu
 fn leak_of_stack(known: &Known, reason: &str) -> Leak {
     let name = known.recorded_as.clone().unwrap_or_else(|| known.handle.name.clone());
     leak(ResourceKind::Stack, &name, known.handle.id.clone(), reason)
+}
+
+/// Trust and trustee that the row names, and those that were announced and may have been made.
+async fn credentials_left(cx: &Context, cluster: &Cluster, reason: &str) -> Result<Vec<Leak>, StoreError> {
+    let announced = leaving::left(cx, cluster, &[ResourceKind::Trust, ResourceKind::Trustee], reason).await?;
+    Ok(credentials_of(cluster, reason).into_iter().chain(announced.into_iter().filter(|leak| leak.id.is_none())).collect())
 }
 
 fn credentials_of(cluster: &Cluster, reason: &str) -> Vec<Leak> {

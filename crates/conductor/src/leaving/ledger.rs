@@ -8,6 +8,7 @@ use model::resource::{CloudResource, OnDelete, ResourceKind};
 use model::store::{Conn, StoreError, cluster as clusters, event, operation, resource};
 
 use super::report::{FOUND_GONE, KEEP, REMOVE, leak};
+use super::unclear::with_marks;
 use super::{FOUND, Item};
 use crate::cluster::Rows;
 use crate::context::Context;
@@ -164,10 +165,14 @@ pub(super) async fn tell(
     Ok(())
 }
 
-/// What is left of all that Kubernetes made, by the inventory, and why.
+/// What may be left of these kinds, by the inventory, and why; of what has no id there nobody knows whether it was made.
 pub(crate) async fn left(cx: &Context, cluster: &Cluster, kinds: &[ResourceKind], reason: &str) -> Result<Vec<Leak>, StoreError> {
     let id = cluster.cluster_id();
     let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, &id).await).await?;
     let of_kind = |r: &CloudResource| r.kind().filter(|kind| kinds.contains(kind) && r.is_to_go());
-    Ok(recorded.iter().filter_map(|r| of_kind(r).map(|kind| leak(kind, &r.name, r.resource_id.clone(), reason))).collect())
+    let told = |r: &CloudResource, kind| match &r.resource_id {
+        Some(id) => leak(kind, &r.name, Some(id.clone()), reason),
+        None => leak(kind, &r.name, None, &with_marks(cluster, kind, reason)),
+    };
+    Ok(recorded.iter().filter_map(|r| of_kind(r).map(|kind| told(r, kind))).collect())
 }

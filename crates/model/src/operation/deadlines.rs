@@ -34,3 +34,39 @@ impl Deadlines {
         Duration::from_secs(60 * u64::from(minutes))
     }
 }
+
+/// The part of a forced deletion's time in which things are tried; what is left of it is for the end.
+pub fn time_to_try(all: Duration) -> Duration {
+    all / 4 * 3
+}
+
+/// The shortest time that a forced deletion may be given. What was asked of the cloud without a clear answer may appear for `settle` after nobody
+/// works on the cluster any more, which is so when the `lease` of whoever did is over: before that nothing is seen to be gone.
+pub fn least_force_delete(settle: Duration, lease: Duration) -> Duration {
+    Duration::from_secs(settle.saturating_add(lease).as_secs().saturating_mul(4).div_ceil(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_forced_deletion_tries_until_nothing_can_appear_any_more() {
+        let seconds = Duration::from_secs;
+        for (settle, lease) in [(30, 10), (0, 2), (1, 4), (2, 4), (15, 10), (299, 60)] {
+            let least = least_force_delete(seconds(settle), seconds(lease));
+            assert!(time_to_try(least) >= seconds(settle + lease), "{settle} {lease}: {least:?}");
+            assert!(time_to_try(least - seconds(1)) < seconds(settle + lease), "{settle} {lease}: {least:?} is not the shortest");
+        }
+        assert_eq!(least_force_delete(seconds(30), seconds(10)), seconds(54));
+    }
+
+    #[test]
+    fn only_what_ends_in_a_bounded_time_has_the_time_of_a_forced_deletion() {
+        let deadlines = Deadlines { create_minutes: 60, delete_minutes: 50, force_delete: Duration::from_secs(54) };
+        for kind in [OperationKind::ClusterForceDelete, OperationKind::ClusterAbandon] {
+            assert_eq!(deadlines.of(kind, Some(5)), Duration::from_secs(54), "{kind:?}");
+        }
+        assert_eq!(deadlines.of(OperationKind::ClusterDelete, Some(5)), Duration::from_secs(3000));
+    }
+}

@@ -9,14 +9,13 @@ use anyhow::{Context, bail};
 use conductor::{Conductor, DefaultVolumes, SHIPPED_TEMPLATES, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
-use model::operation::Deadlines;
 use model::queue::amqp::{NoticeSource, StackNotices};
 use model::queue::{Doorbell, Listener, amqp};
 use model::store::Store;
 use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{capi, certificates, cloud, heat_templates, kubernetes, requests};
+use super::{capi, certificates, cloud, deadlines, heat_templates, kubernetes, requests};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
@@ -45,6 +44,7 @@ pub struct ConductorRole {
 
 /// Serves the API until the shutdown begins, and lets requests at work end within its grace.
 pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow::Result<()> {
+    deadlines::warn(config);
     let tls = super::tls::server(config)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let cloud = cloud::cloud(config, watchers(config, &role.metrics))?;
@@ -155,6 +155,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     let operations = &config.operations;
     let service = operations.heat_global_listing.then(|| cloud::service(config, &cloud)).transpose()?;
     let admin = cloud::service(config, &cloud)?;
+    deadlines::warn(config);
     let settings = conductor_settings(config)?;
     let (capi, reloads) = capi::capi(config, &watchers(config, &role.metrics), &settings.openstack_ca)?.unzip();
     let reloads = reloads.unwrap_or_default().into_iter();
@@ -214,7 +215,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         default_clusters_per_project: i64::from(config.quotas.max_clusters_per_project),
         default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
-        deadlines: deadlines(config),
+        deadlines: deadlines::deadlines(config),
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
@@ -247,15 +248,6 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         cors: requests::cors(config),
         ..api::Settings::default()
     })
-}
-
-/// What the API gives operations, and a conductor those that it takes up by itself.
-fn deadlines(config: &Config) -> Deadlines {
-    Deadlines {
-        create_minutes: config.cluster_heat.create_timeout.0,
-        force_delete: Duration::from_secs(u64::from(config.operations.force_delete_seconds.0)),
-        ..Deadlines::default()
-    }
 }
 
 fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
@@ -299,7 +291,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         max_heat_requests_per_second: f64::from(operations.max_heat_requests_per_second.0),
         timing: Timing::default(),
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
-        deadlines: deadlines(config),
+        deadlines: deadlines::deadlines(config),
         load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),

@@ -12,7 +12,7 @@ use model::store::{Conn, Store, adoption, clock, service};
 use model::time;
 use provider_clients::{Cloud, CloudError, ErrorKind, Service, Watchers};
 
-use super::{capi, cloud, policy, reach};
+use super::{capi, cloud, deadlines, policy, reach};
 use crate::config::{CertManager, Config, Reason};
 use crate::sealing;
 use crate::upgrade_check::{Check, Trouble};
@@ -93,13 +93,14 @@ fn options(config: &Config) -> Vec<Trouble> {
         .filter(|finding| finding.reason == Reason::Unknown)
         .map(|finding| format!("[{}] {} ({})", finding.section, finding.key, finding.place))
         .collect();
-    if unknown.is_empty() {
-        return Vec::new();
+    let mut found = Vec::new();
+    if !unknown.is_empty() {
+        let cure = "correct the spelling (docs/configuration.md has all options), or remove it";
+        found.push(Trouble::warning(format!("nobody knows {}", unknown.join(", ")), cure));
     }
-    vec![Trouble::warning(
-        format!("nobody knows {}", unknown.join(", ")),
-        "correct the spelling (docs/configuration.md has all options), or remove it",
-    )]
+    let cure = "lengthen [operations] force_delete_seconds, or shorten settle_seconds";
+    found.extend(deadlines::too_short(config).map(|problem| Trouble::warning(problem, cure)));
+    found
 }
 
 async fn database(config: &Config) -> Vec<Trouble> {

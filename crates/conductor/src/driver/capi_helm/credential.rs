@@ -5,9 +5,10 @@
 
 use model::capi::{credential_prefix, new_credential};
 use model::cluster::Cluster;
-use model::operation::{OutcomeCode, Progress, Thing};
+use model::id::ClusterId;
+use model::operation::{Operation, OperationKind, OutcomeCode, Progress, Thing};
 use model::resource::ResourceKind;
-use model::store::{Conn, credential_health, event, operation, resource};
+use model::store::{Conn, credential_health, event, history, operation, resource};
 use model::time::{millis, now};
 use provider_clients::{ApplicationCredential, CloudError, Credential, Session};
 
@@ -22,6 +23,9 @@ use crate::worker::Work;
 
 /// The event of a credential that was made and stored; its text is user and id.
 const STORED: &str = "application_credential";
+
+/// Operations of a cluster that are looked through for who may have a credential that was asked for without an answer.
+const FORMER: i64 = 100;
 
 /// `USER/ID`, the form in which the inventory names a credential.
 fn reference(user: &str, id: &str) -> String {
@@ -72,25 +76,37 @@ pub(super) async fn ensure(bench: &Bench<'_>, anew: bool) -> Result<Held, Failur
     }
     let caller = credentials::of_caller(cx, work, cluster, "a new application credential is needed").await?;
     let user = caller.info().await?.user_id.clone();
-    let name = announce(bench).await?;
+    let Announced { name, is_first } = announce(bench).await?;
     let keystone = caller.keystone();
     for left in keystone.application_credentials(&user, &name).await?.iter().filter(|c| c.name == name) {
         keystone.delete_application_credential(&user, &left.id).await?;
     }
     let made = keystone.create_application_credential(&user, &name, &format!("Magnum cluster ({})", cluster.display_name())).await;
-    work.has_asked();
+    let progress = Progress { step: "credential", ..Progress::default() };
+    // What an earlier attempt asked for may come all the same, whatever this one is told.
+    let is_none = is_first && credentials::was_refused(&made);
+    credentials::heard(cx, work, &progress, ResourceKind::ApplicationCredential, &name, is_none).await?;
     let made = made?;
     store(bench, &caller, &user, &name, &made, anew).await?;
     Ok(Held { id: made.id, secret: made.secret })
 }
 
+/// The credential that an operation is about to make.
+struct Announced {
+    name: String,
+    /// Nobody can have asked for it before.
+    is_first: bool,
+}
+
 /// The name of the credential that this operation makes: recorded by an earlier attempt, or new.
-async fn announce(bench: &Bench<'_>) -> Result<String, Failure> {
+async fn announce(bench: &Bench<'_>) -> Result<Announced, Failure> {
     let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
     let id = &cluster.cluster_id();
     let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
     let is_open = |r: &&model::resource::CloudResource| r.kind() == Some(ResourceKind::ApplicationCredential) && r.resource_id.is_none();
-    let name = recorded.iter().find(is_open).map_or_else(|| new_credential(&cluster.uuid), |r| r.name.clone());
+    let open = recorded.iter().find(is_open).map(|r| r.name.clone());
+    let is_first = open.is_none();
+    let name = open.unwrap_or_else(|| new_credential(&cluster.uuid));
     let progress = Progress { step: "credential", waiting_for: Some("an application credential".into()), ..Progress::default() };
     let (name_ref, progress) = (&name, &progress);
     cx.store
@@ -99,7 +115,7 @@ async fn announce(bench: &Bench<'_>) -> Result<String, Failure> {
             resource::record(conn, id, ResourceKind::ApplicationCredential, name_ref, None).await
         })
         .await?;
-    Ok(name)
+    Ok(Announced { name, is_first })
 }
 
 /// Puts it where the controllers look for it, then records its id.
@@ -147,9 +163,14 @@ async fn store(
 /// The management cluster is not needed for it.
 pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster, keep: Option<&str>) -> Result<(), Failure> {
     let id = &cluster.cluster_id();
+    // Before the look: what may appear after it is not taken for gone.
+    let is_settled = work.is_settled(cx);
     let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
-    let recorded = recorded.into_iter().filter(|r| r.kind() == Some(ResourceKind::ApplicationCredential));
+    let recorded: Vec<_> = recorded.into_iter().filter(|r| r.kind() == Some(ResourceKind::ApplicationCredential)).collect();
     let (mut users, mut names) = (vec![cluster.user().0], Vec::new());
+    if recorded.iter().any(|row| row.resource_id.is_none()) {
+        users.extend(former_callers(cx, id).await?);
+    }
     for row in recorded {
         let user = row.resource_id.as_deref().and_then(|reference| reference.split_once('/')).map(|(user, _)| user.to_owned());
         users.extend(user);
@@ -175,7 +196,7 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
     // Whatever is recorded is gone now: each was under one of these users, or its user is gone and it with him.
     for (name, reference) in names {
         let is_kept = keep.is_some_and(|keep| reference.as_deref().is_some_and(|r| r.ends_with(&format!("/{keep}"))));
-        if !is_kept {
+        if !is_kept && (is_settled || reference.is_some()) {
             let name = &name;
             let progress = &Progress { step: "credential", ..Progress::default() };
             cx.store
@@ -187,6 +208,13 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
         }
     }
     Ok(())
+}
+
+/// Whoever asked for something of a cluster lately: the credential of a rotation that came to no end is under one of these.
+async fn former_callers(cx: &Context, cluster: &ClusterId) -> Result<Vec<String>, Failure> {
+    let operations = cx.store.read(async |conn: &mut Conn| history::finished(conn, cluster, FORMER).await).await?;
+    let makes_one = |o: &Operation| matches!(o.kind(), Some(OperationKind::ClusterCreate | OperationKind::CredentialRotate));
+    Ok(operations.into_iter().filter(makes_one).map(|operation| operation.user_id).collect())
 }
 
 async fn remove_of(cx: &Context, work: &Work, cluster: &Cluster, user: &str, keep: Option<&str>) -> Result<(), Failure> {

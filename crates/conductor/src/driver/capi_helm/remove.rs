@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
+use crate::cluster::force::{is_over, time_to_try};
 use crate::cluster::{Rows, delete, force};
 use crate::context::Context;
 use crate::leaving::{self, leak};
@@ -33,21 +34,30 @@ pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     match step(bench).await? {
         Some(turn) => Ok(turn),
         None => {
-            if let Some(turn) = delete::await_unclear(bench.cx, bench.work, bench.rows).await? {
-                return Ok(turn);
-            }
             remove_beside(bench.cx, bench.work, &bench.rows.cluster).await?;
-            delete::forget(bench.cx, bench.work, &bench.rows.cluster, Vec::new()).await
+            delete::forget(bench.cx, bench.work, bench.rows, Vec::new()).await
         }
     }
 }
 
 /// What a cluster has beside its release: certificates, and a trustee where upstream made it, whose every cluster has one.
 async fn remove_beside(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
-    if cluster.trustee_user_id.is_some() || cluster.trust_id.is_some() {
+    if has_trustee(cluster) {
         credentials::remove(cx, work, cluster).await?;
     }
     certificates::remove(cx, work, cluster).await
+}
+
+/// As [`remove_beside`], as long as there is time; then it is told.
+async fn remove_beside_by_force(cx: &Context, work: &Work, cluster: &Cluster, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
+    if has_trustee(cluster) {
+        force::remove_credentials(cx, work, cluster, leaks).await?;
+    }
+    force::remove_certificates(cx, work, cluster, leaks).await
+}
+
+fn has_trustee(cluster: &Cluster) -> bool {
+    cluster.trustee_user_id.is_some() || cluster.trust_id.is_some()
 }
 
 /// The next step; none once everything is gone.
@@ -95,12 +105,23 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
         return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
     }
     forget_release(bench).await?;
+    // Before the look that tells which credentials there are.
+    if may_wait(work)
+        && let Some(turn) = delete::await_unclear(cx, work, bench.rows).await?
+    {
+        return Ok(Some(turn));
+    }
     credential::remove_all_but(cx, work, cluster, None).await?;
     let progress = Progress { step: "secrets", waiting_for: Some("the removal of the cluster's secrets".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let labels = objects::secrets_of(cluster);
     bench.management.delete_labelled("secret_delete", &secrets(), Some(&bench.namespace), &labels).await?;
     Ok(None)
+}
+
+/// Whether there is time for what may still appear.
+fn may_wait(work: &Work) -> bool {
+    work.operation.kind() == Some(OperationKind::ClusterDelete) || !is_over(work)
 }
 
 /// Whether a release was removed and the Cluster is there all the same, unmarked: the run was cut off before it came to it.
@@ -164,17 +185,24 @@ async fn forget_release(bench: &Bench<'_>) -> Result<(), Failure> {
 
 /// A cluster that never had a name: nothing was made but rows and certificates.
 pub(super) async fn rows_only(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
+    if may_wait(work)
+        && let Some(turn) = delete::await_unclear(cx, work, rows).await?
+    {
+        return Ok(turn);
+    }
     let mut leaks = Vec::new();
     match work.operation.kind() {
         Some(OperationKind::ClusterDelete) => remove_beside(cx, work, &rows.cluster).await?,
-        _ => force::remove_certificates(cx, work, &rows.cluster, &mut leaks).await?,
+        _ => remove_beside_by_force(cx, work, &rows.cluster, &mut leaks).await?,
     }
-    delete::forget(cx, work, &rows.cluster, leaks).await
+    delete::forget(cx, work, rows, leaks).await
 }
 
 /// Being rid of a cluster in a bounded time: tried as long as there is time, then told what is left. Abandoned: the credential only.
 pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let (cx, work) = (bench.cx, bench.work);
+    // Before the step, which may wait until there is no more time: what it waited for may have come since.
+    let was_over = is_over(work);
     let mut leaks = Vec::new();
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
         leaks.push(leak_of(bench.rows, &bench.place(), LEFT_ALONE));
@@ -185,7 +213,7 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
         match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
             Ok(None) => {}
             Ok(Some(Turn::Settled)) => return Ok(Turn::Settled),
-            Ok(Some(_)) if is_over(work) => leaks.push(leak_of(bench.rows, &bench.place(), "it was not gone in time")),
+            Ok(Some(_)) if was_over => leaks.push(leak_of(bench.rows, &bench.place(), "it was not gone in time")),
             Ok(Some(_)) => return Ok(Turn::Again { after: cx.settings.timing.poll_min }),
             Err(Failure::Stale) => return Err(Failure::Stale),
             Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
@@ -198,6 +226,11 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
 /// What needs no management cluster, and the end.
 async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) -> Result<Turn, Failure> {
     let cluster = &rows.cluster;
+    if !is_over(work)
+        && let Some(turn) = delete::await_unclear(cx, work, rows).await?
+    {
+        return Ok(turn);
+    }
     if !leaks.is_empty() {
         match credential::remove_all_but(cx, work, cluster, None).await {
             Ok(()) => {}
@@ -208,13 +241,8 @@ async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) 
             }
         }
     }
-    if !is_over(work)
-        && let Some(turn) = delete::await_unclear(cx, work, rows).await?
-    {
-        return Ok(turn);
-    }
-    force::remove_certificates(cx, work, cluster, &mut leaks).await?;
-    delete::forget(cx, work, cluster, leaks).await
+    remove_beside_by_force(cx, work, cluster, &mut leaks).await?;
+    delete::forget(cx, work, rows, leaks).await
 }
 
 /// The end where the management cluster cannot even be asked: by force it is only told.
@@ -249,16 +277,6 @@ fn place(namespace: &str, called: &str) -> String {
 async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> {
     crate::operation::note_retry(cx, work, reason, None).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_max })
-}
-
-/// The part of the operation's time in which things are tried; what is left of it is for the end.
-fn time_to_try(work: &Work) -> Duration {
-    let all = work.operation.deadline_ms - work.operation.created_ms;
-    Duration::from_millis(u64::try_from(all / 4 * 3).unwrap_or_default())
-}
-
-fn is_over(work: &Work) -> bool {
-    stack::age(work.operation.created()) >= time_to_try(work)
 }
 
 /// The release stands for all that is under it on the management cluster.
