@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::cluster::status::Status;
 use crate::id::{NodegroupId, OperationId, TemplateId};
 
 /// What a request carries beyond the row it concerns; `version` grows when its meaning changes, for those requests only whose meaning it is, and
-/// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only).
+/// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only). What another version of this program put
+/// into it is kept, whoever writes it again: new fields come without a new version where those that do not know them may pass them by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     pub version: u32,
@@ -45,6 +47,9 @@ pub struct Payload {
     /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
 }
 
 /// What rows said before a request changed them; behind other unfinished operations, what they said before all of these.
@@ -62,6 +67,9 @@ pub struct Before {
     /// The sizes of all groups, for a request that replaces nodes: later requests for another size change the rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<NodegroupId, i32>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
 }
 
 impl Before {
@@ -118,6 +126,7 @@ impl Default for Payload {
             as_found: false,
             before: None,
             traceparent: None,
+            unknown: Map::new(),
         }
     }
 }
@@ -141,6 +150,7 @@ mod tests {
                 groups: [(group.clone(), "CREATE_COMPLETE".to_owned())].into(),
                 node_count: Some(2),
                 sizes: [(group, 2)].into(),
+                unknown: Map::new(),
             }),
             ..Payload::default()
         };
@@ -150,6 +160,18 @@ mod tests {
         assert_eq!((again.retry_of, again.before, again.node_count), (Some(failed.clone()), None, Some(3)));
         let making = Payload { version: Payload::MAKING, ..Payload::default() };
         assert_eq!((making.again(failed).version, again.version), (Payload::MAKING, Payload::VERSION), "what it means stays what it means");
+    }
+
+    #[test]
+    fn what_this_version_does_not_know_is_written_again_as_it_was_read() {
+        let text = r#"{"version":1,"node_count":3,"before":{"node_count":2,"zones":{"a":[1,null]}},"pools":[{"name":"gpu","size":2.5}],"is_new":true}"#;
+        let payload: Payload = serde_json::from_str(text).unwrap();
+        assert_eq!(payload.node_count, Some(3));
+        let same: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&payload).unwrap(), same);
+        // One that is done again puts back what is there then, and asks the same.
+        let again = serde_json::to_value(payload.again(OperationId::generate())).unwrap();
+        assert_eq!((&again["pools"], &again["is_new"], &again["before"]), (&same["pools"], &same["is_new"], &Value::Null));
     }
 
     #[test]

@@ -221,8 +221,8 @@ pub struct Left<'a> {
 
 /// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one.
 ///
-/// Only those that it tells something new are written, and none that a newer version has accepted: there may be more in its payload than this
-/// one would write.
+/// Only those that it tells something new are written, with all that is in their payloads. None that is of a later version: what this one would
+/// write may mean something else there.
 pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Result<(), StoreError> {
     for waiting in operation::unfinished(conn, &ended.cluster_id()).await? {
         if waiting.id <= ended.id || waiting.understood().is_none() {
