@@ -32,6 +32,9 @@ pub struct Payload {
     /// Names the replacement of all nodes that the request asks for, also when a failed one is done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<String>,
+    /// How many nodes groups keep whose nodes are replaced: decided once, by who works on it, and then the same for whoever goes on with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<NodegroupId, i32>,
     /// Whether the cloud shall go back to the state before when the change fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rollback: bool,
@@ -104,6 +107,14 @@ impl Payload {
         Self { retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
     }
 
+    /// Decides how many nodes a group keeps. Conductors of earlier releases go by what rows said, while both run.
+    pub fn keep(&mut self, group: NodegroupId, count: i32) {
+        if let Some(before) = &mut self.before {
+            before.sizes.insert(group.clone(), count);
+        }
+        self.sizes.insert(group, count);
+    }
+
     /// The most nodes that the group has or may come to have that it is about, as far as it tells: those that are wanted, or that were there
     /// before.
     pub fn most_nodes(&self) -> Option<i32> {
@@ -121,6 +132,7 @@ impl Default for Payload {
             template: None,
             max_batch_size: None,
             generation: None,
+            sizes: BTreeMap::new(),
             rollback: false,
             retry_of: None,
             as_found: false,

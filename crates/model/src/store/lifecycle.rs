@@ -1,5 +1,7 @@
 //! Accepting a lifecycle request on a cluster that exists: status guard, statuses and operation, for use inside one transaction.
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::connection::Conn;
@@ -83,7 +85,14 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     }
     let may_make = new.kind == OperationKind::NodegroupUpdate && may_make(&new.payload, group.as_ref(), before.as_ref(), &unfinished);
     let version = if may_make { new.payload.version.max(Payload::MAKING) } else { new.payload.version };
-    operation::insert(conn, &NewOperation { payload: Payload { version, before, ..new.payload.clone() }, ..new.clone() }).await?;
+    let mut payload = Payload { version, before, ..new.payload.clone() };
+    if new.kind.replaces_nodes() {
+        payload.sizes.clear();
+        for (group, count) in kept::by_failed(conn, new).await? {
+            payload.keep(group, count);
+        }
+    }
+    operation::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
     Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })
 }
 
@@ -108,7 +117,7 @@ async fn concerned(conn: &mut Conn, new: &NewOperation) -> Result<Option<Nodegro
 }
 
 /// Whether an operation is about this one group, by its payload or as the default of those that name none.
-fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
+pub fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
     match (operation.kind().map(OperationKind::concerns), operation.payload()) {
         (Some(Concerns::OneGroup), Ok(payload)) => names(&payload, group),
         _ => false,
