@@ -2,10 +2,10 @@
 
 use model::cluster::CreateSpec;
 use model::cluster::status::Status;
-use model::id::OperationId;
+use model::id::{NodegroupId, OperationId};
 use model::operation::{Claim, Claimed, Ending, EventDetails, NewOperation, Operation, OperationKind, OutcomeCode, Payload};
 use model::store::lifecycle::{self, Left};
-use model::store::{Conn, Scope, Store, exit, operation};
+use model::store::{Conn, Scope, Store, StoreError, exit, nodegroup, operation};
 use model::time::{millis, now};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -102,4 +102,89 @@ async fn what_another_version_put_into_a_payload_is_kept_by_whoever_writes_it_ag
     // It gives way.
     begin(store, &request(&spec, OperationKind::ClusterDelete)).await;
     assert_eq!((stored(store, &again).await.state.as_str(), carried(store, &again).await), ("SUPERSEDED", asked));
+}
+
+/// An operation begins, settles on these sizes, and fails; or ends otherwise.
+async fn replaced(world: &World, new: &NewOperation, sizes: &[(&NodegroupId, i32)], state: &str) -> OperationId {
+    let id = begin(&world.store, new).await;
+    let claim = claim(&world.store, &id, "one", millis(now())).await;
+    let mut payload = stored(&world.store, &id).await.payload().expect("of this version");
+    for (group, count) in sizes {
+        payload.keep((*group).clone(), *count);
+    }
+    world.store.write(async |conn: &mut Conn| operation::carry(conn, &claim, &payload).await).await.expect("kept");
+    world.execute(&format!("UPDATE operation SET state = '{state}', owner = NULL, finished_ms = 2 WHERE uuid = '{id}'")).await;
+    world.execute("UPDATE cluster SET status = 'UPDATE_FAILED'").await;
+    id
+}
+
+/// Whoever takes it over reads what was decided; whoever goes on where it failed is told, but of groups that were changed since.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_that_a_replacement_settled_on_are_those_of_whoever_goes_on_with_it(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let spec = at_rest(&world).await;
+    let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &spec.id).await).await.expect("read");
+    let (masters, workers) = (groups[0].nodegroup_id(), groups[1].nodegroup_id());
+    let rotate = || request(&spec, OperationKind::CaRotate);
+    let sizes = async |id: &OperationId| stored(store, id).await.payload().expect("of this version").sizes;
+    let kept =
+        |of: &[(&NodegroupId, i32)]| of.iter().map(|(id, count)| ((*id).clone(), *count)).collect::<std::collections::BTreeMap<_, _>>();
+
+    let first = replaced(&world, &rotate(), &[(&masters, 1), (&workers, 7)], "FAILED").await;
+    assert_eq!(sizes(&first).await, kept(&[(&masters, 1), (&workers, 7)]));
+    // What rows said is what earlier releases go by.
+    let before = stored(store, &first).await.payload().expect("of this version").before.expect("something to put back");
+    assert_eq!((before.sizes.get(&masters), before.sizes.get(&workers)), (Some(&1), Some(&7)));
+    // Asked for anew, and failed before it came to anything.
+    let second = replaced(&world, &rotate(), &[], "FAILED").await;
+    assert_eq!(sizes(&second).await, kept(&[(&masters, 1), (&workers, 7)]));
+    let again = stored(store, &second).await.payload().expect("of this version").again(second.clone());
+    let third = replaced(&world, &NewOperation { payload: again, ..rotate() }, &[], "FAILED").await;
+    assert_eq!(sizes(&third).await, kept(&[(&masters, 1), (&workers, 7)]));
+    // Another number of workers was asked for since, to whatever end.
+    replaced(&world, &resize(&spec, 4), &[], "FAILED").await;
+    let fourth = replaced(&world, &rotate(), &[], "SUCCEEDED").await;
+    assert_eq!(sizes(&fourth).await, kept(&[(&masters, 1)]));
+    // That one has come to its end, and the next one begins anew.
+    let fifth = replaced(&world, &rotate(), &[], "FAILED").await;
+    assert_eq!(sizes(&fifth).await, kept(&[]));
+
+    // An upgrade that nobody does again is another one.
+    world.execute("UPDATE cluster SET status = 'UPDATE_COMPLETE'").await;
+    world.execute("UPDATE nodegroup SET status = 'UPDATE_COMPLETE'").await;
+    let upgrade = || request(&spec, OperationKind::ClusterUpgrade);
+    let failed = replaced(&world, &upgrade(), &[(&workers, 3)], "FAILED").await;
+    let again = stored(store, &failed).await.payload().expect("of this version").again(failed.clone());
+    let again = replaced(&world, &NewOperation { payload: again, ..upgrade() }, &[], "FAILED").await;
+    assert_eq!(sizes(&again).await, kept(&[(&workers, 3)]));
+    world.execute("UPDATE cluster SET status = 'UPDATE_COMPLETE'").await;
+    world.execute("UPDATE nodegroup SET status = 'UPDATE_COMPLETE'").await;
+    let other = replaced(&world, &upgrade(), &[], "FAILED").await;
+    assert_eq!(sizes(&other).await, kept(&[]));
+}
+
+/// Whoever has lost an operation decides nothing for whoever has it.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operation_carries_is_changed_by_nobody_who_has_lost_it(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let spec = at_rest(&world).await;
+    let id = begin(store, &request(&spec, OperationKind::CaRotate)).await;
+    let at = millis(now());
+    let late = claim(store, &id, "one", at).await;
+    let held = claim(store, &id, "other", at + LEASE + 1).await;
+    let mut payload = stored(store, &id).await.payload().expect("of this version");
+    payload.keep(NodegroupId::new("g"), 3);
+    let refused = store.write(async |conn: &mut Conn| operation::carry(conn, &late, &payload).await).await;
+    assert!(matches!(refused, Err(StoreError::Stale { .. })), "{refused:?}");
+    assert!(carried(store, &id).await.get("sizes").is_none());
+    store.write(async |conn: &mut Conn| operation::carry(conn, &held, &payload).await).await.expect("kept");
+    assert_eq!(carried(store, &id).await["sizes"], json!({"g": 3}));
 }
