@@ -46,8 +46,8 @@ pub(super) async fn kept(
     if open.is_empty() {
         return Ok(ControlFlow::Continue(payload.sizes));
     }
-    // Somebody who ended badly may have asked for more, or for what is seen, a moment ago.
-    if !work.is_settled(cx) && open.iter().any(|(_, told, size)| size < told) {
+    // Somebody who ended badly may have asked for something else a moment ago, and Heat may show what was before the last change.
+    if !work.is_settled(cx) && open.iter().any(|(_, told, size)| size != told) {
         return stack::wait_for(cx, work, &resize::stays(seen)).await.map(ControlFlow::Break);
     }
     for (group, _, size) in open {
