@@ -28,6 +28,7 @@ mod idempotency;
 mod identity;
 mod isolation;
 mod keepers;
+mod kept_sizes;
 mod keystone_login;
 mod labels;
 mod late_writes;

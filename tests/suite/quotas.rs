@@ -455,6 +455,49 @@ async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted
     world.finish().await
 }
 
+/// As above, where the group has grown meanwhile: what has come is not asked for once more, and so the request is not refused for it.
+#[tokio::test]
+async fn w18_what_a_request_adds_to_a_group_that_has_grown_meanwhile_is_counted_again() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, ..Options::default() }).await?;
+    let (demo, database) = (world.demo().at("1.10"), world.database()?.clone());
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let mut other = database.open().await?;
+    for table in ["cluster", "nodegroup"] {
+        other.query_drop(format!("UPDATE {table} SET status = 'CREATE_COMPLETE'")).await?;
+    }
+    other.query_drop("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1, sealed_token = NULL").await?;
+    other.query_drop("UPDATE nodegroup SET node_count = 1 WHERE name = 'default-worker'").await?;
+    // A master and four workers.
+    limit_nodes(&world, 5).await?;
+
+    other.query_drop("START TRANSACTION").await?;
+    let turn =
+        format!("INSERT INTO event_guard (cluster_uuid, touched) VALUES ('{cluster}', 1) ON DUPLICATE KEY UPDATE touched = touched + 1");
+    other.query_drop(turn).await?;
+    other.query_drop("UPDATE nodegroup SET node_count = 3 WHERE name = 'default-worker'").await?;
+    let request = {
+        let (demo, cluster) = (demo.clone(), cluster.clone());
+        tokio::spawn(async move { resize(&demo, &cluster, 4).await })
+    };
+    let waits =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID() AND info LIKE '%event_guard%'";
+    wait::until("the request to wait for its turn", PATIENCE, async || {
+        let count: Vec<i64> = database.rows(waits).await?;
+        Ok(Seen::when(count == [1], || format!("{count:?} wait")))
+    })
+    .await?;
+    other.query_drop("COMMIT").await?;
+    request.await??.expect(202)?;
+    // No more for that: another one is refused by what counts now.
+    resize(&demo, &cluster, 5)
+        .await?
+        .expect_error(403, "have 5 nodes, masters and those that are yet to go included, and the request asks for 1 more")?;
+    other.disconnect().await?;
+    database.empty().await?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn federations_are_checked_and_never_stored(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {

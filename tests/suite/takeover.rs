@@ -390,6 +390,47 @@ async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_o
     world.finish().await
 }
 
+/// What waits behind it is cancelled when it has been ended: it has failed all the same, and cluster and group say so.
+#[rstest]
+#[case::of_an_unknown_kind("kind = 'cluster_dance'")]
+#[case::with_a_payload_of_a_later_version("payload = JSON_SET(payload, '$.version', 3)")]
+#[tokio::test]
+async fn what_a_newer_version_accepted_has_failed_though_others_waited_behind_it(#[case] accepted: &str) -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo().at("1.12");
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let database = world.database()?.clone();
+    for table in ["cluster", "nodegroup"] {
+        database.execute(&format!("UPDATE {table} SET status = 'CREATE_COMPLETE'"), Vec::new()).await?;
+    }
+    database.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1, sealed_token = NULL", Vec::new()).await?;
+    demo.resize(&cluster, 3).await?;
+    // Its time is over.
+    let unfinished = "finished_ms IS NULL";
+    let sql = format!("UPDATE operation SET {accepted}, created_ms = created_ms - 60000, deadline_ms = created_ms WHERE {unfinished}");
+    database.execute(&sql, Vec::new()).await?;
+    demo.resize(&cluster, 4).await?;
+    // The other one is not taken before it is cancelled.
+    let sql = format!("UPDATE operation SET due_ms = due_ms + 3600000 WHERE {unfinished} AND deadline_ms > created_ms");
+    database.execute(&sql, Vec::new()).await?;
+    world.start_conductor()?;
+    wait::until("the end of the first", PATIENCE, async || {
+        let states = world.operation_states(&cluster).await?;
+        Ok(Seen::when(states == ["SUCCEEDED", "FAILED", "QUEUED"], || format!("{states:?}")))
+    })
+    .await?;
+    ensure!(demo.cluster(&cluster).await?["status"] == "UPDATE_IN_PROGRESS", "the other one waits");
+    demo.post(&format!("/v1/clusters/{cluster}/actions/cancel"), &serde_json::json!({})).await?.expect(202)?;
+    let shown = demo.cluster(&cluster).await?;
+    ensure!(shown["status"] == "UPDATE_FAILED" && shown["status_reason"].is_string(), "{shown}");
+    let group = demo.get(&format!("/v1/clusters/{cluster}/nodegroups/default-worker")).await?.expect(200)?.body;
+    ensure!(group["status"] == "UPDATE_FAILED", "{group}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
 /// Nobody may be there who understands it: the cluster can be deleted all the same.
 #[tokio::test]
 async fn a_deletion_does_not_wait_for_what_a_newer_version_accepted() -> Result<()> {

@@ -194,12 +194,22 @@ async fn transact(cx: &Context, request: &Request, end: End) -> Result<(Answer, 
     };
     let new = &new;
     let mut tries = 1;
+    let mut more = growth(cx, request).await?;
     loop {
-        let more = &growth(cx, request).await?;
-        match cx.shared.store.transact(end, async |conn: &mut Conn| attempt(conn, cx, request, new, more).await).await {
-            Err(StoreError::Stale { .. }) if tries < TRIES => tries += 1,
+        let demand = &more;
+        let attempted = cx.shared.store.transact(end, async |conn: &mut Conn| attempt(conn, cx, request, new, demand).await).await;
+        match attempted {
+            Err(StoreError::Stale { .. }) if tries < TRIES => more = growth(cx, request).await?,
+            // The group may have grown since what it lacks was counted: what has come meanwhile is not asked for twice.
+            Err(refused @ StoreError::QuotaReached { .. }) if tries < TRIES => {
+                let counted = std::mem::replace(&mut more, growth(cx, request).await?);
+                if counted == more {
+                    return Err(refused.into());
+                }
+            }
             other => return Ok(other?),
         }
+        tries += 1;
     }
 }
 

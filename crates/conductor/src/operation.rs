@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::cluster::ClusterChange;
-use model::cluster::status::{Concerns, Rest, Status, settle};
+use model::cluster::status::{Concerns, Rest, Status, settle, settle_group};
 use model::id::NodegroupId;
 use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
 use model::notification::Outcome;
@@ -129,7 +129,7 @@ async fn fail_all(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
 }
 
 /// The end of an operation of which this version does not know what it asks: what is in progress has failed, but for what others are about
-/// that wait.
+/// that wait. These put back, if they are cancelled, what it has left: a failure.
 async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
     let (cluster, ended) = (work.operation.cluster_id(), work.operation.operation_id());
     let text = || Some(reason.to_owned());
@@ -137,7 +137,10 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
         let Some(status) = group.status().and_then(Status::given_up) else { continue };
         let most = lifecycle::most_left(&work.operation, &group);
         if lifecycle::waiting(conn, &cluster, &ended, Some(&group)).await?.on_group {
-            let left = Left { status: None, group: Some((&group, None, most)) };
+            // Where it is of a kind that is known. What is in progress else may be no more than that the others wait.
+            let kind = work.operation.kind().filter(|_| lifecycle::is_about(&work.operation, &group));
+            let status = kind.and_then(|kind| settle_group(kind, OperationState::Failed, None));
+            let left = Left { status: None, group: Some((&group, status, most)) };
             lifecycle::rebase(conn, &work.operation, &left).await?;
         } else {
             let node_count = most.filter(|most| *most > group.node_count());
@@ -145,14 +148,12 @@ async fn give_up(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Store
             nodegroup::record(conn, &group.nodegroup_id(), &change).await?;
         }
     }
-    if lifecycle::waiting(conn, &cluster, &ended, None).await?.on_cluster {
-        return Ok(());
-    }
     let row = clusters::find(conn, &Scope::All, &cluster).await?;
-    match row.and_then(|row| row.status()).and_then(Status::given_up) {
-        Some(status) => clusters::record(conn, &cluster, &ClusterChange::status(status, text())).await,
-        None => Ok(()),
+    let Some(status) = row.and_then(|row| row.status()).and_then(Status::given_up) else { return Ok(()) };
+    if lifecycle::waiting(conn, &cluster, &ended, None).await?.on_cluster {
+        return lifecycle::rebase(conn, &work.operation, &Left { status: Some(status), group: None }).await;
     }
+    clusters::record(conn, &cluster, &ClusterChange::status(status, text())).await
 }
 
 /// Whether anything that changes the size of a group may have been asked of the cloud, by whoever worked on the operation: each such request is

@@ -5,12 +5,15 @@
 //! (`plan/roll.rs`).
 
 mod failed;
+pub(super) mod sizes;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use chrono::DateTime;
 use model::cluster::Cluster;
+use model::id::NodegroupId;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use model::store::{Conn, event};
@@ -27,11 +30,6 @@ use crate::{certificates, driver};
 
 /// The event of a step, in words.
 const STEP: &str = "node_replacement";
-
-/// The event of how many nodes a group has while its nodes are replaced, where the request does not tell; its text is the group's uuid and
-/// the number. The row says it only until a request for another size is accepted, which then waits behind this operation and is not its to
-/// fulfil.
-const SIZE: &str = "nodes_kept";
 
 /// Events looked through for what was asked last: a large group has more steps than could be read each turn.
 const EVENTS: i64 = 100;
@@ -131,13 +129,10 @@ pub(crate) async fn next<'a>(
     let is_broken = matches!(observed, Observed::Broken { .. });
     let todo = match observed.at_rest() {
         Some(seen) => {
-            let sizes = sizes(cx, work, &replacing.pools).await?;
-            let unknown = replacing.unknown(&sizes, seen);
-            if !unknown.is_empty() {
-                let told: Vec<(&'static str, &str)> = unknown.iter().map(|text| (SIZE, text.as_str())).collect();
-                stack::record(cx, work, &Progress { step: "replacement", ..Progress::default() }, &told).await?;
-                return Ok(Next::Turn(Turn::NOW));
-            }
+            let sizes = match sizes::kept(cx, work, replacing, seen).await? {
+                ControlFlow::Continue(sizes) => sizes,
+                ControlFlow::Break(turn) => return Ok(Next::Turn(turn)),
+            };
             let kinds: Vec<PoolKind> = replacing.all().map(|(kind, _)| kind).collect();
             let missing = if is_broken { driver::missing(session, seen, &kinds).await? } else { Vec::new() };
             let awaited = missing.iter().find(|m| m.is_awaited);
@@ -211,22 +206,11 @@ impl<'a> Replacing<'a> {
         self.pools.iter().copied().chain(self.beside)
     }
 
-    fn wanted(&self, kind: PoolKind, group: &Nodegroup, sizes: &HashMap<String, i32>) -> Replacement {
+    fn wanted(&self, kind: PoolKind, group: &Nodegroup, sizes: &BTreeMap<NodegroupId, i32>) -> Replacement {
         // Etcd changes by one member at a time.
         let batch = if kind == PoolKind::Masters { 1 } else { self.batch };
-        let count = sizes.get(&group.uuid).copied().unwrap_or_else(|| group.node_count());
+        let count = sizes.get(&group.nodegroup_id()).copied().unwrap_or_else(|| group.node_count());
         Replacement { generation: self.generation.to_owned(), count, batch }
-    }
-
-    /// What is to be recorded of groups whose size nobody has told, as after a request that an earlier version accepted: what the stack says
-    /// as long as nothing of it was replaced.
-    fn unknown(&self, sizes: &HashMap<String, i32>, seen: &Seen) -> Vec<String> {
-        let of_stack = |kind: PoolKind| match kind {
-            PoolKind::Workers if kind.of(seen).is_some_and(|pool| !pool.is_of(self.generation)) => seen.workers.count,
-            _ => None,
-        };
-        let unknown = self.pools.iter().filter(|(_, group)| !sizes.contains_key(&group.uuid));
-        unknown.map(|(kind, group)| format!("{} {}", group.uuid, of_stack(*kind).unwrap_or_else(|| group.node_count()))).collect()
     }
 
     /// What is told while the stack is at work.
@@ -242,23 +226,6 @@ impl<'a> Replacing<'a> {
         };
         format!("{} ({progress})", self.aim)
     }
-}
-
-/// How many nodes groups have, by their uuids: what the rows said when the request was accepted, or what was recorded since of those that it
-/// does not tell. (What the stack says is more where an earlier replacement was cut off between a batch's coming and its predecessors' going.)
-async fn sizes(cx: &Context, work: &Work, pools: &[(PoolKind, &Nodegroup)]) -> Result<HashMap<String, i32>, Failure> {
-    let told = work.payload()?.before.unwrap_or_default().sizes;
-    let mut sizes: HashMap<String, i32> = told.iter().map(|(group, count)| (group.as_str().to_owned(), *count)).collect();
-    if pools.iter().any(|(_, group)| !sizes.contains_key(&group.uuid)) {
-        let recorded = stack::events_of(cx, &work.operation.operation_id(), &[SIZE]).await?;
-        sizes.extend(recorded.iter().filter_map(recorded_size));
-    }
-    Ok(sizes)
-}
-
-fn recorded_size(event: &OperationEvent) -> Option<(String, i32)> {
-    let (group, count) = event.message.split_once(' ')?;
-    Some((group.to_owned(), count.parse().ok()?))
 }
 
 /// A step has as long as the making of the cluster had.
@@ -310,7 +277,7 @@ fn time_left(seen: &Seen, waited: Duration, minutes: u32) -> Result<Duration, St
 async fn first_undone<'a>(
     work: &Work,
     replacing: &Replacing<'a>,
-    sizes: &HashMap<String, i32>,
+    sizes: &BTreeMap<NodegroupId, i32>,
     session: &Session,
     seen: &Seen,
     is_broken: bool,

@@ -16,7 +16,7 @@ use model::operation::{OperationState, OutcomeCode, Progress};
 use model::store::{Conn, certificate, cluster as clusters, event, nodegroup, operation, rotation};
 use provider_clients::Session;
 
-use super::replacement::{self, Next, Replacing};
+use super::replacement::{self, Next, Replacing, sizes};
 use super::{Rows, rows};
 use crate::context::Context;
 use crate::driver::{PoolKind, capi_helm};
@@ -223,6 +223,7 @@ async fn finish(
         for (group, change) in of_groups {
             nodegroup::record(conn, group, change).await?;
         }
+        sizes::settle(conn, &work.operation).await?;
         clusters::record(conn, id, of_cluster).await?;
         settle::record(conn, &work.operation, end).await
     })

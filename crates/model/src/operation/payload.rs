@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::cluster::status::Status;
 use crate::id::{NodegroupId, OperationId, TemplateId};
 
 /// What a request carries beyond the row it concerns; `version` grows when its meaning changes, for those requests only whose meaning it is, and
-/// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only).
+/// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only). What another version of this program put
+/// into it is kept, whoever writes it again: new fields come without a new version where those that do not know them may pass them by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     pub version: u32,
@@ -30,6 +32,9 @@ pub struct Payload {
     /// Names the replacement of all nodes that the request asks for, also when a failed one is done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<String>,
+    /// How many nodes groups keep whose nodes are replaced: decided once, by who works on it, and then the same for whoever goes on with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<NodegroupId, i32>,
     /// Whether the cloud shall go back to the state before when the change fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rollback: bool,
@@ -45,6 +50,9 @@ pub struct Payload {
     /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
 }
 
 /// What rows said before a request changed them; behind other unfinished operations, what they said before all of these.
@@ -62,6 +70,9 @@ pub struct Before {
     /// The sizes of all groups, for a request that replaces nodes: later requests for another size change the rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<NodegroupId, i32>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
 }
 
 impl Before {
@@ -96,6 +107,14 @@ impl Payload {
         Self { retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
     }
 
+    /// Decides how many nodes a group keeps. Conductors of earlier releases go by what rows said, while both run.
+    pub fn keep(&mut self, group: NodegroupId, count: i32) {
+        if let Some(before) = &mut self.before {
+            before.sizes.insert(group.clone(), count);
+        }
+        self.sizes.insert(group, count);
+    }
+
     /// The most nodes that the group has or may come to have that it is about, as far as it tells: those that are wanted, or that were there
     /// before.
     pub fn most_nodes(&self) -> Option<i32> {
@@ -113,11 +132,13 @@ impl Default for Payload {
             template: None,
             max_batch_size: None,
             generation: None,
+            sizes: BTreeMap::new(),
             rollback: false,
             retry_of: None,
             as_found: false,
             before: None,
             traceparent: None,
+            unknown: Map::new(),
         }
     }
 }
@@ -141,6 +162,7 @@ mod tests {
                 groups: [(group.clone(), "CREATE_COMPLETE".to_owned())].into(),
                 node_count: Some(2),
                 sizes: [(group, 2)].into(),
+                unknown: Map::new(),
             }),
             ..Payload::default()
         };
@@ -150,6 +172,18 @@ mod tests {
         assert_eq!((again.retry_of, again.before, again.node_count), (Some(failed.clone()), None, Some(3)));
         let making = Payload { version: Payload::MAKING, ..Payload::default() };
         assert_eq!((making.again(failed).version, again.version), (Payload::MAKING, Payload::VERSION), "what it means stays what it means");
+    }
+
+    #[test]
+    fn what_this_version_does_not_know_is_written_again_as_it_was_read() {
+        let text = r#"{"version":1,"node_count":3,"before":{"node_count":2,"zones":{"a":[1,null]}},"pools":[{"name":"gpu","size":2.5}],"is_new":true}"#;
+        let payload: Payload = serde_json::from_str(text).unwrap();
+        assert_eq!(payload.node_count, Some(3));
+        let same: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&payload).unwrap(), same);
+        // One that is done again puts back what is there then, and asks the same.
+        let again = serde_json::to_value(payload.again(OperationId::generate())).unwrap();
+        assert_eq!((&again["pools"], &again["is_new"], &again["before"]), (&same["pools"], &same["is_new"], &Value::Null));
     }
 
     #[test]

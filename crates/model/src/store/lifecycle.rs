@@ -1,5 +1,7 @@
 //! Accepting a lifecycle request on a cluster that exists: status guard, statuses and operation, for use inside one transaction.
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::connection::Conn;
@@ -83,7 +85,14 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     }
     let may_make = new.kind == OperationKind::NodegroupUpdate && may_make(&new.payload, group.as_ref(), before.as_ref(), &unfinished);
     let version = if may_make { new.payload.version.max(Payload::MAKING) } else { new.payload.version };
-    operation::insert(conn, &NewOperation { payload: Payload { version, before, ..new.payload.clone() }, ..new.clone() }).await?;
+    let mut payload = Payload { version, before, ..new.payload.clone() };
+    if new.kind.replaces_nodes() {
+        payload.sizes.clear();
+        for (group, count) in kept::by_failed(conn, new).await? {
+            payload.keep(group, count);
+        }
+    }
+    operation::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
     Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })
 }
 
@@ -108,7 +117,7 @@ async fn concerned(conn: &mut Conn, new: &NewOperation) -> Result<Option<Nodegro
 }
 
 /// Whether an operation is about this one group, by its payload or as the default of those that name none.
-fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
+pub fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
     match (operation.kind().map(OperationKind::concerns), operation.payload()) {
         (Some(Concerns::OneGroup), Ok(payload)) => names(&payload, group),
         _ => false,
@@ -221,8 +230,8 @@ pub struct Left<'a> {
 /// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one. Where none of those that wait for its
 /// group wants a size, the group's row says what was left.
 ///
-/// Only those that it tells something new are written, and none that a newer version has accepted: there may be more in its payload than this
-/// one would write.
+/// Only those that it tells something new are written, with all that is in their payloads. None that is of a later version: what this one would
+/// write may mean something else there.
 pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Result<(), StoreError> {
     let mut behind = operation::unfinished(conn, &ended.cluster_id()).await?;
     behind.retain(|waiting| waiting.id > ended.id);

@@ -268,6 +268,16 @@ async fn cluster_of(conn: &mut Conn, id: &OperationId) -> Result<ClusterId, Stor
     find(conn, id).await?.map(|row| row.cluster_id()).ok_or(STALE)
 }
 
+/// Changes what an operation carries that one holds.
+///
+/// # Errors
+/// [`StoreError::Stale`].
+pub async fn carry(conn: &mut Conn, claim: &Claim, payload: &Payload) -> Result<(), StoreError> {
+    let set = operation::payload.eq(serde_json::to_string(payload).expect("a payload is plain data"));
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(set).execute(&mut **c).await)?;
+    if rows == 0 { Err(STALE) } else { Ok(()) }
+}
+
 /// Records that a step failed and will be tried again, and what the cloud said. The step stays what it is.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ mod nameless;
 mod nodegroup;
 mod operation;
 mod paging;
+mod payload;
 mod placement;
 mod quota;
 mod scale;

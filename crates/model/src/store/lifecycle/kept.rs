@@ -1,0 +1,49 @@
+//! The sizes that a replacement of nodes had settled on when it failed, for whoever goes on with it.
+//!
+//! Nobody could tell them any more: rows say the most nodes that there may be, and the stack has some nodes more while others are replaced.
+
+use std::collections::BTreeMap;
+
+use super::names;
+use crate::cluster::status::Concerns;
+use crate::id::NodegroupId;
+use crate::operation::{NewOperation, Operation, OperationKind, OperationState, Payload};
+use crate::store::connection::Conn;
+use crate::store::error::StoreError;
+use crate::store::{history, nodegroup};
+
+/// Finished operations looked through for the failed one.
+const LOOKED_THROUGH: i64 = 100;
+
+/// What the failed operation that `new` goes on with was to keep, but of groups about which there was another one since: of these, rows and
+/// stack tell.
+pub(super) async fn by_failed(conn: &mut Conn, new: &NewOperation) -> Result<BTreeMap<NodegroupId, i32>, StoreError> {
+    let finished = history::finished(conn, &new.cluster, LOOKED_THROUGH).await?;
+    let groups = nodegroup::of_cluster(conn, &new.cluster).await?;
+    let Some(at) = finished.iter().position(|ended| is_gone_on_with(ended, new)) else { return Ok(BTreeMap::new()) };
+    let (since, failed) = (&finished[..at], &finished[at]);
+    // Of what a newer version was asked for nobody here knows what it is about.
+    if failed.state() != Some(OperationState::Failed) || since.iter().any(|later| later.understood().is_none()) {
+        return Ok(BTreeMap::new());
+    }
+    let about: Vec<Payload> = since.iter().filter(|later| is_about_one(later)).filter_map(|later| later.payload().ok()).collect();
+    let mut sizes = failed.payload().unwrap_or_default().sizes;
+    sizes.retain(|id, _| {
+        let group = groups.iter().find(|group| group.uuid == id.as_str());
+        group.is_some_and(|group| !about.iter().any(|payload| names(payload, group)))
+    });
+    Ok(sizes)
+}
+
+/// Whether `new` does again what this one did. A rotation of authorities goes on where the one before it stopped, whoever asks for it.
+fn is_gone_on_with(ended: &Operation, new: &NewOperation) -> bool {
+    match &new.payload.retry_of {
+        Some(failed) => ended.uuid == failed.as_str(),
+        None => new.kind == OperationKind::CaRotate && ended.kind() == Some(OperationKind::CaRotate),
+    }
+}
+
+/// Whether it was about one group, and may have changed it: what was cancelled before it had begun has not.
+fn is_about_one(ended: &Operation) -> bool {
+    ended.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup) && ended.state() != Some(OperationState::Cancelled)
+}
