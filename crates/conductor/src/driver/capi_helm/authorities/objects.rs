@@ -122,9 +122,15 @@ pub(super) fn labels_of_resources(cluster: &Cluster) -> String {
     format!("{},{FOR}={PART}", secrets_of(cluster))
 }
 
-/// The secret with what is to be in the cluster.
+/// The secret with what is to be in the cluster. It bears the cluster's labels, by which it is moved and deleted with it. Its texts come as `data`:
+/// what comes as `stringData` stays there when it is applied no more, and Cluster API would go on with it.
 pub(super) fn resources(place: &Place<'_>, contents: &BTreeMap<&'static str, String>) -> Value {
-    let mut made = secret(place, PART, "addons.cluster.x-k8s.io/resource-set", json!(contents));
+    let mut made = secret(place, PART, "addons.cluster.x-k8s.io/resource-set", Value::Null);
+    if let Some(fields) = made.as_object_mut() {
+        fields.remove("stringData");
+        let data = contents.iter().map(|(name, text)| ((*name).to_owned(), Value::from(encoded(text)))).collect();
+        fields.insert("data".to_owned(), Value::Object(data));
+    }
     made["metadata"]["labels"][FOR] = PART.into();
     made
 }
