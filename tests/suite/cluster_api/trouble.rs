@@ -327,3 +327,24 @@ async fn machines_that_an_autoscaler_did_not_get_are_not_waited_for() -> Result<
     ensure!(complete["node_count"] == 4, "what the autoscaler has asked for is the size: {complete}");
     world.finish().await
 }
+
+/// Its name is recorded before it is asked for: one that Keystone made, and whose secret nobody has heard, is found by it among the user's and goes.
+#[tokio::test]
+async fn a_credential_whose_answer_was_lost_is_found_by_its_name() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let made = "keystone.application_credential_create";
+    world.cloud.inject(Fault { at: made.into(), nth: 1, how: How::AcceptThenLose });
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (asked, removed) = (world.cloud.calls(made), world.cloud.calls("keystone.application_credential_delete"));
+    ensure!(asked >= 2 && removed == 1, "{asked} asked for, {removed} removed");
+    let left = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
+    ensure!(left == 1, "{left}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = world.cloud.leftovers(None);
+    ensure!(left.is_empty(), "{left:#?}");
+    world.finish().await
+}
