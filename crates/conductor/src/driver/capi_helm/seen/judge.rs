@@ -226,13 +226,19 @@ fn is_v1beta2(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1beta2"))
 }
 
-/// The conditions of a Cluster that must be true.
-fn cluster_conditions(cluster: &Value) -> [&'static str; 3] {
+/// The conditions of a Cluster that must be true. Not `Available` of v1beta2, which is of all worker groups together: one that scales, or that others
+/// broke, would hold up whoever wants something else. Each group that is asked for is judged by its own.
+fn cluster_conditions(cluster: &Value) -> &'static [&'static str] {
     if is_v1beta2(cluster) {
-        ["InfrastructureReady", "ControlPlaneAvailable", "Available"]
+        &["InfrastructureReady", "ControlPlaneAvailable"]
     } else {
-        ["InfrastructureReady", "ControlPlaneReady", "Ready"]
+        &["InfrastructureReady", "ControlPlaneReady", "Ready"]
     }
+}
+
+/// The condition of a Cluster that addons begin at.
+fn readiness(cluster: &Value) -> &'static str {
+    if is_v1beta2(cluster) { "Available" } else { "Ready" }
 }
 
 /// The condition of a control plane that the operator's word means: `Ready` has another name in v1beta2.
@@ -256,7 +262,7 @@ struct GivenUp {
 
 /// How long addons have had: they begin once the cluster is ready.
 fn age_of_addons(seen: &Seen, wanted: &Wanted) -> Duration {
-    let [.., ready] = cluster_conditions(&seen.cluster);
+    let ready = readiness(&seen.cluster);
     let since =
         conditions(&seen.cluster).find(|c| c["type"] == ready && c["status"] == "True").and_then(|c| c["lastTransitionTime"].as_str());
     let since = since.and_then(|text| DateTime::parse_from_rfc3339(text).ok());

@@ -220,6 +220,9 @@ fn a_cluster_of_v1beta2_is_judged_by_its_own_words() {
         object["status"]["upToDateReplicas"] = object["status"]["updatedReplicas"].take();
     }
     assert_eq!(judge(&seen, &wanted), Judged::Ready);
+    // Of all worker groups together: another one than those that are asked for is not there.
+    seen.cluster["status"]["conditions"][2]["status"] = json!("False");
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
     seen.infrastructure["status"] = json!({"deprecated": {"v1beta1": {"failureReason": "CreateError"}}});
     seen.cluster["status"]["conditions"] = conditions(&["ControlPlaneAvailable"]);
     assert_eq!(judge(&seen, &wanted), Judged::Failed { reason: "OpenStackCluster: CreateError".into() });
