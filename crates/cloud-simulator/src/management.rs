@@ -222,6 +222,19 @@ impl ManagementCluster {
         self.world().player.set_trouble(kind, name_end, trouble);
     }
 
+    /// Changes every object of this kind whose name ends so, by a merge patch, as somebody else who may. How many there were.
+    pub fn change(&self, kind: &str, name_end: &str, patch: &Value) -> usize {
+        let mut world = self.world();
+        let named = world.store.of_kind(kind).filter(|(key, _)| key.name.ends_with(name_end));
+        let found: Vec<(Key, Value)> = named.map(|(key, object)| (key.clone(), object.clone())).collect();
+        let count = found.len();
+        for (key, mut object) in found {
+            apply::merge(&mut object, patch);
+            world.store.replace(&key, object, false);
+        }
+        count
+    }
+
     /// Has clusters stand still: nothing of them is made; or all of them go on.
     pub fn hold_clusters(&self, is_held: bool) {
         self.world().player.hold(is_held);

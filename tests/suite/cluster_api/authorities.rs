@@ -18,6 +18,7 @@ use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
 use super::STEP;
+use super::halves::reason_has;
 
 /// Of a rotation: five passes.
 const LONG: Duration = Duration::from_secs(180);
@@ -225,6 +226,35 @@ async fn a_cluster_is_deleted_in_the_middle_of_a_rotation() -> Result<()> {
     ensure!(management.left().is_empty(), "{:#?}", management.left());
     let counts = world.database()?.counts().await?;
     ensure!(counts["ca_rotation"] == 0 && counts["x509keypair"] == 0, "{counts:?}");
+    world.finish().await
+}
+
+/// What a former owner of the operation wrote late: the mark of the present one stands there, and its words do not.
+#[tokio::test]
+async fn what_was_written_is_read_again_and_goes_on_from_what_is_there() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = complete_cluster(&demo).await?;
+    management.cluster.trouble("ClusterResourceSet", "-authorities", Some(Trouble::Stall));
+    rotate(&demo, &cluster).await?;
+    reason_has(&demo, &cluster, "waiting for Cluster API to tell the cluster").await?;
+    let told = management.object("Secret", "-authorities")?;
+    let release = text(&told["metadata"]["labels"], "cluster.x-k8s.io/cluster-name");
+    ensure!(text(&told["metadata"], "name") == format!("{release}-authorities"), "it is moved and deleted with another cluster: {told}");
+    let others = json!({"data": {"1-nodes.json": BASE64_STANDARD.encode("{}"), "2-extensions.json": BASE64_STANDARD.encode("{}")}});
+    ensure!(management.cluster.change("Secret", "-authorities", &others) == 1);
+    wait::until("the word to be written anew", PATIENCE, async || {
+        let now = management.object("Secret", "-authorities")?;
+        Ok(Seen::when(now["data"] == told["data"], || now["data"].to_string()))
+    })
+    .await?;
+    management.cluster.trouble("ClusterResourceSet", "-authorities", None);
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", LONG).await?;
+    are_new(&management, &demo, &cluster).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
     world.finish().await
 }
 

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, Trouble};
 use rstest::rstest;
 use serde_json::json;
-use tests::client::text;
-use tests::management::Management;
+use tests::client::{self, text};
+use tests::management::{Management, template};
 use tests::process::running_with;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
@@ -299,5 +299,52 @@ async fn a_conductor_that_is_killed_is_followed_by_another_that_goes_on() -> Res
     world.kill(owner)?;
     world.start_conductor()?;
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// What an autoscaler asks for and does not get is its own affair: its group's phase says so for as long as the load lasts.
+#[tokio::test]
+async fn machines_that_an_autoscaler_did_not_get_are_not_waited_for() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let template = demo.post("/v1/clustertemplates", &template("blue-template")).await?.expect(201)?.uuid()?;
+    let mut body = client::cluster("blue", &template);
+    body["labels"] = json!({"auto_scaling_enabled": "true", "min_node_count": "1", "max_node_count": "5"});
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 1, "the autoscaler begins at the lower bound: {complete}");
+    let (kind, name) = ("MachineDeployment", "-default-worker");
+    management.cluster.trouble(kind, name, Some(Trouble::Fail("no valid host was found".into())));
+    ensure!(management.cluster.change(kind, name, &json!({"spec": {"replicas": 4}})) == 1);
+    wait::until("the group to fail", PATIENCE, async || {
+        let status = management.object(kind, name)?["status"].take();
+        Ok(Seen::when(status["phase"] == "Failed" && status["readyReplicas"] == 1, || status.to_string()))
+    })
+    .await?;
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 2})).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 4, "what the autoscaler has asked for is the size: {complete}");
+    world.finish().await
+}
+
+/// Its name is recorded before it is asked for: one that Keystone made, and whose secret nobody has heard, is found by it among the user's and goes.
+#[tokio::test]
+async fn a_credential_whose_answer_was_lost_is_found_by_its_name() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let made = "keystone.application_credential_create";
+    world.cloud.inject(Fault { at: made.into(), nth: 1, how: How::AcceptThenLose });
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (asked, removed) = (world.cloud.calls(made), world.cloud.calls("keystone.application_credential_delete"));
+    ensure!(asked >= 2 && removed == 1, "{asked} asked for, {removed} removed");
+    let left = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
+    ensure!(left == 1, "{left}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = world.cloud.leftovers(None);
+    ensure!(left.is_empty(), "{left:#?}");
     world.finish().await
 }

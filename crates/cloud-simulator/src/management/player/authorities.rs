@@ -72,6 +72,23 @@ fn trust_each_other(one: &[String], other: &[String]) -> bool {
     trusts(one, other) && trusts(other, one)
 }
 
+/// Whether kubeadm has the controller manager of a master sign with a file of its own: a patch in the directory that it is told to look in.
+fn signs_alone(spec: &Value) -> bool {
+    let directory = &spec["joinConfiguration"]["patches"]["directory"];
+    let Some(directory) = directory.as_str().filter(|_| spec["initConfiguration"]["patches"]["directory"] == *directory) else {
+        return false;
+    };
+    let is_patch = |file: &&Value| {
+        let name = file["path"].as_str().and_then(|path| path.strip_prefix(directory)).unwrap_or_default();
+        name.starts_with("/kube-controller-manager") && name.ends_with("+json.json")
+    };
+    let files = spec["files"].as_array().into_iter().flatten().filter(is_patch);
+    files.filter_map(|file| serde_json::from_str::<Value>(file["content"].as_str()?).ok()).any(|steps| {
+        let added = steps[0]["value"].as_str().filter(|_| steps[0]["path"] == "/spec/containers/0/command/-");
+        added.is_some_and(|option| option.starts_with("--cluster-signing-cert-file="))
+    })
+}
+
 impl Player {
     /// What a machine is made of that is made now, and why it will not become a node.
     pub(super) fn ingredients(&mut self, store: &Store, rollout: &Rollout<'_>) -> (Value, Option<String>) {
@@ -101,8 +118,7 @@ impl Player {
         let own = of(&made, "ca");
         let is_alone = masters.iter().all(|master| of(master, "ca").first() == own.first());
         let has_own_kubeconfigs = spec["joinConfiguration"]["skipPhases"].as_array().is_some_and(|all| all.iter().any(|p| p == KUBECONFIG));
-        let signing = &spec["clusterConfiguration"]["controllerManager"]["extraArgs"]["cluster-signing-cert-file"];
-        let fault = if own.len() > 1 && signing.is_null() {
+        let fault = if own.len() > 1 && !signs_alone(spec) {
             Some(format!("kube-controller-manager: expected 1 certificate, found {}", own.len()))
         } else if cannot_join || (!is_alone && !has_own_kubeconfigs) {
             Some(unknown())

@@ -13,14 +13,16 @@
 //!   certificate of the new one. They read it when they connect, and keep what they made of the secrets for a day. So they are
 //!   restarted, once, before masters show what the new authorities signed (`controllers`).
 //!
-//! Which document and which secrets belong to a phase follows from its row alone.
+//! Which document and which secrets belong to a phase follows from its row alone. What was written of it by others, who owned the operation before,
+//! is read again before each pass (`written`).
 
 mod controllers;
 mod objects;
+mod written;
 
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use model::capi::derived;
 use model::certificate::{Phase, Rotation};
 use model::cluster::ClusterChange;
@@ -39,10 +41,6 @@ use crate::cluster::rotate_ca::{enter, started, unknown};
 use crate::outcome::{Failure, Turn};
 use crate::settle::{self, End};
 use crate::worker::succeed;
-
-/// What a secret was written for, and when.
-const MARK: &str = "magnum.openstack.org/written-for";
-const SINCE: &str = "magnum.openstack.org/written-at";
 
 /// Cluster API makes a new kubeconfig half a year before the certificate in it ends; one that trusts a single authority is no use meanwhile.
 const LEAST_DAYS: u32 = 366;
@@ -170,10 +168,13 @@ pub(super) async fn prepare(bench: &Bench<'_>, stand: &InForce, seen: &Seen) -> 
             }
             controllers::restarted(bench, stand, since).await
         }
-        Phase::Leave => match tell_nodes(bench, stand, seen, alone, false).await? {
-            Told::Not(turn) => Ok(Some(turn)),
-            Told::Since(_) => Ok(None),
-        },
+        Phase::Leave => {
+            if let Told::Not(turn) = tell_nodes(bench, stand, seen, alone, false).await? {
+                return Ok(Some(turn));
+            }
+            let since = write_pairs(bench, stand).await?;
+            settled(bench, stand, since).await
+        }
         Phase::Retire => {
             let told = match tell_nodes(bench, stand, seen, alone, false).await? {
                 Told::Not(turn) => return Ok(Some(turn)),
@@ -223,12 +224,15 @@ async fn tell_nodes(bench: &Bench<'_>, stand: &InForce, seen: &Seen, authorities
     let contents = objects::contents(&address, authorities, forgets);
     let (user, name) = (bench.rows.cluster.user(), derived(&bench.release, objects::PART));
     let place = Place { namespace, release: &bench.release, cluster: &bench.rows.cluster, user_id: &user.0 };
-    let (hash, secret) = (objects::hash(&contents), objects::resources(&place, &contents));
-    let since = match written(&secret_of(bench, &name).await?, &hash) {
+    let (hash, wanted) = (objects::hash(&contents), objects::resources(&place, &contents));
+    let held = written::read(bench, &name).await?;
+    let strangers = written::strangers(&held, &wanted);
+    let since = match written::since(&held, &wanted, &hash).filter(|_| strangers.is_empty()) {
         Some(since) => since,
         None => {
             guard(bench, "what new nodes are told").await?;
-            give_marked(bench, secret, &hash).await?
+            written::drop_keys(bench, &name, &strangers).await?;
+            written::give_marked(bench, wanted, &hash).await?
         }
     };
     if bench.management.get("clusterresourceset_get", &kinds.resource_set, Some(namespace), &name).await?.is_none() {
@@ -245,47 +249,32 @@ async fn tell_nodes(bench: &Bench<'_>, stand: &InForce, seen: &Seen, authorities
     Ok(Told::Not(turn))
 }
 
-async fn secret_of(bench: &Bench<'_>, name: &str) -> Result<Value, Failure> {
-    Ok(bench.management.get("secret_get", &secrets(), Some(&bench.namespace), name).await?.unwrap_or_default())
-}
-
-/// Since when a secret has held what it is to hold; none where it does not.
-fn written(secret: &Value, mark: &str) -> Option<DateTime<Utc>> {
-    let annotations = &secret["metadata"]["annotations"];
-    if annotations[MARK] != mark {
-        return None;
-    }
-    time(&annotations[SINCE])
-}
-
-fn time(text: &Value) -> Option<DateTime<Utc>> {
-    DateTime::parse_from_rfc3339(text.as_str()?).ok().map(|at| at.to_utc())
-}
-
-fn stamp(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
-}
-
 /// How much is left of a time that began then.
 fn left(since: DateTime<Utc>, length: Duration) -> Option<Duration> {
     let end = since + TimeDelta::from_std(length).unwrap_or_default();
     (end - now()).to_std().ok().filter(|left| !left.is_zero())
 }
 
-/// Gives Cluster API the pairs of a phase: since when it has had them.
+/// Gives Cluster API the pairs of a phase: since when it has had them. All are read first, whatever the mark says: who wrote the mark may have lost
+/// the operation meanwhile, and one that lost it before him may have written last.
 async fn write_pairs(bench: &Bench<'_>, stand: &InForce) -> Result<DateTime<Utc>, Failure> {
     let mark = stand.mark();
-    if let Some(since) = written(&secret_of(bench, &derived(&bench.release, "ca")).await?, &mark) {
-        return Ok(since);
-    }
-    guard(bench, "the secrets of the cluster's certificates").await?;
     let mut all = converge::of_certificates(bench, &bench.rows.cluster.user().0).await?;
     // The last one, that of Kubernetes, says that all are there.
     let Some(last) = all.pop() else { return Err(Failure::Stale) };
+    let mut are_there = true;
+    for wanted in &all {
+        are_there &= written::holds(&written::read(bench, seen::name_of(wanted)).await?, wanted);
+    }
+    let held = written::read(bench, seen::name_of(&last)).await?;
+    if let Some(since) = written::since(&held, &last, &mark).filter(|_| are_there) {
+        return Ok(since);
+    }
+    guard(bench, "the secrets of the cluster's certificates").await?;
     for secret in &all {
         give(bench, &secrets(), &bench.namespace, secret).await?;
     }
-    give_marked(bench, last, &mark).await
+    written::give_marked(bench, last, &mark).await
 }
 
 /// Has controllers trust these authorities, and show a certificate that the cluster's own signed.
@@ -313,14 +302,6 @@ async fn give(bench: &Bench<'_>, kind: &KubeKind, namespace: &str, object: &Valu
     }
     given?;
     Ok(())
-}
-
-/// Applies a secret with what it is written for, and since when it has been there. Guarded by the caller.
-async fn give_marked(bench: &Bench<'_>, mut secret: Value, mark: &str) -> Result<DateTime<Utc>, Failure> {
-    let since = now();
-    secret["metadata"]["annotations"] = json!({MARK: mark, SINCE: stamp(since)});
-    give(bench, &secrets(), &bench.namespace, &secret).await?;
-    Ok(since)
 }
 
 async fn guard(bench: &Bench<'_>, waiting_for: &str) -> Result<(), Failure> {

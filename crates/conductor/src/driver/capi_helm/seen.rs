@@ -9,7 +9,7 @@ use crate::outcome::Failure;
 
 mod judge;
 
-pub(super) use judge::{Judged, Wanted, WantedGroup, is_provisioned, judge};
+pub(super) use judge::{Extent, Judged, Wanted, WantedGroup, is_provisioned, judge};
 
 /// Labels by which the chart marks all that belongs to a release.
 pub(super) const RELEASE: &str = "capi.stackhpc.com/cluster";

@@ -10,7 +10,8 @@ use model::time::now;
 use provider_clients::KubeKind;
 use serde_json::{Value, json};
 
-use super::{InForce, give, guard, left, stamp, time, wait};
+use super::written::{stamp, time};
+use super::{InForce, give, guard, left, wait};
 use crate::driver::capi_helm::Bench;
 use crate::driver::capi_helm::seen;
 use crate::outcome::{Failure, Turn};

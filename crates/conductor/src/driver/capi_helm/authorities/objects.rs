@@ -25,6 +25,10 @@ const FOR: &str = "magnum.openstack.org/for";
 const MARKER: &str = "/etc/kubernetes/authorities";
 /// The certificate of the authority that signs, alone: the controller manager refuses a file with another beside it.
 const SIGNING: &str = "/etc/kubernetes/pki/signing-ca.crt";
+/// Where kubeadm looks for patches of what it makes: the chart's own are in the same directory, for there can be but one.
+const PATCHES: &str = "/etc/kubernetes/patches";
+/// That of the controller manager. Its name says to kubeadm what it is for, and of which kind it is.
+const PATCH: &str = "/etc/kubernetes/patches/kube-controller-manager0+json.json";
 const SCRIPT: &str = "/etc/kubernetes/join-among-authorities.sh";
 const JOIN: &str = include_str!("join-among-authorities.sh");
 
@@ -50,16 +54,18 @@ pub(super) fn encoded(text: &str) -> String {
 pub(super) fn document(generation: &str, phase: Phase) -> Option<Value> {
     let mark = |step: Phase| file(MARKER, &format!("{generation}-{}\n", step.as_str()), "0644");
     let masters = |step: Phase| {
+        let patches = json!({"patches": {"directory": PATCHES}});
         json!({
-            "clusterConfiguration": {"controllerManager": {"extraArgs": {"cluster-signing-cert-file": SIGNING}}},
-            "files": [mark(step)],
+            "initConfiguration": patches,
+            "joinConfiguration": patches,
+            "files": [mark(step), file(PATCH, &signing_patch(), "0644")],
             "preKubeadmCommands": [format!("sed '/END CERTIFICATE/q' /etc/kubernetes/pki/ca.crt > {SIGNING}")],
         })
     };
     let signed = || {
         let mut spec = masters(Phase::Sign);
-        spec["joinConfiguration"] = json!({"skipPhases": ["control-plane-prepare/kubeconfig"]});
-        spec["files"] = json!([mark(Phase::Sign), file(SCRIPT, JOIN, "0700")]);
+        spec["joinConfiguration"]["skipPhases"] = json!(["control-plane-prepare/kubeconfig"]);
+        spec["files"] = json!([mark(Phase::Sign), spec["files"][1], file(SCRIPT, JOIN, "0700")]);
         spec["preKubeadmCommands"] = json!([spec["preKubeadmCommands"][0], format!("bash {SCRIPT}")]);
         spec
     };
@@ -73,6 +79,13 @@ pub(super) fn document(generation: &str, phase: Phase) -> Option<Value> {
         document["nodeGroupDefaults"] = json!({"kubeadmConfigSpec": {"files": [mark(Phase::Trust)]}});
     }
     Some(document)
+}
+
+/// Has the controller manager sign with a file of its own. Not by `extraArgs`: these are a map in Cluster API's v1beta1 and a list in v1beta2, and
+/// which of both a chart writes cannot be told from here; patches are the same in both. kubeadm names the option as well: the last one counts.
+fn signing_patch() -> String {
+    let value = format!("--cluster-signing-cert-file={SIGNING}");
+    json!([{"op": "add", "path": "/spec/containers/0/command/-", "value": value}]).to_string()
 }
 
 fn file(path: &str, content: &str, permissions: &str) -> Value {
@@ -109,9 +122,15 @@ pub(super) fn labels_of_resources(cluster: &Cluster) -> String {
     format!("{},{FOR}={PART}", secrets_of(cluster))
 }
 
-/// The secret with what is to be in the cluster.
+/// The secret with what is to be in the cluster. It bears the cluster's labels, by which it is moved and deleted with it. Its texts come as `data`:
+/// what comes as `stringData` stays there when it is applied no more, and Cluster API would go on with it.
 pub(super) fn resources(place: &Place<'_>, contents: &BTreeMap<&'static str, String>) -> Value {
-    let mut made = secret(place, PART, "addons.cluster.x-k8s.io/resource-set", json!(contents));
+    let mut made = secret(place, PART, "addons.cluster.x-k8s.io/resource-set", Value::Null);
+    if let Some(fields) = made.as_object_mut() {
+        fields.remove("stringData");
+        let data = contents.iter().map(|(name, text)| ((*name).to_owned(), Value::from(encoded(text)))).collect();
+        fields.insert("data".to_owned(), Value::Object(data));
+    }
     made["metadata"]["labels"][FOR] = PART.into();
     made
 }

@@ -9,7 +9,7 @@ use model::operation::{OperationKind, OutcomeCode};
 use super::{choices, machines, replicas};
 use crate::driver::capi_helm::Bench;
 use crate::driver::capi_helm::scaling::{self, Scale};
-use crate::driver::capi_helm::seen::{Seen, Wanted, WantedGroup};
+use crate::driver::capi_helm::seen::{Extent, Seen, Wanted, WantedGroup};
 use crate::outcome::Failure;
 use crate::worker::Size;
 
@@ -101,8 +101,11 @@ impl<'a> Wish<'a> {
         let is_asked = |group: &&Nodegroup| !group.is_master() && (all || self.target.is_none_or(|t| t.uuid == group.uuid));
         let groups = self.groups.iter().filter(is_asked).map(|group| {
             let scale = scaling::of(&choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
-            let count = (scale == Scale::Fixed).then(|| i64::from(group.node_count()));
-            Ok(WantedGroup { name: group.name.clone(), count })
+            let size = match scale {
+                Scale::Fixed => Extent::Exactly(i64::from(group.node_count())),
+                Scale::Between { least, most: _ } => Extent::AtLeast(least),
+            };
+            Ok(WantedGroup { name: group.name.clone(), size })
         });
         Ok(Wanted {
             masters,

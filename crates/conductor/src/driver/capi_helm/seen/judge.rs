@@ -42,8 +42,15 @@ pub(in crate::driver::capi_helm) struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::driver::capi_helm) struct WantedGroup {
     pub name: String,
-    /// None: its autoscaler decides.
-    pub count: Option<i64>,
+    pub size: Extent,
+}
+
+/// How many machines a group is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::driver::capi_helm) enum Extent {
+    Exactly(i64),
+    /// Its autoscaler decides how many more, at any moment: no number of its own is waited for.
+    AtLeast(i64),
 }
 
 /// What was found.
@@ -62,6 +69,13 @@ pub(in crate::driver::capi_helm) enum Judged {
     Failed {
         reason: String,
     },
+}
+
+impl WantedGroup {
+    /// Whether its size is its autoscaler's to say.
+    fn is_followed(&self) -> bool {
+        matches!(self.size, Extent::AtLeast(_))
+    }
 }
 
 /// Judges.
@@ -86,7 +100,7 @@ pub(in crate::driver::capi_helm) fn judge(seen: &Seen, wanted: &Wanted) -> Judge
         let is_too_many = || wanted.all_gone && deployment.is_some_and(|deployment| are_more(machines().count(), deployment));
         if !is_group_ready(seen, group, &wanted.version) {
             waiting.push(format!("nodegroup {}", group.name));
-        } else if is_too_many() || (group.count.is_some() || wanted.all_gone) && machines().any(is_leaving) {
+        } else if is_too_many() || (!group.is_followed() || wanted.all_gone) && machines().any(is_leaving) {
             waiting.push(format!("machines of nodegroup {} to go", group.name));
         }
     }
@@ -137,8 +151,11 @@ fn count(seen: &Seen, wanted: &Wanted) -> (i32, i32) {
     let is_ready = |machine: &&Value| machine["status"]["phase"] == "Running" && !is_leaving(machine);
     let done = seen.machines.iter().filter(is_ready).count();
     let of_groups = wanted.groups.iter().map(|group| {
-        let scaled = || seen.deployment(&group.name).and_then(|d| d["spec"]["replicas"].as_i64()).unwrap_or(1);
-        group.count.unwrap_or_else(scaled)
+        let scaled = || seen.deployment(&group.name).and_then(|d| d["spec"]["replicas"].as_i64());
+        match group.size {
+            Extent::Exactly(count) => count,
+            Extent::AtLeast(least) => scaled().unwrap_or(least),
+        }
     });
     let total = wanted.masters + of_groups.sum::<i64>();
     let done = i64::try_from(done).unwrap_or(i64::MAX).min(total);
@@ -152,17 +169,26 @@ fn is_current(object: &Value) -> bool {
     seen.is_some_and(|seen| seen >= object["metadata"]["generation"].as_i64().unwrap_or(0))
 }
 
-/// All replicas are there, of the present template, and ready. Newer versions of Cluster API call the second counter otherwise.
-fn is_complete(object: &Value, count: Option<i64>) -> bool {
+/// A counter of a status; one of none is left out.
+fn counter(object: &Value, name: &str) -> i64 {
+    object["status"][name].as_i64().unwrap_or(0)
+}
+
+/// How many machines are of the present template. Newer versions of Cluster API call the counter otherwise.
+fn updated(object: &Value) -> i64 {
     let status = &object["status"];
-    let wanted = object["spec"]["replicas"].as_i64();
-    let updated = status["updatedReplicas"].as_i64().or_else(|| status["upToDateReplicas"].as_i64());
-    // A counter of none is left out.
-    let is = |counter: Option<i64>| wanted.is_some() && counter.unwrap_or(0) == wanted.unwrap_or(0);
-    count.is_none_or(|count| wanted == Some(count))
-        && is(status["replicas"].as_i64())
-        && is(updated)
-        && is(status["readyReplicas"].as_i64())
+    status["updatedReplicas"].as_i64().or_else(|| status["upToDateReplicas"].as_i64()).unwrap_or(0)
+}
+
+/// So many replicas are asked for, and all are there, of the present template, and ready.
+fn is_complete(object: &Value, count: i64) -> bool {
+    let is = |counted: i64| counted == count;
+    object["spec"]["replicas"] == count && is(counter(object, "replicas")) && is(updated(object)) && is(counter(object, "readyReplicas"))
+}
+
+/// None of a former template is left, and so many are ready. What its autoscaler has asked for beside may be on its way, or may never come.
+fn is_followable(deployment: &Value, least: i64) -> bool {
+    updated(deployment) >= counter(deployment, "replicas") && counter(deployment, "readyReplicas") >= least
 }
 
 fn is_control_plane_ready(seen: &Seen, wanted: &Wanted) -> bool {
@@ -170,7 +196,7 @@ fn is_control_plane_ready(seen: &Seen, wanted: &Wanted) -> bool {
     let is_version = |version: &Value| version.as_str().is_some_and(|version| version.trim_start_matches('v') == wanted.version);
     !plane.is_null()
         && is_current(plane)
-        && is_complete(plane, Some(wanted.masters))
+        && is_complete(plane, wanted.masters)
         && is_version(&plane["spec"]["version"])
         && (plane["status"]["version"].is_null() || is_version(&plane["status"]["version"]))
         && wanted.conditions.iter().all(|condition| is_true(plane, plane_condition(plane, condition)))
@@ -179,7 +205,12 @@ fn is_control_plane_ready(seen: &Seen, wanted: &Wanted) -> bool {
 fn is_group_ready(seen: &Seen, group: &WantedGroup, version: &str) -> bool {
     let Some(deployment) = seen.deployment(&group.name) else { return false };
     let runs = deployment["spec"]["template"]["spec"]["version"].as_str().is_none_or(|v| v.trim_start_matches('v') == version);
-    deployment["status"]["phase"] == "Running" && is_current(deployment) && is_complete(deployment, group.count) && runs
+    let is_there = match group.size {
+        Extent::Exactly(count) => deployment["status"]["phase"] == "Running" && is_complete(deployment, count),
+        // Its phase is `ScalingUp` or `ScalingDown` whenever there is more or less to do, and tells nothing of what this operation wants.
+        Extent::AtLeast(least) => is_followable(deployment, least),
+    };
+    is_current(deployment) && is_there && runs
 }
 
 fn is_true(object: &Value, condition: &str) -> bool {
@@ -195,13 +226,19 @@ fn is_v1beta2(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1beta2"))
 }
 
-/// The conditions of a Cluster that must be true.
-fn cluster_conditions(cluster: &Value) -> [&'static str; 3] {
+/// The conditions of a Cluster that must be true. Not `Available` of v1beta2, which is of all worker groups together: one that scales, or that others
+/// broke, would hold up whoever wants something else. Each group that is asked for is judged by its own.
+fn cluster_conditions(cluster: &Value) -> &'static [&'static str] {
     if is_v1beta2(cluster) {
-        ["InfrastructureReady", "ControlPlaneAvailable", "Available"]
+        &["InfrastructureReady", "ControlPlaneAvailable"]
     } else {
-        ["InfrastructureReady", "ControlPlaneReady", "Ready"]
+        &["InfrastructureReady", "ControlPlaneReady", "Ready"]
     }
+}
+
+/// The condition of a Cluster that addons begin at.
+fn readiness(cluster: &Value) -> &'static str {
+    if is_v1beta2(cluster) { "Available" } else { "Ready" }
 }
 
 /// The condition of a control plane that the operator's word means: `Ready` has another name in v1beta2.
@@ -225,7 +262,7 @@ struct GivenUp {
 
 /// How long addons have had: they begin once the cluster is ready.
 fn age_of_addons(seen: &Seen, wanted: &Wanted) -> Duration {
-    let [.., ready] = cluster_conditions(&seen.cluster);
+    let ready = readiness(&seen.cluster);
     let since =
         conditions(&seen.cluster).find(|c| c["type"] == ready && c["status"] == "True").and_then(|c| c["lastTransitionTime"].as_str());
     let since = since.and_then(|text| DateTime::parse_from_rfc3339(text).ok());
@@ -244,7 +281,9 @@ fn failures(seen: &Seen, wanted: &Wanted) -> Vec<GivenUp> {
         }
     }
     let failed = |object: &&Value| object["status"]["phase"] == "Failed" && object["metadata"]["deletionTimestamp"].is_null();
-    for deployment in wanted.groups.iter().filter_map(|group| seen.deployment(&group.name)) {
+    // Each by its own: one that is as wanted has not failed because another is waited for, whatever its autoscaler could not get.
+    let missing = wanted.groups.iter().filter(|group| !is_group_ready(seen, group, &wanted.version));
+    for deployment in missing.filter_map(|group| seen.deployment(&group.name)) {
         if !failed(&deployment) || !is_current(deployment) {
             continue;
         }

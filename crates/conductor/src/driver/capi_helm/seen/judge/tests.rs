@@ -47,7 +47,7 @@ fn good() -> (Seen, Wanted) {
     };
     let wanted = Wanted {
         masters: 1,
-        groups: vec![WantedGroup { name: "default-worker".into(), count: Some(2) }],
+        groups: vec![WantedGroup { name: "default-worker".into(), size: Extent::Exactly(2) }],
         gone: Vec::new(),
         version: "1.33.4".into(),
         conditions: vec!["MachinesReady".into()],
@@ -71,7 +71,7 @@ fn what_all_controllers_say_of_the_present_wish_is_ready() {
     let (seen, wanted) = good();
     assert_eq!(judge(&seen, &wanted), Judged::Ready);
     assert_eq!(seen.api_address().as_deref(), Some("https://192.0.2.7:6443"));
-    let scaled = Wanted { groups: vec![WantedGroup { name: "Default_Worker".into(), count: None }], ..wanted };
+    let scaled = Wanted { groups: vec![WantedGroup { name: "Default_Worker".into(), size: Extent::AtLeast(1) }], ..wanted };
     assert_eq!(judge(&seen, &scaled), Judged::Ready);
 }
 
@@ -84,7 +84,7 @@ fn what_was_said_of_an_earlier_wish_counts_for_nothing() {
     let mut old = seen.clone();
     old.control_plane["status"]["observedGeneration"] = json!(1);
     assert_eq!(waiting_for(&old, &wanted), "the control plane");
-    let more = Wanted { groups: vec![WantedGroup { name: "default-worker".into(), count: Some(3) }], ..wanted.clone() };
+    let more = Wanted { groups: vec![WantedGroup { name: "default-worker".into(), size: Extent::Exactly(3) }], ..wanted.clone() };
     assert_eq!(judge(&seen, &more), Judged::Waiting { done: 3, total: 4, waiting_for: "nodegroup default-worker".into(), at_most: None });
     let newer = Wanted { version: "1.34.0".into(), ..wanted };
     assert_eq!(waiting_for(&seen, &newer), "the control plane");
@@ -177,6 +177,36 @@ fn what_is_not_waited_for_fails_nothing() {
     assert!(matches!(judge(&seen, &wanted), Judged::Waiting { at_most: None, .. }));
 }
 
+/// A group whose autoscaler has asked for more machines than the cloud has room for.
+#[test]
+fn what_an_autoscaler_asks_for_is_not_waited_for() {
+    let (mut seen, wanted) = good();
+    let of = |least: i64| vec![WantedGroup { name: "default-worker".into(), size: Extent::AtLeast(least) }];
+    let scaled = Wanted { groups: of(1), ..wanted };
+    seen.deployments[0]["spec"]["replicas"] = json!(5);
+    seen.deployments[0]["status"]["replicas"] = json!(5);
+    seen.deployments[0]["status"]["updatedReplicas"] = json!(5);
+    for phase in ["ScalingUp", "ScalingDown", "Failed"] {
+        seen.deployments[0]["status"]["phase"] = json!(phase);
+        assert_eq!(judge(&seen, &scaled), Judged::Ready, "{phase}");
+    }
+    // Nor does it fail what is waited for elsewhere.
+    let mut elsewhere = seen.clone();
+    elsewhere.addons[0]["status"] = json!({});
+    assert_eq!(waiting_for(&elsewhere, &scaled), "addon cni-calico");
+    // The lower bound is the user's own.
+    let more = Wanted { groups: of(3), ..scaled.clone() };
+    assert!(matches!(judge(&seen, &more), Judged::Failed { .. }));
+    seen.deployments[0]["status"]["phase"] = json!("ScalingUp");
+    assert_eq!(judge(&seen, &more), Judged::Waiting { done: 3, total: 6, waiting_for: "nodegroup default-worker".into(), at_most: None });
+    // So are machines of the present template, and what is said of the present wish.
+    let mut old = seen.clone();
+    old.deployments[0]["status"]["updatedReplicas"] = json!(4);
+    assert_eq!(waiting_for(&old, &scaled), "nodegroup default-worker");
+    seen.deployments[0]["metadata"]["generation"] = json!(3);
+    assert_eq!(waiting_for(&seen, &scaled), "nodegroup default-worker");
+}
+
 #[test]
 fn a_cluster_of_v1beta2_is_judged_by_its_own_words() {
     let (mut seen, wanted) = good();
@@ -189,6 +219,9 @@ fn a_cluster_of_v1beta2_is_judged_by_its_own_words() {
     for object in [&mut seen.control_plane, &mut seen.deployments[0]] {
         object["status"]["upToDateReplicas"] = object["status"]["updatedReplicas"].take();
     }
+    assert_eq!(judge(&seen, &wanted), Judged::Ready);
+    // Of all worker groups together: another one than those that are asked for is not there.
+    seen.cluster["status"]["conditions"][2]["status"] = json!("False");
     assert_eq!(judge(&seen, &wanted), Judged::Ready);
     seen.infrastructure["status"] = json!({"deprecated": {"v1beta1": {"failureReason": "CreateError"}}});
     seen.cluster["status"]["conditions"] = conditions(&["ControlPlaneAvailable"]);
@@ -211,7 +244,7 @@ fn where_all_must_have_gone_those_of_the_control_plane_and_of_scaled_groups_must
     let (mut seen, wanted) = good();
     let mut leaving = machine("c", "default-worker");
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let scaled = vec![WantedGroup { name: "default-worker".into(), count: None }];
+    let scaled = vec![WantedGroup { name: "default-worker".into(), size: Extent::AtLeast(1) }];
     let strict = Wanted { all_gone: true, groups: scaled.clone(), ..wanted.clone() };
     assert_eq!(judge(&seen, &strict), Judged::Ready);
     seen.machines.push(leaving.clone());
