@@ -42,7 +42,8 @@ const NOBODY: u32 = 65_534;
 const INTERVAL: Number = Number { label: "monitoring_interval_seconds", default: 30, least: 5, most: 120 };
 /// For how many days what was seen is kept.
 const DAYS: Number = Number { label: "monitoring_retention_days", default: 14, least: 1, most: 3_650 };
-/// The size of the volume, in GiB.
+/// The size of the volume, in GiB. What holds without the label stays for ever: Kubernetes takes no other claim for a set that is there, and a
+/// master that replaces another one applies all of this again.
 const SIZE: Number = Number { label: "monitoring_retention_size", default: 14, least: 1, most: 16_384 };
 
 /// A label that holds a number.
@@ -114,7 +115,7 @@ pub(super) fn prometheus(labels: &Labels, choices: &Choices, tag: &str) -> Resul
     let config = scrape::config(&wish);
     let mut items = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": restricted})];
     items.extend(account(NAME, &scrape::rules()));
-    // Where the API servers are, which nobody else in that namespace is looked for with.
+    // There the API servers are found; services of other namespaces are none of its business.
     let in_default = json!({"name": role_name(NAME), "namespace": "default"});
     items.push(json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": in_default, "rules": scrape::rules_in_default()}));
     items.push(binding("RoleBinding", &in_default, "Role", NAME));
