@@ -90,6 +90,10 @@ async fn what_cannot_do_its_work_fails_the_cluster_by_name() -> Result<()> {
             "auto_healing_controller: must be magnum-auto-healer",
         ),
         (json!({"ingress_controller": "octavia"}), "ingress_controller: must not be octavia without the OpenStack cloud provider"),
+        (
+            json!({"monitoring_enabled": "true", "monitoring_interval_seconds": "1"}),
+            "monitoring_interval_seconds: must be a whole number from 5 to 120, not 1",
+        ),
     ] {
         let cluster = create(&demo, labels).await?;
         let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;

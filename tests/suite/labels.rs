@@ -46,7 +46,7 @@ async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::
     let patch = |value: &str| json!([{"op": "replace", "path": "/labels", "value": value}]);
     demo.patch(&path, &patch("{'boot_volume_size': 'ten'}")).await?.expect_error(400, "labels[boot_volume_size]")?;
     // What has no effect may be anything.
-    let odd = "{'team': 'blue', 'flannel_backend': 'host-gw', 'selinux_mode': 'Enforcing', 'monitoring_enabled': 'perhaps'}";
+    let odd = "{'team': 'blue', 'flannel_backend': 'host-gw', 'selinux_mode': 'Enforcing', 'prometheus_monitoring': 'perhaps'}";
     demo.patch(&path, &patch(odd)).await?.expect(200)?;
     let mut body = client::cluster("blue", &template);
     body["labels"] = json!({"fixed_subnet_cidr": "all"});

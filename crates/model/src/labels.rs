@@ -352,6 +352,8 @@ mod tests {
             ("api_dns_zone", "k8s example.org"),
             ("ingress_controller", "traefik"),
             ("auto_healing_enabled", "perhaps"),
+            ("monitoring_enabled", "perhaps"),
+            ("monitoring_retention_size", "14GiB"),
             ("kubelet_options", "max-pods=50"),
             ("kubelet_options", "--node-ip=10.0.0.1"),
             ("kubecontroller_options", "--cluster-signing-key-file=/tmp/key"),
@@ -385,7 +387,8 @@ mod tests {
             ("api_dns_zone", "a1.b-2.example"),
             ("ingress_controller", "octavia"),
             ("heapster_enabled", "perhaps"),
-            ("monitoring_retention_days", ""),
+            ("system_pods_timeout", ""),
+            ("monitoring_storage_class_name", ""),
         ] {
             assert_eq!(check(driver, &labels(&[(name, value)])), Ok(()), "{name}={value}");
         }

@@ -16,6 +16,7 @@ mod dual_stack;
 mod given_network;
 mod ingress;
 mod keystone_auth;
+mod monitoring;
 mod need;
 mod outputs;
 mod parameters;

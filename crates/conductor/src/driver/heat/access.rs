@@ -16,7 +16,7 @@ use super::ingress::{self, Ingress};
 use super::keystone_auth::{self, Keystone};
 use super::parameters::choices;
 use super::render::RenderError;
-use super::{api_name, auto_healer};
+use super::{api_name, auto_healer, monitoring};
 use crate::context::Settings;
 use crate::driver::Target;
 use crate::outcome::Failure;
@@ -152,6 +152,7 @@ fn asked(settings: &Settings, target: &Target<'_>) -> Result<Asked, Failure> {
     let keystone = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca).map_err(refused)?;
     let api_name = api_name::of_new(&labels, target.cluster.display_name()).map_err(refused)?;
     let users = UsersOfLogin::read(&labels).map_err(refused)?;
+    monitoring::asked_for(&labels).map_err(refused)?;
     Ok(Asked { keystone, provider: has_provider(settings, target, &users)?, users, api_name })
 }
 

@@ -10,7 +10,7 @@ use super::bootstrap::BASE;
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
-use super::{auto_healer, autoscaler, cloud_config, ingress, keystone_auth};
+use super::{auto_healer, autoscaler, cloud_config, ingress, keystone_auth, monitoring};
 
 /// Where documents of ours are on a master, below our folder.
 pub(super) const FOLDER: &str = "addons";
@@ -60,6 +60,8 @@ enum Wanted {
     Ingress(ingress::Ingress),
     /// With the cloud provider too, where the template's volume driver is `cinder`, and a label does not say otherwise.
     Cinder(&'static str),
+    /// Where the cluster is to be watched.
+    Monitoring,
 }
 
 /// A manifest.
@@ -81,6 +83,9 @@ enum Document {
     OctaviaIngress,
     KeystonePolicy,
     KeystoneAuth,
+    Prometheus,
+    KubeStateMetrics,
+    NodeExporter,
 }
 
 impl Document {
@@ -94,6 +99,9 @@ impl Document {
             // `scripts/master.sh` knows it.
             Self::KeystonePolicy => "keystone-auth-policy.json",
             Self::KeystoneAuth => "keystone-auth.json",
+            Self::Prometheus => "prometheus.json",
+            Self::KubeStateMetrics => "kube-state-metrics.json",
+            Self::NodeExporter => "node-exporter.json",
         }
     }
 
@@ -107,6 +115,9 @@ impl Document {
             Self::OctaviaIngress => ingress::documents(input, choices, login(input)?, tag),
             Self::KeystonePolicy => return Ok(keystone_auth::policy(input)),
             Self::KeystoneAuth => keystone_auth::documents(input, choices, tag)?,
+            Self::Prometheus => monitoring::prometheus(input.labels, choices, tag)?,
+            Self::KubeStateMetrics => monitoring::kube_state_metrics(choices, tag),
+            Self::NodeExporter => monitoring::node_exporter(choices, tag),
         }))
     }
 }
@@ -119,7 +130,7 @@ fn login<'a>(input: &StackInput<'a>) -> Result<&'a Access, RenderError> {
     }
 }
 
-const CATALOGUE: [Addon; 10] = [
+const CATALOGUE: [Addon; 13] = [
     // First: nodes take no other pods before it runs.
     Addon {
         name: "openstack-cloud-controller-manager",
@@ -230,6 +241,31 @@ const CATALOGUE: [Addon; 10] = [
         manifests: &[Manifest::Project("https://raw.githubusercontent.com/kubernetes/dashboard/TAG/aio/deploy/recommended.yaml")],
         images: &[],
     },
+    // Before the others that watch: with it comes their namespace.
+    Addon {
+        name: "prometheus",
+        wanted: Wanted::Monitoring,
+        tag: "prometheus_tag",
+        versions: &[(31, "v3.13.2")],
+        manifests: &[Manifest::Ours(Document::Prometheus)],
+        images: &[],
+    },
+    Addon {
+        name: "kube-state-metrics",
+        wanted: Wanted::Monitoring,
+        tag: "kube_state_metrics_tag",
+        versions: &[(31, "v2.14.0"), (32, "v2.16.0"), (33, "v2.17.0"), (34, "v2.18.0"), (35, "v2.19.1")],
+        manifests: &[Manifest::Ours(Document::KubeStateMetrics)],
+        images: &[],
+    },
+    Addon {
+        name: "node-exporter",
+        wanted: Wanted::Monitoring,
+        tag: "node_exporter_tag",
+        versions: &[(31, "v1.11.1")],
+        manifests: &[Manifest::Ours(Document::NodeExporter)],
+        images: &[],
+    },
 ];
 
 /// An add-on that a cluster gets, and at which version.
@@ -255,6 +291,7 @@ impl Addon {
                 let is_possible = this == ingress::Ingress::Nginx || input.cloud.is_there();
                 Ok(is_possible && ingress::asked_for(input.labels) == Ok(Some(this)))
             }
+            Wanted::Monitoring => Ok(matches!(monitoring::asked_for(input.labels), Ok(Some(_)))),
             Wanted::Cinder(name) => {
                 Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
             }
@@ -333,6 +370,7 @@ mod tests {
                 Wanted::Keystone => assert_eq!(default(keystone_auth::PARAMETER), Some("true"), "{}", addon.name),
                 Wanted::Healer => assert_eq!(default(auto_healer::LABEL), Some("false"), "{}", addon.name),
                 Wanted::Ingress(_) => assert_eq!(default(ingress::LABEL), None, "{}", addon.name),
+                Wanted::Monitoring => assert_eq!(default(monitoring::LABEL), Some("false"), "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
             assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);

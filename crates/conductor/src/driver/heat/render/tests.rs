@@ -8,6 +8,7 @@ mod extra_networks;
 mod keystone;
 mod kubeadm;
 mod measure;
+mod monitoring;
 mod options;
 mod representative;
 mod succession;
@@ -416,6 +417,17 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     (large.kubernetes.front_proxy_ca_key, large.kubernetes.sa_key_pem) = (&c, &d);
     let size = keys(&mut large);
     assert!(size < 50_000, "{size}");
+    let watched = labels(&[("monitoring_enabled", "true")]);
+    large.labels = &watched;
+    let size = keys(&mut large);
+    assert!(size < 54_000, "{size}");
+    // With all that logs in to the cloud, whose services are trusted as the image trusts them.
+    let all = [("monitoring_enabled", "true"), ("auto_scaling_enabled", "true"), ("auto_healing_enabled", "true")];
+    let watched = labels(&[&all[..], &[("ingress_controller", "octavia")]].concat());
+    (large.labels, large.cloud) = (&watched, cloud::given());
+    let size = keys(&mut large);
+    assert!(size < 60_000, "{size}");
+    large.labels = &none;
     // With as many authorities as the cloud provider may be given.
     let authorities: String = (5..9u64).map(pem).collect::<String>().chars().take(CA_LIMIT).collect();
     assert_eq!(authorities.len(), CA_LIMIT);

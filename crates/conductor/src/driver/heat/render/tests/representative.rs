@@ -81,6 +81,11 @@ pub(super) fn cases() -> Vec<Case> {
         case("healed", &[("auto_healing_enabled", "true"), ("ingress_controller", "nginx"), ("ingress_controller_role", "front")], |i| {
             StackInput { cloud: cloud::given(), api_name: Some("one.clusters.example.org."), floating_ip_enabled: true, ..i }
         }),
+        case("monitored", &[("monitoring_enabled", "true"), ("monitoring_storage_class_name", "fast")], |i| StackInput {
+            cloud: cloud::given(),
+            volume_driver: Some("cinder"),
+            ..i
+        }),
         case("octavia_ingress", &[("ingress_controller", "octavia")], |i| StackInput { cloud: cloud::given(), ..i }),
         case(
             "options",
