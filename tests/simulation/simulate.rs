@@ -89,6 +89,8 @@ fn main() {
     println!("crashes and stops    {}", sum(|r| r.counts.crashes));
     println!("pauses               {}", sum(|r| r.counts.pauses));
     println!("partitions           {}", sum(|r| r.counts.cuts));
+    println!("times of slow clouds {}", sum(|r| r.counts.slow));
+    println!("times without bell   {}", sum(|r| r.counts.silences));
     let failed = reports.iter().filter(|r| !r.findings.is_empty()).count();
     println!("seeds with findings  {failed}");
     let ends = Ends::sum(reports.iter().map(|r| &r.ends));

@@ -72,6 +72,8 @@ pub struct World {
     bell: Listener,
     /// Rings on their way.
     rings: Vec<(Duration, OperationId)>,
+    /// Until then no ring reaches anybody.
+    silent_until: Duration,
     pub clusters: Vec<ClusterId>,
     operations: Vec<OperationId>,
     /// Conductors that are down, and until when.
@@ -130,6 +132,7 @@ impl World {
             book,
             bell: Listener::Memory(listener),
             rings: Vec::new(),
+            silent_until: Duration::ZERO,
             clusters: Vec::new(),
             operations: Vec::new(),
             down: Vec::new(),
@@ -175,6 +178,7 @@ impl World {
             s.cuts.clear();
         });
         self.user.is_pressed = false;
+        self.silent_until = Duration::ZERO;
         for host in self.hosts.iter_mut().flatten() {
             host.paused_until = None;
         }
@@ -281,6 +285,8 @@ impl World {
                 What::Crash | What::Stop => s.counts.crashes += 1,
                 What::Pause => s.counts.pauses += 1,
                 What::CutStore | What::CutCloud => s.counts.cuts += 1,
+                What::SlowCloud => s.counts.slow += 1,
+                What::Silence => s.counts.silences += 1,
             }
         });
         match trouble.what {
@@ -293,8 +299,10 @@ impl World {
                 self.down.push((until, number));
             }
             What::Pause => host.pause(until),
-            What::CutStore | What::CutCloud => {
-                let cut = Cut { store: trouble.what == What::CutStore, cloud: trouble.what == What::CutCloud };
+            What::Silence => self.silent_until = self.silent_until.max(until),
+            What::CutStore | What::CutCloud | What::SlowCloud => {
+                let is = |what: What| trouble.what == what;
+                let cut = Cut { store: is(What::CutStore), cloud: is(What::CutCloud), is_slow: is(What::SlowCloud) };
                 scene::with(|s| s.cuts.insert(number, cut));
                 self.mended.push((until, number));
             }
@@ -353,6 +361,11 @@ impl World {
 
     /// Every ring goes to one conductor, unless something happens to it on the way.
     fn carry_rings(&mut self) {
+        if self.now < self.silent_until {
+            while self.bell.next().now_or_never().is_some() {}
+            self.rings.clear();
+            return;
+        }
         while let Some(ring) = self.bell.next().now_or_never() {
             let trouble = scene::with(|s| if s.happens(|w| w.bell) { range(1..4) } else { 0 });
             let soon = self.now + Duration::from_millis(range(0..20));
