@@ -46,6 +46,16 @@ pub struct Message {
 /// How old what the cloud shows can be: as where its databases follow one another.
 const LIE: TimeDelta = TimeDelta::seconds(3);
 
+/// Requests that may be carried out long after nobody waits for them any more: what makes something, and what deletes it by its id.
+const LATE: [&str; 6] = [
+    "heat.stack_create",
+    "heat.stack_delete",
+    "keystone.user_create",
+    "keystone.user_delete",
+    "barbican.secret_create",
+    "barbican.container_create",
+];
+
 /// Requests that whoever is on the way may send twice. (What bears no name of which there can be one only would be there twice; such a request
 /// nobody repeats.)
 const REPEATED: [&str; 5] = ["heat.stack_create", "heat.stack_update", "heat.stack_delete", "keystone.user_create", "keystone.user_delete"];
@@ -157,14 +167,13 @@ impl Road {
     }
 
     fn fate(&self, message: &Message) -> Fate {
-        let is_make =
-            matches!(message.name, "heat.stack_create" | "keystone.user_create" | "barbican.secret_create" | "barbican.container_create");
+        let may_be_late = LATE.contains(&message.name);
         scene::with(|s| {
             s.counts.calls += 1;
             let bad_luck = s.bad_luck(message.name);
             let fate = if s.cut(self.conductor).cloud {
                 Fate::Refused
-            } else if is_make && s.happens(|w| w.stored_late) {
+            } else if may_be_late && s.happens(|w| w.stored_late) {
                 Fate::Late
             } else if REPEATED.contains(&message.name) && s.happens(|w| w.doubled) {
                 Fate::Twice

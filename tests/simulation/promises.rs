@@ -3,6 +3,7 @@
 //! An operation that succeeded promises its end, one that was cancelled before it began promises that nothing has changed, and what was
 //! recorded with the acceptance itself stays. Of an operation that began and ended in any other way nobody was promised how far it came.
 
+use cloud_simulator::{Cloud, StackView};
 use model::cluster::Cluster;
 use model::cluster::status::Concerns;
 use model::id::ClusterId;
@@ -10,6 +11,7 @@ use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, OperationState};
 use model::quota::{Demand, Resource};
 use model::store::{Conn, Store, StoreError, quota};
+use serde_json::Value;
 
 use crate::book::{Book, Promise};
 use crate::releases::VERSION_LABEL;
@@ -43,15 +45,16 @@ impl Ended<'_> {
 ///
 /// # Errors
 /// What the store says.
-pub async fn broken(store: &Store, book: &Book, clusters: &[ClusterId]) -> Result<Vec<String>, StoreError> {
+pub async fn broken(store: &Store, cloud: &Cloud, book: &Book, clusters: &[ClusterId]) -> Result<Vec<String>, StoreError> {
     let mut found = Vec::new();
+    let stacks = cloud.stacks();
     let (mut living, mut nodes) = (0_i64, 0_i64);
     for id in clusters {
         let rows = Rows::read(store, id).await?;
         living += i64::from(rows.cluster.is_some());
         nodes += rows.groups.iter().map(|group| i64::from(group.node_count())).sum::<i64>();
         let ended = ended(id, book, &rows, &mut found);
-        of_cluster(id, &rows, &ended, &mut found);
+        of_cluster(id, &rows, &stacks, &ended, &mut found);
     }
     for (resource, limit) in book.limits {
         let used = match resource {
@@ -86,7 +89,7 @@ fn ended<'a>(id: &'a ClusterId, book: &'a Book, rows: &Rows, found: &mut Vec<Str
     ended
 }
 
-fn of_cluster(id: &ClusterId, rows: &Rows, ended: &[Ended<'_>], found: &mut Vec<String>) {
+fn of_cluster(id: &ClusterId, rows: &Rows, stacks: &[StackView], ended: &[Ended<'_>], found: &mut Vec<String>) {
     let is_made = ended.iter().any(|e| e.promise.kind == OperationKind::ClusterCreate);
     let is_removed = ended.iter().any(|e| e.is_removal() && e.state == OperationState::Succeeded);
     let Some(cluster) = &rows.cluster else {
@@ -105,7 +108,7 @@ fn of_cluster(id: &ClusterId, rows: &Rows, ended: &[Ended<'_>], found: &mut Vec<
     if ended.iter().any(Ended::is_removal) {
         return;
     }
-    of_release(cluster, ended, found);
+    of_release(cluster, stacks, ended, found);
     of_groups(id, rows, ended, found);
     for group in &rows.groups {
         of_group(id, rows, group, ended, found);
@@ -113,7 +116,7 @@ fn of_cluster(id: &ClusterId, rows: &Rows, ended: &[Ended<'_>], found: &mut Vec<
 }
 
 /// The cluster is of the template that it was made from, or that the last upgrade which succeeded has brought it to.
-fn of_release(cluster: &Cluster, ended: &[Ended<'_>], found: &mut Vec<String>) {
+fn of_release(cluster: &Cluster, stacks: &[StackView], ended: &[Ended<'_>], found: &mut Vec<String>) {
     let is_in_force = |e: &&Ended<'_>| e.promise.kind == OperationKind::ClusterCreate || e.has_succeeded(OperationKind::ClusterUpgrade);
     let last = ended.iter().filter(is_in_force).rfind(|e| e.promise.release.is_some());
     let Some((end, release)) = last.and_then(|e| Some((e, e.promise.release.as_ref()?))) else { return };
@@ -127,8 +130,21 @@ fn of_release(cluster: &Cluster, ended: &[Ended<'_>], found: &mut Vec<String>) {
             found.push(format!("cluster {id} has the label {label} = {:?}, {wanted} was promised", labels.get(label)));
         }
     }
-    if end.state == OperationState::Succeeded && cluster.coe_version.as_deref() != Some(release.version) {
+    if end.state != OperationState::Succeeded {
+        return;
+    }
+    if cluster.coe_version.as_deref() != Some(release.version) {
         found.push(format!("cluster {id} is of version {:?}, {} was promised", cluster.coe_version, release.version));
+    }
+    // One that began after it and did not succeed may have left the stack half way.
+    let is_unfinished = |e: &Ended<'_>| e.promise.kind == OperationKind::ClusterUpgrade && !e.changed_nothing();
+    if ended.iter().rev().take_while(|e| !std::ptr::eq(*e, end)).any(is_unfinished) {
+        return;
+    }
+    let stack = stacks.iter().find(|stack| cluster.stack_id.as_deref() == Some(stack.id.as_str()));
+    let version = stack.and_then(|stack| stack.parameters.get("kube_version")).and_then(Value::as_str);
+    if version != Some(release.version) {
+        found.push(format!("the stack of cluster {id} is of version {version:?}, {} was promised", release.version));
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Weather {
     pub cloud_slow: u32,
     /// What Heat shows of its stacks is what it showed a moment ago.
     pub cloud_lies: u32,
-    /// A stack is stored long after its request was lost.
+    /// What makes or deletes something is carried out long after its request was lost.
     pub stored_late: u32,
     /// A conductor dies just before, in or just after an effect.
     pub dies: u32,

@@ -1,6 +1,6 @@
 //! The checks can fail: whatever is changed behind everybody's back, once all has ended well, is found.
 
-use cloud_simulator::StackCopy;
+use cloud_simulator::{Cloud, StackCopy};
 use model::cluster::ClusterChange;
 use model::id::{ClusterId, NodegroupId, OperationId, TemplateId};
 use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
@@ -27,6 +27,7 @@ enum Tamper {
     ClusterLabelGone,
     OtherTemplate,
     OtherVersion,
+    OtherVersionOfTheStack,
     GroupGone,
     QuotaOff,
     QuotaGone,
@@ -76,10 +77,11 @@ impl World {
             Tamper::OneNodeTooFewOfTheDefault => self.runtime.block_on(change_group(&store, workers, &sized(workers, -1))),
             Tamper::OneMasterTooMany => self.runtime.block_on(change_group(&store, master, &sized(master, 1))),
             Tamper::OneNodeTooManyInTheStack => {
-                let stack = cloud.stacks().into_iter().find(|s| added.stack_id.as_deref() == Some(s.id.as_str())).expect("its stack");
-                let parameters = vec![("number_of_minions", (added.node_count() + 1).to_string())];
-                // In the place of the one whose name and id it has.
-                assert!(cloud.copy_stack(&stack.id, vec![StackCopy { id: stack.id.clone(), name: stack.name.clone(), parameters }]));
+                change_stack(&cloud, added, ("number_of_minions", (added.node_count() + 1).to_string()));
+                Ok(())
+            }
+            Tamper::OtherVersionOfTheStack => {
+                change_stack(&cloud, workers, ("kube_version", "v1.30.0".to_owned()));
                 Ok(())
             }
             Tamper::NodeLabelGone => self.runtime.block_on(no_labels(&store, &cluster, &added.nodegroup_id())),
@@ -127,6 +129,13 @@ impl World {
     }
 }
 
+/// Puts one that is otherwise the same in the place of a group's stack, by its name and id.
+fn change_stack(cloud: &Cloud, group: &Nodegroup, parameter: (&'static str, String)) {
+    let stack = cloud.stacks().into_iter().find(|s| group.stack_id.as_deref() == Some(s.id.as_str())).expect("its stack");
+    let copy = StackCopy { id: stack.id.clone(), name: stack.name, parameters: vec![parameter] };
+    assert!(cloud.copy_stack(&stack.id, vec![copy]), "there is no such stack");
+}
+
 async fn change_group(store: &Store, group: &Nodegroup, change: &NodegroupChange) -> Result<(), StoreError> {
     let id = &group.nodegroup_id();
     store.write(async |conn: &mut Conn| nodegroup::record(conn, id, change).await).await
@@ -167,7 +176,8 @@ async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<()
 #[case(Tamper::BoundOff, "nodes at most")]
 #[case(Tamper::ClusterLabelGone, "has the label owner")]
 #[case(Tamper::OtherTemplate, "is of template")]
-#[case(Tamper::OtherVersion, "is of version")]
+#[case(Tamper::OtherVersion, "is of version Some(\"v1.30.0\")")]
+#[case(Tamper::OtherVersionOfTheStack, "the stack of cluster")]
 #[case(Tamper::GroupGone, "was added, was never removed")]
 #[case(Tamper::QuotaOff, "quota of Node")]
 #[case(Tamper::QuotaGone, "quota of Node")]

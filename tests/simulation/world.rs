@@ -227,7 +227,7 @@ impl World {
         let unclear = self.runtime.block_on(agreement::remove_reported(&self.parts.store, &cloud, &self.operations));
         unclear.expect("the store is there").into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
-        let broken = self.runtime.block_on(promises::broken(&self.parts.store, &self.book, &self.clusters));
+        let broken = self.runtime.block_on(promises::broken(&self.parts.store, &cloud, &self.book, &self.clusters));
         for what in found.into_iter().chain(broken.expect("the store is there")) {
             scene::with(|s| s.found(what));
         }
