@@ -46,6 +46,20 @@ pub struct Message {
 /// How old what the cloud shows can be: as where its databases follow one another.
 const LIE: TimeDelta = TimeDelta::seconds(3);
 
+/// Requests that may be carried out long after nobody waits for them any more: what makes something, and what deletes it by its id.
+const LATE: [&str; 6] = [
+    "heat.stack_create",
+    "heat.stack_delete",
+    "keystone.user_create",
+    "keystone.user_delete",
+    "barbican.secret_create",
+    "barbican.container_create",
+];
+
+/// Requests that whoever is on the way may send twice. (What bears no name of which there can be one only would be there twice; such a request
+/// nobody repeats.)
+const REPEATED: [&str; 5] = ["heat.stack_create", "heat.stack_update", "heat.stack_delete", "keystone.user_create", "keystone.user_delete"];
+
 /// What becomes of a request.
 enum Fate {
     Well,
@@ -53,6 +67,7 @@ enum Fate {
     LostBefore,
     LostAfter,
     Late,
+    Twice,
     Status(u16),
     /// What was true a moment ago.
     Lie(Answered),
@@ -80,7 +95,7 @@ impl Carrier for Road {
                 self.check_owner(&message).await;
             }
             let fate = self.fate(&message);
-            sleep(pace()).await;
+            sleep(self.pace()).await;
             scene::while_alive(self.conductor).await;
             let answered = match fate {
                 Fate::Refused => return Err(NoAnswer::Refused),
@@ -100,6 +115,11 @@ impl Carrier for Road {
                     }
                     Some(answered)
                 }
+                Fate::Twice => {
+                    let at = scene::with(|s| s.true_time(self.conductor));
+                    message.perform(at);
+                    Some(message.perform(at))
+                }
                 Fate::LostAfter => {
                     message.perform(scene::with(|s| s.true_time(self.conductor)));
                     None
@@ -115,7 +135,7 @@ impl Carrier for Road {
                 sleep(Duration::from_millis(range(1..8_000))).await;
                 return Err(NoAnswer::Lost);
             };
-            sleep(pace()).await;
+            sleep(self.pace()).await;
             if scene::with(|s| s.cut(self.conductor).cloud) {
                 return Err(NoAnswer::Lost);
             }
@@ -147,15 +167,17 @@ impl Road {
     }
 
     fn fate(&self, message: &Message) -> Fate {
-        let is_make =
-            matches!(message.name, "heat.stack_create" | "keystone.user_create" | "barbican.secret_create" | "barbican.container_create");
+        let may_be_late = LATE.contains(&message.name);
         scene::with(|s| {
             s.counts.calls += 1;
+            let bad_luck = s.bad_luck(message.name);
             let fate = if s.cut(self.conductor).cloud {
                 Fate::Refused
-            } else if is_make && s.happens(|w| w.stored_late) {
+            } else if may_be_late && s.happens(|w| w.stored_late) {
                 Fate::Late
-            } else if s.happens(|w| w.cloud_fails) {
+            } else if REPEATED.contains(&message.name) && s.happens(|w| w.doubled) {
+                Fate::Twice
+            } else if s.comes(bad_luck) {
                 match range(0..6) {
                     0 => Fate::Refused,
                     1 => Fate::LostBefore,
@@ -177,6 +199,7 @@ impl Road {
                 Fate::LostBefore => " is lost",
                 Fate::LostAfter => " is carried out and its answer lost",
                 Fate::Late => " is carried out late",
+                Fate::Twice => " is carried out twice",
                 Fate::Status(_) => " is answered with an error",
                 Fate::Lie(_) => " is answered with what was",
             };
@@ -185,6 +208,12 @@ impl Road {
             }
             fate
         })
+    }
+
+    /// How long one way takes: tens of milliseconds, sometimes seconds.
+    fn pace(&self) -> Duration {
+        let is_slow = scene::with(|s| s.cut(self.conductor).is_slow || s.happens(|w| w.cloud_slow));
+        Duration::from_millis(range(1..if is_slow { 12_000 } else { 60 }))
     }
 
     /// Whoever changes the cloud for an operation must hold it at that moment.
@@ -257,10 +286,4 @@ pub fn incoming(answered: Answered) -> Incoming {
         }
     }
     Incoming { status: StatusCode::from_u16(answered.status).expect("a status"), headers, body: answered.body }
-}
-
-/// How long one way takes: tens of milliseconds, sometimes seconds.
-fn pace() -> Duration {
-    let most = if scene::with(|s| s.happens(|w| w.cloud_slow)) { 12_000 } else { 60 };
-    Duration::from_millis(range(1..most))
 }

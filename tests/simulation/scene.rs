@@ -11,6 +11,25 @@ use model::store::Store;
 
 use crate::carrier::Late;
 
+/// Calls of which one kind may go wrong far more often than all others in a seed, so that what comes after it is tried at each of its ends.
+const UNLUCKY: [&str; 13] = [
+    "keystone.token_issue",
+    "keystone.user_list",
+    "keystone.user_create",
+    "keystone.user_delete",
+    "keystone.trust_create",
+    "keystone.trust_delete",
+    "barbican.secret_create",
+    "heat.stack_create",
+    "heat.stack_show",
+    "heat.stack_list",
+    "heat.stack_update",
+    "heat.stack_delete",
+    "heat.resource_list",
+];
+/// How often such a call goes wrong.
+const OFTEN: u32 = 350;
+
 /// How likely things go wrong, out of 1000.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
@@ -22,11 +41,15 @@ pub struct Weather {
     pub store_slow: u32,
     /// A call to the cloud is refused, lost before or after it was carried out, or answered with an error.
     pub cloud_fails: u32,
+    /// The calls to the cloud that have no luck.
+    pub unlucky: Option<&'static str>,
+    /// A request is sent twice on its way, and answered as the second one is: the cloud has what was asked for, and says that it cannot be.
+    pub doubled: u32,
     /// A call takes seconds.
     pub cloud_slow: u32,
     /// What Heat shows of its stacks is what it showed a moment ago.
     pub cloud_lies: u32,
-    /// A stack is stored long after its request was lost.
+    /// What makes or deletes something is carried out long after its request was lost.
     pub stored_late: u32,
     /// A conductor dies just before, in or just after an effect.
     pub dies: u32,
@@ -48,6 +71,8 @@ impl Weather {
             commit_unknown: up_to(30),
             store_slow: up_to(15),
             cloud_fails: up_to(80),
+            unlucky: (range(0..3) == 0).then(|| UNLUCKY[range(0..UNLUCKY.len())]),
+            doubled: up_to(60),
             cloud_slow: up_to(80),
             cloud_lies: up_to(150),
             stored_late: up_to(300),
@@ -58,11 +83,13 @@ impl Weather {
     }
 }
 
-/// What a conductor cannot reach at the moment.
+/// What a conductor cannot reach at the moment, or not soon.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cut {
     pub store: bool,
     pub cloud: bool,
+    /// Every call to the cloud takes seconds.
+    pub is_slow: bool,
 }
 
 pub struct Scene {
@@ -100,6 +127,8 @@ pub struct Counts {
     pub crashes: u64,
     pub pauses: u64,
     pub cuts: u64,
+    pub slow: u64,
+    pub silences: u64,
 }
 
 thread_local! {
@@ -167,16 +196,25 @@ impl Scene {
         model::time::now() - self.ahead.get(&conductor).copied().unwrap_or_default()
     }
 
+    /// How often a call to the cloud of this name goes wrong.
+    pub fn bad_luck(&self, call: &str) -> u32 {
+        if self.weather.unlucky == Some(call) { OFTEN } else { self.weather.cloud_fails }
+    }
+
     pub fn cut(&self, conductor: usize) -> Cut {
         self.cuts.get(&conductor).copied().unwrap_or_default()
     }
 
     /// Whether something that happens so often out of 1000 happens now.
     pub fn happens(&mut self, often: impl Fn(&Weather) -> u32) -> bool {
-        let chance = often(&self.weather);
-        let happens = chance > 0 && range(0..1000) < chance;
-        self.counts.faults += u64::from(happens);
-        happens
+        self.comes(often(&self.weather))
+    }
+
+    /// Whether something happens now that has this chance, out of 1000.
+    pub fn comes(&mut self, chance: u32) -> bool {
+        let comes = chance > 0 && range(0..1000) < chance;
+        self.counts.faults += u64::from(comes);
+        comes
     }
 }
 

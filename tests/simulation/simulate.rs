@@ -1,9 +1,15 @@
 //! `cargo xtask simulate`: many seeds with their figures, or one seed with its trace.
 
+mod book;
 mod carrier;
 mod check;
+mod ends;
 mod gate;
 mod host;
+mod promises;
+mod releases;
+mod requests;
+mod rows;
 mod scene;
 mod trouble;
 mod workload;
@@ -13,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use ends::Ends;
 use model::planted::Bug;
 use world::{Options, Report, run};
 
@@ -82,7 +89,16 @@ fn main() {
     println!("crashes and stops    {}", sum(|r| r.counts.crashes));
     println!("pauses               {}", sum(|r| r.counts.pauses));
     println!("partitions           {}", sum(|r| r.counts.cuts));
+    println!("times of slow clouds {}", sum(|r| r.counts.slow));
+    println!("times without bell   {}", sum(|r| r.counts.silences));
     let failed = reports.iter().filter(|r| !r.findings.is_empty()).count();
     println!("seeds with findings  {failed}");
-    std::process::exit(i32::from(failed > 0));
+    let ends = Ends::sum(reports.iter().map(|r| &r.ends));
+    print!("{ends}");
+    // A seed with a planted bug may not come to its end.
+    let missing = if arguments.planted.is_none() { ends.missing(to - from) } else { Vec::new() };
+    for what in &missing {
+        println!("{what}");
+    }
+    std::process::exit(i32::from(failed > 0 || !missing.is_empty()));
 }

@@ -14,6 +14,10 @@ pub enum What {
     Pause,
     CutStore,
     CutCloud,
+    /// The cloud takes seconds for whatever it asks.
+    SlowCloud,
+    /// No ring reaches anybody.
+    Silence,
 }
 
 pub struct Trouble {
@@ -33,6 +37,8 @@ pub fn draw(end: Duration, conductors: usize) -> Vec<Trouble> {
         (What::Pause, 4, 30_000),
         (What::CutStore, 4, 20_000),
         (What::CutCloud, 3, 30_000),
+        (What::SlowCloud, 2, 30_000),
+        (What::Silence, 1, 60_000),
     ] {
         for _ in 0..range(0..=most) {
             troubles.push(Trouble {

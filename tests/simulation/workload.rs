@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use model::cluster::CreateSpec;
-use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, TemplateId, UserId};
+use model::cluster::{Cluster, CreateSpec};
+use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, UserId};
 use model::json::Labels;
-use model::nodegroup::{DefaultNodegroup, DefaultRole, NewNodegroup, Nodegroup, NodegroupChange, Nodes, WORKER};
-use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
+use model::nodegroup::{DEFAULT_WORKER, DefaultNodegroup, DefaultRole, NewNodegroup, Nodegroup, NodegroupChange, Nodes, WORKER};
+use model::operation::{EventDetails, NewOperation, Operation, OperationKind, Payload};
+use model::quota::{Demand, Resource};
 use model::random::range;
 use model::seal::Sealer;
-use model::store::{Conn, Scope, Store, StoreError, cluster, exit, lifecycle, nodegroup, operation, template};
-use model::template::ClusterTemplate;
+use model::store::{Conn, Scope, Store, StoreError, cluster, event, exit, lifecycle, nodegroup, nodes, operation, quota};
+
+use crate::book::{AtOnce, Entry, Promise};
+use crate::releases::{Release, VERSION_LABEL};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +24,19 @@ pub enum Act {
     Patch,
     AddGroup,
     ResizeGroup,
-    /// A patch of a group's bounds, which changes nothing in the cloud.
+    /// A patch of a group's bounds and of the labels of its nodes to come, which changes nothing in the cloud.
     UpdateGroup,
+    /// The same of the default workers.
+    Relabel,
     RemoveGroup,
     RotateCredential,
     RotateAuthorities,
+    /// To the latest version as a rule; else all nodes are replaced by ones of the version that is there.
     Upgrade,
     /// What is unfinished ends before its end.
     Cancel,
+    /// What was accepted last ends before its end, as a rule before it has begun.
+    CancelNewest,
     /// What failed last is done again.
     Retry,
     Delete,
@@ -49,51 +57,21 @@ impl Act {
     }
 }
 
-/// One request.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    pub at: Duration,
-    pub cluster: usize,
-    pub act: Act,
-}
-
-/// What the users of a seed ask for, in order, and how many clusters it is about.
-pub fn draw() -> (Vec<Request>, usize) {
-    let clusters = range(1..=3);
-    let mut requests = Vec::new();
-    for cluster in 0..clusters {
-        let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
-        let begin = seconds(0, 20);
-        requests.push(Request { at: begin, cluster, act: Act::Create });
-        const ACTS: [Act; 11] = [
-            Act::Resize,
-            Act::Patch,
-            Act::AddGroup,
-            Act::ResizeGroup,
-            Act::UpdateGroup,
-            Act::RemoveGroup,
-            Act::RotateCredential,
-            Act::Upgrade,
-            Act::RotateAuthorities,
-            Act::Cancel,
-            Act::Retry,
-        ];
-        for _ in 0..range(0..5) {
-            requests.push(Request { at: begin + seconds(5, 120), cluster, act: ACTS[range(0..ACTS.len())] });
-        }
-        match range(0..5) {
-            0 => requests.push(Request { at: begin + seconds(0, 4), cluster, act: Act::removal() }),
-            1 => requests.push(Request { at: begin + seconds(0, 20), cluster, act: Act::removal() }),
-            2 => requests.push(Request { at: begin + seconds(30, 150), cluster, act: Act::removal() }),
-            _ => {}
-        }
-    }
-    requests.sort_by_key(|r| r.at);
-    (requests, clusters)
+/// What came of a request that was not refused.
+pub enum Asked {
+    /// Nothing could be asked: there is no such thing, or it is there already.
+    Nothing,
+    /// An operation was stored.
+    New(Box<Entry>),
+    /// None was stored: this one does the same already, or is to be rung for.
+    Known(OperationId),
 }
 
 /// The most nodes that are asked for in one group.
 const LARGEST: i32 = 4;
+
+/// A label of every cluster that no upgrade may touch.
+pub const KEPT_LABEL: (&str, &str) = ("owner", "users");
 
 /// The user, as the requests need him.
 pub struct User {
@@ -102,9 +80,21 @@ pub struct User {
     /// A fresh token.
     pub token: String,
     pub sealer: Sealer,
-    pub template: TemplateId,
+    /// In the order of their versions.
+    pub releases: Vec<Release>,
     /// Some of what is asked for has less time than it needs.
     pub is_pressed: bool,
+}
+
+/// What a request changes in the rows besides statuses.
+enum Change {
+    Nothing,
+    /// The size of the group that it is about.
+    Size(i32),
+    /// A new group.
+    Group(Box<NewNodegroup>),
+    /// What is in force at once.
+    Bounds(AtOnce),
 }
 
 impl User {
@@ -129,79 +119,99 @@ impl User {
         }
     }
 
-    /// Has a request accepted; none when it cannot be asked now, as when there is no group to remove.
+    /// Has a request accepted.
     ///
     /// # Errors
     /// When it is refused.
-    pub async fn ask(&self, store: &Store, id: &ClusterId, act: Act) -> Result<Option<OperationId>, StoreError> {
+    pub async fn ask(&self, store: &Store, id: &ClusterId, act: Act) -> Result<Asked, StoreError> {
         if act == Act::Create {
-            return self.create(store, id).await.map(Some);
+            return self.create(store, id).await;
         }
-        let Some(row) = store.read(async |conn: &mut Conn| cluster::find(conn, &Scope::All, id).await).await? else { return Ok(None) };
+        let Some(row) = store.read(async |conn: &mut Conn| cluster::find(conn, &Scope::All, id).await).await? else {
+            return Ok(Asked::Nothing);
+        };
         let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
         let added = groups.iter().find(|g| !g.is_default());
-        let about = |group: &Nodegroup| Payload { nodegroup: Some(group.nodegroup_id()), ..Payload::default() };
+        let workers = groups.iter().find(|g| g.is_default() && !g.is_master());
         let size = range(1..=LARGEST);
-        match (act, added) {
-            (Act::Delete, _) => self.begin(store, id, OperationKind::ClusterDelete, Payload::default(), None).await.map(Some),
-            (Act::ForceDelete, _) => self.begin(store, id, OperationKind::ClusterForceDelete, Payload::default(), None).await.map(Some),
-            (Act::Abandon, _) => self.begin(store, id, OperationKind::ClusterAbandon, Payload::default(), None).await.map(Some),
-            (Act::RotateCredential, _) => self.begin(store, id, OperationKind::CredentialRotate, Payload::default(), None).await.map(Some),
-            (Act::RotateAuthorities, _) => self.begin(store, id, OperationKind::CaRotate, Payload::default(), None).await.map(Some),
-            (Act::Upgrade, _) => {
-                let Some(group) = groups.iter().find(|g| g.is_default() && !g.is_master()) else { return Ok(None) };
-                let payload = Payload {
-                    template: Some(self.template.clone()),
-                    max_batch_size: Some(range(1..=2)),
-                    generation: Some(OperationId::generate().as_str().to_owned()),
-                    ..about(group)
-                };
-                self.begin(store, id, OperationKind::ClusterUpgrade, payload, None).await.map(Some)
+        let sized = |group: &Nodegroup| Payload { node_count: Some(size), ..about(group) };
+        let whole = Payload::default;
+        let (kind, payload, change) = match (act, added, workers) {
+            (Act::Delete, ..) => (OperationKind::ClusterDelete, whole(), Change::Nothing),
+            (Act::ForceDelete, ..) => (OperationKind::ClusterForceDelete, whole(), Change::Nothing),
+            (Act::Abandon, ..) => (OperationKind::ClusterAbandon, whole(), Change::Nothing),
+            (Act::RotateCredential, ..) => (OperationKind::CredentialRotate, whole(), Change::Nothing),
+            (Act::RotateAuthorities, ..) => (OperationKind::CaRotate, whole(), Change::Nothing),
+            (Act::Upgrade, _, Some(group)) => (OperationKind::ClusterUpgrade, self.upgrade(&row, group), Change::Nothing),
+            (Act::Resize, _, Some(group)) | (Act::ResizeGroup, Some(group), _) => {
+                (OperationKind::ClusterResize, sized(group), Change::Size(size))
             }
-            (Act::Resize, _) => {
-                let Some(group) = groups.iter().find(|g| g.is_default() && !g.is_master()) else { return Ok(None) };
-                let payload = Payload { node_count: Some(size), ..about(group) };
-                self.begin(store, id, OperationKind::ClusterResize, payload, Some(size)).await.map(Some)
+            (Act::Patch, ..) => {
+                let payload = Payload { node_count: Some(size), rollback: range(0..2) == 0, ..whole() };
+                (OperationKind::ClusterUpdate, payload, Change::Size(size))
             }
-            (Act::Patch, _) => {
-                let payload = Payload { node_count: Some(size), rollback: range(0..2) == 0, ..Payload::default() };
-                self.begin(store, id, OperationKind::ClusterUpdate, payload, Some(size)).await.map(Some)
+            (Act::UpdateGroup, Some(group), _) | (Act::Relabel, _, Some(group)) => {
+                (OperationKind::NodegroupUpdate, about(group), Change::Bounds(at_once(size)))
             }
-            (Act::ResizeGroup, Some(group)) => {
-                let payload = Payload { node_count: Some(size), ..about(group) };
-                self.begin(store, id, OperationKind::ClusterResize, payload, Some(size)).await.map(Some)
-            }
-            (Act::UpdateGroup, Some(group)) => self.update_group(store, id, about(group), size).await.map(Some),
-            (Act::RemoveGroup, Some(group)) => self.begin(store, id, OperationKind::NodegroupDelete, about(group), None).await.map(Some),
+            (Act::RemoveGroup, Some(group), _) => (OperationKind::NodegroupDelete, about(group), Change::Nothing),
             // The API refuses it before the cluster has an address.
-            (Act::AddGroup, None) if row.api_address.is_some() => self.add_group(store, id, size).await.map(Some),
-            (Act::Cancel, _) => {
-                let cancel = async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, None, &EventDetails::default()).await;
-                store.write(cancel).await.map(|cancelled| cancelled.ring)
+            (Act::AddGroup, None, _) if row.api_address.is_some() => {
+                let group = self.another_group(&row, size);
+                let payload = Payload { nodegroup: Some(group.id.clone()), node_count: Some(size), ..whole() };
+                (OperationKind::NodegroupCreate, payload, Change::Group(Box::new(group)))
             }
-            (Act::Retry, _) => self.retry(store, id).await.map(Some),
-            (Act::Create | Act::AddGroup | Act::ResizeGroup | Act::UpdateGroup | Act::RemoveGroup, _) => Ok(None),
+            (Act::Cancel, ..) => return cancel(store, id, None).await,
+            (Act::CancelNewest, ..) => {
+                let unfinished = store.read(async |conn: &mut Conn| operation::unfinished(conn, id).await).await?;
+                return cancel(store, id, unfinished.last().map(Operation::operation_id).as_ref()).await;
+            }
+            (Act::Retry, ..) => return self.retry(store, id).await,
+            (Act::Create | Act::Upgrade | Act::Resize | Act::Relabel, ..)
+            | (Act::AddGroup | Act::ResizeGroup | Act::UpdateGroup | Act::RemoveGroup, ..) => return Ok(Asked::Nothing),
+        };
+        self.begin(store, id, kind, payload, change).await
+    }
+
+    fn upgrade(&self, row: &Cluster, group: &Nodegroup) -> Payload {
+        let is_present = |release: &&Release| row.cluster_template_id.as_deref() == Some(release.template.as_str());
+        let latest = self.releases.last().filter(|_| range(0..3) > 0);
+        let wanted = latest.or_else(|| self.releases.iter().find(is_present));
+        Payload {
+            template: wanted.map(|release| release.template.clone()),
+            max_batch_size: Some(range(1..=2)),
+            generation: Some(OperationId::generate().as_str().to_owned()),
+            ..about(group)
         }
     }
 
-    async fn retry(&self, store: &Store, id: &ClusterId) -> Result<OperationId, StoreError> {
+    async fn retry(&self, store: &Store, id: &ClusterId) -> Result<Asked, StoreError> {
         let failed = store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, id).await).await?;
         let kind = failed.kind().expect("a kind of this version");
         let payload = failed.payload().expect("a payload of this version").again(failed.operation_id());
-        let size = if matches!(kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate) { payload.node_count } else { None };
-        self.begin(store, id, kind, payload, size).await
+        let change = match (kind, payload.node_count) {
+            // The row may say by now what was reached.
+            (OperationKind::ClusterUpdate | OperationKind::ClusterResize | OperationKind::NodegroupCreate, Some(size)) => {
+                Change::Size(size)
+            }
+            _ => Change::Nothing,
+        };
+        self.begin(store, id, kind, payload, change).await
     }
 
-    async fn create(&self, store: &Store, id: &ClusterId) -> Result<OperationId, StoreError> {
+    async fn create(&self, store: &Store, id: &ClusterId) -> Result<Asked, StoreError> {
+        let release = self.releases.first().expect("a template");
+        let mut labels = Labels::default();
+        labels.0.insert(VERSION_LABEL.into(), release.version.into());
+        labels.0.insert(KEPT_LABEL.0.into(), KEPT_LABEL.1.into());
         let spec = &CreateSpec {
             id: id.clone(),
             name: format!("k-{}", &id.as_str()[..8]),
-            template: self.template.clone(),
+            template: release.template.clone(),
             project: self.project.clone(),
             user: self.id.clone(),
             keypair: None,
             docker_volume_size: None,
-            labels: Labels::default(),
+            labels,
             master_flavor: Some("m1.small".into()),
             flavor: Some("m1.small".into()),
             create_timeout: Some(60),
@@ -215,9 +225,16 @@ impl User {
             note: None,
         };
         let new = &self.operation(OperationKind::ClusterCreate, id, Payload::default());
-        let workers = range(1..=3);
+        let workers: i32 = range(1..=3);
+        let demands = &[(Resource::Cluster, 1), (Resource::Node, i64::from(workers + 1))].map(|(resource, count)| Demand {
+            resource,
+            count,
+            default: None,
+            group: None,
+        });
         store
             .write(async |conn: &mut Conn| {
+                quota::reserve(conn, &spec.project, demands).await?;
                 cluster::insert(conn, spec).await?;
                 let groups = [(DefaultRole::Master, 1), (DefaultRole::Worker, workers)].map(|(role, node_count)| {
                     let flavor = spec.flavor.clone();
@@ -235,7 +252,8 @@ impl User {
                 operation::insert(conn, new).await
             })
             .await?;
-        Ok(new.id.clone())
+        let promise = Promise { size: Some(workers), release: Some(release.clone()), ..Promise::of(new.kind, &new.payload) };
+        Ok(Asked::New(Box::new(Entry { cluster: id.clone(), operation: new.id.clone(), promise })))
     }
 
     async fn begin(
@@ -244,40 +262,35 @@ impl User {
         id: &ClusterId,
         kind: OperationKind,
         payload: Payload,
-        size: Option<i32>,
-    ) -> Result<OperationId, StoreError> {
+        change: Change,
+    ) -> Result<Asked, StoreError> {
         let new = &self.operation(kind, id, payload);
-        store
+        let more = &growth(store, id, &new.payload, &change).await?;
+        let change = &change;
+        let (operation, is_new) = store
             .write(async |conn: &mut Conn| {
+                event::queue_up(conn, id).await?;
+                quota::reserve(conn, &new.project, std::slice::from_ref(more)).await?;
                 let accepted = lifecycle::accept(conn, &Scope::All, new).await?;
-                if let (true, Some(node_count), Some(group)) = (accepted.is_new, size, &accepted.group) {
-                    let change = NodegroupChange { node_count: Some(node_count), ..NodegroupChange::default() };
-                    nodegroup::record(conn, &group.nodegroup_id(), &change).await?;
+                if accepted.is_new {
+                    record(conn, id, change, accepted.group.as_ref()).await?;
                 }
-                Ok(accepted.operation)
+                Ok::<_, StoreError>((accepted.operation, accepted.is_new))
             })
-            .await
+            .await?;
+        if !is_new {
+            return Ok(Asked::Known(operation));
+        }
+        let release = self.releases.iter().find(|release| new.payload.template.as_ref() == Some(&release.template)).cloned();
+        let at_once = if let Change::Bounds(at_once) = change { Some(at_once.clone()) } else { None };
+        let promise = Promise { release, at_once, ..Promise::of(kind, &new.payload) };
+        Ok(Asked::New(Box::new(Entry { cluster: id.clone(), operation, promise })))
     }
 
-    /// Its most nodes become so many more than the largest size that is ever asked for.
-    async fn update_group(&self, store: &Store, id: &ClusterId, about: Payload, more: i32) -> Result<OperationId, StoreError> {
-        let new = &self.operation(OperationKind::NodegroupUpdate, id, about);
-        let change = &NodegroupChange { max_node_count: Some(Some(LARGEST + more)), ..NodegroupChange::default() };
-        store
-            .write(async |conn: &mut Conn| {
-                let accepted = lifecycle::accept(conn, &Scope::All, new).await?;
-                if let (true, Some(group)) = (accepted.is_new, &accepted.group) {
-                    nodegroup::record(conn, &group.nodegroup_id(), change).await?;
-                }
-                Ok(accepted.operation)
-            })
-            .await
-    }
-
-    async fn add_group(&self, store: &Store, id: &ClusterId, node_count: i32) -> Result<OperationId, StoreError> {
-        let group = &NewNodegroup {
+    fn another_group(&self, row: &Cluster, node_count: i32) -> NewNodegroup {
+        NewNodegroup {
             id: NodegroupId::generate(),
-            cluster: id.clone(),
+            cluster: row.cluster_id(),
             project: self.project.clone(),
             name: "more".into(),
             role: WORKER.into(),
@@ -287,64 +300,58 @@ impl User {
             min_node_count: 0,
             max_node_count: None,
             docker_volume_size: None,
-            labels: Labels::default(),
+            labels: row.labels(),
             nodes: Nodes::default(),
-        };
-        let payload = Payload { nodegroup: Some(group.id.clone()), node_count: Some(node_count), ..Payload::default() };
-        let new = &self.operation(OperationKind::NodegroupCreate, id, payload);
-        store
-            .write(async |conn: &mut Conn| {
-                let accepted = lifecycle::accept(conn, &Scope::All, new).await?;
-                if accepted.is_new {
-                    nodegroup::insert(conn, group).await?;
-                }
-                Ok(accepted.operation)
-            })
-            .await
+        }
     }
 }
 
-/// Stores the template that all clusters are made from.
-pub async fn insert_template(store: &Store, user: &UserId, project: &ProjectId) -> Result<TemplateId, StoreError> {
-    let id = TemplateId::generate();
-    let row = &ClusterTemplate {
-        created_at: None,
-        updated_at: None,
-        id: 0,
-        uuid: id.as_str().into(),
-        name: Some("k8s".into()),
-        flavor_id: Some("m1.small".into()),
-        keypair_id: None,
-        image_id: Some("fedora-coreos".into()),
-        external_network_id: Some("public".into()),
-        dns_nameserver: Some("8.8.8.8".into()),
-        apiserver_port: None,
-        project_id: Some(project.0.clone()),
-        user_id: Some(user.0.clone()),
-        docker_volume_size: None,
-        fixed_network: None,
-        master_flavor_id: Some("m1.small".into()),
-        cluster_distro: Some("fedora-coreos".into()),
-        coe: Some("kubernetes".into()),
-        http_proxy: None,
-        https_proxy: None,
-        no_proxy: None,
-        registry_enabled: Some(false),
-        network_driver: Some("flannel".into()),
-        labels: None,
-        tls_disabled: Some(false),
-        public: Some(false),
-        server_type: Some("vm".into()),
-        volume_driver: None,
-        insecure_registry: None,
-        docker_storage_driver: None,
-        master_lb_enabled: Some(false),
-        fixed_subnet: None,
-        floating_ip_enabled: Some(false),
-        hidden: Some(false),
-        tags: None,
-        driver: Some("k8s_fedora_coreos_v1".into()),
-    };
-    store.write(async |conn: &mut Conn| template::insert(conn, row).await).await?;
-    Ok(id)
+fn about(group: &Nodegroup) -> Payload {
+    Payload { nodegroup: Some(group.nodegroup_id()), ..Payload::default() }
+}
+
+/// The most nodes of a group become so many more than the largest size that is ever asked for, and its nodes to come get another label.
+fn at_once(more: i32) -> AtOnce {
+    let mut node_labels = Labels::default();
+    node_labels.0.insert("pool".into(), format!("p{}", range(0..1000)));
+    AtOnce { most: LARGEST + more, node_labels }
+}
+
+async fn cancel(store: &Store, id: &ClusterId, named: Option<&OperationId>) -> Result<Asked, StoreError> {
+    let cancel = async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, named, &EventDetails::default()).await;
+    let cancelled = store.write(cancel).await?;
+    Ok(cancelled.ring.map_or(Asked::Nothing, Asked::Known))
+}
+
+/// Nodes that a request adds to what the rows of its project say.
+async fn growth(store: &Store, id: &ClusterId, payload: &Payload, change: &Change) -> Result<Demand, StoreError> {
+    let nodes = |count: i32, group: Option<NodegroupId>| Demand { resource: Resource::Node, count: count.into(), default: None, group };
+    match change {
+        Change::Nothing | Change::Bounds(_) => Ok(nodes(0, None)),
+        Change::Group(new) => Ok(nodes(new.node_count, None)),
+        Change::Size(size) => {
+            let ident = payload.nodegroup.as_ref().map_or(DEFAULT_WORKER, NodegroupId::as_str);
+            let present = store.read(async |conn: &mut Conn| nodegroup::fetch_in_cluster(conn, id, ident).await).await?;
+            Ok(nodes(size - present.node_count(), Some(present.nodegroup_id())))
+        }
+    }
+}
+
+/// Writes what a request changes besides statuses, of the group that it is about.
+async fn record(conn: &mut Conn, id: &ClusterId, change: &Change, group: Option<&Nodegroup>) -> Result<(), StoreError> {
+    match (change, group.map(Nodegroup::nodegroup_id)) {
+        (Change::Nothing, _) => Ok(()),
+        (Change::Group(new), _) => nodegroup::insert(conn, new).await,
+        (Change::Size(size), Some(group)) => {
+            let change = NodegroupChange { node_count: Some(*size), ..NodegroupChange::default() };
+            nodegroup::record(conn, &group, &change).await
+        }
+        (Change::Bounds(at_once), Some(group)) => {
+            let change = NodegroupChange { max_node_count: Some(Some(at_once.most)), ..NodegroupChange::default() };
+            nodegroup::record(conn, &group, &change).await?;
+            let nodes = Nodes { labels: at_once.node_labels.clone(), taints: Vec::new() };
+            nodes::record(conn, id, &group, &nodes).await
+        }
+        (Change::Size(_) | Change::Bounds(_), None) => Err(StoreError::Stale { what: "nodegroup" }),
+    }
 }

@@ -11,6 +11,7 @@ use futures::FutureExt;
 use model::id::{ClusterId, OperationId, ProjectId, UserId};
 use model::planted::{self, Bug};
 use model::queue::{Doorbell, Listener, memory};
+use model::quota::Resource;
 use model::random::range;
 use model::seal::Sealer;
 use model::simulation::Simulation;
@@ -18,11 +19,15 @@ use model::store::{DatabaseUrl, Store, StoreOptions, migrate};
 use tests::agreement;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::check;
+use crate::book::Book;
+use crate::ends::Ends;
 use crate::host::{Host, Parts};
+use crate::requests::{self, Request};
+use crate::rows::Rows;
 use crate::scene::{self, Counts, Cut, Weather};
 use crate::trouble::{self, Trouble, What};
-use crate::workload::{self, Act, Request, User};
+use crate::workload::{Act, Asked, User};
+use crate::{check, promises, releases};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
@@ -48,23 +53,28 @@ pub struct Report {
     pub hash: u64,
     pub findings: Vec<String>,
     pub counts: Counts,
+    pub ends: Ends,
     pub lasted: Duration,
 }
 
 pub struct World {
     simulation: Simulation,
     /// For what is asked from outside.
-    runtime: Runtime,
+    pub runtime: Runtime,
     now: Duration,
     hosts: Vec<Option<Host>>,
     lives: Vec<u32>,
     ahead: Vec<TimeDelta>,
-    parts: Parts,
-    user: User,
+    pub parts: Parts,
+    pub user: User,
+    /// What was accepted.
+    pub book: Book,
     bell: Listener,
     /// Rings on their way.
     rings: Vec<(Duration, OperationId)>,
-    clusters: Vec<ClusterId>,
+    /// Until then no ring reaches anybody.
+    silent_until: Duration,
+    pub clusters: Vec<ClusterId>,
     operations: Vec<OperationId>,
     /// Conductors that are down, and until when.
     down: Vec<(Duration, usize)>,
@@ -77,17 +87,18 @@ pub fn run(options: Options) -> Report {
     planted::plant(options.bug);
     let database = empty_database();
     let mut world = World::begin(options, &database);
-    world.trouble();
+    world.trouble(options.seed);
     world.calm();
-    let lasted = world.now;
+    let (lasted, ends) = (world.now, world.ends());
     planted::plant(None);
     drop(world);
     let scene = scene::take();
-    Report { hash: scene.hash(), findings: scene.findings.clone(), counts: scene.counts, lasted }
+    Report { hash: scene.hash(), findings: scene.findings.clone(), counts: scene.counts, ends, lasted }
 }
 
 impl World {
-    fn begin(options: Options, database: &PathBuf) -> Self {
+    /// Before anybody has asked for anything.
+    pub fn begin(options: Options, database: &PathBuf) -> Self {
         let simulation = Simulation::begin(options.seed, scene::start());
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let folder = folder();
@@ -100,7 +111,9 @@ impl World {
         let auth_url = cloud.auth_url();
         let (user_id, project) = (UserId(cloud.cloud().user_id("demo")), ProjectId(cloud.cloud().project_id("demo")));
         let token = cloud.cloud().token_for("demo", "demo");
-        let template = runtime.block_on(workload::insert_template(&store, &user_id, &project)).expect("a template");
+        let releases = runtime.block_on(releases::insert(&store, &user_id, &project)).expect("templates");
+        let limits = [(Resource::Cluster, range(2..=4)), (Resource::Node, range(10..=24))];
+        let book = runtime.block_on(Book::open(&store, project.clone(), limits)).expect("quotas");
         scene::set(cloud, store.clone(), Weather::draw(), options.prints);
         let sealer = Sealer::new(&"a secret of the service".into());
         let (doorbell, listener) = memory::channel();
@@ -115,9 +128,11 @@ impl World {
             lives: vec![0; CONDUCTORS],
             ahead,
             parts,
-            user: User { id: user_id, project, token, sealer, template, is_pressed: true },
+            user: User { id: user_id, project, token, sealer, releases, is_pressed: true },
+            book,
             bell: Listener::Memory(listener),
             rings: Vec::new(),
+            silent_until: Duration::ZERO,
             clusters: Vec::new(),
             operations: Vec::new(),
             down: Vec::new(),
@@ -137,8 +152,8 @@ impl World {
     }
 
     /// Users ask and things go wrong.
-    fn trouble(&mut self) {
-        let (requests, clusters) = workload::draw();
+    fn trouble(&mut self, seed: u64) {
+        let (requests, clusters) = requests::draw(seed);
         self.clusters = (0..clusters).map(|_| ClusterId::generate()).collect();
         let last = requests.last().map_or(Duration::ZERO, |r| r.at);
         let end = last + Duration::from_millis(range(1_000..40_000));
@@ -163,6 +178,7 @@ impl World {
             s.cuts.clear();
         });
         self.user.is_pressed = false;
+        self.silent_until = Duration::ZERO;
         for host in self.hosts.iter_mut().flatten() {
             host.paused_until = None;
         }
@@ -179,7 +195,8 @@ impl World {
         }
     }
 
-    fn until_ended(&mut self) -> bool {
+    /// Goes on until everything has ended; says whether it has.
+    pub fn until_ended(&mut self) -> bool {
         let end = self.now + PATIENCE;
         let mut next_look = self.now;
         while self.now < end {
@@ -199,36 +216,63 @@ impl World {
         false
     }
 
-    fn check(&mut self, is_end: bool) {
+    /// How the operations ended.
+    fn ends(&self) -> Ends {
+        Ends::of(&self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there"))
+    }
+
+    /// Finds what is not as it should be, and what is not as it was promised.
+    pub fn check(&mut self, is_end: bool) {
         let cloud = scene::with(|s| s.cloud.cloud());
         let unclear = self.runtime.block_on(agreement::remove_reported(&self.parts.store, &cloud, &self.operations));
         unclear.expect("the store is there").into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
-        for what in found {
+        let broken = self.runtime.block_on(promises::broken(&self.parts.store, &cloud, &self.book, &self.clusters));
+        for what in found.into_iter().chain(broken.expect("the store is there")) {
             scene::with(|s| s.found(what));
         }
     }
 
-    /// A user asks.
-    fn ask(&mut self, cluster: usize, act: Act) {
+    /// A user asks. Nothing else happens meanwhile, so that of a refused request nothing at all may be seen afterwards.
+    pub fn ask(&mut self, cluster: usize, act: Act) {
         let id = self.clusters[cluster].clone();
         self.user.token = scene::with(|s| s.cloud.cloud().token_for("demo", "demo"));
+        let before = self.rows(&id);
         let asked = self.runtime.block_on(self.user.ask(&self.parts.store, &id, act));
-        scene::with(|s| match asked {
-            Ok(Some(operation)) => {
-                s.trace(&format!("{act:?} of cluster {cluster} accepted as {operation}"));
+        let (ring, line) = match asked {
+            Ok(Asked::Nothing) => return,
+            Ok(Asked::New(entry)) => {
+                let operation = entry.operation.clone();
+                self.operations.push(operation.clone());
+                self.book.note(*entry);
+                scene::with(|s| s.counts.operations += 1);
+                let line = format!("{act:?} of cluster {cluster} accepted as {operation}");
+                (Some(operation), line)
+            }
+            Ok(Asked::Known(operation)) => {
                 if !self.operations.contains(&operation) {
-                    s.counts.operations += 1;
-                    self.operations.push(operation.clone());
+                    scene::with(|s| s.found(format!("{act:?} of cluster {id} came to {operation}, which nobody asked for")));
                 }
-                Doorbell::Memory(self.parts.doorbell.clone()).ring(operation);
+                let line = format!("{act:?} of cluster {cluster} accepted, for {operation}");
+                (Some(operation), line)
             }
-            Ok(None) => {}
             Err(error) => {
-                s.trace(&format!("{act:?} of cluster {cluster} refused: {error}"));
-                s.counts.refused += 1;
+                if self.rows(&id) != before {
+                    scene::with(|s| s.found(format!("{act:?} of cluster {id} was refused ({error}) and has changed something")));
+                }
+                scene::with(|s| s.counts.refused += 1);
+                (None, format!("{act:?} of cluster {cluster} refused: {error}"))
             }
-        });
+        };
+        scene::with(|s| s.trace(&line));
+        if let Some(operation) = ring {
+            Doorbell::Memory(self.parts.doorbell.clone()).ring(operation);
+        }
+    }
+
+    /// All that the store says of a cluster.
+    fn rows(&self, id: &ClusterId) -> String {
+        self.runtime.block_on(Rows::read(&self.parts.store, id)).expect("the store is there").as_text()
     }
 
     fn strike(&mut self, trouble: &Trouble) {
@@ -241,6 +285,8 @@ impl World {
                 What::Crash | What::Stop => s.counts.crashes += 1,
                 What::Pause => s.counts.pauses += 1,
                 What::CutStore | What::CutCloud => s.counts.cuts += 1,
+                What::SlowCloud => s.counts.slow += 1,
+                What::Silence => s.counts.silences += 1,
             }
         });
         match trouble.what {
@@ -253,8 +299,10 @@ impl World {
                 self.down.push((until, number));
             }
             What::Pause => host.pause(until),
-            What::CutStore | What::CutCloud => {
-                let cut = Cut { store: trouble.what == What::CutStore, cloud: trouble.what == What::CutCloud };
+            What::Silence => self.silent_until = self.silent_until.max(until),
+            What::CutStore | What::CutCloud | What::SlowCloud => {
+                let is = |what: What| trouble.what == what;
+                let cut = Cut { store: is(What::CutStore), cloud: is(What::CutCloud), is_slow: is(What::SlowCloud) };
                 scene::with(|s| s.cuts.insert(number, cut));
                 self.mended.push((until, number));
             }
@@ -313,6 +361,11 @@ impl World {
 
     /// Every ring goes to one conductor, unless something happens to it on the way.
     fn carry_rings(&mut self) {
+        if self.now < self.silent_until {
+            while self.bell.next().now_or_never().is_some() {}
+            self.rings.clear();
+            return;
+        }
         while let Some(ring) = self.bell.next().now_or_never() {
             let trouble = scene::with(|s| if s.happens(|w| w.bell) { range(1..4) } else { 0 });
             let soon = self.now + Duration::from_millis(range(0..20));
@@ -341,7 +394,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// An empty database with the schema, made once for all simulations of the process.
-fn empty_database() -> PathBuf {
+pub fn empty_database() -> PathBuf {
     static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let make = || {
         let folder = folder();

@@ -1,0 +1,91 @@
+//! What the users of a seed ask for, and when.
+
+use std::time::Duration;
+
+use model::random::range;
+
+use crate::workload::Act;
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub at: Duration,
+    pub cluster: usize,
+    pub act: Act,
+}
+
+/// What may be asked for in any order.
+const ACTS: [Act; 13] = [
+    Act::Resize,
+    Act::Patch,
+    Act::AddGroup,
+    Act::ResizeGroup,
+    Act::UpdateGroup,
+    Act::Relabel,
+    Act::RemoveGroup,
+    Act::RotateCredential,
+    Act::Upgrade,
+    Act::RotateAuthorities,
+    Act::Cancel,
+    Act::CancelNewest,
+    Act::Retry,
+];
+
+/// What the first cluster of a seed is asked for, by the seed's number: from and to which second after its creation, and what. By chance alone
+/// some ends would come in one of a hundred seeds only: what needs a cluster at rest, or two requests close to each other. What may be too early
+/// is asked for again. None: whatever chance brings.
+fn plan(seed: u64) -> Option<&'static [(u64, u64, Act)]> {
+    use Act::{
+        AddGroup, Cancel, CancelNewest, Delete, ForceDelete, Patch, Relabel, RemoveGroup, Resize, ResizeGroup, Retry, RotateAuthorities,
+        RotateCredential, UpdateGroup, Upgrade,
+    };
+    let plan: &'static [(u64, u64, Act)] = match seed % 10 {
+        0 => &[(35, 50, Patch), (70, 85, Patch), (100, 110, Patch)],
+        1 => &[(35, 45, Resize), (45, 47, CancelNewest), (70, 80, Resize), (80, 81, Resize), (81, 83, CancelNewest)],
+        2 => &[
+            (35, 45, AddGroup),
+            (46, 60, UpdateGroup),
+            (60, 75, ResizeGroup),
+            (75, 85, AddGroup),
+            (85, 95, UpdateGroup),
+            (100, 110, RemoveGroup),
+        ],
+        3 => &[(35, 50, Upgrade), (90, 110, Upgrade)],
+        4 => &[(35, 50, RotateAuthorities), (90, 110, RotateAuthorities)],
+        5 => &[(35, 50, RotateCredential), (50, 52, Resize), (52, 56, CancelNewest), (90, 110, RotateCredential)],
+        6 => &[(35, 45, AddGroup), (45, 46, Cancel), (60, 75, Retry), (75, 76, ResizeGroup), (76, 78, CancelNewest), (95, 110, Retry)],
+        7 => &[(35, 50, Resize), (50, 51, Delete), (51, 53, ForceDelete)],
+        8 => &[(35, 45, Relabel), (46, 60, Resize), (60, 75, Relabel), (75, 90, Patch), (91, 105, Resize)],
+        _ => return None,
+    };
+    Some(plan)
+}
+
+/// What the users of a seed ask for, in order, and how many clusters it is about.
+pub fn draw(seed: u64) -> (Vec<Request>, usize) {
+    let clusters = range(1..=3);
+    let between = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
+    let mut requests = Vec::new();
+    for cluster in 0..clusters {
+        let begin = between(0, 20);
+        let mut ask = |at: Duration, act: Act| requests.push(Request { at: begin + at, cluster, act });
+        ask(Duration::ZERO, Act::Create);
+        if let (0, Some(plan)) = (cluster, plan(seed)) {
+            for &(from, to, act) in plan {
+                ask(between(from, to), act);
+            }
+            continue;
+        }
+        for _ in 0..range(0..4) {
+            ask(between(5, 110), ACTS[range(0..ACTS.len())]);
+        }
+        match range(0..5) {
+            0 => ask(between(0, 4), Act::removal()),
+            1 => ask(between(0, 20), Act::removal()),
+            2 => ask(between(30, 120), Act::removal()),
+            _ => {}
+        }
+    }
+    requests.sort_by_key(|r| r.at);
+    (requests, clusters)
+}
