@@ -194,20 +194,14 @@ fn size(group: &Nodegroup, ended: &[Ended<'_>]) -> Option<i32> {
         return Some(1);
     }
     let mut size = None;
-    let mut is_made_so = false;
     for end in ended {
         let is_about = end.promise.is_about(group);
         if end.changed_nothing() {
-            // A group is made with the size that its row says at that moment, which may be that of a wish which waits behind its making.
-            if is_about && is_made_so && end.promise.size.is_some() {
-                size = None;
-            }
             continue;
         }
         if end.state == OperationState::Succeeded {
             if let (true, Some(asked)) = (is_about, end.promise.size) {
                 size = Some(asked);
-                is_made_so = end.promise.kind == OperationKind::NodegroupCreate;
             }
         } else if is_about || end.promise.kind.concerns() == Concerns::NoGroup {
             // What replaces nodes may have left more than there were.

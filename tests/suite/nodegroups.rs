@@ -172,6 +172,28 @@ async fn a_patch_of_a_group_that_is_being_made_waits_for_its_making(#[values(Mix
     scene.world.finish().await
 }
 
+/// The row of the group says the wish that came last, until that is taken back.
+#[tokio::test]
+async fn a_group_is_made_with_the_size_of_its_own_request_though_a_resize_waits_and_is_cancelled() -> Result<()> {
+    let mut scene = scene(Mix::Distributed).await?;
+    scene.world.kill_all("conductor")?;
+    scene.create(json!({"name": "gpu", "node_count": 3})).await?;
+    let resize = format!("/v1/clusters/{}/actions/resize", scene.cluster);
+    scene.demo.post(&resize, &json!({"node_count": 1, "nodegroup": "gpu"})).await?.expect(202)?;
+    let waiting = text(&scene.operation("cluster_resize").await?, "uuid");
+    // It has made the stack, and nobody has seen the end of it.
+    scene.world.cloud.hold_stacks(true);
+    scene.world.start_conductor()?;
+    scene.world.progress_is_told(&scene.demo, &scene.cluster).await?;
+    let cancel = format!("/v1/clusters/{}/actions/cancel?operation={waiting}", scene.cluster);
+    scene.demo.post(&cancel, &json!({})).await?.expect(202)?;
+    scene.world.cloud.hold_stacks(false);
+    let made = scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+    ensure!(made["node_count"] == 3, "{made}");
+    scene.has_nodes("gpu", 3).await?;
+    scene.world.finish().await
+}
+
 /// As with a resize that waits.
 #[rstest]
 #[tokio::test]

@@ -103,6 +103,8 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
     let keystone = caller.keystone();
     let useless = useless_trust(cx, work, cluster).await?;
     let found = keystone.find_trust(&info.user_id, &trustee, useless).await.map_err(expired)?;
+    // What an earlier attempt asked for may come all the same, whatever this one is told.
+    let is_first = !may_still_appear(cx, work, cluster, ResourceKind::Trust, &name).await?;
     // After all that may fail before it is asked for: whoever removes the cluster waits for what is announced.
     announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
     let trust = match found.filter(|_| !planted::has(Bug::DoubleApply)) {
@@ -118,7 +120,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
                 allow_redelegation: true,
             };
             let made = keystone.create_trust(&new).await;
-            heard(cx, work, &progress, ResourceKind::Trust, &name, was_refused(&made)).await?;
+            heard(cx, work, &progress, ResourceKind::Trust, &name, is_first && was_refused(&made)).await?;
             made.map_err(expired)?
         }
     };

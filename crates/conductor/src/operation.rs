@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::cluster::ClusterChange;
 use model::cluster::status::{Concerns, Rest, Status, settle, settle_group};
 use model::id::NodegroupId;
-use model::nodegroup::{DEFAULT_WORKER, NodegroupChange};
+use model::nodegroup::{DEFAULT_WORKER, Nodegroup, NodegroupChange};
 use model::notification::Outcome;
 use model::operation::{Before, CloudFault, Ending, OperationKind, OperationState, OutcomeCode, Payload};
 use model::store::lifecycle::{self, Left};
@@ -176,11 +176,18 @@ fn most_left(payload: &Payload, has_asked: bool, seen: Option<Size>) -> Option<i
 
 /// The size that an operation that ends badly leaves its group with: the one that the cloud has, not the one that was wished for. Nothing to
 /// reserve: until now the quota has counted the larger of the two.
-async fn size_left(conn: &mut Conn, work: &Work, payload: &Payload) -> Result<Option<i32>, StoreError> {
+async fn size_left(conn: &mut Conn, work: &Work, payload: &Payload, group: &Nodegroup) -> Result<Option<i32>, StoreError> {
     match work.seen_size() {
         Some(Size::Is(count)) => Ok(Some(count)),
-        seen => Ok(most_left(payload, has_asked(conn, work).await?, seen)),
+        seen => Ok(most_left(payload, has_asked(conn, work).await?, seen).max(size_kept(conn, work, group).await?)),
     }
+}
+
+/// The size that a group keeps whose nodes this operation replaces, if it came to decide it: since it was claimed, perhaps.
+async fn size_kept(conn: &mut Conn, work: &Work, group: &Nodegroup) -> Result<Option<i32>, StoreError> {
+    let row = operation::find(conn, &work.operation.operation_id()).await?;
+    let payload = row.and_then(|row| row.payload().ok()).unwrap_or_default();
+    Ok(payload.sizes.get(&group.nodegroup_id()).copied())
 }
 
 async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {
@@ -192,7 +199,7 @@ async fn fail_one(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), Stor
         false => None,
     };
     let node_count = match &group {
-        Some(_) => size_left(conn, work, &payload).await?,
+        Some(group) => size_left(conn, work, &payload, group).await?,
         None => None,
     };
     let facts = NodegroupChange { node_count, ..NodegroupChange::default() };

@@ -41,10 +41,8 @@ pub async fn retry(cx: Context) -> Result<Answer, ApiError> {
         }
         _ => Change::Nothing,
     };
-    let request = Request::new(&cx, kind, &row, scope);
-    // At least the time that it had: it may be one of many steps.
-    let deadline = request.deadline.max(failed.allowance());
-    let request = Request { change, payload, deadline, reply: Reply::Acted, ..request };
+    let deadline = cx.shared.settings.deadlines.again(kind, row.create_timeout, failed.allowance());
+    let request = Request { change, payload, deadline, reply: Reply::Acted, ..Request::new(&cx, kind, &row, scope) };
     accept(Arc::new(cx), request, allowed).await
 }
 

@@ -17,15 +17,27 @@ pub(crate) fn may_appear(cluster: &Cluster, unclear: &[CloudResource], events: &
     let is_told = |row: &CloudResource| told.iter().any(|leak| leak.kind == row.kind && leak.name == row.name);
     unclear
         .iter()
-        .filter(|row| !is_told(row) && !was_removed(events, row))
+        .filter(|row| !is_told(row) && !was_removed(events, row) && !went_with_trustee(events, row, told))
         .filter_map(|row| row.kind().map(|kind| leak(kind, &row.name, None, &with_marks(cluster, kind, REASON))))
         .collect()
 }
 
-/// Whether it was there when it was removed: some removals are told before anybody knows whether there is anything, and the end of these
-/// says that there was nothing. One that is told twice as often was there the first time.
+/// Whether it is a trust whose trustee was removed: it goes with him, who bears the same name, and none comes when he is gone.
+fn went_with_trustee(events: &[OperationEvent], row: &CloudResource, told: &[Leak]) -> bool {
+    let trustee = ResourceKind::Trustee.as_str();
+    let is_left = || told.iter().any(|leak| leak.kind == trustee && leak.name == row.name);
+    row.kind() == Some(ResourceKind::Trust) && removed(events, trustee, &row.name) && !is_left()
+}
+
+/// Whether it was there when it was removed.
 fn was_removed(events: &[OperationEvent], row: &CloudResource) -> bool {
-    let is_it = |thing: Thing| thing.kind == row.kind && thing.name == row.name;
+    removed(events, &row.kind, &row.name)
+}
+
+/// Whether such a thing was there when it was removed: some removals are told before anybody knows whether there is anything, and the end of
+/// these says that there was nothing. One that is told twice as often was there the first time.
+fn removed(events: &[OperationEvent], of: &str, name: &str) -> bool {
+    let is_it = |thing: Thing| thing.kind == of && thing.name == name;
     let count = |kind: &str| events.iter().filter(|e| e.kind == kind && e.details().thing.is_some_and(is_it)).count();
     count(REMOVE) > count(FOUND_GONE)
 }
@@ -108,6 +120,10 @@ mod tests {
         assert_eq!(left(&[event(REMOVE, user, "a"), event(FOUND_GONE, user, "a")], &[]), 3);
         // The answer to its removal was lost.
         assert_eq!(left(&[event(REMOVE, user, "a"), event(REMOVE, user, "a"), event(FOUND_GONE, user, "a")], &[]), 2);
+        // A trust goes with its trustee, and stays where he does.
+        let trust = [row(ResourceKind::Trust, "a")];
+        let left_of_trust = |told: &[Leak]| may_appear(&rows::cluster(), &trust, &[event(REMOVE, user, "a")], told).len();
+        assert_eq!((left_of_trust(&[]), left_of_trust(&[leak(user, "a", None, "keystone does not answer")])), (0, 1));
         assert_eq!(left(&[event(REMOVE, user, "c")], &[leak(user, "b", None, "keystone does not answer")]), 2);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use model::nodegroup::Nodegroup;
+
 use super::{creating, finish, make};
 use crate::cluster::rows;
 use crate::context::Context;
@@ -18,7 +20,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
     }
-    let group = rows.group(&work.payload()?)?;
+    let payload = work.payload()?;
+    let row = rows.group(&payload)?;
+    // The row may say the wish of a resize that waits behind this, and may yet be cancelled.
+    let group = &Nodegroup { node_count: payload.node_count.or(row.node_count), ..row.clone() };
     let session = credentials::for_stacks(cx, work, &rows).await?;
     let known = rows.stack_of(group);
     let whose = Whose::Group(&rows.cluster, group);

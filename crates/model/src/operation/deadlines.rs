@@ -13,11 +13,13 @@ pub struct Deadlines {
     pub delete_minutes: u32,
     /// For what ends in a bounded time whatever the cloud says (`[operations] force_delete_seconds`).
     pub force_delete: Duration,
+    /// What may be waited for before an operation that does another again asks for anything (`[operations] settle_seconds`).
+    pub settle: Duration,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { create_minutes: 60, delete_minutes: 60, force_delete: Duration::from_secs(600) }
+        Self { create_minutes: 60, delete_minutes: 60, force_delete: Duration::from_secs(600), settle: Duration::from_secs(30) }
     }
 }
 
@@ -32,6 +34,13 @@ impl Deadlines {
             _ => self.create_minutes,
         };
         Duration::from_secs(60 * u64::from(minutes))
+    }
+
+    /// How long an operation of this `kind` may take that does another again, which had `allowance`: no less, for it may be one of many steps, and
+    /// what is waited for before the first of them is not taken from it.
+    pub fn again(&self, kind: OperationKind, create_timeout: Option<i32>, allowance: Duration) -> Duration {
+        let wait = if kind.removal().is_some() { Duration::ZERO } else { self.settle };
+        allowance.max(self.of(kind, create_timeout) + wait)
     }
 }
 
@@ -63,10 +72,22 @@ mod tests {
 
     #[test]
     fn only_what_ends_in_a_bounded_time_has_the_time_of_a_forced_deletion() {
-        let deadlines = Deadlines { create_minutes: 60, delete_minutes: 50, force_delete: Duration::from_secs(54) };
+        let deadlines = Deadlines { create_minutes: 60, delete_minutes: 50, force_delete: Duration::from_secs(54), ..Deadlines::default() };
         for kind in [OperationKind::ClusterForceDelete, OperationKind::ClusterAbandon] {
             assert_eq!(deadlines.of(kind, Some(5)), Duration::from_secs(54), "{kind:?}");
         }
         assert_eq!(deadlines.of(OperationKind::ClusterDelete, Some(5)), Duration::from_secs(3000));
+    }
+
+    #[test]
+    fn what_is_done_again_has_its_time_after_the_wait_and_no_more_each_time() {
+        let seconds = Duration::from_secs;
+        let deadlines = Deadlines { settle: seconds(45), ..Deadlines::default() };
+        let again = |kind, allowance| deadlines.again(kind, Some(1), seconds(allowance));
+        assert_eq!(again(OperationKind::ClusterUpgrade, 60), seconds(105));
+        assert_eq!(again(OperationKind::ClusterUpgrade, 105), seconds(105));
+        assert_eq!(again(OperationKind::ClusterUpgrade, 4000), seconds(4000));
+        // It waits for nothing of the one before.
+        assert_eq!(again(OperationKind::ClusterForceDelete, 60), seconds(600));
     }
 }

@@ -107,10 +107,11 @@ impl Payload {
         Self { retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
     }
 
-    /// Decides how many nodes a group keeps. Conductors of earlier releases go by what rows said, while both run.
+    /// Decides how many nodes a group keeps. Conductors of earlier releases go by what rows said, while both run, or by events of their own for
+    /// groups of which it is not carried: of very many, the column would not hold it.
     pub fn keep(&mut self, group: NodegroupId, count: i32) {
-        if let Some(before) = &mut self.before {
-            before.sizes.insert(group.clone(), count);
+        if let Some(said) = self.before.as_mut().and_then(|before| before.sizes.get_mut(&group)) {
+            *said = count;
         }
         self.sizes.insert(group, count);
     }

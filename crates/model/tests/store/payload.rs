@@ -142,7 +142,12 @@ async fn sizes_that_a_replacement_settled_on_are_those_of_whoever_goes_on_with_i
     // Asked for anew, and failed before it came to anything.
     let second = replaced(&world, &rotate(), &[], "FAILED").await;
     assert_eq!(sizes(&second).await, kept(&[(&masters, 1), (&workers, 7)]));
-    let again = stored(store, &second).await.payload().expect("of this version").again(second.clone());
+    // One that nobody had begun when it was cancelled hands on what it was handed.
+    let cancelled = replaced(&world, &rotate(), &[], "CANCELLED").await;
+    assert_eq!(sizes(&cancelled).await, kept(&[(&masters, 1), (&workers, 7)]));
+    let after = replaced(&world, &rotate(), &[], "FAILED").await;
+    assert_eq!(sizes(&after).await, kept(&[(&masters, 1), (&workers, 7)]));
+    let again = stored(store, &after).await.payload().expect("of this version").again(after.clone());
     let third = replaced(&world, &NewOperation { payload: again, ..rotate() }, &[], "FAILED").await;
     assert_eq!(sizes(&third).await, kept(&[(&masters, 1), (&workers, 7)]));
     // Another number of workers was asked for since, to whatever end.
@@ -161,6 +166,11 @@ async fn sizes_that_a_replacement_settled_on_are_those_of_whoever_goes_on_with_i
     let again = stored(store, &failed).await.payload().expect("of this version").again(failed.clone());
     let again = replaced(&world, &NewOperation { payload: again, ..upgrade() }, &[], "FAILED").await;
     assert_eq!(sizes(&again).await, kept(&[(&workers, 3)]));
+    // A rotation has replaced the same nodes since, and its rows tell how many there are.
+    replaced(&world, &rotate(), &[(&workers, 4)], "SUCCEEDED").await;
+    let payload = stored(store, &again).await.payload().expect("of this version").again(again.clone());
+    let after = replaced(&world, &NewOperation { payload, ..upgrade() }, &[], "FAILED").await;
+    assert_eq!(sizes(&after).await, kept(&[]));
     world.execute("UPDATE cluster SET status = 'UPDATE_COMPLETE'").await;
     world.execute("UPDATE nodegroup SET status = 'UPDATE_COMPLETE'").await;
     let other = replaced(&world, &upgrade(), &[], "FAILED").await;

@@ -11,7 +11,8 @@ use crate::config::Config;
 pub(super) fn deadlines(config: &Config) -> Deadlines {
     let asked = Duration::from_secs(u64::from(config.operations.force_delete_seconds.0));
     let force_delete = asked.max(least(config));
-    Deadlines { create_minutes: config.cluster_heat.create_timeout.0, force_delete, ..Deadlines::default() }
+    let settle = Duration::from_secs(config.operations.settle_seconds);
+    Deadlines { create_minutes: config.cluster_heat.create_timeout.0, force_delete, settle, ..Deadlines::default() }
 }
 
 /// Warns of a time that is too short and not taken as it is.

@@ -22,15 +22,21 @@ pub(super) async fn by_failed(conn: &mut Conn, new: &NewOperation) -> Result<BTr
     let groups = nodegroup::of_cluster(conn, &new.cluster).await?;
     let Some(at) = finished.iter().position(|ended| is_gone_on_with(ended, new)) else { return Ok(BTreeMap::new()) };
     let (since, failed) = (&finished[..at], &finished[at]);
-    // Of what a newer version was asked for nobody here knows what it is about.
-    if failed.state() != Some(OperationState::Failed) || since.iter().any(|later| later.understood().is_none()) {
+    // One that was cancelled before it had begun carries what it was handed. Of what a newer version was asked for nobody here knows what it is
+    // about.
+    let is_open = matches!(failed.state(), Some(OperationState::Failed | OperationState::Cancelled));
+    if !is_open || since.iter().any(|later| later.understood().is_none()) {
         return Ok(BTreeMap::new());
     }
     let about: Vec<Payload> = since.iter().filter(|later| is_about_one(later)).filter_map(|later| later.payload().ok()).collect();
+    // What a rotation that ended well has kept is in the rows.
+    let is_rotated = |o: &&Operation| o.kind() == Some(OperationKind::CaRotate) && o.state() == Some(OperationState::Succeeded);
+    let settled: Vec<Payload> = since.iter().filter(is_rotated).filter_map(|later| later.payload().ok()).collect();
     let mut sizes = failed.payload().unwrap_or_default().sizes;
     sizes.retain(|id, _| {
         let group = groups.iter().find(|group| group.uuid == id.as_str());
-        group.is_some_and(|group| !about.iter().any(|payload| names(payload, group)))
+        let is_settled = settled.iter().any(|payload| payload.sizes.contains_key(id));
+        group.is_some_and(|group| !is_settled && !about.iter().any(|payload| names(payload, group)))
     });
     Ok(sizes)
 }
