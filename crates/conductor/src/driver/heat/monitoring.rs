@@ -29,7 +29,8 @@ const TAG: &str = "prometheus_tag";
 /// The least version that is configured as here.
 const OLDEST_MAJOR: u32 = 3;
 
-const NAMESPACE: &str = "monitoring";
+/// Nobody else's: charts that users install are at home in `monitoring`, with pods that this one would not take.
+const NAMESPACE: &str = "magnum-monitoring";
 const NAME: &str = "prometheus";
 const PORT: u16 = 9090;
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -82,6 +83,9 @@ pub(super) fn asked_for(labels: &Labels) -> Result<Option<Wish>, RenderError> {
     if choices::truth(labels, LABEL)? != Some(true) {
         return Ok(None);
     }
+    if let Some(tag) = labels.get(TAG).map(str::trim).filter(|tag| is_too_old(tag)) {
+        return Err(RenderError::new(TAG, format!("must be v{OLDEST_MAJOR}.0.0 or newer, not {tag}")));
+    }
     let storage_class = labels.get(STORAGE_CLASS).map(str::trim).filter(|name| !name.is_empty());
     if storage_class.is_some_and(|name| !is_name(name)) {
         return Err(RenderError::new(STORAGE_CLASS, "must be a name of Kubernetes: small letters, digits, and - . between them"));
@@ -104,12 +108,9 @@ fn is_name(text: &str) -> bool {
 /// Prometheus, as documents for Kubernetes, and before it the namespace.
 ///
 /// # Errors
-/// When the labels do not ask for it, or for a version that is too old.
+/// When the labels do not ask for it, or for what cannot be made.
 pub(super) fn prometheus(labels: &Labels, choices: &Choices, tag: &str) -> Result<String, RenderError> {
     let wish = asked_for(labels)?.ok_or_else(|| RenderError::new(LABEL, "is not true, and there is nothing to write"))?;
-    if is_too_old(tag) {
-        return Err(RenderError::new(TAG, format!("must be v{OLDEST_MAJOR}.0.0 or newer, not {tag}")));
-    }
     let restricted = json!({"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}});
     let metadata = json!({"name": NAME, "namespace": NAMESPACE});
     let config = scrape::config(&wish);
@@ -173,6 +174,8 @@ fn server(wish: &Wish, choices: &Choices, tag: &str, config: &str) -> Value {
     });
     let mut set = workload("StatefulSet", NAMESPACE, NAME, pod);
     set["spec"]["serviceName"] = json!(NAME);
+    // Otherwise a pod that never became ready would not be replaced by one that can.
+    set["spec"]["podManagementPolicy"] = json!("Parallel");
     set["spec"]["template"]["metadata"]["annotations"] = annotations;
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": claim}]);
     set

@@ -188,7 +188,9 @@ fn is_complete(object: &Value, count: i64) -> bool {
 
 /// None of a former template is left, and so many are ready. What its autoscaler has asked for beside may be on its way, or may never come.
 fn is_followable(deployment: &Value, least: i64) -> bool {
-    updated(deployment) >= counter(deployment, "replicas") && counter(deployment, "readyReplicas") >= least
+    // A bound that was raised above what is there has nobody ask for more until there is load.
+    let asked = deployment["spec"]["replicas"].as_i64().unwrap_or(least);
+    updated(deployment) >= counter(deployment, "replicas") && counter(deployment, "readyReplicas") >= least.min(asked)
 }
 
 fn is_control_plane_ready(seen: &Seen, wanted: &Wanted) -> bool {

@@ -78,6 +78,8 @@ pub(in crate::driver::heat) fn node_exporter(choices: &Choices, tag: &str) -> St
             format!("--collector.netdev.device-exclude={of_pods}"),
         ],
         "env": [{"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+        // Two of them on a node, ours and a user's own: the later one waits and says why.
+        "ports": [{"containerPort": MACHINE_PORT, "hostPort": MACHINE_PORT}],
         "resources": {"requests": {"cpu": "50m", "memory": "50Mi"}},
         "securityContext": confined(),
         "volumeMounts": [

@@ -43,6 +43,7 @@ fn what_prometheus_or_kubernetes_would_not_take_is_refused_with_label_and_rule()
         ("monitoring_retention_days", "two weeks", "not two weeks"),
         ("monitoring_retention_size", "0", "from 1 to"),
         ("monitoring_retention_size", "16385", "from 1 to 16384"),
+        (TAG, "v1.8.2", "must be v3.0.0 or newer, not v1.8.2"),
         (STORAGE_CLASS, "Fast", "a name of Kubernetes"),
         (STORAGE_CLASS, "-fast", "a name of Kubernetes"),
         (STORAGE_CLASS, "fast.", "a name of Kubernetes"),

@@ -199,6 +199,12 @@ fn what_an_autoscaler_asks_for_is_not_waited_for() {
     assert!(matches!(judge(&seen, &more), Judged::Failed { .. }));
     seen.deployments[0]["status"]["phase"] = json!("ScalingUp");
     assert_eq!(judge(&seen, &more), Judged::Waiting { done: 3, total: 6, waiting_for: "nodegroup default-worker".into(), at_most: None });
+    // Where there are fewer than that, nobody has asked for more.
+    let mut few = seen.clone();
+    for (part, field) in [("spec", "replicas"), ("status", "replicas"), ("status", "updatedReplicas"), ("status", "readyReplicas")] {
+        few.deployments[0][part][field] = json!(2);
+    }
+    assert_eq!(judge(&few, &more), Judged::Ready);
     // So are machines of the present template, and what is said of the present wish.
     let mut old = seen.clone();
     old.deployments[0]["status"]["updatedReplicas"] = json!(4);
