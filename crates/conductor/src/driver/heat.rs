@@ -212,6 +212,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         has_keystone_auth: access::is_on(stack.parameters.get(keystone_auth::PARAMETER)),
         // Of the key itself Heat does not show whether there is one.
         has_secrets_key: access::is_on(stack.parameters.get(parameters::ENCRYPTED)),
+        has_monitoring: access::is_on(stack.parameters.get(monitoring::PARAMETER)),
         has_ipv6: access::is_on(stack.parameters.get(dual_stack::PARAMETER)),
         api_name: api_name::seen(&stack.parameters),
     }
