@@ -1,5 +1,6 @@
 //! What an operation wants of its cluster, and what is seen of the size of the group that it is about.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use model::cluster::status::{Concerns, Status};
@@ -18,6 +19,8 @@ pub(super) struct Wish<'a> {
     pub(super) kind: OperationKind,
     /// All groups that the release is to have, with the sizes they are to have.
     pub(super) groups: Vec<Nodegroup>,
+    /// Sizes that were asked for last, by uuid, of those that are scaled by load and for which this operation asks for none.
+    pub(super) asked_last: HashMap<String, i64>,
     /// The group that the operation is about.
     pub(super) target: Option<&'a Nodegroup>,
     /// The name of a group that goes.
@@ -59,8 +62,9 @@ impl<'a> Wish<'a> {
         }
         let is_target = |group: &Nodegroup| target.is_some_and(|t| t.uuid == group.uuid);
         let choices = choices(bench)?;
-        // Of those that are scaled by load, the release says no size.
-        let asked = |group: &Nodegroup| replicas(seen, group).filter(|_| scaling::of(&choices, group) == Ok(Scale::Fixed));
+        // Of those that are scaled by load, the release says a lower bound and no size.
+        let is_fixed = |group: &Nodegroup| scaling::of(&choices, group, seen.least(&group.name)) == Ok(Scale::Fixed);
+        let asked = |group: &Nodegroup| replicas(seen, group).filter(|_| is_fixed(group));
         let mut groups = Vec::with_capacity(rows.groups.len());
         for group in &rows.groups {
             let mut group = group.clone();
@@ -88,9 +92,12 @@ impl<'a> Wish<'a> {
             }
             groups.push(group);
         }
+        let asks = |group: &Nodegroup| is_target(group) && payload.node_count.is_some();
+        let unasked = groups.iter().filter(|group| !asks(group));
+        let asked_last = unasked.filter_map(|group| Some((group.uuid.clone(), seen.least(&group.name)?))).collect();
         let gone = (kind == OperationKind::NodegroupDelete).then(|| target.map(|g| g.name.clone())).flatten();
         let (nodes_to_remove, before) = (payload.nodes_to_remove, before.node_count);
-        Ok(Self { kind, groups, target, gone, nodes_to_remove, aim: None, before, most })
+        Ok(Self { kind, groups, asked_last, target, gone, nodes_to_remove, aim: None, before, most })
     }
 
     /// What all this must come to before the operation has ended.
@@ -100,7 +107,8 @@ impl<'a> Wish<'a> {
         let all = self.brings_all();
         let is_asked = |group: &&Nodegroup| !group.is_master() && (all || self.target.is_none_or(|t| t.uuid == group.uuid));
         let groups = self.groups.iter().filter(is_asked).map(|group| {
-            let scale = scaling::of(&choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
+            let asked = self.asked_last.get(&group.uuid).copied();
+            let scale = scaling::of(&choices, group, asked).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
             let size = match scale {
                 Scale::Fixed => Extent::Exactly(i64::from(group.node_count())),
                 Scale::Between { least, most: _ } => Extent::AtLeast(least),
@@ -202,6 +210,7 @@ mod tests {
             let wish = Wish {
                 kind: OperationKind::ClusterResize,
                 groups: Vec::new(),
+                asked_last: HashMap::new(),
                 target: Some(&gpu),
                 gone: None,
                 nodes_to_remove: Vec::new(),
