@@ -61,7 +61,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "cloud_provider_enabled": input.cloud.is_there(),
         "keystone_auth_enabled": input.keystone.is_some(),
         ENCRYPTED: input.has_secrets_key,
-        monitoring::PARAMETER: input.has_monitoring,
+        (monitoring::PARAMETER): input.has_monitoring,
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,
