@@ -92,7 +92,7 @@ mod tests {
     fn the_lower_bound_is_what_was_asked_for_last_and_not_what_the_autoscaler_has_made() {
         let upper = [("auto_scaling_enabled", "true"), ("max_node_count", "5")];
         let of = |count: i32, asked: Option<i64>| scale_after(&upper, &group(DEFAULT_WORKER, "worker", count, true), asked);
-        let between = |least: i64| Ok(Scale::Between { least, most: 5 });
+        let between = |least: i64| -> Result<Scale, String> { Ok(Scale::Between { least, most: 5 }) };
         for count in [1, 2, 3, 5, 6] {
             assert_eq!(of(count, Some(2)), between(2), "{count}");
         }
