@@ -131,9 +131,10 @@ fn may_change(payload: &Payload, group: &Nodegroup, count: Option<i32>, has_aske
     was_left(payload, group) || (!has_asked && count < before(payload))
 }
 
-/// Whether the operation about a group before this one ended badly.
+/// Whether the operation about a group before this one ended badly, or one that is about no group: that replaces nodes of any.
 pub(crate) fn was_left(payload: &Payload, group: &Nodegroup) -> bool {
-    payload.before.as_ref().and_then(|kept| kept.group(&group.nodegroup_id())) == Some(Status::UpdateFailed)
+    let Some(before) = &payload.before else { return false };
+    [before.group(&group.nodegroup_id()), before.status()].contains(&Some(Status::UpdateFailed))
 }
 
 /// What is waited for until nothing can be on its way any more.
@@ -391,6 +392,14 @@ mod tests {
             assert_eq!(may_change(&behind(status), &group, Some(count), has_asked), wanted, "{status:?} {count} {has_asked}");
         }
         assert!(!may_change(&Payload::default(), &group, Some(3), false));
+        // A rotation says nothing of the groups whose nodes it replaces: the cluster was left as it was cut off.
+        let on = |status: Status| {
+            let before = model::operation::Before { status: Some(status.as_str().to_owned()), ..Default::default() };
+            Payload { before: Some(before), ..behind(Status::UpdateComplete) }
+        };
+        for (status, wanted) in [(Status::UpdateFailed, true), (Status::UpdateComplete, false), (Status::CreateComplete, false)] {
+            assert_eq!(may_change(&on(status), &group, Some(3), true), wanted, "{status:?}");
+        }
     }
 
     #[test]
