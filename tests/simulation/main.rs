@@ -9,6 +9,7 @@
 mod book;
 mod carrier;
 mod check;
+mod clocks;
 mod ends;
 mod gate;
 mod host;

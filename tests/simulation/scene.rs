@@ -110,7 +110,7 @@ pub struct Scene {
     /// What must never be.
     pub findings: Vec<String>,
     pub counts: Counts,
-    /// How far the clock of each conductor is ahead.
+    /// How far the clock of each conductor is ahead of the true time.
     pub ahead: BTreeMap<usize, TimeDelta>,
     hash: DefaultHasher,
     prints: bool,
@@ -129,6 +129,7 @@ pub struct Counts {
     pub cuts: u64,
     pub slow: u64,
     pub silences: u64,
+    pub clocks_set: u64,
 }
 
 thread_local! {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use cloud_simulator::{InProcess, Options as CloudOptions};
 use futures::FutureExt;
 use model::id::{ClusterId, OperationId, ProjectId, UserId};
@@ -20,6 +20,7 @@ use tests::agreement;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::book::Book;
+use crate::clocks::Clock;
 use crate::ends::Ends;
 use crate::host::{Host, Parts};
 use crate::requests::{self, Request};
@@ -31,8 +32,6 @@ use crate::{check, promises, releases};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
-/// The most that two clocks differ by: a quarter of a lease, less a moment, for two conductors run one after the other.
-const SKEW_MS: i64 = 2_300;
 /// Once nothing goes wrong any more, everything ends within this time: a rotation of authorities replaces every node of the cluster in three
 /// phases, a few at a time.
 const PATIENCE: Duration = Duration::from_secs(1500);
@@ -64,7 +63,8 @@ pub struct World {
     now: Duration,
     hosts: Vec<Option<Host>>,
     lives: Vec<u32>,
-    ahead: Vec<TimeDelta>,
+    /// Of each conductor, and of the API.
+    clocks: Vec<Clock>,
     pub parts: Parts,
     pub user: User,
     /// What was accepted.
@@ -119,14 +119,14 @@ impl World {
         let (doorbell, listener) = memory::channel();
         let in_barbican = range(0..4) == 0;
         let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican };
-        let ahead: Vec<TimeDelta> = (0..CONDUCTORS).map(|_| TimeDelta::milliseconds(range(0..=SKEW_MS))).collect();
+        let clocks: Vec<Clock> = (0..=CONDUCTORS).map(|_| Clock::draw()).collect();
         let mut world = Self {
             simulation,
             runtime,
             now: Duration::ZERO,
             hosts: Vec::new(),
             lives: vec![0; CONDUCTORS],
-            ahead,
+            clocks,
             parts,
             user: User { id: user_id, project, token, sealer, releases, is_pressed: true },
             book,
@@ -148,7 +148,7 @@ impl World {
 
     fn start(&mut self, number: usize) {
         self.lives[number] += 1;
-        self.hosts[number] = Some(Host::start(number, self.lives[number], &self.parts, self.now, self.ahead[number]));
+        self.hosts[number] = Some(Host::start(number, self.lives[number], &self.parts, self.now));
     }
 
     /// Users ask and things go wrong.
@@ -238,7 +238,10 @@ impl World {
         let id = self.clusters[cluster].clone();
         self.user.token = scene::with(|s| s.cloud.cloud().token_for("demo", "demo"));
         let before = self.rows(&id);
+        // What is accepted bears the time of the API's clock.
+        self.simulation.stand(self.true_time() + self.clocks[CONDUCTORS].ahead());
         let asked = self.runtime.block_on(self.user.ask(&self.parts.store, &id, act));
+        self.simulation.stand(self.true_time());
         let (ring, line) = match asked {
             Ok(Asked::Nothing) => return,
             Ok(Asked::New(entry)) => {
@@ -270,6 +273,10 @@ impl World {
         }
     }
 
+    fn true_time(&self) -> DateTime<Utc> {
+        scene::start() + TimeDelta::from_std(self.now).expect("short")
+    }
+
     /// All that the store says of a cluster.
     fn rows(&self, id: &ClusterId) -> String {
         self.runtime.block_on(Rows::read(&self.parts.store, id)).expect("the store is there").as_text()
@@ -287,6 +294,7 @@ impl World {
                 What::CutStore | What::CutCloud => s.counts.cuts += 1,
                 What::SlowCloud => s.counts.slow += 1,
                 What::Silence => s.counts.silences += 1,
+                What::SetClock => s.counts.clocks_set += 1,
             }
         });
         match trouble.what {
@@ -300,6 +308,7 @@ impl World {
             }
             What::Pause => host.pause(until),
             What::Silence => self.silent_until = self.silent_until.max(until),
+            What::SetClock => self.clocks[number].set(),
             What::CutStore | What::CutCloud | What::SlowCloud => {
                 let is = |what: What| trouble.what == what;
                 let cut = Cut { store: is(What::CutStore), cloud: is(What::CutCloud), is_slow: is(What::SlowCloud) };
@@ -312,9 +321,10 @@ impl World {
     /// A little time passes, for one conductor after the other.
     fn step(&mut self) {
         let most = if range(0..4) == 0 { 15 } else { 150 };
-        self.now += Duration::from_millis(range(1..=most));
-        let now = self.now;
-        let wall = scene::start() + TimeDelta::from_std(now).expect("short");
+        let passed = Duration::from_millis(range(1..=most));
+        self.now += passed;
+        self.clocks.iter_mut().for_each(|clock| clock.go(passed));
+        let (now, wall) = (self.now, self.true_time());
         self.simulation.stand(wall);
         for (_, number) in self.down.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             self.start(number);
@@ -338,6 +348,7 @@ impl World {
                 && host.paused_until.is_none_or(|until| until <= now)
             {
                 host.paused_until = None;
+                host.set_clock(self.clocks[number].ahead());
                 host.run_until(&self.simulation, now);
                 self.see_to(number);
             }
