@@ -1,9 +1,11 @@
-//! How operations ended, counted: whether the users of many seeds have met everything that they should.
+//! How operations ended and what came of what Kubernetes had made, counted: whether the users of many seeds have met everything that they
+//! should.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use model::operation::{Operation, OperationKind, OperationState};
+use model::resource::ResourceKind;
 
 /// Ends that must come in so many seeds, one after the other, or in a multiple of them.
 const OFTEN: (u64, &[(OperationKind, OperationState)]) = (
@@ -41,7 +43,18 @@ const RARELY: (u64, &[(OperationKind, OperationState)]) = (
     ],
 );
 
-/// How many operations of each kind ended in each state, by their words.
+/// What else must come: what becomes of things that Kubernetes made for clusters that are removed.
+const OF_THINGS: (u64, &[(ResourceKind, &str)]) = (
+    100,
+    &[
+        (ResourceKind::LoadBalancer, "REMOVED"),
+        (ResourceKind::FloatingIp, "REMOVED"),
+        (ResourceKind::Volume, "REMOVED"),
+        (ResourceKind::Volume, "LEFT"),
+    ],
+);
+
+/// How many operations of each kind ended in each state, by their words, and what else was noted so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends(BTreeMap<(String, String), u64>);
 
@@ -55,6 +68,11 @@ impl Ends {
         Self(ends)
     }
 
+    /// Notes what came of something, by their words.
+    pub fn note(&mut self, what: &str, came_of_it: &str) {
+        *self.0.entry((what.to_owned(), came_of_it.to_owned())).or_default() += 1;
+    }
+
     /// All of several seeds.
     pub fn sum<'a>(each: impl Iterator<Item = &'a Self>) -> Self {
         let mut ends: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -66,18 +84,19 @@ impl Ends {
 
     /// What should have come in so many seeds and has not, in words.
     pub fn missing(&self, seeds: u64) -> Vec<String> {
-        let due = [OFTEN, RARELY].into_iter().filter(|(within, _)| seeds >= *within).flat_map(|(_, ends)| ends);
-        let has_come = |kind: OperationKind, state: OperationState| {
-            self.0.iter().any(|((k, s), count)| k == kind.as_str() && s == state.as_str() && *count > 0)
-        };
-        due.filter(|(kind, state)| !has_come(*kind, *state)).map(|(k, s)| format!("no {} is {}", k.as_str(), s.as_str())).collect()
+        let of_operations = [OFTEN, RARELY].into_iter().filter(|(within, _)| seeds >= *within).flat_map(|(_, ends)| ends);
+        let of_things = [OF_THINGS].into_iter().filter(|(within, _)| seeds >= *within).flat_map(|(_, ends)| ends);
+        let due =
+            of_operations.map(|(kind, state)| (kind.as_str(), state.as_str())).chain(of_things.map(|(kind, end)| (kind.as_str(), *end)));
+        let has_come = |what: &str, end: &str| self.0.iter().any(|((w, e), count)| w == what && e == end && *count > 0);
+        due.filter(|(what, end)| !has_come(*what, *end)).map(|(what, end)| format!("no {what} is {end}")).collect()
     }
 }
 
 impl fmt::Display for Ends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((kind, state), count) in &self.0 {
-            writeln!(f, "{kind:<21}{state:<12}{count}")?;
+            writeln!(f, "{kind:<23}{state:<12}{count}")?;
         }
         Ok(())
     }

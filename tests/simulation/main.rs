@@ -13,6 +13,7 @@ mod clocks;
 mod ends;
 mod gate;
 mod host;
+mod kubernetes;
 mod promises;
 mod releases;
 mod requests;

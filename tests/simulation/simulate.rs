@@ -7,6 +7,7 @@ mod clocks;
 mod ends;
 mod gate;
 mod host;
+mod kubernetes;
 mod promises;
 mod releases;
 mod requests;

@@ -23,6 +23,7 @@ use crate::book::Book;
 use crate::clocks::Clock;
 use crate::ends::Ends;
 use crate::host::{Host, Parts};
+use crate::kubernetes::{self, Moment, Thing};
 use crate::requests::{self, Request};
 use crate::rows::Rows;
 use crate::scene::{self, Counts, Cut, Weather};
@@ -75,6 +76,10 @@ pub struct World {
     /// Until then no ring reaches anybody.
     silent_until: Duration,
     pub clusters: Vec<ClusterId>,
+    /// What Kubernetes made.
+    pub things: Vec<Thing>,
+    /// What has become of them.
+    noted: Ends,
     operations: Vec<OperationId>,
     /// Conductors that are down, and until when.
     down: Vec<(Duration, usize)>,
@@ -134,6 +139,8 @@ impl World {
             rings: Vec::new(),
             silent_until: Duration::ZERO,
             clusters: Vec::new(),
+            things: Vec::new(),
+            noted: Ends::default(),
             operations: Vec::new(),
             down: Vec::new(),
             mended: Vec::new(),
@@ -159,9 +166,16 @@ impl World {
         let end = last + Duration::from_millis(range(1_000..40_000));
         let mut troubles: VecDeque<Trouble> = trouble::draw(end, CONDUCTORS).into();
         let mut requests: VecDeque<Request> = requests.into();
+        let mut moments: VecDeque<Moment> = kubernetes::draw(end, clusters).into();
+        if range(0..2) == 0 {
+            self.things = kubernetes::of_a_stranger(&scene::with(|s| s.cloud.cloud()), &self.user.project);
+        }
         while self.now < end {
             while let Some(request) = requests.pop_front_if(|r| r.at <= self.now) {
                 self.ask(request.cluster, request.act);
+            }
+            while let Some(moment) = moments.pop_front_if(|m| m.at <= self.now) {
+                self.act_inside(moment.cluster);
             }
             while let Some(trouble) = troubles.pop_front_if(|t| t.at <= self.now) {
                 self.strike(&trouble);
@@ -216,14 +230,18 @@ impl World {
         false
     }
 
-    /// How the operations ended.
+    /// How the operations ended, and what was noted.
     fn ends(&self) -> Ends {
-        Ends::of(&self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there"))
+        let rows = self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there");
+        Ends::sum([&Ends::of(&rows), &self.noted].into_iter())
     }
 
     /// Finds what is not as it should be, and what is not as it was promised.
     pub fn check(&mut self, is_end: bool) {
         let cloud = scene::with(|s| s.cloud.cloud());
+        let inside = kubernetes::broken(&self.parts.store, &cloud, &mut self.things, &mut self.noted, is_end);
+        let inside = self.runtime.block_on(inside).expect("the store is there");
+        inside.into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let unclear = self.runtime.block_on(agreement::remove_reported(&self.parts.store, &cloud, &self.operations));
         unclear.expect("the store is there").into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
@@ -270,6 +288,15 @@ impl World {
         scene::with(|s| s.trace(&line));
         if let Some(operation) = ring {
             Doorbell::Memory(self.parts.doorbell.clone()).ring(operation);
+        }
+    }
+
+    /// Kubernetes of a cluster makes something or gives it up, where it runs.
+    pub fn act_inside(&mut self, cluster: usize) {
+        let rows = self.runtime.block_on(Rows::read(&self.parts.store, &self.clusters[cluster])).expect("the store is there");
+        let cloud = scene::with(|s| s.cloud.cloud());
+        if let Some(line) = rows.cluster.and_then(|row| kubernetes::act(&cloud, &row, &mut self.things)) {
+            scene::with(|s| s.trace(&line));
         }
     }
 
