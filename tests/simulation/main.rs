@@ -14,6 +14,7 @@ mod ends;
 mod gate;
 mod host;
 mod kubernetes;
+mod mishaps;
 mod promises;
 mod releases;
 mod requests;

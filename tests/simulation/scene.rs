@@ -55,6 +55,8 @@ pub struct Weather {
     pub cloud_lies: u32,
     /// What makes or deletes something is carried out long after its request was lost.
     pub stored_late: u32,
+    /// A change of a stack makes members that do not become nodes.
+    pub members_fail: u32,
     /// A conductor dies just before, in or just after an effect.
     pub dies: u32,
     /// A conductor stands still just before an effect.
@@ -80,6 +82,7 @@ impl Weather {
             cloud_slow: up_to(80),
             cloud_lies: up_to(150),
             stored_late: up_to(300),
+            members_fail: up_to(25),
             dies: up_to(100),
             stands: up_to(60),
             bell: up_to(500),
@@ -134,6 +137,7 @@ pub struct Counts {
     pub slow: u64,
     pub silences: u64,
     pub clocks_set: u64,
+    pub members: u64,
 }
 
 thread_local! {

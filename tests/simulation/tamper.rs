@@ -1,6 +1,6 @@
 //! The checks can fail: whatever is changed behind everybody's back, once all has ended well, is found.
 
-use cloud_simulator::{Cloud, NewLoadBalancer, StackCopy};
+use cloud_simulator::{Cloud, Mishap, NewLoadBalancer, StackCopy};
 use model::cluster::ClusterChange;
 use model::id::{ClusterId, NodegroupId, OperationId, TemplateId};
 use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
@@ -12,6 +12,7 @@ use rstest::rstest;
 
 use crate::book::{Entry, Promise};
 use crate::kubernetes::Thing;
+use crate::mishaps::ABSENT;
 use crate::rows::Rows;
 use crate::scene::{self, Weather};
 use crate::workload::Act;
@@ -24,6 +25,7 @@ enum Tamper {
     OneNodeTooFewOfTheDefault,
     OneMasterTooMany,
     OneNodeTooManyInTheStack,
+    MemberThatIsNoNode,
     NodeLabelGone,
     BoundOff,
     ClusterLabelGone,
@@ -80,6 +82,11 @@ impl World {
             Tamper::OneMasterTooMany => self.runtime.block_on(change_group(&store, master, &sized(master, 1))),
             Tamper::OneNodeTooManyInTheStack => {
                 change_stack(&cloud, added, ("number_of_minions", (added.node_count() + 1).to_string()));
+                Ok(())
+            }
+            Tamper::MemberThatIsNoNode => {
+                let stack = workers.stack_id.as_deref().expect("a stack");
+                assert!(cloud.spoil_member(stack, "kube_minions/0", Mishap::Says(ABSENT.to_owned())), "there is no such member");
                 Ok(())
             }
             Tamper::OtherVersionOfTheStack => {
@@ -186,6 +193,7 @@ async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<()
 #[case(Tamper::OneNodeTooFewOfTheDefault, "nodes, ")]
 #[case(Tamper::OneMasterTooMany, "group default-master")]
 #[case(Tamper::OneNodeTooManyInTheStack, "its stack")]
+#[case(Tamper::MemberThatIsNoNode, "which is no node")]
 #[case(Tamper::NodeLabelGone, "get the labels")]
 #[case(Tamper::BoundOff, "nodes at most")]
 #[case(Tamper::ClusterLabelGone, "has the label owner")]

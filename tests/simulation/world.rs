@@ -29,7 +29,7 @@ use crate::rows::Rows;
 use crate::scene::{self, Counts, Cut, Weather};
 use crate::trouble::{self, Trouble, What};
 use crate::workload::{Act, Asked, User};
-use crate::{check, promises, releases};
+use crate::{check, mishaps, promises, releases};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
@@ -119,7 +119,11 @@ impl World {
         let releases = runtime.block_on(releases::insert(&store, &user_id, &project)).expect("templates");
         let limits = [(Resource::Cluster, range(2..=4)), (Resource::Node, range(10..=24))];
         let book = runtime.block_on(Book::open(&store, project.clone(), limits)).expect("quotas");
-        scene::set(cloud, store.clone(), Weather::draw(), options.prints);
+        let mut weather = Weather::draw();
+        if requests::goes_on_past_failed_members(options.seed) {
+            weather.members_fail = mishaps::OFTEN;
+        }
+        scene::set(cloud, store.clone(), weather, options.prints);
         let sealer = Sealer::new(&"a secret of the service".into());
         let (doorbell, listener) = memory::channel();
         let in_barbican = range(0..4) == 0;
@@ -230,10 +234,11 @@ impl World {
         false
     }
 
-    /// How the operations ended, and what was noted.
+    /// How the operations ended, which steps they took, and what was noted.
     fn ends(&self) -> Ends {
         let rows = self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there");
-        Ends::sum([&Ends::of(&rows), &self.noted].into_iter())
+        let steps = self.runtime.block_on(Ends::of_steps(&self.parts.store, &self.operations)).expect("the store is there");
+        Ends::sum([&Ends::of(&rows), &steps, &self.noted].into_iter())
     }
 
     /// Finds what is not as it should be, and what is not as it was promised.
