@@ -121,7 +121,7 @@ impl Ends {
         let steps = STEPS.into_iter().filter(|_| seeds >= SEEDS_FOR_STEPS).map(|(kind, _, step)| (kind, step));
         let due = due.chain(steps);
         let has_come = |what: &str, end: &str| self.0.iter().any(|((w, e), count)| w == what && e == end && *count > 0);
-        due.filter(|(what, end)| !has_come(*what, *end)).map(|(what, end)| format!("no {what} is {end}")).collect()
+        due.filter(|&(what, end)| !has_come(what, end)).map(|(what, end)| format!("no {what} is {end}")).collect()
     }
 }
 
