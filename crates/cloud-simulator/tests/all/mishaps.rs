@@ -71,6 +71,24 @@ async fn a_stack_fails_at_a_member_that_is_no_node_until_it_is_told_not_to_wait_
 }
 
 #[tokio::test]
+async fn whoever_says_nothing_is_given_up_when_another_has_failed() {
+    let world = World::quick().await;
+    let demo = world.cloud.token_for("demo", "demo");
+    let (path, id) = begin(&world, &demo).await;
+    assert!(world.cloud.spoil_member(&id, "kube_minions/0", Mishap::Silent));
+    assert!(world.cloud.spoil_member(&id, "kube_minions/1", Mishap::Says("absent".to_owned())));
+    world.cloud.hold_stacks(false);
+    world.until_status(&path, &demo, "CREATE_FAILED").await;
+    // What was said fails it at once, long before the time of the other is over.
+    world.cloud.hold_stacks(true);
+    let failed = change(&world, &demo, &path, json!({}), "UPDATE_FAILED").await;
+    assert!(text(&failed["stack_status_reason"]).contains("kubeadm join failed"), "{failed}");
+    let (_, body) = world.get(&format!("{path}/resources?nested_depth=2&name=ready"), &demo).await;
+    let statuses: Vec<String> = body["resources"].as_array().expect("resources").iter().map(|r| text(&r["resource_status"])).collect();
+    assert_eq!(statuses, ["CREATE_COMPLETE", "CREATE_FAILED", "CREATE_FAILED"]);
+}
+
+#[tokio::test]
 async fn a_member_without_a_machine_has_one_the_next_time_and_nobody_waits_for_it_before() {
     let world = World::quick().await;
     let demo = world.cloud.token_for("demo", "demo");

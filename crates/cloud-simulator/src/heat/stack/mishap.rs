@@ -56,9 +56,10 @@ impl Stack {
         can_be
     }
 
-    /// Members that are there and have not become nodes, with what befell them; or that will not.
+    /// Members that are there and have not become nodes, with what befell them; or that will not. Those without a machine are not among them.
     pub(crate) fn spoiled(&self) -> Vec<(String, Mishap)> {
-        self.mishaps.iter().map(|(member, mishap)| (member.clone(), mishap.clone())).collect()
+        let spoiled = self.mishaps.iter().filter(|(_, mishap)| **mishap != Mishap::NoServer);
+        spoiled.map(|(member, mishap)| (member.clone(), mishap.clone())).collect()
     }
 
     /// Forgets what befell members that are gone, and what they said: their numbers may come again.
@@ -69,7 +70,7 @@ impl Stack {
     }
 
     /// What the present action fails at, in the order in which it touches it; `is_due`: otherwise it would end now. A condition that is tried again
-    /// finds what its handle was told before.
+    /// finds what its handle was told before. Whoever has said nothing then is waited for no longer, and comes last.
     pub(super) fn failures(&mut self, is_due: bool) -> Vec<Failure> {
         if self.action == Action::Delete || (self.signals.is_empty() && self.mishaps.is_empty()) {
             return Vec::new();
@@ -77,12 +78,18 @@ impl Stack {
         if is_due {
             self.let_speak();
         }
+        let mut failed = self.failing(|resource| self.reason_to_fail(resource, is_due));
+        if !failed.is_empty() && !is_due {
+            failed.extend(self.failing(|resource| self.reason_to_abort(resource)));
+        }
+        failed
+    }
+
+    /// What there is a reason to fail for, of all that the present action touches.
+    fn failing(&self, reason: impl Fn(&Resource) -> Option<String>) -> Vec<Failure> {
         let touched = self.pending.iter().enumerate();
-        let failed = touched.filter_map(|(place, index)| {
-            let reason = self.reason_to_fail(&self.resources[*index], is_due)?;
-            Some(Failure { place, index: *index, reason })
-        });
-        failed.collect()
+        let failing = touched.filter_map(|(place, index)| Some(Failure { place, index: *index, reason: reason(&self.resources[*index])? }));
+        failing.collect()
     }
 
     /// Ends the present action badly at these; where it would have ended now, all the rest is done.
@@ -146,6 +153,14 @@ impl Stack {
         }
         let is_silent = mishap == Some(&Mishap::Silent) && said.is_none_or(BTreeMap::is_empty);
         is_silent.then(|| format!("WaitConditionTimeout: resources.{name}: 0 of 1 received"))
+    }
+
+    /// Why a member that will be no node is not waited for any longer.
+    fn reason_to_abort(&self, resource: &Resource) -> Option<String> {
+        let mishap = member_of(resource).and_then(|member| self.mishaps.get(member));
+        let waits = resource.acts_as == CONDITION && matches!(mishap, Some(Mishap::Says(_) | Mishap::Silent));
+        let said = self.signals.get(&self.handle_of(resource).filter(|_| waits)?.path);
+        said.is_none_or(BTreeMap::is_empty).then(|| format!("{} aborted", self.action.name()))
     }
 
     /// The handle by which a member says that it is a node.
