@@ -217,6 +217,20 @@ async fn masters_are_replaced_past_a_worker_that_failed(#[case] data: &str) -> R
         "{told:?}"
     );
 
+    // New bounds make no node of it.
+    let group = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 5}]);
+    demo.at("1.12").patch(&group, &patch).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let shown = demo.at("1.12").get(&group).await?.expect(200)?.body;
+    let why = if data == JOINED { "of nodes 2 nobody knows" } else { "nodes 2 never joined" };
+    ensure!(
+        shown["status"] == "UPDATE_FAILED" && shown["max_node_count"] == 5 && text(&shown, "status_reason").starts_with(why),
+        "{shown}"
+    );
+    ensure!(text(&failed, "status_reason").starts_with(&format!("default-worker: {why}")), "{failed}");
+    ensure!(world.operation_states(&cluster).await?.last().is_some_and(|state| state == "SUCCEEDED"));
+
     demo.resize(&cluster, 3).await?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     if data == JOINED {

@@ -156,7 +156,7 @@ pub(crate) fn growth(seen: &Seen, wanted: i32) -> Option<(u64, u64)> {
 }
 
 /// What is told of workers that another operation passed by: they stay, for they may be nodes.
-fn note(excused: &[Missing]) -> Option<String> {
+pub(crate) fn note(excused: &[Missing]) -> Option<String> {
     let numbers: Vec<&str> = excused.iter().map(|m| m.number.as_str()).collect();
     (!numbers.is_empty()).then(|| {
         let numbers = numbers.join(", ");
