@@ -1,5 +1,7 @@
 //! Nodes that say that they did not become any. Heat keeps what they said and fails at them whenever it is asked again, so others must come.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use rstest::rstest;
 use serde_json::json;
@@ -178,6 +180,61 @@ async fn a_worker_that_failed_goes_when_the_resize_is_done_again(#[values(Mix::E
     ensure!(servers(&world) == set(&["master-0", "node-0", "node-1", "node-3", "node-4"]), "{:?}", servers(&world));
     let told = nodes::told(&demo, &cluster, "nodes_given_up").await?;
     ensure!(told == ["2"], "{told:?}");
+    world.finish().await
+}
+
+/// What the master was made for has failed with it; workers can come all the same, and it goes on from there when it is asked for again.
+#[rstest]
+#[case(Mix::Embedded, ABSENT)]
+#[case(Mix::Distributed, JOINED)]
+#[tokio::test]
+async fn workers_come_past_a_master_that_failed_and_the_next_that_comes_sees_it_off(#[case] mix: Mix, #[case] data: &str) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let (cluster, stack) = begin(&world, &demo).await?;
+    let upgrade = json!({"cluster_template": "newer"});
+    world.cloud.hold_stacks(true);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &upgrade).await?.expect(202)?;
+    world.progress_is_told(&demo, &cluster).await?;
+    ensure!(world.cloud.fail_members(&stack, &[("kube_masters/1", data)], "kubeadm join failed"), "{:?}", servers(&world));
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    world.cloud.hold_stacks(false);
+
+    demo.resize(&cluster, 3).await?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(text(&complete, "status_reason").contains("masters 1 did not become nodes") && complete["node_count"] == 3, "{complete}");
+    ensure!(servers(&world) == set(&["master-0", "master-1", "node-0", "node-1", "node-2"]), "{:?}", servers(&world));
+    ensure!(nodes::told(&demo, &cluster, "masters_passed_by").await? == ["1"]);
+    // It is one of those that others are to see off, and the one that it came for is not.
+    let stacks = world.cloud.stacks();
+    let parameters = &stacks.first().context("a stack")?.parameters;
+    let former = parameters["former_masters"].to_string();
+    ensure!(
+        former.contains('0') && former.contains('1') && parameters["master_replaces"] == json!([]),
+        "{former} {}",
+        parameters["master_replaces"]
+    );
+    // Nothing is in the way of whatever comes next.
+    demo.resize(&cluster, 2).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(nodes::told(&demo, &cluster, "masters_passed_by").await? == ["1"]);
+
+    demo.post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &upgrade).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["status_reason"].is_null(), "{complete}");
+    let masters: BTreeSet<String> = servers(&world).into_iter().filter(|name| name.starts_with("master-")).collect();
+    ensure!(masters == set(&["master-2"]), "{masters:?}");
+    let told = nodes::told(&demo, &cluster, "node_replacement").await?;
+    let steps: Vec<&str> = told.iter().filter(|step| step.contains("default-master: ")).map(String::as_str).collect();
+    ensure!(
+        steps
+            == [
+                "default-master: 2 nodes, new ones replace 0",
+                "default-master: 3 nodes, new ones replace 1, 0",
+                "default-master: 1 nodes, without 0, 1",
+            ],
+        "{told:?}"
+    );
     world.finish().await
 }
 

@@ -3,6 +3,8 @@
 //! The wish is in the operation; the stack is asked until its own parameters say the same and it is complete. Nodes that the user names are
 //! looked up once, and what they were found to be is recorded before the stack is asked: afterwards they are gone and could not be found.
 
+mod masters;
+
 use std::sync::Arc;
 
 use model::cluster::status::Status;
@@ -65,7 +67,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         (None, None) => Vec::new(),
     };
     let excused = match observed.at_rest() {
-        Some(seen) => driver::excused(&session, seen).await?,
+        Some(seen) => driver::excused(&session, seen, PoolKind::Workers).await?,
         None => Vec::new(),
     };
     let absent: Vec<String> = excused.iter().filter(|m| m.is_absent && !remove.contains(&m.number)).map(|m| m.number.clone()).collect();
@@ -84,7 +86,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             let group = Nodegroup { node_count: Some(wanted.count), ..group.clone() };
             nodegroup::make(cx, work, &rows, &group, &session).await
         }
-        UpdateStep::Send(seen) => send(cx, work, &rows, group, &session, &seen, (wanted, absent)).await,
+        UpdateStep::Send(seen) => match masters::pass_by(cx, work, &session, &seen, &events).await? {
+            Some(turn) => Ok(turn),
+            None => send(cx, work, &rows, group, &session, &seen, (wanted, absent)).await,
+        },
         UpdateStep::Wait(seen) => {
             let verb = format!("resizing {} to {}", group.name, wanted.count);
             stack::follow(cx, work, whose, &verb, seen, &session).await
@@ -93,7 +98,11 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         UpdateStep::Finish(seen) if !work.is_settled(cx) && may_change(&payload, group, seen.workers.count, sent.is_some()) => {
             stack::wait_for(cx, work, &stays(&seen)).await
         }
-        UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen, note(&excused)).await,
+        UpdateStep::Finish(seen) => {
+            let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(note(&excused)).collect();
+            let note = (!notes.is_empty()).then(|| notes.join("; "));
+            nodegroup::finish(cx, work, &rows, group, &session, &seen, note).await
+        }
         UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
     }
 }
@@ -217,10 +226,12 @@ async fn given_up(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Vec
     Ok(missing.into_iter().filter(|m| !m.is_awaited && !wanted.remove.contains(&m.number)).map(|m| m.number).collect())
 }
 
-/// What was asked of the stack by this operation.
+/// What was asked of the stack by this operation, beside the passing by of masters.
 fn sent(cx: &Context, events: &[OperationEvent], seen: &Seen) -> Option<Sent> {
-    let tries = events.iter().filter(|e| e.kind == stack::UPDATE).count();
-    stack::sent(cx, events, &seen.stack_name, tries)
+    let all = events.iter().filter(|e| e.kind == stack::UPDATE).count();
+    let sent = stack::sent(cx, events, &seen.stack_name, all.saturating_sub(masters::tries(events)))?;
+    // That fails, as the stack did before: what comes next has not been asked for.
+    Some(sent).filter(|sent| !masters::are_last(events) || sent.may_not_have_begun(seen))
 }
 
 /// The numbers of the nodes that go; none while they are not looked up.

@@ -12,7 +12,7 @@ use model::store::Conn;
 use super::{facts, finish};
 use crate::cluster::{resize, rows};
 use crate::context::Context;
-use crate::driver::{Missing, capi_helm};
+use crate::driver::{Missing, PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
@@ -52,7 +52,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
                 return stack::wait_for(cx, work, &resize::stays(&seen)).await;
             }
             Observed::Ready(seen) | Observed::RolledBack { seen, .. } => {
-                let excused = if group.is_master() { Vec::new() } else { driver::excused(&session, &seen).await? };
+                let excused = if group.is_master() { Vec::new() } else { driver::excused(&session, &seen, PoolKind::Workers).await? };
                 let has_fewer = has_fewer(&payload, group, &seen);
                 match unsound(&payload, group, &excused) {
                     None if has_fewer => return finish(cx, work, &rows, group, &session, &seen, resize::note(&excused)).await,
@@ -112,7 +112,6 @@ mod tests {
     use model::operation::Before;
 
     use super::*;
-    use crate::driver::PoolKind;
     use crate::plan::Workers;
 
     #[test]
