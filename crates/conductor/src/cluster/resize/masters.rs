@@ -7,6 +7,7 @@
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use provider_clients::Session;
 
+use super::stays;
 use crate::context::Context;
 use crate::driver::{self, Missing, PoolKind};
 use crate::outcome::{Failure, Turn};
@@ -30,6 +31,10 @@ pub(super) async fn pass_by(
     failed.retain(|m| !m.is_awaited);
     if failed.is_empty() || !leaves_any(pool, &failed) {
         return Ok(None);
+    }
+    // What made them may have asked for more, which says again who is a former member.
+    if !work.is_settled(cx) {
+        return stack::wait_for(cx, work, &stays(seen)).await.map(Some);
     }
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
     let progress = Progress { step: "stack", waiting_for, ..Progress::default() };
