@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
+use model::resource::UNSEEN_VOLUMES;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
@@ -410,6 +411,9 @@ async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> 
     let demo = world.demo();
     let (lost, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
     let (kept, kept_stack) = cluster(&world, &demo, "green", &json!({})).await?;
+    let unseen = "INSERT INTO cloud_resource (cluster_uuid, kind, name, on_delete, created_ms, updated_ms) VALUES";
+    let unseen = format!("{unseen} ('{lost}', 'cinder_volume', '{UNSEEN_VOLUMES}', 'delete', 1, 1)");
+    world.database()?.execute(&unseen, Vec::new()).await?;
     lose(&world, &lost).await?;
     swept(&world, &lost, &stack).await?;
     wait::until("the finds to be told", PATIENCE, async || {
@@ -418,6 +422,7 @@ async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> 
         let found: Vec<Value> = events.into_iter().filter(|event| event["kind"] == "sweep_finding").collect();
         let is_told =
             found.iter().any(|e| e["thing"]["id"] == stack.as_str()) && found.iter().any(|e| e["thing"]["kind"] == "keystone_user");
+        let is_told = is_told && found.iter().any(|e| e["thing"]["name"] == UNSEEN_VOLUMES);
         Ok(Seen::when(is_told, || format!("{found:?}")))
     })
     .await?;
