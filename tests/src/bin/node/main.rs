@@ -321,6 +321,13 @@ impl Nodes<'_> {
         );
         ensure!(machine.rights("/usr/local/bin/kubeadm").is_none(), "what was spoiled is a program now");
         ensure!(machine.rights("/var/lib/kubernetes-bootstrap/done").is_none(), "it is done");
+        // A unit that is still on its way to its end is not started again.
+        let question = ["systemctl", "show", "--property=ActiveState", "--value", "kubernetes-bootstrap.service"];
+        let ended = wait::until("the first try to be over", PATIENCE, async || {
+            let state = machine.tell(&question).await?;
+            Ok(Seen::when(["failed", "inactive"].contains(&state.trim()), || state))
+        });
+        ended.await.with_context(|| machine.last_words())?;
         // As after a failure of its host.
         machine.tell(&["systemctl", "start", "--no-block", "kubernetes-bootstrap.service"]).await?;
         let tells = wait::until("the worker to tell of its second try", BOOT, async || {
