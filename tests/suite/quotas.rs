@@ -6,6 +6,7 @@ use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, Answer, Client, text};
+use tests::database::Database;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -413,9 +414,18 @@ async fn w18_doing_it_again_under_a_smaller_quota_adds_no_node() -> Result<()> {
     world.finish().await
 }
 
-/// A size that changes between the look at the group and the transaction: what the request adds is counted anew, and then reserved.
-#[tokio::test]
-async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted_again() -> Result<()> {
+/// A resize to four workers in the middle of somebody else's change of their number: the request waits for that, and has looked at the group
+/// before.
+struct Overtaken {
+    world: World,
+    database: Database,
+    demo: Client,
+    cluster: String,
+    answer: Answer,
+}
+
+/// `size`: workers that there are; `limit`: nodes that the project may have; `meanwhile`: workers that there are after the change.
+async fn overtaken(size: i32, limit: u32, meanwhile: i32) -> Result<Overtaken> {
     let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, ..Options::default() }).await?;
     let (demo, database) = (world.demo().at("1.10"), world.database()?.clone());
     let template = demo.create_template("small").await?;
@@ -425,15 +435,14 @@ async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted
         other.query_drop(format!("UPDATE {table} SET status = 'CREATE_COMPLETE'")).await?;
     }
     other.query_drop("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1, sealed_token = NULL").await?;
-    other.query_drop("UPDATE nodegroup SET node_count = 4 WHERE name = 'default-worker'").await?;
-    limit_nodes(&world, 3).await?;
+    other.query_drop(format!("UPDATE nodegroup SET node_count = {size} WHERE name = 'default-worker'")).await?;
+    limit_nodes(&world, limit).await?;
 
-    // Somebody else is in the middle of a change of the cluster: the request waits for him, and has looked at the group before.
     other.query_drop("START TRANSACTION").await?;
     let turn =
         format!("INSERT INTO event_guard (cluster_uuid, touched) VALUES ('{cluster}', 1) ON DUPLICATE KEY UPDATE touched = touched + 1");
     other.query_drop(turn).await?;
-    other.query_drop("UPDATE nodegroup SET node_count = 1 WHERE name = 'default-worker'").await?;
+    other.query_drop(format!("UPDATE nodegroup SET node_count = {meanwhile} WHERE name = 'default-worker'")).await?;
     let request = {
         let (demo, cluster) = (demo.clone(), cluster.clone());
         tokio::spawn(async move { resize(&demo, &cluster, 4).await })
@@ -446,11 +455,19 @@ async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted
     })
     .await?;
     other.query_drop("COMMIT").await?;
-    request.await??.expect_error(403, "have 2 nodes, masters and those that are yet to go included, and the request asks for 3 more")?;
+    let answer = request.await??;
+    other.disconnect().await?;
+    Ok(Overtaken { world, database, demo, cluster, answer })
+}
+
+/// A size that changes between the look at the group and the transaction: what the request adds is counted anew, and then reserved.
+#[tokio::test]
+async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted_again() -> Result<()> {
+    let Overtaken { world, database, answer, .. } = overtaken(4, 3, 1).await?;
+    answer.expect_error(403, "have 2 nodes, masters and those that are yet to go included, and the request asks for 3 more")?;
     let left: Vec<(i64, i64)> =
         database.rows("SELECT CAST(SUM(node_count) AS SIGNED), (SELECT COUNT(*) FROM operation) FROM nodegroup").await?;
     ensure!(left == [(2, 1)], "nodes and operations: {left:?}");
-    other.disconnect().await?;
     database.empty().await?;
     world.finish().await
 }
@@ -458,42 +475,13 @@ async fn w18_what_a_request_adds_to_a_group_that_has_shrunk_meanwhile_is_counted
 /// As above, where the group has grown meanwhile: what has come is not asked for once more, and so the request is not refused for it.
 #[tokio::test]
 async fn w18_what_a_request_adds_to_a_group_that_has_grown_meanwhile_is_counted_again() -> Result<()> {
-    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, ..Options::default() }).await?;
-    let (demo, database) = (world.demo().at("1.10"), world.database()?.clone());
-    let template = demo.create_template("small").await?;
-    let cluster = demo.create_cluster("blue", &template).await?;
-    let mut other = database.open().await?;
-    for table in ["cluster", "nodegroup"] {
-        other.query_drop(format!("UPDATE {table} SET status = 'CREATE_COMPLETE'")).await?;
-    }
-    other.query_drop("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1, sealed_token = NULL").await?;
-    other.query_drop("UPDATE nodegroup SET node_count = 1 WHERE name = 'default-worker'").await?;
     // A master and four workers.
-    limit_nodes(&world, 5).await?;
-
-    other.query_drop("START TRANSACTION").await?;
-    let turn =
-        format!("INSERT INTO event_guard (cluster_uuid, touched) VALUES ('{cluster}', 1) ON DUPLICATE KEY UPDATE touched = touched + 1");
-    other.query_drop(turn).await?;
-    other.query_drop("UPDATE nodegroup SET node_count = 3 WHERE name = 'default-worker'").await?;
-    let request = {
-        let (demo, cluster) = (demo.clone(), cluster.clone());
-        tokio::spawn(async move { resize(&demo, &cluster, 4).await })
-    };
-    let waits =
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID() AND info LIKE '%event_guard%'";
-    wait::until("the request to wait for its turn", PATIENCE, async || {
-        let count: Vec<i64> = database.rows(waits).await?;
-        Ok(Seen::when(count == [1], || format!("{count:?} wait")))
-    })
-    .await?;
-    other.query_drop("COMMIT").await?;
-    request.await??.expect(202)?;
+    let Overtaken { world, database, demo, cluster, answer } = overtaken(1, 5, 3).await?;
+    answer.expect(202)?;
     // No more for that: another one is refused by what counts now.
     resize(&demo, &cluster, 5)
         .await?
         .expect_error(403, "have 5 nodes, masters and those that are yet to go included, and the request asks for 1 more")?;
-    other.disconnect().await?;
     database.empty().await?;
     world.finish().await
 }

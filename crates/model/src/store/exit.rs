@@ -11,9 +11,6 @@ use crate::id::{ClusterId, NodegroupId, OperationId};
 use crate::nodegroup::{DEFAULT_WORKER, Nodegroup, NodegroupChange};
 use crate::operation::{Before, EventDetails, Operation, OperationKind, OperationState};
 
-/// Finished operations looked through for the one to do again.
-const LOOKED_THROUGH: i64 = 100;
-
 /// What is said of an operation that was cancelled.
 pub const REASON: &str = "cancelled on request";
 
@@ -152,7 +149,7 @@ pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) ->
     }
     // What went well since, and the group that it was about (none: the cluster as a whole).
     let mut done: Vec<(OperationKind, Option<NodegroupId>)> = Vec::new();
-    for found in history::finished(conn, cluster, LOOKED_THROUGH).await? {
+    for found in history::finished(conn, cluster, history::LOOKED_THROUGH).await? {
         let (Some(kind), Some(state)) = (found.understood(), found.state()) else { continue };
         let group = found.payload().ok().and_then(|p| p.nodegroup);
         if state == OperationState::Succeeded {

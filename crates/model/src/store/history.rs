@@ -97,6 +97,10 @@ pub async fn is_known(conn: &mut Conn, scope: &Scope, id: &ClusterId) -> Result<
     })
 }
 
+/// Finished operations of a cluster looked through for the one that another one does again: whoever names it and whoever hands on what it had
+/// must find the same.
+pub const LOOKED_THROUGH: i64 = 100;
+
 /// The last `limit` operations of a cluster that have ended, the newest first.
 pub async fn finished(conn: &mut Conn, cluster: &ClusterId, limit: i64) -> Result<Vec<Operation>, StoreError> {
     Ok(on_conn!(conn, |c| {

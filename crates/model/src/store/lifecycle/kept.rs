@@ -12,13 +12,10 @@ use crate::store::connection::Conn;
 use crate::store::error::StoreError;
 use crate::store::{history, nodegroup};
 
-/// Finished operations looked through for the failed one.
-const LOOKED_THROUGH: i64 = 100;
-
 /// What the failed operation that `new` goes on with was to keep, but of groups about which there was another one since: of these, rows and
 /// stack tell.
 pub(super) async fn by_failed(conn: &mut Conn, new: &NewOperation) -> Result<BTreeMap<NodegroupId, i32>, StoreError> {
-    let finished = history::finished(conn, &new.cluster, LOOKED_THROUGH).await?;
+    let finished = history::finished(conn, &new.cluster, history::LOOKED_THROUGH).await?;
     let groups = nodegroup::of_cluster(conn, &new.cluster).await?;
     let Some(at) = finished.iter().position(|ended| is_gone_on_with(ended, new)) else { return Ok(BTreeMap::new()) };
     let (since, failed) = (&finished[..at], &finished[at]);
