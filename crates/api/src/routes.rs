@@ -78,8 +78,8 @@ pub struct Parameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     Text,
-    /// A number from 1 on.
-    Count,
+    /// An integer from this on.
+    From(u8),
     Boolean,
     Uuid,
     OneOf(&'static [&'static str]),

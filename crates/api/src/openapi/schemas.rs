@@ -189,7 +189,7 @@ fn integer(min: i32, max: i32) -> Value {
 pub fn parameter(holds: Holds) -> Value {
     match holds {
         Holds::Text => json!({"type": "string"}),
-        Holds::Count => json!({"type": "integer", "minimum": 1}),
+        Holds::From(least) => json!({"type": "integer", "minimum": least}),
         Holds::Boolean => json!({"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": FLAG}]}),
         Holds::Uuid => json!({"type": "string", "pattern": UUID}),
         Holds::OneOf(words) => json!({"type": "string", "enum": words}),

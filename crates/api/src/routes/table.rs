@@ -17,7 +17,7 @@ use crate::view::{
 };
 use crate::{certificate, cluster, credential, dry_run, event, federation, label, nodegroup, operation, quota, service, stats, template};
 
-const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::Count, since: MIN, about: "Items at most; the server may give fewer." };
+const LIMIT: Parameter = Parameter { name: "limit", holds: Holds::From(1), since: MIN, about: "Items at most; the server may give fewer." };
 const MARKER: Parameter =
     Parameter { name: "marker", holds: Holds::Uuid, since: MIN, about: "The uuid of the last item of the page before." };
 /// The column to sort by: one of these.
@@ -34,9 +34,9 @@ const IN_STATE: Parameter =
 const OF_KIND: Parameter =
     Parameter { name: "kind", holds: Holds::OneOf(OperationKind::WORDS), since: MIN, about: "Only operations of this kind." };
 const EVENT_PAGE: &[Parameter] = &[
-    Parameter { name: "marker", holds: Holds::Count, since: MIN, about: "The id of the last event of the page before." },
+    Parameter { name: "marker", holds: Holds::From(1), since: MIN, about: "The id of the last event of the page before." },
     LIMIT,
-    Parameter { name: "last_event_id", holds: Holds::Count, since: MIN, about: "Of a stream: as the header Last-Event-ID." },
+    Parameter { name: "last_event_id", holds: Holds::From(1), since: MIN, about: "Of a stream: as the header Last-Event-ID." },
 ];
 const CANCELLED: Parameter = Parameter {
     name: "operation",
@@ -73,7 +73,7 @@ const INFO: Parameter = Parameter {
 };
 
 const NUMBER: Parameter =
-    Parameter { name: "marker", holds: Holds::Count, since: MIN, about: "The number of the last item of the page before." };
+    Parameter { name: "marker", holds: Holds::From(0), since: MIN, about: "The number of the last item of the page before; 0 is none." };
 const ALL_TENANTS: Parameter =
     Parameter { name: "all_tenants", holds: Holds::Boolean, since: MIN, about: "Every project's, not only those of the own one." };
 const QUOTA_PAGE: &[Parameter] = &[NUMBER, LIMIT, sort_key(store::quota::SORT_KEYS), SORT_DIR, ALL_TENANTS];
