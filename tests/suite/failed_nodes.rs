@@ -1,5 +1,7 @@
 //! Nodes that say that they did not become any. Heat keeps what they said and fails at them whenever it is asked again, so others must come.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use rstest::rstest;
 use serde_json::json;
@@ -181,6 +183,57 @@ async fn a_worker_that_failed_goes_when_the_resize_is_done_again(#[values(Mix::E
     world.finish().await
 }
 
+/// What the master was made for has failed with it; workers can come all the same, and it goes on from there when it is asked for again.
+#[rstest]
+#[case(Mix::Embedded, ABSENT)]
+#[case(Mix::Distributed, JOINED)]
+#[tokio::test]
+async fn workers_come_past_a_master_that_failed_and_the_next_that_comes_sees_it_off(#[case] mix: Mix, #[case] data: &str) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo().at("1.10");
+    let (cluster, stack) = begin(&world, &demo).await?;
+    let upgrade = json!({"cluster_template": "newer"});
+    world.cloud.hold_stacks(true);
+    demo.post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &upgrade).await?.expect(202)?;
+    world.progress_is_told(&demo, &cluster).await?;
+    ensure!(world.cloud.fail_members(&stack, &[("kube_masters/1", data)], "kubeadm join failed"), "{:?}", servers(&world));
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    world.cloud.hold_stacks(false);
+
+    demo.resize(&cluster, 3).await?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(text(&complete, "status_reason").contains("masters 1 did not become nodes") && complete["node_count"] == 3, "{complete}");
+    ensure!(servers(&world) == set(&["master-0", "master-1", "node-0", "node-1", "node-2"]), "{:?}", servers(&world));
+    ensure!(nodes::told(&demo, &cluster, "masters_passed_by").await? == ["1"]);
+    // It is one of those that others are to see off, as is the one that it came for, which nobody sees off yet.
+    let stacks = world.cloud.stacks();
+    let parameters = &stacks.first().context("a stack")?.parameters;
+    let former: Vec<&str> = parameters["former_masters"].as_object().context("a map")?.keys().map(String::as_str).collect();
+    ensure!(former == ["0", "1"] && parameters["master_replaces"] == json!([]), "{former:?} {}", parameters["master_replaces"]);
+    // Nothing is in the way of whatever comes next.
+    demo.resize(&cluster, 2).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(nodes::told(&demo, &cluster, "masters_passed_by").await? == ["1"]);
+
+    demo.post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &upgrade).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["status_reason"].is_null(), "{complete}");
+    let masters: BTreeSet<String> = servers(&world).into_iter().filter(|name| name.starts_with("master-")).collect();
+    ensure!(masters == set(&["master-2"]), "{masters:?}");
+    let told = nodes::told(&demo, &cluster, "node_replacement").await?;
+    let steps: Vec<&str> = told.iter().filter(|step| step.contains("default-master: ")).map(String::as_str).collect();
+    ensure!(
+        steps
+            == [
+                "default-master: 2 nodes, new ones replace 0",
+                "default-master: 3 nodes, new ones replace 1, 0",
+                "default-master: 1 nodes, without 0, 1",
+            ],
+        "{told:?}"
+    );
+    world.finish().await
+}
+
 /// A rotation of the credentials replaces masters alone, in a stack that a worker has failed. Who may be a node stays one afterwards.
 #[rstest]
 #[case(ABSENT)]
@@ -216,6 +269,20 @@ async fn masters_are_replaced_past_a_worker_that_failed(#[case] data: &str) -> R
         ],
         "{told:?}"
     );
+
+    // New bounds make no node of it.
+    let group = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
+    let patch = json!([{"op": "replace", "path": "/max_node_count", "value": 5}]);
+    demo.at("1.12").patch(&group, &patch).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let shown = demo.at("1.12").get(&group).await?.expect(200)?.body;
+    let why = if data == JOINED { "of nodes 2 nobody knows" } else { "nodes 2 never joined" };
+    ensure!(
+        shown["status"] == "UPDATE_FAILED" && shown["max_node_count"] == 5 && text(&shown, "status_reason").starts_with(why),
+        "{shown}"
+    );
+    ensure!(text(&failed, "status_reason").starts_with(&format!("default-worker: {why}")), "{failed}");
+    ensure!(world.operation_states(&cluster).await?.last().is_some_and(|state| state == "SUCCEEDED"));
 
     demo.resize(&cluster, 3).await?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;

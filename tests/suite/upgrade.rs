@@ -222,6 +222,27 @@ async fn an_upgrade_whose_conductor_is_killed_is_finished_by_another(
     world.finish().await
 }
 
+/// What is left to do of an upgrade is read from its template at each step.
+#[rstest]
+#[tokio::test]
+async fn the_template_of_an_upgrade_at_work_stays_as_it_is(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let wanted = newer(&demo).await?;
+    world.cloud.hold_stacks(true);
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let path = format!("/v1/clustertemplates/{wanted}");
+    demo.delete(&path).await?.expect_error(400, "referenced")?;
+    let change = json!([{"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.34.2"}}]);
+    demo.patch(&path, &change).await?.expect_error(400, "referenced")?;
+    world.cloud.hold_stacks(false);
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
+    world.finish().await
+}
+
 /// As where a heat-engine has died in the middle: Heat says for ever that the stack is at work.
 #[rstest]
 #[tokio::test]

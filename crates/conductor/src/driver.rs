@@ -279,9 +279,22 @@ pub(crate) async fn excuse(session: &Session, seen: &Seen, missing: &[Missing]) 
     heat::excuse(session, seen, missing).await
 }
 
-/// Workers that were given up, for which Heat was told to wait no longer; they are members of their stack.
-pub(crate) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
-    heat::excused(session, seen).await
+/// Members of a pool that were given up, for which Heat was told to wait no longer; they are members of their stack.
+pub(crate) async fn excused(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Missing>, Failure> {
+    heat::excused(session, seen, kind).await
+}
+
+/// Makes these members of a pool former ones of the round before `generation`, at which a stack that failed at them fails once more. When the answer is
+/// lost, looking at the stack tells whether it was taken.
+pub(crate) async fn give_up(
+    session: &Session,
+    seen: &Seen,
+    kind: PoolKind,
+    numbers: &[String],
+    generation: &str,
+    minutes: u32,
+) -> Result<(), Failure> {
+    heat::give_up(session, seen, kind, numbers, generation, minutes).await
 }
 
 /// What a new cluster's stack takes of the project's quotas, as its [`Stack::need`]; no call to the cloud.

@@ -154,6 +154,45 @@ async fn a_credential_that_comes_while_its_cluster_is_deleted_goes_with_it() -> 
     world.finish().await
 }
 
+/// Whoever goes on is another user: under the name that he makes his by, nobody would look for the one of the first among that one's.
+#[tokio::test]
+async fn a_credential_that_another_caller_may_have_made_is_found_under_its_own_name() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let options = Options { environment: management.environment(), ..Options::default() };
+    let world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    credential(&world, &management)?;
+    let at = "keystone.application_credential_create";
+    let asked = world.cloud.calls(at);
+    fail(&world, at);
+    world.user("member2", "demo").rotate_credentials(&cluster).await?;
+    wait::until(at, PATIENCE, async || Ok(Seen::when(world.cloud.calls(at) > asked, || "not asked".to_owned()))).await?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/cancel"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let sql = format!(
+        "SELECT name FROM cloud_resource \
+         WHERE cluster_uuid = '{cluster}' AND kind = 'keystone_application_credential' AND resource_id IS NULL"
+    );
+    let announced: Vec<String> = world.database()?.rows(&sql).await?;
+    ensure!(announced.len() == 1, "{announced:?}");
+    world.cloud.clear_faults();
+    let path = format!("/identity/v3/users/{}/application_credentials", world.cloud.user_id("member2"));
+    let made = json!({"application_credential": {"name": announced[0], "description": "nobody has heard of it"}});
+    world.cloud_as("member2", "demo")?.post(&path, &made).await?.expect(201)?;
+    ensure!(credentials(&world) == 2, "{:?}", world.cloud.leftovers(None));
+    demo.rotate_credentials(&cluster).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let (kept, _) = credential(&world, &management)?;
+    let left: Vec<String> = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).collect();
+    ensure!(left.len() == 1 && left[0].contains(&kept), "{left:?}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.leftovers(None).is_empty(), "{:#?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
 #[tokio::test]
 async fn a_credential_that_may_have_been_made_is_told() -> Result<()> {
     let management = Management::start(STEP, "3").await?;

@@ -26,6 +26,8 @@ use crate::worker::{Work, succeed};
 const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
 /// What clusters of Cluster API have in place of stacks and trusts.
 const OF_CLUSTER_API: [ResourceKind; 2] = [ResourceKind::HelmRelease, ResourceKind::ApplicationCredential];
+/// Why what is abandoned is left.
+const ABANDONED: &str = "left alone, as was asked for";
 /// What Kubernetes makes.
 const INSIDE: [ResourceKind; 3] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume];
 
@@ -53,7 +55,8 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let mut leaks = Vec::new();
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
         let all = every_stack(&rows);
-        leaks.extend(all.iter().map(|known| leak_of_stack(known, "left alone, as was asked for")));
+        leaks.extend(all.iter().map(|known| leak_of_stack(known, ABANDONED)));
+        leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, ABANDONED).await?);
     } else if let Some(turn) = remove_things(cx, work, &rows, &mut leaks).await? {
         return Ok(turn);
     }
@@ -134,11 +137,14 @@ async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
     {
         return Ok(Some(turn));
     }
-    if are_volumes_due {
-        return step(cx, work, rows, leaving::volumes(cx, work, rows, &reach).await, &[ResourceKind::Volume], leaks).await;
-    }
     // Seen to be gone a moment ago: look at the rows again, for volumes.
-    if leaks.is_empty() && !stacks.is_empty() { Ok(Some(Turn::NOW)) } else { Ok(None) }
+    if leaks.is_empty() && !stacks.is_empty() {
+        return Ok(Some(Turn::NOW));
+    }
+    if !are_volumes_due {
+        return Ok(None);
+    }
+    step(cx, work, rows, leaving::volumes(cx, work, rows, &reach).await, &[ResourceKind::Volume], leaks).await
 }
 
 /// What a step on things that Kubernetes made came to: when it goes no further, what is recorded of them is left.

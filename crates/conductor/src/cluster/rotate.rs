@@ -17,7 +17,7 @@ use model::time::{millis, now};
 use provider_clients::Session;
 
 use super::replacement::{self, Next, Replacing};
-use super::{Rows, rows};
+use super::{Rows, rows, upgrade};
 use crate::context::Context;
 use crate::driver::{PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
@@ -72,12 +72,7 @@ async fn renewed_by(cx: &Context, work: &Work) -> Result<Option<OperationId>, Fa
 async fn try_out(cx: &Context, work: &Work, rows: &Rows, session: &Session, seen: &Seen) -> Result<(), Failure> {
     let cluster = &rows.cluster;
     replacement::check(seen, &masters(rows))?;
-    // The rows say what the cluster was until its upgrade is done: masters of then would join those of now.
-    if seen.kube_version.is_some() && cluster.coe_version.is_some() && seen.kube_version != cluster.coe_version {
-        let text =
-            "an upgrade of the cluster is half done: resize it to the size it has, upgrade it again, and rotate the credentials then";
-        return Err(Failure::fail(OutcomeCode::User, text));
-    }
+    upgrade::check_whole(cluster, seen, "rotate the credentials")?;
     // In its last phase new masters would no longer know the workers that it has not come to.
     let id = &cluster.cluster_id();
     if cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?.is_some() {

@@ -7,12 +7,17 @@ use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, operation, resource};
 use provider_clients::NewTrust;
 
-use super::{TRUSTED, announce, caller, expired, heard, may_still_appear, no_delegator, refusal, trusted, trustee_name, was_refused};
+use super::{
+    TRUSTED, announce, caller, expired, heard, may_still_appear, no_delegator, not_yet, refusal, trusted, trustee_name, was_refused,
+};
 use crate::context::Context;
 use crate::outcome::Failure;
 use crate::worker::Work;
 
 /// Has the request's caller delegate to the trustee, and records the trust. One that he has given already is taken, if it works.
+///
+/// # Errors
+/// While the cluster's first one may still appear, which was asked for without a clear answer; and when the caller cannot give one.
 pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
     let trustee = cluster.trustee_user_id.clone().unwrap_or_default();
     let name = trustee_name(cluster);
@@ -25,8 +30,10 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
     let keystone = caller.keystone();
     let useless = useless_trust(cx, work, cluster).await?;
     let found = keystone.find_trust(&info.user_id, &trustee, useless).await.map_err(expired)?;
-    // What an earlier attempt asked for may come all the same, whatever this one is told.
-    let is_first = !may_still_appear(cx, work, cluster, ResourceKind::Trust, &name).await?;
+    // A second request would leave one of two trusts that nobody knows of.
+    if found.is_none() && may_still_appear(cx, work, cluster, ResourceKind::Trust, &name).await? {
+        return Err(not_yet(ResourceKind::Trust, &name));
+    }
     // After all that may fail before it is asked for: whoever removes the cluster waits for what is announced.
     announce(cx, work, cluster, &progress, ResourceKind::Trust, &name).await?;
     let trust = match found.filter(|_| !planted::has(Bug::DoubleApply)) {
@@ -42,7 +49,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster) -> 
                 allow_redelegation: true,
             };
             let made = keystone.create_trust(&new).await;
-            heard(cx, work, &progress, ResourceKind::Trust, &name, is_first && was_refused(&made)).await?;
+            heard(cx, work, &progress, ResourceKind::Trust, &name, was_refused(&made)).await?;
             made.map_err(expired)?
         }
     };

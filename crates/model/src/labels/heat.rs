@@ -219,7 +219,7 @@ pub(super) static LABELS: &[Label] = &[
     at_creation("metrics_server_enabled", Boolean, Some("true"), "Whether metrics-server is installed."),
     at_creation("metrics_server_tag", Text, Some("v0.8.0"), "Version of metrics-server."),
     at_creation("min_node_count", Count, None, "Least size of the default worker group; default 0."),
-    at_creation("monitoring_enabled", Boolean, Some("false"), "Whether the cluster is watched: Prometheus (inside, http://prometheus.magnum-monitoring:9090), kube-state-metrics, and node-exporter on every node. It looks at kubelets, containers, API servers, nodes, the state of objects, and pods with the annotation prometheus.io/scrape. It starts when it has its volume, for which there must be a storage class. A cluster that has the label from before gets it with its next masters."),
+    at_creation("monitoring_enabled", Boolean, Some("false"), "Whether the cluster is watched: Prometheus (inside, http://prometheus.magnum-monitoring:9090), kube-state-metrics, and node-exporter on every node. It looks at kubelets, containers, API servers, nodes, the state of objects, and pods with the annotation prometheus.io/scrape. It starts when it has its volume, for which there must be a storage class. A cluster that was made without stays without."),
     unused("monitoring_ingress_enabled", Boolean, "An ingress for monitoring."),
     at_creation("monitoring_interval_seconds", Count, Some("30"), "How often Prometheus looks: every 5 to 120 seconds."),
     at_creation("monitoring_retention_days", Count, Some("14"), "For how many days Prometheus keeps what it has seen, where its volume has room for it."),

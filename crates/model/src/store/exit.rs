@@ -147,11 +147,14 @@ pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) ->
     if let Some(busy) = operation::unfinished(conn, cluster).await?.iter().find_map(Operation::kind) {
         return Err(NoExit::Busy(busy.phrase()).into());
     }
+    // Whoever names no group means this one.
+    let usual = nodegroup::find_in_cluster(conn, cluster, DEFAULT_WORKER).await?.map(|group| group.nodegroup_id());
     // What went well since, and the group that it was about (none: the cluster as a whole).
     let mut done: Vec<(OperationKind, Option<NodegroupId>)> = Vec::new();
     for found in history::finished(conn, cluster, history::LOOKED_THROUGH).await? {
         let (Some(kind), Some(state)) = (found.understood(), found.state()) else { continue };
-        let group = found.payload().ok().and_then(|p| p.nodegroup);
+        let named = found.payload().ok().and_then(|p| p.nodegroup);
+        let group = if kind.concerns() == Concerns::OneGroup { named.or_else(|| usual.clone()) } else { None };
         if state == OperationState::Succeeded {
             done.push((kind, group));
         } else if status::may_retry(row.status(), kind, state)

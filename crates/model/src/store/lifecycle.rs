@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::connection::Conn;
 use super::error::StoreError;
 use super::scope::Scope;
-use super::{cluster as clusters, event, nodegroup, operation};
+use super::{cluster as clusters, event, nodegroup, operation, template};
 use crate::cluster::Cluster;
 use crate::cluster::status::{self, Begin, Concerns, Status, begin, begin_group};
 use crate::id::{ClusterId, NodegroupId, OperationId, ProjectId};
@@ -33,7 +33,8 @@ pub struct Accepted {
 /// else the request changes (sizes, bounds, a new group's row) the caller writes in the same transaction.
 ///
 /// # Errors
-/// [`StoreError::NotFound`] when the scope sees no such cluster or the cluster has no such group, [`StoreError::Refused`].
+/// [`StoreError::NotFound`] when the scope sees no such cluster, the cluster has no such group, or the template of an upgrade has gone,
+/// [`StoreError::Refused`].
 pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Result<Accepted, StoreError> {
     let id = &new.cluster;
     event::queue_up(conn, id).await?;
@@ -59,6 +60,10 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),
         (Begin::Start(next) | Begin::Supersede(next), _) => next,
     };
+    if let Some(wanted) = &new.payload.template {
+        // A write, so that a change of the template and an upgrade to it exclude each other: what is read of it at each step stays the same.
+        template::touch(conn, wanted).await?;
+    }
     let group = concerned(conn, new).await?;
     let before = before(conn, &cluster, group.as_ref(), new.kind, &unfinished).await?;
     if let Some(group) = &group {

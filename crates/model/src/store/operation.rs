@@ -12,7 +12,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
-pub use backlog::{Unfinished, about_groups, unfinished_by_kind};
+pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
 pub use renewal::{Renewed, renew};
 pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
 

@@ -189,6 +189,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         cluster: target.cluster,
         template: target.template,
         groups: &wish.groups,
+        asked_last: &wish.asked_last,
         nodes: target.nodes,
         release: &bench.release,
         found: &found,

@@ -58,6 +58,8 @@ pub(crate) struct CloudFacts {
     pub keystone: Option<Keystone>,
     /// Whether masters are given a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Whether the cluster is watched from inside; masters alone are told.
+    pub has_monitoring: bool,
     /// Where nodes are on a network that is there; in a cluster that is there too, as far as they are told of it.
     pub given: Option<GivenNetwork>,
     /// Where nodes have addresses of both versions of IP.
@@ -99,6 +101,7 @@ struct Asked {
     provider: bool,
     /// Who needs that provider's login.
     users: UsersOfLogin,
+    monitoring: bool,
     /// Of the API in DNS.
     api_name: Option<String>,
 }
@@ -126,7 +129,15 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
     };
     let given = given_network::of_new(target).await?;
     let dual_stack = dual_stack::of_new(target, given.as_ref())?;
-    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, given, dual_stack, api_name: asked.api_name })
+    Ok(CloudFacts {
+        provider,
+        keystone,
+        has_secrets_key: settings.encrypt_secrets,
+        has_monitoring: asked.monitoring,
+        given,
+        dual_stack,
+        api_name: asked.api_name,
+    })
 }
 
 /// The same as far as it is known before the cluster has a trustee: enough to count what it takes.
@@ -141,6 +152,7 @@ pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) ->
         provider: if asked.provider { CloudProvider::Present } else { CloudProvider::Absent },
         keystone: asked.keystone.then(|| Keystone { url: String::new(), policy: None }),
         has_secrets_key: settings.encrypt_secrets,
+        has_monitoring: asked.monitoring,
         given,
         dual_stack,
         api_name: asked.api_name,
@@ -152,8 +164,8 @@ fn asked(settings: &Settings, target: &Target<'_>) -> Result<Asked, Failure> {
     let keystone = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca).map_err(refused)?;
     let api_name = api_name::of_new(&labels, target.cluster.display_name()).map_err(refused)?;
     let users = UsersOfLogin::read(&labels).map_err(refused)?;
-    monitoring::asked_for(&labels).map_err(refused)?;
-    Ok(Asked { keystone, provider: has_provider(settings, target, &users)?, users, api_name })
+    let monitoring = monitoring::asked_for(&labels).map_err(refused)?.is_some();
+    Ok(Asked { keystone, provider: has_provider(settings, target, &users)?, users, monitoring, api_name })
 }
 
 /// What new masters of a cluster that is there are told; its stack says what it has.
@@ -175,7 +187,15 @@ pub(in crate::driver) async fn of_masters(
         false => None,
     };
     let (given, dual_stack) = given_network::of_more(target, seen).await?;
-    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, given, dual_stack, api_name: seen.api_name.clone() })
+    Ok(CloudFacts {
+        provider,
+        keystone,
+        has_secrets_key: seen.has_secrets_key,
+        has_monitoring: seen.has_monitoring,
+        given,
+        dual_stack,
+        api_name: seen.api_name.clone(),
+    })
 }
 
 /// What new workers are told, which join what `seen` is: where they are, and nothing of the cloud.
@@ -185,7 +205,8 @@ pub(in crate::driver) async fn of_masters(
 pub(in crate::driver) async fn of_workers(target: &Target<'_>, seen: &Seen) -> Result<CloudFacts, Failure> {
     let (given, dual_stack) = given_network::of_more(target, seen).await?;
     let provider = CloudProvider::seen(seen);
-    Ok(CloudFacts { provider, keystone: None, has_secrets_key: seen.has_secrets_key, given, dual_stack, api_name: None })
+    let (has_secrets_key, has_monitoring) = (seen.has_secrets_key, seen.has_monitoring);
+    Ok(CloudFacts { provider, keystone: None, has_secrets_key, has_monitoring, given, dual_stack, api_name: None })
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's

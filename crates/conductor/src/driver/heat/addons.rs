@@ -60,7 +60,7 @@ enum Wanted {
     Ingress(ingress::Ingress),
     /// With the cloud provider too, where the template's volume driver is `cinder`, and a label does not say otherwise.
     Cinder(&'static str),
-    /// Where the cluster is to be watched.
+    /// Where the cluster is watched.
     Monitoring,
 }
 
@@ -291,7 +291,8 @@ impl Addon {
                 let is_possible = this == ingress::Ingress::Nginx || input.cloud.is_there();
                 Ok(is_possible && ingress::asked_for(input.labels) == Ok(Some(this)))
             }
-            Wanted::Monitoring => Ok(matches!(monitoring::asked_for(input.labels), Ok(Some(_)))),
+            // Its stack says whether; a version that cannot be may have come with another template since, and what is there stays as it is.
+            Wanted::Monitoring => Ok(input.has_monitoring && matches!(monitoring::asked_for(input.labels), Ok(Some(_)))),
             Wanted::Cinder(name) => {
                 Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
             }
@@ -370,7 +371,7 @@ mod tests {
                 Wanted::Keystone => assert_eq!(default(keystone_auth::PARAMETER), Some("true"), "{}", addon.name),
                 Wanted::Healer => assert_eq!(default(auto_healer::LABEL), Some("false"), "{}", addon.name),
                 Wanted::Ingress(_) => assert_eq!(default(ingress::LABEL), None, "{}", addon.name),
-                Wanted::Monitoring => assert_eq!(default(monitoring::LABEL), Some("false"), "{}", addon.name),
+                Wanted::Monitoring => assert_eq!(default(monitoring::PARAMETER), Some("false"), "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
             assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);

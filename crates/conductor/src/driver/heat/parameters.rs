@@ -6,7 +6,7 @@ pub(crate) mod choices;
 use serde_json::{Map, Value, json};
 
 use super::stack_input::{Joint, StackInput};
-use super::{api_name, dual_stack};
+use super::{api_name, dual_stack, monitoring};
 use choices::{Choices, Ipv6, Subnet};
 
 /// Whether masters are given a key for what is secret in etcd.
@@ -61,6 +61,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "cloud_provider_enabled": input.cloud.is_there(),
         "keystone_auth_enabled": input.keystone.is_some(),
         ENCRYPTED: input.has_secrets_key,
+        (monitoring::PARAMETER): input.has_monitoring,
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,

@@ -104,6 +104,27 @@ pub(in crate::driver) async fn replace(
     Ok(())
 }
 
+/// Records in a stack that members of a pool did not become nodes, as [`RollStep::GiveUp`] of a replacement does: none comes in their place yet.
+pub(in crate::driver) async fn give_up(
+    session: &Session,
+    seen: &Seen,
+    kind: PoolKind,
+    numbers: &[String],
+    generation: &str,
+    minutes: u32,
+) -> Result<(), Failure> {
+    let parameters = given_up(names(kind), kind.of(seen).cloned().unwrap_or_default(), numbers, generation);
+    let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(true), ..StackUpdate::default() };
+    session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
+    Ok(())
+}
+
+fn given_up(names: &Names, pool: Pool, numbers: &[String], generation: &str) -> Map<String, Value> {
+    let former = json!(with_former(pool, numbers));
+    let given = [(names.former, former), (names.generation, json!(generation)), (names.replaces, json!([]))];
+    given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map<String, Value> {
     let mut parameters = Map::new();
     let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
@@ -136,11 +157,7 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
             // Members that are made after this replace nobody.
             set(names.replaces, json!([]));
         }
-        RollStep::GiveUp { numbers, generation } => {
-            set(names.former, json!(with_former(pool, numbers)));
-            set(names.generation, json!(generation));
-            set(names.replaces, json!([]));
-        }
+        RollStep::GiveUp { numbers, generation } => return given_up(names, pool, numbers, generation),
         RollStep::Discard { count, numbers, generation } => {
             set(names.count, json!(count));
             set(names.remove, json!(numbers));

@@ -226,6 +226,7 @@ fn with_input<T>(
         cloud: &facts.provider,
         keystone: facts.keystone.as_ref(),
         has_secrets_key: facts.has_secrets_key,
+        has_monitoring: facts.has_monitoring,
         dual_stack: facts.dual_stack.as_ref(),
         api_name: facts.api_name.as_deref(),
         post_install_manifest: settings.post_install_manifest.as_deref(),

@@ -77,6 +77,8 @@ pub(crate) struct StackInput<'a> {
     pub keystone: Option<&'a Keystone>,
     /// Whether Heat gives masters a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Whether it is watched from inside; the labels say how.
+    pub has_monitoring: bool,
     /// Where nodes have addresses of both versions of IP.
     pub dual_stack: Option<&'a DualStack>,
     /// The name of the API in DNS, with a dot at the end.

@@ -104,9 +104,8 @@ pub(in crate::driver) async fn missing(session: &Session, seen: &Seen, kinds: &[
     Ok(missing)
 }
 
-/// Workers that were given up, which Heat takes for nodes since because it was told so in their place. In a replacement, those that come see them off.
-pub(in crate::driver) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
-    let kind = PoolKind::Workers;
+/// Members that were given up, which Heat takes for nodes since because it was told so in their place. In a replacement, those that come see them off.
+pub(in crate::driver) async fn excused(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Missing>, Failure> {
     let Some(pool) = kind.of(seen).filter(|pool| !pool.former.is_empty()) else { return Ok(Vec::new()) };
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;

@@ -71,6 +71,8 @@ fn input(labels: &Labels) -> StackInput<'_> {
         cloud: &ABSENT,
         keystone: Some(KEYSTONE.get_or_init(|| keystone(None))),
         has_secrets_key: true,
+        // As of a new cluster.
+        has_monitoring: monitoring_is_asked_for(labels),
         dual_stack: None,
         api_name: None,
         post_install_manifest: None,
@@ -93,6 +95,10 @@ fn input(labels: &Labels) -> StackInput<'_> {
             authorities: vec![KnownAuthority { key: CA_KEY, public_key_hash: "00ff" }],
         },
     }
+}
+
+fn monitoring_is_asked_for(labels: &Labels) -> bool {
+    matches!(crate::driver::heat::monitoring::asked_for(labels), Ok(Some(_)))
 }
 
 /// Of a new cluster, by the operator's policy or ours.
@@ -219,8 +225,8 @@ fn check_parameters(rendered: &Rendered, groups: &[(&str, &str)]) {
         read.remove("OS::stack_name");
         let mut unread: Vec<String> = names(&template["parameters"]).difference(&read).cloned().collect();
         // Said for whoever looks at the stack.
-        unread
-            .retain(|p| !["nodegroup_uuid", "cloud_provider_enabled", "keystone_auth_enabled", "secrets_encrypted"].contains(&p.as_str()));
+        let said = ["nodegroup_uuid", "cloud_provider_enabled", "keystone_auth_enabled", "secrets_encrypted", "monitoring_enabled"];
+        unread.retain(|p| !said.contains(&p.as_str()));
         assert_eq!(unread, Vec::<String>::new(), "{name}");
         assert_eq!(read.difference(&names(&template["parameters"])).count(), 0, "{name}");
     }
@@ -418,7 +424,7 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     let size = keys(&mut large);
     assert!(size < 50_000, "{size}");
     let watched = labels(&[("monitoring_enabled", "true")]);
-    large.labels = &watched;
+    (large.labels, large.has_monitoring) = (&watched, true);
     let size = keys(&mut large);
     assert!(size < 54_000, "{size}");
     // With all that logs in to the cloud, whose services are trusted as the image trusts them.
