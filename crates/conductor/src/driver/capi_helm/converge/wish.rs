@@ -77,8 +77,9 @@ impl<'a> Wish<'a> {
                 let has_failed = before.group(&group.nodegroup_id()).is_some_and(Status::is_failed);
                 group.node_count = Some(payload.node_count.unwrap_or_else(|| kept(known, has_failed, asked(&group))));
             } else if target.is_some() || kind == OperationKind::CaRotate {
-                let (now, last) = (replicas(seen, &group).filter(|_| !is_going(seen, &group)), asked(&group));
-                let Some(left_alone) = passed_by(group, &choices, now, last) else { continue };
+                let now = replicas(seen, &group).filter(|_| !is_going(seen, &group));
+                let (last, least) = (asked(&group), seen.least(&group.name));
+                let Some(left_alone) = passed_by(group, &choices, now, (last, least)) else { continue };
                 group = left_alone;
             }
             groups.push(group);
@@ -165,8 +166,13 @@ impl<'a> Wish<'a> {
 }
 
 /// A group as it is asked for by an operation that is about another one; none where it is left out. It has `now` so many nodes by the object that
-/// makes them, if there is one that stays, and so many were `asked` for last.
-fn passed_by(mut group: Nodegroup, choices: &Choices<'_>, now: Option<i32>, asked: Option<i32>) -> Option<Nodegroup> {
+/// makes them, if there is one that stays; so many were `asked` for last, or at `least`, where it is scaled by load.
+fn passed_by(
+    mut group: Nodegroup,
+    choices: &Choices<'_>,
+    now: Option<i32>,
+    (asked, least): (Option<i32>, Option<i64>),
+) -> Option<Nodegroup> {
     use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
     match (group.status(), now) {
         // One that is gone but for its row, or never came, must not come on the way.
@@ -179,7 +185,7 @@ fn passed_by(mut group: Nodegroup, choices: &Choices<'_>, now: Option<i32>, aske
         (Some(CreateInProgress | UpdateInProgress | DeleteInProgress), Some(now)) => {
             let counted = Nodegroup { node_count: Some(now), ..group.clone() };
             // New bounds are in the row at once: of fewer nodes than the lower one, as its autoscaler may have left, there is no document.
-            if scaling::of(choices, &counted).is_ok() {
+            if scaling::of(choices, &counted, least).is_ok() {
                 group = counted;
             }
         }
@@ -233,7 +239,7 @@ mod tests {
         let sizes = |word: Status, now: Option<i32>, is_default: bool| {
             // The row says the wish of one that waits, or the most that there may be.
             let row = Nodegroup { status: Some(word.as_str().into()), ..group("gpu", "worker", 9, is_default) };
-            passed_by(row, &fixed, now, now).map(|group| group.node_count())
+            passed_by(row, &fixed, now, (now, None)).map(|group| group.node_count())
         };
         for status in [CreateInProgress, UpdateInProgress, DeleteInProgress, CreateFailed, UpdateFailed, DeleteFailed] {
             assert_eq!(sizes(status, Some(3), false), Some(3), "{status:?}");
@@ -250,8 +256,15 @@ mod tests {
             max_node_count: Some(9),
             ..group("gpu", "worker", 9, false)
         };
+        let size_of =
+            |row: Nodegroup, now: i32, last: Option<i64>| passed_by(row, &scaled, Some(now), (None, last)).map(|group| group.node_count());
         for (least, size) in [(1, 3), (4, 9)] {
-            assert_eq!(passed_by(bounds(least), &scaled, Some(3), None).map(|group| group.node_count()), Some(size), "{least}");
+            assert_eq!(size_of(bounds(least), 3, None), Some(size), "{least}");
+        }
+        // Without a lower bound of its own it has the one that the release tells, also where there are more nodes than a new upper bound allows.
+        for (last, size) in [(None, 9), (Some(2), 6)] {
+            let row = Nodegroup { min_node_count: None, max_node_count: Some(5), ..bounds(1) };
+            assert_eq!(size_of(row, 6, last), Some(size), "{last:?}");
         }
         // More were asked for by whoever made room for others, and failed.
         assert_eq!(sizes(DeleteFailed, Some(12), false), Some(9));
