@@ -306,3 +306,6 @@ async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kin
         .await?;
     Ok(())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

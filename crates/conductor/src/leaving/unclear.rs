@@ -60,6 +60,7 @@ mod tests {
 
     use super::*;
     use crate::driver::capi_helm::tests as rows;
+    use crate::stack::tests as events;
 
     fn row(kind: ResourceKind, name: &str) -> CloudResource {
         CloudResource {
@@ -76,15 +77,8 @@ mod tests {
 
     fn event(kind: &str, of: ResourceKind, name: &str) -> OperationEvent {
         let thing = Thing { kind: of.as_str().into(), name: name.into(), id: None };
-        OperationEvent {
-            id: 1,
-            operation_uuid: String::new(),
-            cluster_uuid: String::new(),
-            at_ms: 0,
-            kind: kind.into(),
-            message: name.into(),
-            details: Some(EventDetails { thing: Some(thing), ..EventDetails::default() }.column()),
-        }
+        let details = EventDetails { thing: Some(thing), ..EventDetails::default() };
+        OperationEvent { details: Some(details.column()), ..events::event(kind, name) }
     }
 
     fn names(leaks: &[Leak]) -> Vec<(&str, &str)> {

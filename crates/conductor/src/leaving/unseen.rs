@@ -63,6 +63,7 @@ mod tests {
     use model::operation::EventDetails;
 
     use super::*;
+    use crate::stack::tests as events;
 
     fn row(kind: ResourceKind, id: &str) -> CloudResource {
         CloudResource {
@@ -78,15 +79,8 @@ mod tests {
     }
 
     fn event(kind: &str, leaks: Option<Vec<Leak>>) -> OperationEvent {
-        OperationEvent {
-            id: 1,
-            operation_uuid: String::new(),
-            cluster_uuid: String::new(),
-            at_ms: 0,
-            kind: kind.into(),
-            message: String::new(),
-            details: Some(EventDetails { leaks, ..EventDetails::default() }.column()),
-        }
+        let details = EventDetails { leaks, ..EventDetails::default() };
+        OperationEvent { details: Some(details.column()), ..events::event(kind, "") }
     }
 
     #[test]

@@ -88,10 +88,10 @@ fn leaves_any(pool: &Pool, failed: &[Missing]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack::tests as events;
 
     fn event(kind: &str) -> OperationEvent {
-        let (operation_uuid, cluster_uuid, message) = (String::new(), String::new(), String::new());
-        OperationEvent { id: 1, operation_uuid, cluster_uuid, at_ms: 0, kind: kind.into(), message, details: None }
+        events::event(kind, "")
     }
 
     #[test]
