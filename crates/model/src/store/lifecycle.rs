@@ -121,12 +121,14 @@ async fn concerned(conn: &mut Conn, new: &NewOperation) -> Result<Option<Nodegro
     nodegroup::fetch_in_cluster(conn, &new.cluster, ident).await.map(Some)
 }
 
+/// Whether an operation is about one group, whichever that is.
+fn is_about_one(operation: &Operation) -> bool {
+    operation.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup)
+}
+
 /// Whether an operation is about this one group, by its payload or as the default of those that name none.
 pub fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
-    match (operation.kind().map(OperationKind::concerns), operation.payload()) {
-        (Some(Concerns::OneGroup), Ok(payload)) => names(&payload, group),
-        _ => false,
-    }
+    is_about_one(operation) && operation.payload().is_ok_and(|payload| names(&payload, group))
 }
 
 /// Whether this is the group that an operation about one group is about; `payload` is the operation's.
@@ -167,8 +169,7 @@ pub(super) async fn beyond_rows(conn: &mut Conn, project: &ProjectId) -> Result<
 /// Has the rows of groups say the most nodes that they may have, when the operations about them give way: how far those came nobody says any
 /// more, and fewer nodes in the row would be nodes that a quota does not see.
 async fn say_most(conn: &mut Conn, cluster: &ClusterId, unfinished: &[Operation]) -> Result<(), StoreError> {
-    let about_one = unfinished.iter().filter(|o| o.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup));
-    let carried: Vec<Payload> = about_one.filter_map(|o| o.payload().ok()).collect();
+    let carried: Vec<Payload> = unfinished.iter().filter(|o| is_about_one(o)).filter_map(|o| o.payload().ok()).collect();
     if carried.is_empty() {
         return Ok(());
     }
