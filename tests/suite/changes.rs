@@ -207,6 +207,8 @@ async fn nodegroups_are_listed_page_by_page_and_by_role() -> Result<()> {
     ensure!(all.get("next").is_none(), "{all}");
     let masters = demo.get("/v1/clusters/blue/nodegroups/?role=master").await?.expect(200)?.body;
     ensure!(groups(&masters) == ["default-master"], "{masters}");
+    let of_no_role = demo.get(&format!("{path}?role=")).await?.expect(200)?.body;
+    ensure!(groups(&of_no_role) == groups(&all), "{of_no_role}");
     let first = demo.get(&format!("{path}?limit=1&sort_key=name&sort_dir=desc")).await?.expect(200)?.body;
     ensure!(groups(&first) == ["default-worker"], "{first}");
     let next = client::text(&first, "next");

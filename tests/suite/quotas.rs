@@ -54,6 +54,8 @@ async fn quotas_are_made_shown_changed_listed_and_removed(#[values(Mix::Embedded
     let next = text(&page, "next");
     let marker = &page["quotas"][0]["id"];
     ensure!(next.ends_with(&format!("/v1/quotas?sort_key=hard_limit&sort_dir=asc&limit=1&marker={marker}")), "{next}");
+    let from_the_start = admin.get("/v1/quotas?all_tenants=1&sort_key=hard_limit&limit=1&marker=0").await?.expect(200)?.body;
+    ensure!(from_the_start["quotas"] == page["quotas"], "{from_the_start}");
     let rest = admin.get(&format!("/v1/quotas?all_tenants=1&sort_key=hard_limit&marker={marker}")).await?.expect(200)?.body;
     ensure!(limits(&rest) == Some(vec![json!(1)]), "{rest}");
     demo.get("/v1/quotas").await?.expect_error(403, "quota:get_all")?;
@@ -90,7 +92,7 @@ async fn a_bad_quota_is_refused_and_nothing_is_written(#[values(Mix::Embedded, M
         admin.post("/v1/quotas", &body).await?.expect_error(status, word).context(what)?;
     }
     for path in [format!("/v1/quotas/{own}/Cluster"), format!("/v1/quotas/{own}/cluster"), format!("/v1/quotas/{own}/nonsense")] {
-        admin.patch(&path, &json!({"hard_limit": 3})).await?.expect_error(404, &own)?;
+        admin.patch(&path, &json!({"hard_limit": 3})).await?.expect_error(404, &format!("project_id {own} and resource "))?;
         admin.delete(&path).await?.expect_error(404, &own)?;
     }
     admin.patch(&format!("/v1/quotas/{own}/Cluster"), &json!([])).await?.expect_error(400, "quotapatch")?;

@@ -3,7 +3,7 @@
 /// What a client's `Accept` header says about JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// It names `application/json` as what it likes best.
+    /// It likes `application/json` better than `text/html`.
     NamesJson,
     /// JSON will do.
     Any,
@@ -23,48 +23,52 @@ impl Accept {
 /// Reads the header; one that cannot be read counts as absent.
 pub fn parse(header: Option<&str>) -> Accept {
     let Some(header) = header.map(str::trim).filter(|h| !h.is_empty()) else { return Accept::Any };
-    let mut best: Option<(f32, &str)> = None;
-    let mut json: Option<(u8, f32)> = None;
-    let mut stream = 0.0_f32;
+    let (mut json, mut html, mut stream) = (Liked::default(), Liked::default(), 0.0_f32);
     for range in header.split(',') {
         let mut parts = range.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default();
-        let Some((kind, sub)) = media.split_once('/') else { return Accept::Any };
-        if kind.is_empty() || sub.is_empty() {
+        let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+        if media.split_once('/').is_none_or(|(kind, sub)| kind.is_empty() || sub.is_empty()) {
             return Accept::Any;
         }
         let q = parts.find_map(|p| p.strip_prefix("q=")).map_or(Some(1.0), |q| q.parse::<f32>().ok());
         let Some(q) = q else { return Accept::Any };
-        if media.eq_ignore_ascii_case("text/event-stream") {
-            stream = q;
-        }
-        if best.is_none_or(|(seen, _)| q > seen) {
-            best = Some((q, media));
-        }
-        // The most specific range decides.
-        let rank = match (kind, sub) {
-            ("*", "*") => 1,
-            (k, "*") if k.eq_ignore_ascii_case("application") => 2,
-            (k, s) if k.eq_ignore_ascii_case("application") && s.eq_ignore_ascii_case("json") => 3,
-            _ => continue,
-        };
-        if json.is_none_or(|(seen, _)| rank > seen) {
-            json = Some((rank, q));
+        match media.as_str() {
+            "text/event-stream" => stream = q,
+            "*/*" => {
+                json.see(1, q);
+                html.see(1, q);
+            }
+            "application/*" => json.see(2, q),
+            "application/json" => json.see(3, q),
+            "text/*" => html.see(2, q),
+            "text/html" => html.see(3, q),
+            _ => {}
         }
     }
-    let or_json = json.is_some_and(|(_, q)| q > 0.0);
-    if stream > json.map_or(0.0, |(_, q)| q) {
+    let or_json = json.q > 0.0;
+    if stream > json.q {
         return Accept::EventStream { or_json };
     }
-    match (json, best) {
-        (Some((_, q)), Some((_, media))) if q > 0.0 => {
-            if media.eq_ignore_ascii_case("application/json") {
-                Accept::NamesJson
-            } else {
-                Accept::Any
-            }
+    // Upstream's framework has its texts in HTML as well, and prefers them where the client does not care.
+    match or_json {
+        true if json.q > html.q => Accept::NamesJson,
+        true => Accept::Any,
+        false => Accept::Refuses,
+    }
+}
+
+/// How much a client likes a media type: the most specific range decides, the first of several.
+#[derive(Default)]
+struct Liked {
+    rank: u8,
+    q: f32,
+}
+
+impl Liked {
+    fn see(&mut self, rank: u8, q: f32) {
+        if rank > self.rank {
+            *self = Self { rank, q };
         }
-        _ => Accept::Refuses,
     }
 }
 
@@ -78,10 +82,14 @@ mod tests {
             (None, Accept::Any),
             (Some(""), Accept::Any),
             (Some("*/*"), Accept::Any),
-            (Some("application/*"), Accept::Any),
+            (Some("application/*"), Accept::NamesJson),
             (Some("application/json"), Accept::NamesJson),
             (Some("text/html, application/json;q=0.5"), Accept::Any),
             (Some("application/json, */*;q=0.5"), Accept::NamesJson),
+            (Some("application/json, text/plain, */*"), Accept::Any),
+            (Some("text/plain, Application/JSON"), Accept::NamesJson),
+            (Some("text/*;q=0.5, application/json;q=0.6"), Accept::NamesJson),
+            (Some("text/html;q=0.1, */*"), Accept::NamesJson),
             (Some("text/html"), Accept::Refuses),
             (Some("application/xml"), Accept::Refuses),
             (Some("application/vnd.openstack.magnum.v1+json"), Accept::Refuses),

@@ -246,13 +246,11 @@ impl Context {
 
     /// Refuses a body on routes that take none; an empty JSON object is tolerated.
     pub fn refuse_body(&self) -> Result<(), ApiError> {
-        let is_json = self
-            .body
-            .content_type
-            .as_deref()
-            .is_some_and(|t| t.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
-        if self.body.bytes.is_empty() || !is_json {
+        if self.body.bytes.is_empty() {
             return Ok(());
+        }
+        if !schema::is_json(self.body.content_type.as_deref())? {
+            return Err(ApiError::Invalid("Unknown argument: the route takes no form".into()));
         }
         let text = std::str::from_utf8(&self.body.bytes).map_err(|_| ApiError::NotText)?;
         match serde_json::from_str::<serde_json::Value>(text) {

@@ -12,5 +12,5 @@ use crate::error::ApiError;
 
 /// The resource that a path names, to the letter.
 fn resource(project: &str, word: &str) -> Result<Resource, ApiError> {
-    Resource::parse(word).ok_or_else(|| ApiError::NotFound { what: "Quota", key: format!("{project}/{word}") })
+    Resource::parse(word).ok_or_else(|| ApiError::NotFound { what: "Quota", key: format!("of project_id {project} and resource {word}") })
 }

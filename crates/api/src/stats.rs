@@ -14,7 +14,7 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_own(Act::StatsGetAll)?;
     let kind = cx.parameter("type").unwrap_or("cluster");
     if !kind.eq_ignore_ascii_case("cluster") {
-        return Err(ApiError::value("type", kind, "It must be cluster"));
+        return Err(ApiError::value("type", kind, "The stats type must be cluster"));
     }
     let asked = cx.parameter("project_id").filter(|id| !id.is_empty()).map(|id| ProjectId(id.to_owned()));
     let of = match (&cx.caller.project_id, asked) {

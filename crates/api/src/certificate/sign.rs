@@ -14,6 +14,9 @@ use crate::view::certificate::{CertificateView, SIGN};
 use crate::view::links::Links;
 use crate::view::schema::Body;
 
+/// Characters of what is no request at all that the refusal repeats.
+const SHOWN: usize = 40;
+
 /// Signs (K-02 to K-08); an unknown cluster is 400 here (K-02).
 pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
     let body = cx.read(&SIGN)?;
@@ -29,13 +32,13 @@ pub async fn sign(cx: Context) -> Result<Answer, ApiError> {
     cx.allow_object(Act::CertificateCreate, &cluster)?;
     let rules = cx.shared.settings.signing.clone();
     let lasting = expiry(&body, &rules)?;
-    let request = Request::read(&csr).map_err(refused)?.lasting(lasting);
+    let request = Request::read(&csr).map_err(|error| refused(error, &csr))?.lasting(lasting);
     let pair = super::stored(&cx, &cluster.references(), &cluster.uuid, Authority::of_type(kind)).await?;
     // Decrypting the key and signing are CPU work: not on a thread that serves others.
     let signed = tokio::task::spawn_blocking(move || sign_request(&pair.open()?, &request, &rules))
         .await
         .map_err(|e| ApiError::Internal(format!("sign a certificate: {e}")))?;
-    let pem = signed.map_err(refused)?;
+    let pem = signed.map_err(|error| refused(error, &csr))?;
     let view = CertificateView {
         cluster_uuid: &cluster.uuid,
         pem: &pem,
@@ -59,8 +62,13 @@ fn expiry(body: &Body, rules: &SigningRules) -> Result<Option<Duration>, ApiErro
     Ok(Some(asked))
 }
 
-fn refused(error: CertificateError) -> ApiError {
+fn refused(error: CertificateError, csr: &str) -> ApiError {
     match error {
+        // What is PEM at all is not repeated: it may be a key, sent by mistake.
+        CertificateError::InvalidCsr(_) if !csr.contains("-----BEGIN") => {
+            let shown: String = csr.chars().take(SHOWN).collect();
+            ApiError::Invalid(format!("Invalid csr '{shown}': {error}."))
+        }
         CertificateError::InvalidCsr(_) | CertificateError::NotAllowed(_) => ApiError::Invalid(format!("Invalid csr: {error}.")),
         CertificateError::Stored(_) | CertificateError::OpenSsl(_) => ApiError::Internal(format!("sign a certificate: {error:?}")),
     }

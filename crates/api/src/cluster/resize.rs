@@ -19,7 +19,9 @@ pub async fn resize(cx: Context) -> Result<Answer, ApiError> {
     let body = cx.read(&RESIZE)?;
     let node_count = body.integer("node_count").unwrap_or_default();
     if node_count == 0 && cx.version < ZERO_NODES {
-        return Err(ApiError::Invalid(format!("Zero nodes (node_count 0) need a higher microversion: {ZERO_NODES} at least.")));
+        return Err(ApiError::Invalid(format!(
+            "Zero nodes in a nodegroup (node_count 0) need a higher microversion: {ZERO_NODES} at least."
+        )));
     }
     // Even an admin resizes his own project's clusters only.
     let scope = cx.own_scope();

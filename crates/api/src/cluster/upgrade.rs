@@ -24,7 +24,7 @@ use crate::view::cluster::UPGRADE as SCHEMA;
 pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
     // The route came with 1.7, by accident, and has worked from 1.8 on.
     if cx.version < UPGRADE {
-        return Err(ApiError::Invalid(format!("Upgrading needs a higher microversion: {UPGRADE} at least.")));
+        return Err(ApiError::Invalid(format!("Cluster upgrade needs a higher microversion: {UPGRADE} at least.")));
     }
     let body = cx.read(&SCHEMA)?;
     let scope = cx.wide_scope(Act::ClusterUpgradeEverywhere)?;

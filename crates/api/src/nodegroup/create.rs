@@ -43,14 +43,14 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
     let Some(name) = body.owned("name") else {
         return Err(ApiError::missing_field("name"));
     };
-    if cluster.api_address.is_none() {
+    if cluster.api_address.as_deref().is_none_or(str::is_empty) {
         return Err(ApiError::Conflict(format!(
             "Cluster {} has no API address yet: nodegroups can be added once it has been made.",
             cluster.display_name()
         )));
     }
     if subject.groups.iter().any(|g| g.name == name) {
-        return Err(ApiError::Conflict(format!("A nodegroup named {name} is in the cluster already.")));
+        return Err(ApiError::Conflict(format!("A nodegroup named {name} is in cluster {} already.", cluster.display_name())));
     }
     let node_count = body.integer("node_count").unwrap_or(1);
     let min_node_count = body.integer("min_node_count").unwrap_or(0);

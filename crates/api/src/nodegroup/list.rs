@@ -18,7 +18,9 @@ pub async fn list(cx: Context) -> Result<Answer, ApiError> {
         Scope::Project(project) => Some(project.clone()),
         Scope::All | Scope::User(_) => None,
     };
-    let shown = nodegroup::Shown { project, role: cx.parameter("role").map(str::to_owned) };
+    // An empty role is none, as with upstream.
+    let role = cx.parameter("role").filter(|role| !role.is_empty()).map(str::to_owned);
+    let shown = nodegroup::Shown { project, role };
     let (scope, page, shown, ident) = (&scope, &page, &shown, cx.arg("cluster"));
     let read = async |conn: &mut Conn| {
         let cluster = crate::cluster::find(conn, scope, ident).await?;

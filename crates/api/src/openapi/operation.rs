@@ -11,7 +11,7 @@ use crate::view::forecast::FORECAST;
 use crate::view::shape::Shape;
 
 /// What every request may be refused with, because of its head, its token, its microversion, its size, or the state of the cloud.
-const ALWAYS: &[u16] = &[400, 401, 403, 406, 408, 413, 414, 429, 431, 503];
+const ALWAYS: &[u16] = &[400, 401, 403, 406, 408, 413, 414, 415, 429, 431, 503];
 /// What a request for a document that needs no token may be refused with.
 pub const OF_PUBLIC: &[u16] = &[406, 408, 414, 431];
 
@@ -252,7 +252,7 @@ pub fn refusals_of(route: &Route) -> Vec<u16> {
     let takes_body = !matches!(route.body, Takes::Nothing);
     let pages = route.query.iter().any(|p| p.name == "marker");
     let changes = route.changes();
-    let more = [(404, open || takes_body || pages), (409, open || takes_body || changes), (415, takes_body), (422, changes)];
+    let more = [(404, open || takes_body || pages), (409, open || takes_body || changes), (422, changes)];
     let mut statuses: Vec<u16> = ALWAYS.iter().copied().chain(more.into_iter().filter(|(_, may)| *may).map(|(status, _)| status)).collect();
     statuses.sort_unstable();
     statuses

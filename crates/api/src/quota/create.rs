@@ -20,7 +20,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     // Before Keystone is asked: whoever may not do it learns nothing about projects.
     cx.allow_own(Act::QuotaCreate)?;
     if !cloud_checks::project_exists(&cx, &project).await? {
-        return Err(ApiError::NotFound { what: "Project", key: project });
+        return Err(ApiError::Missing(format!("The project_id {project} could not be found.")));
     }
     let (cx, project) = (&cx, &project);
     let stored = cx

@@ -45,7 +45,8 @@ pub fn parse_numbered(query: &[(String, String)], max_limit: i64) -> Result<Page
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(ApiError::value(key, value, "unable to convert to int"));
         }
-        page.marker = Some(text.to_owned());
+        // No row has the number 0, which upstream takes for no marker.
+        page.marker = digits.bytes().any(|b| b != b'0').then(|| text.to_owned());
     }
     Ok(page)
 }

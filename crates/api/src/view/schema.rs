@@ -159,9 +159,9 @@ impl Schema {
         let Value::Object(map) = json(argument, content_type, bytes)? else {
             return Err(ApiError::Invalid(format!("Invalid input for {argument}: the body must be a JSON object")));
         };
-        for key in map.keys() {
+        for (key, value) in &map {
             match self.field(key).map(|f| f.presence) {
-                Some(Presence::ReadOnly) => return Err(ApiError::Invalid(format!("Cannot set read only field: {key}"))),
+                Some(Presence::ReadOnly) => return Err(invalid(key, value, "Cannot set read only field.")),
                 Some(_) => {}
                 None => return Err(ApiError::Invalid(format!("Unknown attribute for argument {argument}: {key}"))),
             }
@@ -275,19 +275,27 @@ fn cluster_name(key: &str, value: &Value) -> Result<(), ApiError> {
 
 /// Reads a body that may be any JSON.
 pub fn json(argument: &'static str, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, ApiError> {
-    let kind = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if bytes.is_empty() {
         return Err(ApiError::Invalid(format!("Missing argument: \"{argument}\"")));
     }
-    match kind.as_str() {
-        "application/json" => {}
-        "" | "application/x-www-form-urlencoded" => {
-            return Err(ApiError::Invalid(format!("Missing argument: \"{argument}\" (the body must be sent as application/json)")));
-        }
-        other => return Err(ApiError::MediaType(other.to_owned())),
+    if !is_json(content_type)? {
+        return Err(ApiError::Invalid(format!("Missing argument: \"{argument}\" (the body must be sent as application/json)")));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| ApiError::NotText)?;
     serde_json::from_str(text).map_err(|e| ApiError::Invalid(format!("Request is not in valid JSON format: {e}")))
+}
+
+/// Whether a body is declared to be JSON: not where nothing is said of it, or where it is declared to be a form.
+///
+/// # Errors
+/// [`ApiError::MediaType`] when it is declared to be anything else.
+pub fn is_json(content_type: Option<&str>) -> Result<bool, ApiError> {
+    let kind = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "application/json" => Ok(true),
+        "" | "application/x-www-form-urlencoded" => Ok(false),
+        _ => Err(ApiError::MediaType(kind)),
+    }
 }
 
 /// An error about a field.
@@ -456,7 +464,7 @@ mod tests {
             (r#"{"count": null}"#, "count. Mandatory"),
             (r#"{"count": 10}"#, "between 1 and 9"),
             (r#"{"count": 1, "other": 1}"#, "thing: other"),
-            (r#"{"count": 1, "links": null}"#, "read only field: links"),
+            (r#"{"count": 1, "links": "there"}"#, "links. Value: '\"there\"'. Cannot set read only"),
             (r#"{"count": 1, "servers": [1]}"#, "servers[0]"),
             (r#"{"count": 1, "taints": [{"key": 1}]}"#, "taints[0][key]"),
         ] {

@@ -131,7 +131,7 @@ async fn of_project(conn: &mut Conn, project: &str) -> Result<Vec<Quota>, StoreE
 
 /// The row of a project and resource.
 pub async fn fetch(conn: &mut Conn, project: &str, resource: Resource) -> Result<Quota, StoreError> {
-    let missing = || StoreError::NotFound { what: WHAT, key: format!("{project}/{}", resource.as_str()) };
+    let missing = || StoreError::NotFound { what: WHAT, key: format!("of project_id {project} and resource {}", resource.as_str()) };
     find(conn, project, resource).await?.ok_or_else(missing)
 }
 
