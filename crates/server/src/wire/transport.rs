@@ -47,13 +47,12 @@ pub(super) fn database(url: &MysqlUrl) -> anyhow::Result<Option<StoreTls>> {
     Ok(Some(StoreTls { ca: read(&ca, &format!("{section} ssl_ca"))?, identity }))
 }
 
-/// Whom to believe in calls to the cloud.
-pub(super) fn cloud(login: &Credentials) -> anyhow::Result<TlsTrust> {
-    let section = "[keystone_auth]";
+/// Whom to believe in calls to the cloud; `section` is the one that says it.
+pub(super) fn cloud(login: &Credentials, section: &str) -> anyhow::Result<TlsTrust> {
     Ok(TlsTrust {
-        ca: login.cafile.as_deref().map(|path| read(path, &format!("{section} cafile"))).transpose()?,
+        ca: login.cafile.as_deref().map(|path| read(path, &format!("[{section}] cafile"))).transpose()?,
         insecure: login.insecure.unwrap_or(false),
-        identity: identity(section, ("certfile", login.certfile.as_deref()), ("keyfile", login.keyfile.as_deref()))?,
+        identity: identity("[keystone_auth]", ("certfile", login.certfile.as_deref()), ("keyfile", login.keyfile.as_deref()))?,
     })
 }
 
