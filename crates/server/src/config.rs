@@ -250,6 +250,12 @@ impl Config {
             Some(Finding { section: section.to_owned(), key: key.to_owned(), place, reason })
         };
         self.unknown = sources.keys().into_iter().filter_map(finding).collect();
+        let of_notifications = self.oslo_messaging_notifications.transport_url.as_ref();
+        for (section, url) in [("DEFAULT", Some(&self.service.transport_url)), ("oslo_messaging_notifications", of_notifications)] {
+            if let (Some(url), Some(found)) = (url, sources.find(&[(section, "transport_url")], false)) {
+                self.unknown.extend(url.without_effect(section, &found.place));
+            }
+        }
         Ok(self)
     }
 

@@ -99,8 +99,8 @@ fn amqp(config: &Config) -> anyhow::Result<AmqpOptions> {
 
 /// How to reach the brokers of a transport.
 fn reach(config: &Config, transport: &TransportUrl) -> anyhow::Result<Reach> {
-    let rabbit = &config.oslo_messaging_rabbit;
-    let tls = if transport.ssl.unwrap_or(rabbit.ssl) { Some(transport::broker(rabbit)?) } else { None };
+    let rabbit = config.oslo_messaging_rabbit.at(transport);
+    let tls = if rabbit.ssl { Some(transport::broker(&rabbit, transport.has_options())?) } else { None };
     let hosts = transport.hosts.iter();
     Ok(Reach {
         brokers: hosts.map(|h| Broker { host: h.host.clone(), port: h.port, user: h.user.clone(), password: h.password.clone() }).collect(),
@@ -114,9 +114,10 @@ fn reach(config: &Config, transport: &TransportUrl) -> anyhow::Result<Reach> {
 fn notifications(config: &Config) -> anyhow::Result<Option<conductor::Notifications>> {
     let wanted = &config.oslo_messaging_notifications;
     let Some(envelope) = wanted.envelope() else { return Ok(None) };
-    let rabbit = &config.oslo_messaging_rabbit;
+    let transport = wanted.transport_url.as_ref().unwrap_or(&config.service.transport_url);
+    let rabbit = config.oslo_messaging_rabbit.at(transport);
     let bus = NotifyOptions {
-        reach: reach(config, wanted.transport_url.as_ref().unwrap_or(&config.service.transport_url))?,
+        reach: reach(config, transport)?,
         exchange: config.service.control_exchange.clone(),
         topics: wanted.topics.clone(),
         envelope,
