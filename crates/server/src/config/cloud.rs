@@ -131,7 +131,8 @@ section! {
         www_authenticate_uri: Option<String>,
         /// Region of Keystone.
         region_name: Option<String>,
-        /// Which address of Keystone to use: public, internal or admin.
+        /// Which address of Keystone in the catalogue callers' tokens are checked at: public, internal or admin. Where the catalogue has no such one,
+        /// and for all else: auth_url.
         interface: Interface = "internal",
         /// Seconds for which the answer to a token is remembered; -1 turns that off.
         token_cache_time: i64 = "300",
