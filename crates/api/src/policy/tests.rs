@@ -69,6 +69,20 @@ fn until_the_id_of_the_trustee_domain_is_known_its_users_are_refused_by_its_name
 }
 
 #[test]
+fn a_rule_may_ask_whether_an_admin_is_one_of_the_project_of_admins() {
+    let narrow = of(&["\"context_is_admin\": \"role:admin and is_admin_project:True\"\n"]).expect("good files");
+    let wide = Policy::default();
+    for is_admin_project in [true, false] {
+        let mut admin = caller("p2", "u2", &["admin"]);
+        admin.info = Arc::new(TokenInfo { is_admin_project, ..(*admin.info).clone() });
+        assert_eq!(narrow.is_admin(&admin), is_admin_project);
+        assert_eq!(allows(&narrow, &admin, Act::ServiceGetAll), is_admin_project);
+        // Nobody asks unless a rule does.
+        assert!(wide.is_admin(&admin) && allows(&wide, &admin, Act::ServiceGetAll));
+    }
+}
+
+#[test]
 fn a_missing_project_is_nobodys() {
     let policy = Policy::default();
     let mut nowhere = with(&policy, &["member", "reader"]);
