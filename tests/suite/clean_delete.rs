@@ -365,6 +365,28 @@ async fn a_cluster_goes_when_its_project_is_gone(#[values(Mix::Embedded, Mix::Di
     world.finish().await
 }
 
+/// An admin in another project than that of admins is none to the services: they would tell it that there is nothing to remove.
+#[tokio::test]
+async fn the_service_removes_nothing_itself_where_it_is_no_admin_of_the_cloud() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, ..Options::default() }).await?;
+    world.cloud.set_admin_project(Some("admin"));
+    world.start_conductor()?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let (cluster, _) = cluster(&world, &demo, "blue", &json!({})).await?;
+    ensure!(world.cloud.remove_project("demo"));
+    admin.delete_cluster(&cluster).await?;
+    let failed = admin.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("nor may the cluster service act itself"), "{failed}");
+    ensure!(world.cloud.calls("heat.stack_delete") == 0, "it has removed a stack");
+    // Tokens live for an hour, and what they say with them: another process has a new one.
+    world.cloud.set_admin_project(None);
+    world.terminate("conductor-1")?;
+    world.start_conductor()?;
+    let told = deleted(&admin, &cluster).await?;
+    ensure!(things(&told, "leaks").is_empty(), "{told}");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
     let world = World::usual(Mix::Embedded).await?;

@@ -211,3 +211,20 @@ impl From<TokenAnswer> for TokenInfo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_of_the_project_of_admins_unless_keystone_says_otherwise() {
+        for (said, wanted) in [(json!({}), true), (json!({"is_admin_project": true}), true), (json!({"is_admin_project": false}), false)] {
+            let mut token = json!({"user": {"id": "u1"}, "expires_at": "2099-01-01T00:00:00.000000Z"});
+            token.as_object_mut().expect("an object").extend(said.as_object().expect("an object").clone());
+            let answer: TokenAnswer = serde_json::from_value(json!({"token": token})).expect("a token");
+            assert_eq!(TokenInfo::from(answer).is_admin_project, wanted, "{said}");
+        }
+    }
+}

@@ -34,6 +34,16 @@ impl Cloud {
         keystone.assignments.len() < before
     }
 
+    /// From now on tokens say whether they are of this project, whose administrators alone are the cloud's; none: they say nothing of it, as at
+    /// first.
+    ///
+    /// # Panics
+    /// When there is no such project.
+    pub fn set_admin_project(&self, name: Option<&str>) {
+        let id = name.map(|name| self.project_id(name));
+        self.world().keystone.admin_project = id;
+    }
+
     /// Deletes a trust by its id, with those that were made from it, as its giver might. Says whether there was such a trust.
     pub fn remove_trust(&self, id: &str) -> bool {
         let keystone = &mut self.world().keystone;

@@ -239,6 +239,7 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
         files: stack.files.clone(),
         environment: stack.environment.clone(),
         parameters: stack.parameters.clone(),
+        hidden: parameters::SECRETS,
         timeout_mins: stack.minutes,
         tags: vec![TAG.into(), stack.owner.clone()],
         disable_rollback: true,

@@ -15,6 +15,7 @@ section! {
         /// Directory for files the service keeps.
         state_path: PathBuf = "/var/lib/magnum",
         /// The brokers: `rabbit://user:password@host:port,user:password@host2:port//virtual_host`.
+        /// Options of [oslo_messaging_rabbit] may follow (`?ssl=true&ssl_ca_file=/path`); they are stronger than that section.
         transport_url: TransportUrl = "rabbit://",
         /// Exchange of messages and notifications.
         control_exchange: String = "magnum",

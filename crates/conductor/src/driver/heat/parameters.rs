@@ -12,6 +12,17 @@ use choices::{Choices, Ipv6, Subnet};
 /// Whether masters are given a key for what is secret in etcd.
 pub(super) const ENCRYPTED: &str = "secrets_encrypted";
 
+/// What templates hide, and no error of Heat may show, of those of ours and of upstream's.
+pub(super) const SECRETS: &[&str] = &[
+    "master_user_data",
+    "worker_user_data",
+    "secrets_key",
+    "trustee_password",
+    "kube_service_account_key",
+    "kube_service_account_private_key",
+    "grafana_admin_passwd",
+];
+
 /// Networks that workers have a port on beside that of the cluster.
 pub(super) const EXTRA_NETWORKS: &str = "extra_networks";
 

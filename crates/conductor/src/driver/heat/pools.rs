@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use provider_clients::{Session, StackUpdate};
 use serde_json::{Map, Value, json};
 
+use super::parameters::SECRETS;
 use super::{DEPTH, KUBE_VERSION, workers};
 use crate::driver::{NewNodes, PoolKind};
 use crate::outcome::Failure;
@@ -99,7 +100,8 @@ pub(in crate::driver) async fn replace(
         leave_pool(session, seen, numbers).await?;
     }
     let parameters = parameters(names(kind), kind.of(seen).cloned().unwrap_or_default(), step, new);
-    let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(true), ..StackUpdate::default() };
+    let update =
+        StackUpdate { parameters, hidden: SECRETS, timeout_mins: Some(minutes), disable_rollback: Some(true), ..StackUpdate::default() };
     session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
     Ok(())
 }

@@ -6,6 +6,7 @@
 use provider_clients::{Session, Signal, StackResource, StackUpdate};
 use serde_json::{Map, Value, json};
 
+use super::parameters::SECRETS;
 use super::{DEPTH, outputs, pools, resolved};
 use crate::driver::{Member, Missing, PoolKind};
 use crate::outcome::Failure;
@@ -214,7 +215,13 @@ pub(in crate::driver) async fn resize(
     if let Some(user_data) = user_data {
         parameters.insert(USER_DATA.into(), json!(user_data));
     }
-    let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(!rollback), ..StackUpdate::default() };
+    let update = StackUpdate {
+        parameters,
+        hidden: SECRETS,
+        timeout_mins: Some(minutes),
+        disable_rollback: Some(!rollback),
+        ..StackUpdate::default()
+    };
     session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
     Ok(())
 }

@@ -28,6 +28,7 @@ use super::*;
 use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
 use crate::driver::heat::dual_stack::DualStack;
 use crate::driver::heat::keystone_auth::{self, Keystone};
+use crate::driver::heat::parameters::SECRETS;
 use crate::driver::heat::parameters::choices::Cidr;
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 use crate::driver::heat::templates::SHIPPED_TEMPLATES;
@@ -288,6 +289,12 @@ fn secrets_are_hidden_parameters() {
         assert_eq!(top["parameters"][name]["hidden"], true);
     }
     assert_eq!(yaml(&rendered.files["kubemaster.yaml"])["parameters"]["secrets_key"]["hidden"], true);
+    // What is hidden there is hidden in errors too.
+    for template in [&SHIPPED_TEMPLATES.cluster, &SHIPPED_TEMPLATES.group] {
+        let declared = yaml(template)["parameters"].as_object().expect("parameters").clone();
+        let mut hidden = declared.iter().filter(|(_, schema)| schema["hidden"] == true).map(|(name, _)| name.as_str());
+        assert!(hidden.all(|name| SECRETS.contains(&name)));
+    }
     for file in rendered.files.values() {
         assert_eq!(yaml(file)["parameters"]["user_data"]["hidden"], true);
     }
