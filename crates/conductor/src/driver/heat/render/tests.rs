@@ -132,7 +132,7 @@ fn contents(data: &str) -> Vec<(String, String)> {
         match path.strip_suffix("/documents") {
             Some(folder) => {
                 let lines = text.lines().map(|line| line.split_once(' ').expect("a name and a document"));
-                lines.map(|(name, text)| (format!("{folder}/{name}"), text.to_owned())).collect()
+                lines.map(|(name, text)| (format!("{folder}/{name}"), text.replace('\u{1f}', "\n"))).collect()
             }
             None => vec![(path, text)],
         }

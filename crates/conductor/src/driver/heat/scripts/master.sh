@@ -18,13 +18,13 @@ for address in "$API_PUBLIC_ADDRESS" "$NODE_PUBLIC_ADDRESS"; do
   [ -z "$address" ] || SANS="$SANS, \"$address\""
 done
 
-# Documents come in one file, a line for each.
+# Documents come in one file, a line for each: another character stands for the ends of their own lines.
 unpack_documents() {
   local name text
-  mkdir -p "$BASE/addons"
+  mkdir -p "$BASE/addons" "$BASE/pki/etcd"
   while read -r name text; do
     install -m 0600 /dev/null "$BASE/$name"
-    printf '%s\n' "$text" > "$BASE/$name"
+    tr '\037' '\n' <<< "$text" > "$BASE/$name"
   done < "$BASE/documents"
 }
 
