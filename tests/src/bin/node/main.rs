@@ -3,6 +3,7 @@
 
 mod data;
 mod machine;
+mod restarts;
 mod site;
 mod successors;
 
@@ -88,6 +89,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     println!(
         "ok - a worker with a download that is not what its sum says tells Heat which, and that it is no node, and takes that back before it joins"
     );
+    nodes.restarts([next()?, next()?, next()?], &usual[0], &three_masters).await?;
     let numbers = [next()?, next()?, next()?, next()?, next()?, next()?];
     nodes.successions(numbers, &three_masters, &short_of_time).await
 }
@@ -171,21 +173,7 @@ impl Nodes<'_> {
     async fn master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
         let (own, api) = (address(number).to_string(), free_address(number).to_string());
-        let data = UserData::of(
-            document,
-            &[
-                ("NODE_NAME", "blue-master-0"),
-                ("NODE_INDEX", "0"),
-                ("NODE_ADDRESS", &own),
-                ("API_ADDRESS", &api),
-                ("API_PUBLIC_ADDRESS", "203.0.113.9"),
-                ("API_HOLDER", "yes"),
-                ("SUBNET_ID", "the-subnet"),
-                ("SECRETS_KEY", SECRETS_KEY),
-                ("SIGNAL_ENDPOINT", &format!("https://{HEAT}{path}")),
-                ("SIGNAL_TOKEN", SIGNAL_TOKEN),
-            ],
-        )?;
+        let data = first_master(document, number, path)?;
         let mut machine = self.machine(number, &data).await?;
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
@@ -352,6 +340,24 @@ async fn is_master(machine: &Machine, api: &str) -> Result<()> {
         Ok(Seen::when(addresses.contains(&format!(" {api}/32 ")), || addresses))
     });
     held.await
+}
+
+/// What the first master of a cluster without a load balancer is made with: nobody has its API's address before it.
+fn first_master(document: &str, number: u8, path: &str) -> Result<UserData> {
+    let (own, api, endpoint) = (address(number).to_string(), free_address(number).to_string(), format!("https://{HEAT}{path}"));
+    let values = [
+        ("NODE_NAME", "blue-master-0"),
+        ("NODE_INDEX", "0"),
+        ("NODE_ADDRESS", own.as_str()),
+        ("API_ADDRESS", api.as_str()),
+        ("API_PUBLIC_ADDRESS", "203.0.113.9"),
+        ("API_HOLDER", "yes"),
+        ("SUBNET_ID", "the-subnet"),
+        ("SECRETS_KEY", SECRETS_KEY),
+        ("SIGNAL_ENDPOINT", endpoint.as_str()),
+        ("SIGNAL_TOKEN", SIGNAL_TOKEN),
+    ];
+    UserData::of(document, &values)
 }
 
 /// What a worker is made with; `more` are values that not every one has.

@@ -31,7 +31,7 @@ const ORDER: &str = "0123456789abcdef";
 const TOKENS: &str = "bootstrap-token-older0 nodes of this cluster\nbootstrap-token-others somebody's own\n";
 
 /// A file of what the stand-ins are told and keep.
-fn stand_in(name: &str) -> String {
+pub fn stand_in(name: &str) -> String {
     format!("/var/lib/stand-ins/{name}")
 }
 
@@ -233,14 +233,14 @@ impl Nodes<'_> {
 }
 
 /// Tells that it is so.
-async fn good(what: &str, test: impl Future<Output = Result<()>>) -> Result<()> {
+pub async fn good(what: &str, test: impl Future<Output = Result<()>>) -> Result<()> {
     test.await.with_context(|| format!("it is not so: {what}"))?;
     println!("ok - {what}");
     Ok(())
 }
 
 /// What a master of a cluster with a load balancer is made with, where the API answers already.
-fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
+pub fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
     let (own, api, endpoint) = (address(number).to_string(), gateway(number).to_string(), format!("https://{HEAT}{path}"));
     let index = name.rsplit('-').next().context("a number")?;
     let mut values = vec![
@@ -258,7 +258,7 @@ fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &st
     UserData::of(document, &values)
 }
 
-fn is_success(signal: &Signal, name: &str, machine: &Machine) -> Result<()> {
+pub fn is_success(signal: &Signal, name: &str, machine: &Machine) -> Result<()> {
     let is_told = signal.status == "SUCCESS" && [&signal.id, &signal.data] == [name; 2] && signal.reason == format!("{name} is ready");
     ensure!(is_told, "{signal:?}\n{}", machine.last_words());
     Ok(())

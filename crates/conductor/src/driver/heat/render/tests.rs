@@ -11,6 +11,7 @@ mod measure;
 mod monitoring;
 mod options;
 mod representative;
+mod restarts;
 mod succession;
 
 use std::collections::BTreeSet;

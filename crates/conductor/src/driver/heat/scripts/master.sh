@@ -1,5 +1,6 @@
 #!/bin/bash
-# A master: the first one begins the cluster, unless its API answers already; all others join as soon as it answers.
+# A master: the first one begins the cluster, unless its API answers already; all others join as soon as it answers. A restart of its machine may cut
+# it off at any moment: it goes on with what it has begun, and each step finds what is done.
 . /etc/kubernetes-bootstrap/common.sh
 . /etc/kubernetes-bootstrap/install.sh
 
@@ -57,33 +58,54 @@ install_pki() {
   sed '/END CERTIFICATE/q' "$BASE/pki/ca.crt" > /etc/kubernetes/pki/signing-ca.crt
 }
 
-api_answers() {
-  curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz"
+# Whether the cluster is this master's to begin. One that has begun it goes on: the API that answers may be its own. One that has tried to join begins
+# none beside the other, though it does not answer.
+begins_cluster() {
+  [ ! -e "$STATE/begun" ] || return 0
+  [ "$NODE_INDEX" = 0 ] && [ ! -e "$STATE/joining" ] && ! api_answers "$API_ADDRESS"
 }
 
 begin_cluster() {
+  mark begun
   if [ -n "$API_HOLDER" ]; then
     step "address of the API"
     touch "$STATE/holds-api-address"
     systemctl enable --now kubernetes-api-address.service
     until_holding
   fi
+  if [ -e "$STATE/joined" ]; then
+    step "waiting for the API"
+  else
+    init_cluster
+  fi
+  wait_for_api
+  hold_address
+}
+
+# Where it was cut off nobody knows how far it came. So all of it is done over what is there: etcd keeps what it has, and others may have joined. What
+# kubeadm has signed may be half written, and is signed anew by the same authorities.
+init_cluster() {
+  local further=()
   step "kubeadm init"
   begin_to_join
   fill "$BASE/init.yaml" "$STATE/init.yaml"
-  kubeadm init --config "$STATE/init.yaml" --skip-token-print
-  hold_address
+  rm -rf /etc/kubernetes/pki /etc/kubernetes/*.conf
+  install_pki
+  # It asks for a machine on which nothing is.
+  [ ! -e /etc/kubernetes/manifests/etcd.yaml ] || further=(--skip-phases preflight)
+  kubeadm init --config "$STATE/init.yaml" --skip-token-print "${further[@]}"
+  mark joined
 }
 
 join_cluster() {
   step "waiting for the API"
   wait_for_api
-  if [ -n "$GENERATION" ]; then
-    announce
-  fi
-  step "kubeadm join"
   fill "$BASE/join.yaml" "$STATE/join.yaml"
-  join join_master install_pki
+  if ! has_joined /etc/kubernetes/manifests/etcd.yaml is_master; then
+    [ -z "$GENERATION" ] || announce
+    step "kubeadm join"
+    join join_master install_pki
+  fi
   trust_in /etc/kubernetes/*.conf
   if [ -n "$GENERATION" ]; then
     # Not before: it marks this machine's node as well.
@@ -102,11 +124,21 @@ join_master() {
     && kubeadm join --config "$config" --skip-phases control-plane-prepare/kubeconfig
 }
 
+# Whether this is a master: its own API is ready only with a voter of etcd. Without it the others may have no quorum, so it is not put back, whatever
+# fails then. What comes last in a join may not have been done.
+is_master() {
+  api_answers "$NODE_ADDRESS" || return 1
+  step "end of kubeadm join"
+  repeatedly kubeadm join phase control-plane-join mark-control-plane --config "$STATE/join.yaml" || exit 1
+}
+
 # What masters of this generation are made with becomes the cluster's configuration, by which kubeadm makes them.
 announce() {
   step "configuration of the cluster"
   local phase admin=/etc/kubernetes/super-admin.conf
   fill "$BASE/init.yaml" "$STATE/init.yaml"
+  # Of one that was cut off, which kubeadm would take for another authority's.
+  rm -f "$admin"
   kubeadm init phase kubeconfig super-admin --config "$STATE/init.yaml"
   trust_in "$admin"
   for phase in "upload-config kubeadm" "bootstrap-token --skip-token-print"; do
@@ -298,7 +330,9 @@ install_cilium() {
   local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
   fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
   tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium
-  if kubectl --request-timeout 20s -n kube-system get daemonset cilium > /dev/null 2>&1; then
+  # Helm's record of a release that was cut off lets no other one begin. What it has made is taken over.
+  repeatedly kubectl --request-timeout 60s -n kube-system delete secret -l 'owner=helm,name=cilium,status notin (deployed,superseded)'
+  if [ -n "$(kubectl --request-timeout 20s -n kube-system get secret -l owner=helm,name=cilium,status=deployed -o name)" ]; then
     verb=upgrade
   fi
   local settings=(--set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}")
@@ -438,7 +472,7 @@ install_node
 unpack_documents
 mount_volume "$(node_value ETCD_VOLUME)" /var/lib/etcd-volume
 install_pki
-if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
+if begins_cluster; then
   begin_cluster
   install_network
   install_addons
@@ -447,12 +481,14 @@ if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
 else
   join_cluster
   if [ -n "$REPLACES" ]; then
-    hold_address
     ask_own_api
+    hold_address
     renew_addons
   fi
   wait_for_node
   if [ -n "$REPLACES" ]; then
+    # The former holder takes it back where nobody answers for some minutes.
+    hold_address
     # shellcheck disable=SC2046 # as many words as names
     set -- $(replaced_nodes)
     while [ $# -gt 0 ]; do

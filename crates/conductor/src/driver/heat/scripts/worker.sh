@@ -32,12 +32,18 @@ join_worker() {
   kubeadm join --config "$STATE/join.yaml"
 }
 
-# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced.
+# Whether the cluster knows this node by what kubelet was certified with.
+is_node() {
+  kubectl --kubeconfig /etc/kubernetes/kubelet.conf --request-timeout 20s get node "$NODE_NAME" -o name > /dev/null
+}
+
+# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced. What is compared is changed last: whoever
+# is cut off before does it again.
 trust_authorities() {
   step "authorities"
   if [ "$(cat /etc/kubernetes/pki/ca.crt)" != "$(cat "$BASE/pki/ca.crt")" ]; then
-    cp "$BASE/pki/ca.crt" /etc/kubernetes/pki/ca.crt
     trust_in /etc/kubernetes/kubelet.conf
+    cp "$BASE/pki/ca.crt" /etc/kubernetes/pki/ca.crt
     systemctl restart kubelet.service
   fi
 }
@@ -45,9 +51,11 @@ trust_authorities() {
 install_node
 step "waiting for the API"
 wait_for_api
-step "kubeadm join"
-fill "$BASE/join.yaml" "$STATE/join.yaml"
-join join_worker true
+if ! has_joined /etc/kubernetes/kubelet.conf is_node; then
+  step "kubeadm join"
+  fill "$BASE/join.yaml" "$STATE/join.yaml"
+  join join_worker true
+fi
 trust_authorities
 export KUBECONFIG=/etc/kubernetes/kubelet.conf
 wait_for_node

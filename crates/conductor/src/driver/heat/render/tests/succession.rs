@@ -169,7 +169,8 @@ impl Cluster {
     }
 }
 
-fn function(script: &'static str, name: &str) -> &'static str {
+/// A function of a script.
+pub(super) fn function(script: &'static str, name: &str) -> &'static str {
     let from = &script[script.find(&format!("\n{name}() {{")).expect("the function")..];
     &from[..from.find("\n}\n").expect("its end") + 3]
 }
@@ -512,8 +513,9 @@ fn a_master_joins_though_etcd_cannot_be_asked_or_lets_nobody_go() {
 /// What a node that joins in vain does and says of itself, first and in the end; `more` stands before.
 fn joins_in_vain(more: &str) -> (Cluster, Vec<String>) {
     let (common, install) = (include_str!("../../scripts/common.sh"), include_str!("../../scripts/install.sh"));
-    let functions = [function(common, "standing"), function(common, "begin_to_join"), function(install, "join")].concat();
+    let functions = ["mark", "standing", "begin_to_join"].map(|name| function(common, name)).concat() + function(install, "join");
     let stubs = r#"
+sync() { :; }
 printf '#!/bin/bash\necho "kubeadm $1" >> "${0%%/*}/calls"\necho reset\n[ ! -e "${0%%/*}/irremovable" ]\n' > kubeadm
 chmod 0755 kubeadm
 fails() { echo join >> calls; return 1; }
