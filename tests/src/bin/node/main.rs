@@ -393,6 +393,10 @@ async fn has_ended(machine: &Machine, image: Image) -> Result<()> {
     ensure!(unit.contains("\nSIGNAL_TOKEN=\n") && !unit.contains(SIGNAL_TOKEN), "the token is kept: {unit}");
     ensure!(!machine.read(LOG)?.contains(SIGNAL_TOKEN), "the log has the token");
     ensure!(machine.tell(&["sysctl", "-n", "net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]).await? == "1\n1");
+    // Pods do not reach the metadata service, by a rule that networkd takes for the kernel's.
+    let rules = machine.tell(&["ip", "-details", "rule", "show"]).await?;
+    let kept = |rule: &str| ["169.254.169.254", "prohibit", "kernel"].iter().all(|word| rule.split_whitespace().any(|part| part == *word));
+    ensure!(rules.lines().any(kept), "{rules}");
     if image != Image::Ubuntu {
         return Ok(());
     }

@@ -30,7 +30,8 @@ const NO_RUNTIME_OF_FLATCAR: [Link; 2] = [
 ];
 
 /// It waits for the volumes, which the system does not: a folder in their place would be a new, empty etcd. Pods do not reach the metadata
-/// service, which tells whoever asks what a node is made with.
+/// service, which tells whoever asks what a node is made with; those of the host's network have a node's address, and do. networkd takes away
+/// rules that it does not know whenever it starts, but for those of the kernel (github.com/systemd/systemd/issues/19106).
 const KUBELET: &str = "\
 [Unit]
 Description=kubelet
@@ -40,7 +41,7 @@ RequiresMountsFor=/var/lib/etcd-volume /var/lib/containerd
 StartLimitIntervalSec=0
 
 [Service]
-ExecStartPre=-/bin/sh -c 'ip rule show | grep -q \"to 169.254.169.254 prohibit\" || ip rule add pref 50 from POD_CIDR to 169.254.169.254 prohibit'
+ExecStartPre=-/bin/sh -c 'ip rule show | grep -q \"to 169.254.169.254 prohibit\" || ip rule add pref 50 protocol kernel from POD_CIDR to 169.254.169.254 prohibit'
 Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"
 Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
@@ -117,13 +118,18 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
             config.file("/etc/NetworkManager/conf.d/90-pod-network.conf", 0o644, unmanaged);
             config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
         }
-        // Its networkd leaves bridges, tunnels and the interfaces of pods alone, and the routes of others (`systemd/network` of
-        // github.com/flatcar/init). Updates: flatcar.org/docs/latest/setup/releases/update-strategies.
+        // Its networkd leaves bridges, tunnels and the interfaces of pods alone, and the routes and rules of others (`systemd/network` and
+        // `systemd/networkd.conf.d` of github.com/flatcar/init). Updates: flatcar.org/docs/latest/setup/releases/update-strategies.
         Distro::Flatcar => {
             config.file("/etc/flatcar/update.conf", 0o644, "SERVER=disabled\nREBOOT_STRATEGY=off\n");
             config.links.extend(NO_RUNTIME_OF_FLATCAR);
         }
-        Distro::Ubuntu => {}
+        // Its networkd would take the pod network's routes and rules away whenever a newer package of it starts it anew.
+        Distro::Ubuntu => {
+            let foreign = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n";
+            config.file("/etc/systemd/networkd.conf.d/90-pod-network.conf", 0o644, foreign);
+            config.file("/etc/apt/apt.conf.d/90-no-automatic-updates", 0o644, "APT::Periodic::Enable \"0\";\n");
+        }
     }
     let programs = input.distro.programs();
     config.unit("containerd.service", false, CONTAINERD.replace("PROGRAMS", programs));

@@ -13,6 +13,7 @@ mod options;
 mod representative;
 mod restarts;
 mod succession;
+mod system;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
