@@ -65,18 +65,23 @@ impl Nodes<'_> {
 
     async fn joining_master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
-        let data = master(document, number, "blue-master-1", path, &[])?;
+        let data = master(document, number, "blue-master-1", path, &[("NODE_PUBLIC_ADDRESS", "203.0.113.21")])?;
         let mut machine = self.machine(number, &data).await?;
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         is_success(&signal, "blue-master-1", &machine)?;
         has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
-        took(&machine, &["waiting for the API", "kubeadm join", "readiness of the node", "end"])?;
+        took(&machine, &["waiting for the API", "kubeadm join", "certificate of the API", "readiness of the node", "end"])?;
         let (asked, due) = (self.site.asked(address(number)), programs(&machine)?);
         ensure!(asked == due, "{asked:?} and not {due:?}");
         let calls = machine.read(CALLS)?;
-        ensure!(calls == format!("{JOIN}\n{}", is_ready("blue-master-1")), "{calls}");
+        let certified = "kubeadm init phase certs apiserver --config /var/lib/kubernetes-bootstrap/init.yaml";
+        ensure!(calls == format!("{JOIN}\n{certified}\n{}", is_ready("blue-master-1")), "{calls}");
+        // Clients reach it at its own address as well.
+        let names = format!("\"{}\", \"{}\", \"203.0.113.9\", \"203.0.113.21\"", gateway(number), address(number));
+        let config = machine.read(&stand_in("certified.yaml"))?;
+        ensure!(config.contains(&names), "no {names} in {config}");
         has_joined(&machine, number)?;
         self.told_once(path)
     }

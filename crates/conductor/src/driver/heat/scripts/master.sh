@@ -107,10 +107,24 @@ join_cluster() {
     join join_master install_pki
   fi
   trust_in /etc/kubernetes/*.conf
+  certify
   if [ -n "$GENERATION" ]; then
     # Not before: it marks this machine's node as well.
     kubeadm init phase upload-config kubelet --config "$STATE/init.yaml"
   fi
+}
+
+# Has this master's API certified for its own address outside. kubeadm has taken those that the cluster's configuration tells, the first master's:
+# masters of one generation come together, and do not announce their own. The API server finds the new certificate itself.
+certify() {
+  if [ -z "$NODE_PUBLIC_ADDRESS" ] || [ -n "$GENERATION" ]; then
+    return 0
+  fi
+  step "certificate of the API"
+  fill "$BASE/init.yaml" "$STATE/init.yaml"
+  # It would keep what is there, or refuse it.
+  rm -f /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key
+  kubeadm init phase certs apiserver --config "$STATE/init.yaml"
 }
 
 # While there are two authorities: kubeadm has its kubeconfig trust the one that signs, and then asks masters of the other one.

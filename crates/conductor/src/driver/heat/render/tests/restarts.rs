@@ -13,7 +13,7 @@ const API_ADDRESS: &str = include_str!("../../scripts/api-address.sh");
 /// What they call is told in `calls`, but for what the test says itself. Time passes at once.
 const STUBS: &str = r#"
 cd "$FOLDER" || exit 1
-STATE=. BASE=. NODE_NAME=m-1 NODE_ADDRESS=10.0.0.5 API_ADDRESS=10.0.0.9 NODE_INDEX=0 GENERATION= API_HOLDER=
+STATE=. BASE=. NODE_NAME=m-1 NODE_ADDRESS=10.0.0.5 API_ADDRESS=10.0.0.9 NODE_INDEX=0 GENERATION= API_HOLDER= NODE_PUBLIC_ADDRESS=
 tell() { echo "$*" >> calls; }
 sync() { :; }
 sleep() { SECONDS=$((SECONDS + $1)); }
@@ -119,8 +119,14 @@ fn a_cluster_that_is_there_is_not_made_again_and_one_that_was_cut_off_is_made_ov
     assert_eq!(calls[2..], ["kubeadm init"]);
 }
 
-const JOIN: [(&str, &str); 5] =
-    [(COMMON, "mark"), (INSTALL, "has_joined"), (MASTER, "join_cluster"), (MASTER, "is_master"), (MASTER, "repeatedly")];
+const JOIN: [(&str, &str); 6] = [
+    (COMMON, "mark"),
+    (INSTALL, "has_joined"),
+    (MASTER, "join_cluster"),
+    (MASTER, "is_master"),
+    (MASTER, "repeatedly"),
+    (MASTER, "certify"),
+];
 
 #[test]
 fn a_master_that_has_joined_is_not_put_back() {
@@ -142,6 +148,22 @@ fn a_master_that_has_joined_is_not_put_back() {
     // A voter stays, though the rest fails.
     let fails = format!("{}\nkubeadm() {{ tell kubeadm \"$*\"; return 1; }}", own(true));
     assert_eq!(joined(&["joining", "manifests/etcd.yaml"], &fails), (false, vec![marks.to_owned(); 5]));
+}
+
+#[test]
+fn masters_that_come_with_the_first_one_are_certified_for_their_own_addresses() {
+    let certified = |values: &str| {
+        let files = ["pki/apiserver.crt", "pki/apiserver.key", "pki/apiserver-etcd-client.crt"];
+        let demand = "kubeadm() { tell kubeadm \"$*\"; [ \"$(ls pki)\" = apiserver-etcd-client.crt ]; }";
+        let (is_done, calls, _) = ran(&files, &[(MASTER, "certify")], &format!("{demand}\n{values}\ncertify"));
+        assert!(is_done, "{calls:?}");
+        calls
+    };
+    let made = ["fill ./init.yaml", "kubeadm init phase certs apiserver --config ./init.yaml"];
+    assert_eq!(certified("NODE_PUBLIC_ADDRESS=203.0.113.7"), made);
+    assert_eq!(certified(""), [""; 0]);
+    // The cluster's configuration tells of it already.
+    assert_eq!(certified("NODE_PUBLIC_ADDRESS=203.0.113.7 GENERATION=second"), [""; 0]);
 }
 
 #[test]
