@@ -217,6 +217,10 @@ impl Nodes<'_> {
         let rest = calls.strip_prefix(&format!("{JOIN}\n{}", is_ready(name))).with_context(|| calls.clone())?;
         let until = rest.lines().next().and_then(|line| line.strip_prefix(&said)).with_context(|| format!("{rest} and not {said}"))?;
         ensure!(rest.lines().all(|line| line == format!("{said}{until}")), "it changes its mind: {rest}");
+        // Masters look at those that bear a label: it does as long as it waits.
+        let labels = machine.read(&stand_in("labels"))?;
+        let label = "magnum.openstack.org/replaces";
+        ensure!(labels.starts_with(&format!("{label}=\n")) && labels.ends_with(&format!("{label}=\n{label}-\n")), "{labels}");
         // Two drains, one after the other, and a little more.
         let until: u64 = until.parse().with_context(|| rest.to_owned())?;
         ensure!((since_epoch()?..=since_epoch()? + 1500).contains(&until), "{until} at {}", since_epoch()?);

@@ -19,8 +19,13 @@ replace_workers() {
     kubectl --request-timeout 20s annotate node "$NODE_NAME" --overwrite \
       "magnum.openstack.org/replaces=$list" "magnum.openstack.org/newcomers=$NEWCOMERS" "magnum.openstack.org/order=$order" \
       "magnum.openstack.org/until=$end" || true
+    # Who bears it is looked at soon.
+    kubectl --request-timeout 20s label node "$NODE_NAME" --overwrite magnum.openstack.org/replaces= || true
     said=$(kubectl --request-timeout 20s get node "$NODE_NAME" -o 'jsonpath={.metadata.annotations.magnum\.openstack\.org/replaced}' || true)
-    [ "$said" != "$list" ] || return 0
+    if [ "$said" = "$list" ]; then
+      kubectl --request-timeout 20s label node "$NODE_NAME" magnum.openstack.org/replaces- || true
+      return 0
+    fi
     sleep 5
   done
   # They would be taken away with all that runs on them.
