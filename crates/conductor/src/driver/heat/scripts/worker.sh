@@ -42,8 +42,8 @@ is_node() {
   kubectl --kubeconfig /etc/kubernetes/kubelet.conf --request-timeout 20s get node "$NODE_NAME" -o name > /dev/null
 }
 
-# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced. What is compared is changed last: whoever
-# is cut off before does it again.
+# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced. What is compared is changed last:
+# whoever is cut off before does it again.
 trust_authorities() {
   step "authorities"
   if [ "$(cat /etc/kubernetes/pki/ca.crt)" != "$(cat "$BASE/pki/ca.crt")" ]; then

@@ -37,7 +37,7 @@ fn ran(files: &[&str], functions: &[(&'static str, &str)], commands: &str) -> (b
         fs::write(path, "").expect("a file");
     }
     // What they change of a machine is changed here.
-    let functions: String = functions.iter().map(|(script, name)| function(script, name).replace("/etc/kubernetes", ".")).collect();
+    let functions: String = functions.iter().map(|&(script, name)| function(script, name).replace("/etc/kubernetes", ".")).collect();
     assert!(!functions.contains("/etc/"), "{functions}");
     let mut bash = Command::new("bash");
     bash.args(["-euo", "pipefail", "-c", &format!("{STUBS}{functions}{commands}\n")]).env("FOLDER", folder.path());
@@ -212,7 +212,7 @@ printf %s "$LEASE" > lease
 "#;
     let places =
         [("/etc/systemd/system/kubernetes-bootstrap.service", "unit"), ("/var/lib/kubernetes-bootstrap", "."), ("/etc/kubernetes/", "")];
-    let script = places.iter().fold(API_ADDRESS.to_owned(), |script, (place, here)| script.replace(place, here));
+    let script = places.iter().fold(API_ADDRESS.to_owned(), |script, &(place, here)| script.replace(place, here));
     let script = script.replace("MOST=100", "MOST=5");
     assert!(script.contains("MOST=5") && !script.contains("/etc/") && !script.contains("/var/"), "{script}");
     let folder = tempfile::tempdir().expect("a folder");
