@@ -10,7 +10,7 @@ use model::queue::amqp;
 use model::store::migrate::{self, Fitness};
 use model::store::{Conn, Store, adoption, clock, service};
 use model::time;
-use provider_clients::{Cloud, CloudError, ErrorKind, Service, Watchers};
+use provider_clients::{Cloud, CloudError, ErrorKind, Service, Session, Watchers};
 
 use super::{capi, cloud, deadlines, policy, reach};
 use crate::config::{CertManager, Config, Reason};
@@ -170,17 +170,28 @@ async fn keystone(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
         Ok(session) => session,
         Err(error) => return vec![Trouble::failure(format!("{error:#}"), "set the option that is named")],
     };
-    match session.info().await {
-        Ok(info) if info.roles.iter().any(|role| role == "admin") => Vec::new(),
-        Ok(info) => {
-            let problem = format!("the service user {} has not the role admin (it has {})", info.user_name, info.roles.join(", "));
-            vec![Trouble::warning(
-                problem,
-                "give it that role in its project: else it can neither list stacks of all projects nor delete what absent users left",
-            )]
-        }
-        Err(error) => vec![login_failed(&error, "[keystone_auth] username, password, project_name and the names of their domains")],
+    let info = match session.info().await {
+        Ok(info) => info,
+        Err(error) => return vec![login_failed(&error, "[keystone_auth] username, password, project_name and the names of their domains")],
+    };
+    let mut found = Vec::new();
+    if !info.roles.iter().any(|role| role == "admin") {
+        let problem = format!("the service user {} has not the role admin (it has {})", info.user_name, info.roles.join(", "));
+        let cure = "give it that role in its project: else it can neither list stacks of all projects nor delete what absent users left";
+        found.push(Trouble::warning(problem, cure));
     }
+    found.extend(callers(cloud, &session).await);
+    found
+}
+
+/// Whether tokens of callers can be checked: Keystone may be asked for that at another address than that of logins.
+async fn callers(cloud: &Cloud, session: &Session) -> Option<Trouble> {
+    let error = match session.token().await {
+        Ok(token) => cloud.validate(session, &token, false).await.err()?,
+        Err(error) => error,
+    };
+    let cure = "see [keystone_authtoken] interface: which address of Keystone in the catalogue is asked; then cafile where it is https";
+    Some(Trouble::failure(format!("tokens of callers cannot be checked: {error}"), cure))
 }
 
 async fn trustee_domain(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
