@@ -212,7 +212,7 @@ async fn as_giver(cx: &Context, work: &Work, cluster: &Cluster, id: &str) -> Res
         return Ok(Giver::OutOfReach(UNOPENED.to_owned()));
     };
     let own = with_request(work, cx.cloud.session(credential));
-    // Also where it is gone: Keystone has the same status for a giver who is, or whose domain is disabled, and may be so no more one day.
+    // A 404 does not say that the trust is gone: Keystone has it for a giver who is, too, or whose domain is disabled, which may pass.
     let through_it = match refusal(&own).await? {
         None => giver_of(own, id).await?,
         Some(error) => Giver::OutOfReach(error.to_string()),

@@ -78,7 +78,13 @@ pub(crate) async fn for_stacks(cx: &Context, work: &Work, rows: &Rows) -> Result
     }
     // The trust of a cluster that has an owner of its stacks was not made to be handed on: Heat would answer 202, make nothing of it, and tell nobody.
     if stack_owner::recorded(rows).is_some() && !can_be_handed_on(&giver).await? {
-        return of_caller(cx, work, cluster, "the owner of the cluster's stacks cannot log in").await;
+        let why = "the owner of the cluster's stacks cannot log in";
+        let caller = of_caller(cx, work, cluster, why).await?;
+        if can_be_handed_on(&caller).await? {
+            return Ok(caller);
+        }
+        let text = format!("{why}, and Heat can be given nothing by a trust that may not be handed on; ask with a password");
+        return Err(Failure::fail(OutcomeCode::Credentials, text));
     }
     Ok(giver)
 }
