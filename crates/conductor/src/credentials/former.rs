@@ -70,13 +70,12 @@ struct Kept {
 
 /// The pedigree of the present trust, as far as anybody can log in by it.
 async fn of_present(cx: &Context, work: &Work, cluster: &Cluster, present: &str) -> Result<Vec<Trust>, Failure> {
-    match trusted(cx, work, cluster)? {
-        Some(session) if refusal(&session).await?.is_none() => {
-            pedigree(&session, present).await.map_err(|error| Failure::retry(error.to_string()))
-        }
-        // It is of no use, whatever it was made from.
-        _ => Ok(Vec::new()),
+    let Some(session) = trusted(cx, work, cluster)? else { return Ok(Vec::new()) };
+    // It is of no use then, whatever it was made from.
+    if refusal(&session).await?.is_some() {
+        return Ok(Vec::new());
     }
+    pedigree(&session, present).await.map_err(|error| Failure::retry(error.to_string()))
 }
 
 /// Removes all that was made from the present trust: whoever knew the trustee's password may have found it before there was a new one. Says what stays.

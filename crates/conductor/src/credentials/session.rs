@@ -143,8 +143,12 @@ async fn through(cx: &Context, work: &Work, cluster: &Cluster, session: Option<S
     let why = match session {
         None => "the cluster has no trust".to_owned(),
         Some(session) => match refusal(&session).await? {
-            None if is_of_project(&session, cluster).await? => return Ok(session),
-            None => "the cluster's trust is for another project".to_owned(),
+            None => {
+                if is_of_project(&session, cluster).await? {
+                    return Ok(session);
+                }
+                "the cluster's trust is for another project".to_owned()
+            }
             Some(error) => format!("the cluster's trust does not work any more ({error})"),
         },
     };
