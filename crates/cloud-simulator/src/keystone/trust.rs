@@ -1,5 +1,6 @@
 //! Trusts, with Keystone's rules: only the trustor, or a token that acts as the trustor, makes and deletes them; no role is
-//! handed on that is not held; a trust is handed on only as often as it allows, and what was made from it ends with it.
+//! handed on that is not held; a trust is handed on only as often as it allows, and what was made from it ends with it; of those that end
+//! there is one for each end between the same two. (Keystone does not even take one like a removed one. This one forgets what was removed.)
 //!
 //! Keystone also lets an administrator delete any trust. This one does not, so that our clients never come to need it.
 
@@ -152,6 +153,13 @@ impl Store {
             None => asked.unwrap_or(MOST_REDELEGATIONS),
         };
         let count = if may_be_handed_on { most } else { 0 };
+        let expires_at = wanted.expires_at.or(parent.and_then(|parent| parent.expires_at));
+        let is_between =
+            |trust: &Trust| trust.trustor == wanted.trustor && trust.trustee == wanted.trustee && trust.project == wanted.project;
+        let is_same = |trust: &Trust| is_between(trust) && trust.impersonation == wanted.impersonation && trust.expires_at == expires_at;
+        if expires_at.is_some() && self.trusts.values().any(is_same) {
+            return Err(Refusal::new(409, "Conflict", "Conflict occurred attempting to store trust - Duplicate entry."));
+        }
         let trust = Trust {
             id: hex_id(),
             trustor: wanted.trustor,
@@ -159,7 +167,7 @@ impl Store {
             project: wanted.project,
             impersonation: wanted.impersonation,
             roles: wanted.roles,
-            expires_at: wanted.expires_at.or(parent.and_then(|parent| parent.expires_at)),
+            expires_at,
             redelegation_count: count,
             redelegated_from: parent.map(|parent| parent.id.clone()),
         };

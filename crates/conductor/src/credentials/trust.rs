@@ -77,6 +77,12 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster, has
         None => {
             let made = keystone.create_trust(&wanted).await;
             heard(cx, work, &progress, ResourceKind::Trust, &name, was_refused(&made)).await?;
+            // Of those between the same two that end at the same time Keystone takes no second one, not even when the first was removed.
+            let ends = wanted.redelegated_from.as_ref().is_some_and(|parent| parent.expires_at.is_some());
+            if ends && made.as_ref().is_err_and(CloudError::is_conflict) {
+                let text = "who acts by a trust that ends cannot give the cluster another one that ends with it; ask with a password";
+                return Err(Failure::fail(OutcomeCode::Credentials, text));
+            }
             made.map_err(expired)?
         }
     };
