@@ -486,6 +486,21 @@ async fn a_trust_for_another_project_is_not_worked_through() -> Result<()> {
     world.finish().await
 }
 
+/// Without them nothing in the cluster can act: they do not wait for long.
+#[tokio::test]
+async fn new_masters_come_although_the_former_trust_cannot_be_removed_yet() -> Result<()> {
+    let (world, demo, cluster) = trusting(Mix::Distributed).await?;
+    let (before, held) = (secret(&world)?, Held::by(&world, &cluster).await?);
+    world.cloud.inject(Fault { at: "keystone.trust_delete".to_owned(), nth: 0, how: How::Status(503, "one moment".to_owned()) });
+    demo.rotate_credentials(&cluster).await?;
+    wait::until("new masters", PATIENCE, async || Ok(Seen::when(secret(&world)? != before, || "not yet".to_owned()))).await?;
+    ensure!(is_there(&world, &held.trust), "it could be removed");
+    world.cloud.clear_faults();
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(!is_there(&world, &held.trust), "it stays");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn a_rotation_that_failed_at_a_master_goes_on_with_the_password_that_it_made() -> Result<()> {
     let (world, demo, cluster) = trusting(Mix::Distributed).await?;

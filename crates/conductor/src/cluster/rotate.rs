@@ -3,6 +3,7 @@
 //! Whoever knew the old password is shut out after this, also who had the trust of that time handed on to a user of his own: once the new trust and the
 //! new password are recorded, the former trust is removed, and with it Keystone removes what was made from it. As long as trusts that Heat holds for
 //! stacks hang on it, it stays, and what becomes of it is looked at again when masters were replaced; who asks is told of one that stays then.
+//! New masters do not wait for it longer than for a while.
 //! Programs of the cloud provider inside the cluster get the new credentials as they got the old ones: from the first boot of masters, which
 //! are replaced one by one, so that no conductor has to reach the cluster. Until the first of them has come, those programs cannot act.
 
@@ -33,6 +34,8 @@ use crate::{certificates, credentials, driver, stack};
 const RENEWED: &str = "trustee_password";
 /// The event of its being seen to that the former credentials are of no use; its text is the trust that is left.
 const SHUT_OUT: &str = "former_credentials_ended";
+/// The event of that being put off until masters were replaced; its text says why.
+const PUT_OFF: &str = "former_credentials_put_off";
 /// The event of a former trust that stays; its text says why.
 const STAYS: &str = "former_trust_stays";
 /// Operations looked through that did one thing again after each other.
@@ -55,8 +58,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let session = credentials::for_stacks(cx, work, &rows).await?;
     let observed = driver::observe(&rows.stack().handle, &session).await?;
     match observed.seen().is_some_and(|seen| seen.has_our_workers && seen.has_cloud_provider) {
-        true => hand_over(cx, work, &rows, &session, observed, &renewal.by).await,
-        false => finish(cx, work, &rows, None).await,
+        true => hand_over(cx, work, &rows, &session, observed, &renewal).await,
+        false => finish(cx, work, &rows, &renewal, None).await,
     }
 }
 
@@ -66,7 +69,7 @@ struct Renewal {
     by: OperationId,
     /// When it was recorded.
     at: DateTime<Utc>,
-    /// Who had the former credentials is seen to be shut out.
+    /// Who had the former credentials is seen to be shut out, or that is put off.
     has_shut_out: bool,
     /// A stack may have been changed through the trust that came with it: by this operation, or by one that was between the failed one and this one.
     is_in_use: bool,
@@ -77,8 +80,8 @@ async fn renewal(cx: &Context, work: &Work) -> Result<Option<Renewal>, Failure> 
     let mut retry_of = work.payload()?.retry_of;
     let (mut has_shut_out, mut is_in_use) = (false, false);
     for _ in 0..LONGEST_CHAIN {
-        let events = stack::events_of(cx, &by, &[RENEWED, SHUT_OUT, stack::UPDATE]).await?;
-        has_shut_out |= events.iter().any(|e| e.kind == SHUT_OUT);
+        let events = stack::events_of(cx, &by, &[RENEWED, SHUT_OUT, PUT_OFF, stack::UPDATE]).await?;
+        has_shut_out |= events.iter().any(|e| e.kind == SHUT_OUT || e.kind == PUT_OFF);
         is_in_use |= events.iter().any(|e| e.kind == stack::UPDATE);
         if let Some(renewed) = events.iter().find(|e| e.kind == RENEWED) {
             return Ok(Some(Renewal { by, at: stack::at(renewed), has_shut_out, is_in_use }));
@@ -92,18 +95,29 @@ async fn renewal(cx: &Context, work: &Work) -> Result<Option<Renewal>, Failure> 
     Ok(None)
 }
 
-/// Takes from others what they had by the former credentials, as soon as a login with the new password counts.
+/// Takes from others what they had by the former credentials, as soon as a login with the new password counts. Where Keystone cannot do it for a while,
+/// masters are replaced first: without new ones programs of the cloud provider cannot act. They also go on trying the former password until then, for which
+/// a Keystone that locks users out refuses the trustee, and so us.
 async fn shut_out(cx: &Context, work: &Work, rows: &Rows, renewal: &Renewal) -> Result<Turn, Failure> {
-    let early = credentials::SETTLED.saturating_sub(stack::age(renewal.at));
+    let age = stack::age(renewal.at);
+    let early = credentials::SETTLED.saturating_sub(age);
     if !early.is_zero() {
         return Ok(Turn::Again { after: early });
     }
-    let stay = credentials::end_former_trusts(cx, work, rows, !renewal.is_in_use).await?;
-    if !stay.is_empty() {
-        tracing::info!(?stay, "former trusts of a cluster stay for now");
-    }
-    let present = rows.cluster.trust_id.as_deref().unwrap_or_default();
-    stack::record(cx, work, &Progress { step: "trust", ..Progress::default() }, &[(SHUT_OUT, present)]).await?;
+    let (kind, text) = match credentials::end_former_trusts(cx, work, rows, !renewal.is_in_use).await {
+        Ok(stay) => {
+            if !stay.is_empty() {
+                tracing::info!(?stay, "former trusts of a cluster stay for now");
+            }
+            (SHUT_OUT, rows.cluster.trust_id.clone().unwrap_or_default())
+        }
+        Err(Failure::Retry { reason, .. }) if age >= 2 * cx.settings.timing.settle => {
+            tracing::warn!(reason, "what others have by the former credentials of a cluster is ended later");
+            (PUT_OFF, reason)
+        }
+        Err(failure) => return Err(failure),
+    };
+    stack::record(cx, work, &Progress { step: "trust", ..Progress::default() }, &[(kind, &text)]).await?;
     Ok(Turn::NOW)
 }
 
@@ -193,9 +207,9 @@ async fn hand_over(
     rows: &Rows,
     session: &Session,
     observed: Observed,
-    renewed_by: &OperationId,
+    renewal: &Renewal,
 ) -> Result<Turn, Failure> {
-    let generation = generation(renewed_by);
+    let generation = generation(&renewal.by);
     let replacing = Replacing {
         whose: Whose::Cluster(&rows.cluster),
         pools: masters(rows),
@@ -206,7 +220,7 @@ async fn hand_over(
     };
     match replacement::next(cx, work, session, observed, &replacing).await? {
         Next::Turn(turn) => Ok(turn),
-        Next::Done(seen) => finish(cx, work, rows, Some((session, &seen))).await,
+        Next::Done(seen) => finish(cx, work, rows, renewal, Some((session, &seen))).await,
         Next::Send(todo, seen) => {
             let made = replacement::prepare(cx, work, &rows.target(session)?, &replacing, (&todo, &seen)).await?;
             replacement::send(cx, work, session, &seen, &todo, &made).await
@@ -215,8 +229,8 @@ async fn hand_over(
 }
 
 /// Ends the operation well; where masters were replaced, with their addresses.
-async fn finish(cx: &Context, work: &Work, rows: &Rows, replaced: Option<(&Session, &Seen)>) -> Result<Turn, Failure> {
-    let stay = credentials::end_former_trusts(cx, work, rows, false).await?;
+async fn finish(cx: &Context, work: &Work, rows: &Rows, renewal: &Renewal, replaced: Option<(&Session, &Seen)>) -> Result<Turn, Failure> {
+    let stay = credentials::end_former_trusts(cx, work, rows, !renewal.is_in_use).await?;
     let note = tell_those_that_stay(cx, work, &stay).await?;
     let mut of_cluster = ClusterChange::default();
     let mut of_groups = Vec::new();
