@@ -223,7 +223,8 @@ impl Sweep<'_> {
             }
             // Heat removes a stack by a trust of its own, which is from the stack's owner or hangs on the cluster's trust, and ends with it.
             ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner if self.has_stack(row).await? => return Ok(()),
-            // The trust goes with its trustee; both are recorded under the trustee's name.
+            // The trust goes with its trustee; both are recorded under the trustee's name. There is no user by the name of a former trust, which
+            // goes with him, too.
             ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner => self.remove_user(kind, row).await?,
             ResourceKind::Certificate => self.remove_certificate(row).await?,
             // What is left of it is told: nobody but the management cluster knows of it, and no credential of the cluster's is left.

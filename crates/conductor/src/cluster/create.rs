@@ -25,7 +25,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
     }
-    if credentials::ensure(cx, work, &rows.cluster).await? || certificates::ensure(cx, work, &rows.cluster).await? {
+    if credentials::ensure(cx, work, &rows).await? || certificates::ensure(cx, work, &rows.cluster).await? {
         return Ok(Turn::NOW);
     }
     let payload = work.payload()?;
