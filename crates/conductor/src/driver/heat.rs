@@ -11,6 +11,7 @@ mod api_name;
 mod auto_healer;
 mod autoscaler;
 mod bootstrap;
+mod catalogue;
 mod cloud_config;
 mod dual_stack;
 mod given_network;
