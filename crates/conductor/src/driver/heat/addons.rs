@@ -378,6 +378,6 @@ mod tests {
     #[test]
     fn the_version_follows_that_of_kubernetes() {
         let version = |minor| (ADDONS[0].version)(catalogue::of(minor));
-        assert_eq!([31, 33, 34, 40].map(version), ["v1.31.3", "v1.33.0", "v1.34.1", "v1.35.0"]);
+        assert_eq!([31, 33, 34, 40].map(version), ["v1.31.3", "v1.33.0", "v1.34.1", "v1.36.0"]);
     }
 }
