@@ -4,7 +4,7 @@ use super::{Link, NodeConfig};
 use crate::driver::heat::catalogue::CILIUM_CLI;
 use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::wait_seconds;
-use crate::driver::heat::stack_input::{Distro, StackInput};
+use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
 
 /// Where the scripts and what they read are kept.
 pub(in crate::driver::heat) const BASE: &str = "/etc/kubernetes-bootstrap";
@@ -157,6 +157,7 @@ fn script_seconds(input: &StackInput<'_>) -> u32 {
 fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     let wait = script_seconds(input).to_string();
     let pods = choices.pods_cidr.to_string();
+    let name = cilium_name(input.cluster_name, input.cluster_uuid);
     let of_ipv6 = choices
         .ipv6
         .as_ref()
@@ -171,8 +172,6 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("CNI_VERSION", &choices.cni_plugins_version),
         ("NETWORK_DRIVER", input.network_driver),
         ("CNI_MANIFEST", &choices.cni_manifest),
-        ("CILIUM_TAG", &choices.cilium_tag),
-        ("CILIUM_CLI_VERSION", CILIUM_CLI),
         ("FLANNEL_BACKEND", &choices.flannel_backend),
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),
@@ -183,6 +182,9 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
     ];
+    if !choices.cilium_tag.is_empty() {
+        all.extend([("CILIUM_TAG", choices.cilium_tag.as_str()), ("CILIUM_CLI_VERSION", CILIUM_CLI), ("CILIUM_NAME", name.as_str())]);
+    }
     // Most clusters have none, and say nothing of it.
     all.extend(Some(("INGRESS_ROLE", choices.ingress_role.as_str())).filter(|(_, role)| !role.is_empty()));
     lines(&all) + &of_ipv6.unwrap_or_default()

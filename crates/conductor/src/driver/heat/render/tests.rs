@@ -1,6 +1,7 @@
 mod agents;
 mod api_name;
 mod api_server;
+mod cilium;
 mod cloud;
 mod combinations;
 mod dual_stack;
