@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::access::{Access, CloudProvider, PARAMETER};
 use super::bootstrap::BASE;
-use super::catalogue::Release;
+use super::catalogue::{self, Release};
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
@@ -324,8 +324,8 @@ pub(super) struct Files {
     pub documents: Vec<(&'static str, String)>,
 }
 
-/// What a master applies: the list, a line for each manifest with the add-on, where it is and which images have other versions, and the
-/// files of documents of ours.
+/// What a master applies: the list, a line for each manifest with the add-on, where it is, what it must be where that is known, and which images
+/// have other versions; and the files of documents of ours.
 ///
 /// # Errors
 /// When nobody has looked up what the cloud provider gets, or where Keystone is, and the cluster has what needs it.
@@ -341,7 +341,10 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
                     format!("file://{BASE}/{FOLDER}/{}", document.file())
                 }
             };
-            let line = format!("{} {place} {}", addon.name, images.join(","));
+            // `scripts/master.sh` takes the sum off.
+            let sum = catalogue::sum(&place).map(|sum| format!("sha256={sum}"));
+            let words: Vec<&str> = sum.iter().chain(images).map(String::as_str).collect();
+            let line = format!("{} {place} {}", addon.name, words.join(","));
             writeln!(list, "{}", line.trim_end()).expect("a text takes it");
         }
     }
@@ -354,7 +357,7 @@ mod tests {
     use model::kubernetes::Version;
 
     use super::*;
-    use crate::driver::heat::catalogue::{self, KUBE_VERSION};
+    use crate::driver::heat::catalogue::KUBE_VERSION;
 
     #[test]
     fn users_are_told_the_defaults_that_hold() {

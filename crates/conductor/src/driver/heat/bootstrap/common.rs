@@ -185,8 +185,9 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     if !choices.cilium_tag.is_empty() {
         all.extend([("CILIUM_TAG", choices.cilium_tag.as_str()), ("CILIUM_CLI_VERSION", CILIUM_CLI), ("CILIUM_NAME", name.as_str())]);
     }
-    // Most clusters have none, and say nothing of it.
-    all.extend(Some(("INGRESS_ROLE", choices.ingress_role.as_str())).filter(|(_, role)| !role.is_empty()));
+    // Of what a cluster has not, nothing is said.
+    let some = [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256)];
+    all.extend(some.into_iter().filter(|(_, value)| !value.is_empty()));
     lines(&all) + &of_ipv6.unwrap_or_default()
 }
 

@@ -29,6 +29,8 @@ const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
 const CILIUM: &str = "cilium";
+/// Where files of projects on GitHub are, by their versions.
+const SOURCES: &str = "https://raw.githubusercontent.com";
 const NODE_RESTRICTION: &str = "NodeRestriction";
 
 /// Everything that is chosen by the user or by a default of ours.
@@ -46,6 +48,8 @@ pub(crate) struct Choices {
     pub image_prefix: String,
     /// Where the first master finds the pod network; empty for one that has an installer of its own.
     pub cni_manifest: String,
+    /// What that must be; empty where nobody knows.
+    pub cni_sha256: &'static str,
     /// Of that installer; empty for others.
     pub cilium_tag: String,
     pub addons: Vec<Chosen>,
@@ -107,6 +111,7 @@ impl Choices {
             subnet_cidr,
             ipv6: Ipv6::read(input, &subnet_cidr)?,
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
+            cni_sha256: catalogue::sum(&cni_manifest).unwrap_or_default(),
             cni_manifest,
             flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
             node_pods_length: node_pods_length(input)?,
@@ -241,15 +246,11 @@ fn node_pods_length(input: &StackInput<'_>) -> Result<Option<u8>, RenderError> {
 
 /// The label of the pods' range, and the address of the manifest.
 fn network(input: &StackInput<'_>, release: &Release) -> Result<(&'static str, String), RenderError> {
-    let site = "https://raw.githubusercontent.com";
     match input.network_driver {
-        "flannel" => {
-            let tag = version(input, "flannel_tag", release.flannel)?;
-            Ok(("flannel_network_cidr", format!("{site}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml")))
-        }
+        "flannel" => Ok(("flannel_network_cidr", flannel(&version(input, "flannel_tag", release.flannel)?))),
         "calico" => {
             let tag = version(input, "calico_tag", release.calico)?;
-            Ok(("calico_ipv4pool", format!("{site}/projectcalico/calico/{tag}/manifests/calico.yaml")))
+            Ok(("calico_ipv4pool", format!("{SOURCES}/projectcalico/calico/{tag}/manifests/calico.yaml")))
         }
         CILIUM if input.labels.get("container_infra_prefix").is_some_and(|prefix| !prefix.trim().is_empty()) => Err(RenderError::new(
             "network_driver",
@@ -258,6 +259,13 @@ fn network(input: &StackInput<'_>, release: &Release) -> Result<(&'static str, S
         CILIUM => Ok(("cilium_ipv4pool", String::new())),
         other => Err(RenderError::new("network_driver", format!("must be flannel, calico or cilium, not {other}"))),
     }
+}
+
+/// The manifest of a release where that is known; it is what the project tells people to apply, and others need not have one.
+fn flannel(tag: &str) -> String {
+    let of_release = format!("https://github.com/flannel-io/flannel/releases/download/{tag}/kube-flannel.yml");
+    let of_source = || format!("{SOURCES}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml");
+    if catalogue::sum(&of_release).is_some() { of_release } else { of_source() }
 }
 
 fn kube_version(label: Option<&str>) -> Result<String, RenderError> {

@@ -13,6 +13,7 @@ mod monitoring;
 mod options;
 mod representative;
 mod succession;
+mod sums;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

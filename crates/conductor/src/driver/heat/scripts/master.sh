@@ -281,7 +281,7 @@ install_network() {
     install_cilium
     return
   fi
-  fetch "$CNI_MANIFEST" "$STATE/cni.yaml"
+  fetch "$CNI_MANIFEST" "$STATE/cni.yaml" "${CNI_SHA256:-}"
   if [ "$NETWORK_DRIVER" = flannel ]; then
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
   fi
@@ -315,11 +315,15 @@ install_cilium() {
 
 # Each add-on of the list; see there for what happens when one fails. A manifest may hold what only masters may read.
 install_addons() {
-  local name url images image
+  local name url images image sum
   install -m 0600 /dev/null "$STATE/addon.yaml"
   while read -r name url images; do
     step "add-on $name"
-    fetch "$url" "$STATE/addon.yaml"
+    sum=""
+    case "$images" in
+      sha256=*) sum=${images:7:64} images=${images:71} ;;
+    esac
+    fetch "$url" "$STATE/addon.yaml" "$sum"
     case "$url" in
       # Ours; Heat has made the subnet.
       file:*) sed -i -e "s#@SUBNET_ID@#$SUBNET_ID#g" -e "s#@CLOUD_CA@#$(cloud_ca)#g" "$STATE/addon.yaml" ;;
