@@ -344,7 +344,7 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
             // `scripts/master.sh` takes the sum off.
             let sum = catalogue::sum(&place).map(|sum| format!("sha256={sum}"));
             let words: Vec<&str> = sum.iter().chain(images).map(String::as_str).collect();
-            let line = format!("{} {place} {}", addon.name, words.join(","));
+            let line = format!("{} {} {}", addon.name, input.download(&place), words.join(","));
             writeln!(list, "{}", line.trim_end()).expect("a text takes it");
         }
     }

@@ -85,6 +85,8 @@ pub(crate) struct StackInput<'a> {
     pub api_name: Option<&'a str>,
     /// Where a manifest of the operator's is, that every cluster gets.
     pub post_install_manifest: Option<&'a str>,
+    /// What stands before host and path of what nodes download, in the place of `https://`.
+    pub downloads: Option<&'a str>,
     pub volume_driver: Option<&'a str>,
     pub labels: &'a Labels,
     pub nodes_affinity_policy: &'a str,
@@ -94,6 +96,16 @@ pub(crate) struct StackInput<'a> {
     pub verify_ca: bool,
     pub timeout_minutes: u32,
     pub kubernetes: Pki<'a>,
+}
+
+impl StackInput<'_> {
+    /// Where nodes find what a project has at this address.
+    pub fn download(&self, address: &str) -> String {
+        match self.downloads.zip(address.strip_prefix("https://")) {
+            Some((mirror, place)) => format!("{mirror}{place}"),
+            None => address.to_owned(),
+        }
+    }
 }
 
 /// The group that the workers of a stack are in, as they tell Kubernetes.

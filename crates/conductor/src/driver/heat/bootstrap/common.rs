@@ -186,7 +186,8 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         all.extend([("CILIUM_TAG", choices.cilium_tag.as_str()), ("CILIUM_CLI_VERSION", CILIUM_CLI), ("CILIUM_NAME", name.as_str())]);
     }
     // Of what a cluster has not, nothing is said.
-    let some = [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256)];
+    let mirror = input.downloads.unwrap_or_default();
+    let some = [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256), ("DOWNLOADS", mirror)];
     all.extend(some.into_iter().filter(|(_, value)| !value.is_empty()));
     lines(&all) + &of_ipv6.unwrap_or_default()
 }

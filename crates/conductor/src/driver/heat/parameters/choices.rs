@@ -112,7 +112,7 @@ impl Choices {
             ipv6: Ipv6::read(input, &subnet_cidr)?,
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
             cni_sha256: catalogue::sum(&cni_manifest).unwrap_or_default(),
-            cni_manifest,
+            cni_manifest: input.download(&cni_manifest),
             flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
             node_pods_length: node_pods_length(input)?,
             admission_plugins: admission_plugins(input)?,

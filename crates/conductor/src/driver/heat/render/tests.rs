@@ -4,6 +4,7 @@ mod api_server;
 mod cilium;
 mod cloud;
 mod combinations;
+mod downloads;
 mod dual_stack;
 mod extra_networks;
 mod keystone;
@@ -13,7 +14,6 @@ mod monitoring;
 mod options;
 mod representative;
 mod succession;
-mod sums;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -79,6 +79,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         dual_stack: None,
         api_name: None,
         post_install_manifest: None,
+        downloads: None,
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",

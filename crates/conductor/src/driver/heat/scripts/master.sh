@@ -294,7 +294,7 @@ install_network() {
 }
 
 install_cilium() {
-  local site=https://github.com/cilium/cilium-cli/releases/download verb=install name=""
+  local site=${DOWNLOADS:-https://}github.com/cilium/cilium-cli/releases/download verb=install name=""
   local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
   fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
   tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium

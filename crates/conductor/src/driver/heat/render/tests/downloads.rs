@@ -1,4 +1,4 @@
-//! What manifests are held to.
+//! Where nodes download from, and what manifests are held to.
 
 use super::*;
 
@@ -67,4 +67,50 @@ fn a_master_takes_the_sum_off_what_it_is_told_of_images() {
          https://c is to be '{sum}'\n{image}:v4.9.0\nhttps://d is to be ''\n{image}:v4.8.0\n"
     );
     assert_eq!((output.status.success(), String::from_utf8(output.stdout).expect("text")), (true, want));
+}
+
+#[test]
+fn with_a_mirror_nothing_comes_from_elsewhere() {
+    let some = labels(&[("ingress_controller", "nginx"), ("kube_dashboard_enabled", "true")]);
+    let mirror = "http://mirror.example/k8s/";
+    for network_driver in ["flannel", "calico", "cilium"] {
+        let given = StackInput { network_driver, cloud: cloud::given(), volume_driver: Some("cinder"), ..input(&some) };
+        let rendered = done(&StackInput { downloads: Some(mirror), ..given });
+        let of = |kind: &str, file: &str| content(user_data(&rendered, kind), &format!("/etc/kubernetes-bootstrap/{file}"));
+        for kind in ["master", "worker"] {
+            let env = of(kind, "node.env");
+            assert!(env.contains(&format!("DOWNLOADS='{mirror}'\n")) && !env.contains("https://"), "{env}");
+        }
+        let list = of("master", "addons.list");
+        for line in list.lines() {
+            let place = line.split(' ').nth(1).expect("a place");
+            let host = place.strip_prefix(mirror).and_then(|rest| rest.split('/').next());
+            assert!(place.starts_with("file://") || matches!(host, Some("github.com" | "raw.githubusercontent.com")), "{line}");
+        }
+        // A mirror is held to the same sums.
+        assert!(list.contains("/metrics-server/releases/download/v0.9.0/components.yaml sha256="), "{list}");
+        assert_eq!(of("master", "node.env").contains("CNI_SHA256="), network_driver != "cilium");
+    }
+    assert!(!told(&[], "flannel").0.contains("DOWNLOADS"));
+}
+
+#[test]
+fn scripts_name_no_site_that_a_mirror_does_not_stand_for() {
+    let scripts =
+        [include_str!("../../scripts/install.sh"), include_str!("../../scripts/master.sh"), include_str!("../../scripts/worker.sh")];
+    let mut sites = Vec::new();
+    for script in scripts {
+        let pieces: Vec<&str> = script.split("https://").collect();
+        for pair in pieces.windows(2) {
+            let (before, after) = (pair[0], pair[1]);
+            // The cluster itself.
+            if after.starts_with('$') || after.starts_with("127.0.0.1") {
+                continue;
+            }
+            let site = after.strip_prefix('}').and_then(|rest| rest.split('/').next());
+            assert!(before.ends_with("${DOWNLOADS:-") && site.is_some(), "{after:.40}");
+            sites.extend(site);
+        }
+    }
+    assert_eq!(sites, ["dl.k8s.io", "github.com", "github.com", "github.com", "github.com"]);
 }
