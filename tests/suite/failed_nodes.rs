@@ -14,7 +14,7 @@ use tests::world::{Mix, Options, World};
 async fn begin(world: &World, demo: &Client) -> Result<(String, String)> {
     let cluster = world.complete_cluster(demo).await?;
     let mut newer = client::template("newer");
-    newer["labels"] = json!({"kube_tag": "v1.34.1"});
+    newer["labels"] = json!({"kube_tag": "v1.36.9"});
     demo.post("/v1/clustertemplates", &newer).await?.expect(201)?;
     Ok((cluster, world.only_stack().await?))
 }

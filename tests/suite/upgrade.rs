@@ -25,7 +25,7 @@ async fn template(demo: &Client, name: &str, more: Value) -> Result<String> {
 }
 
 async fn newer(demo: &Client) -> Result<String> {
-    template(demo, "newer", json!({"labels": {"kube_tag": "v1.34.1", "containerd_version": "2.1.5"}})).await
+    template(demo, "newer", json!({"labels": {"kube_tag": "v1.36.9", "containerd_version": "2.1.5"}})).await
 }
 
 async fn upgrade(demo: &Client, cluster: &str, body: Value) -> Result<()> {
@@ -51,8 +51,8 @@ async fn every_node_is_replaced_masters_first(#[values(Mix::Embedded, Mix::Distr
     upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
-    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
-    ensure!(after["labels"]["kube_tag"] == "v1.34.1" && after["labels"]["containerd_version"] == "2.1.5", "{after}");
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.36.9", "{after}");
+    ensure!(after["labels"]["kube_tag"] == "v1.36.9" && after["labels"]["containerd_version"] == "2.1.5", "{after}");
     ensure!(after["api_address"] == before["api_address"] && after["stack_id"] == before["stack_id"], "{before} {after}");
     ensure!(after["node_count"] == 2 && after["master_count"] == 1 && after["status_reason"].is_null(), "{after}");
     let told = steps(&demo, &cluster).await?;
@@ -144,7 +144,7 @@ async fn an_admin_upgrades_another_projects_cluster_to_a_template_of_that_projec
     world.user("demo2", "demo2").at("1.10").post(&path, &body).await?.expect_error(404, &cluster)?;
     upgrade(&world.user("admin", "admin"), &cluster, body).await?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.36.9", "{after}");
     ensure!(after["project_id"] == world.cloud.project_id("demo"), "{after}");
     world.finish().await
 }
@@ -156,7 +156,7 @@ async fn what_cannot_be_upgraded_to_is_refused_at_once_with_its_rule() -> Result
     let cluster = world.complete_cluster(&demo).await?;
     for (name, more, rule) in [
         ("back", json!({"labels": {"kube_tag": "v1.32.9"}}), "go back"),
-        ("far", json!({"labels": {"kube_tag": "v1.35.0"}}), "leaves out v1.34"),
+        ("far", json!({"labels": {"kube_tag": "v1.38.0"}}), "leaves out v1.37"),
         ("calico", json!({"network_driver": "calico"}), "network_driver"),
     ] {
         template(&demo, name, more).await?;
@@ -190,7 +190,7 @@ async fn a_failed_upgrade_says_why_keeps_the_old_nodes_and_goes_on_when_done_aga
     world.cloud.hold_stacks(false);
     demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["coe_version"] == "v1.36.9", "{after}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }
@@ -217,7 +217,7 @@ async fn an_upgrade_whose_conductor_is_killed_is_finished_by_another(
         world.kill(owner)?;
     }
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(complete["node_count"] == 2 && complete["coe_version"] == "v1.34.1", "{complete}");
+    ensure!(complete["node_count"] == 2 && complete["coe_version"] == "v1.36.9", "{complete}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }
@@ -235,11 +235,11 @@ async fn the_template_of_an_upgrade_at_work_stays_as_it_is(#[values(Mix::Embedde
     world.progress_is_told(&demo, &cluster).await?;
     let path = format!("/v1/clustertemplates/{wanted}");
     demo.delete(&path).await?.expect_error(400, "referenced")?;
-    let change = json!([{"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.34.2"}}]);
+    let change = json!([{"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.36.10"}}]);
     demo.patch(&path, &change).await?.expect_error(400, "referenced")?;
     world.cloud.hold_stacks(false);
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.36.9", "{after}");
     world.finish().await
 }
 
@@ -281,6 +281,6 @@ async fn a_stack_that_stays_at_work_ends_the_upgrade_after_the_time_of_one_step(
     world.cloud.hold_stacks(false);
     demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["coe_version"] == "v1.34.1" && servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    ensure!(after["coe_version"] == "v1.36.9" && servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }

@@ -26,7 +26,7 @@ use crate::outcome::Failure;
 use crate::plan::{Observed, RollStep, Seen};
 use crate::room::Need;
 
-pub(crate) use heat::{CloudFacts, Stack};
+pub(crate) use heat::{CloudFacts, Stack, note_of_version};
 pub(crate) use nodes::{Member, Missing, NewNodes, PoolKind, Resize, Succession};
 
 /// A stack, by what is known of it before it is seen.
@@ -69,9 +69,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// What its owner is to be told when all went well: labels that the driver does not know.
-    pub(crate) fn note(&self) -> Option<String> {
-        model::labels::note(self.driver().ok()?, &self.cluster.labels())
+    /// What its owner is to be told when all went well: labels that the driver does not know, and that its version of Kubernetes is not known.
+    pub(crate) fn note(&self, version: Option<&str>) -> Option<String> {
+        let labels = model::labels::note(self.driver().ok()?, &self.cluster.labels());
+        let notes: Vec<String> = labels.into_iter().chain(note_of_version(version)).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// The template's driver, or the one that serves its triple.

@@ -1,8 +1,10 @@
 mod agents;
 mod api_name;
 mod api_server;
+mod cilium;
 mod cloud;
 mod combinations;
+mod downloads;
 mod dual_stack;
 mod extra_networks;
 mod keystone;
@@ -77,6 +79,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         dual_stack: None,
         api_name: None,
         post_install_manifest: None,
+        downloads: None,
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",
