@@ -5,6 +5,7 @@
 
 mod credential_health;
 mod doorbell;
+mod health;
 mod history;
 mod list;
 mod nameless;

@@ -151,7 +151,8 @@ section! {
         keystone_auth_default_policy: PathBuf = "/etc/magnum/keystone_auth_default_policy.json",
         /// Manifest (http or https) that every new cluster of the Heat driver gets, once, after all else.
         post_install_manifest_url: Option<String>,
-        /// Seconds between two health checks of a cluster; a negative number turns them off.
+        /// Seconds between two health checks of a cluster, as long as the conductors keep up: each makes 32 at once, and one that gets no answer lasts up
+        /// to ten seconds. A negative number turns them off.
         health_polling_interval: i64 = "60",
         /// Networks where no cluster's API is asked for its health: its address comes from its stack, which is its user's to change. Names are
         /// resolved first, and an IPv4 address counts in every IPv6 form too (mapped, translated, 6to4, NAT64 by 64:ff9b::/96 and 64:ff9b:1::/48). The
