@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use model::certificate::bundle;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
@@ -206,16 +207,24 @@ fn left(may_be_more: bool, most: usize, put_off: usize, is_at_doors: bool) -> Le
 /// One look at one cluster.
 async fn check(cx: &Context, look: &Look, cluster: &Cluster, recorded: Option<&str>, deadline: Duration) {
     let found = if managed::is_seen_from_there(cluster) {
-        match tokio::time::timeout(deadline, managed::health(cx, cluster, recorded)).await {
-            Ok(Ok(Heard::Unchanged)) => {
+        let asked = tokio::time::timeout(deadline, managed::health(cx, cluster, recorded)).await;
+        match asked.unwrap_or_else(|_| Ok(Heard::Nothing("no answer in time".to_owned()))) {
+            Ok(Heard::Unchanged) => {
                 cx.metrics.health_looked(verdict::HEALTHY);
                 return;
             }
-            Ok(Ok(Heard::Texts(reason))) => {
+            Ok(Heard::Texts(reason)) => {
                 Verdict { status: if managed::is_well(&reason) { verdict::HEALTHY } else { verdict::UNHEALTHY }, reason }
             }
-            // What was known stays: it says nothing of the cluster that its management cluster cannot be asked.
-            Ok(Err(_)) | Err(_) => return,
+            // As of a cluster whose own API is not reached: what was known of it is nothing that anybody has seen now.
+            Ok(Heard::Nothing(why)) => {
+                Verdict { status: verdict::UNKNOWN, reason: IndexMap::from([("management_cluster".to_owned(), why)]) }
+            }
+            // It says nothing of the cluster, and could not be recorded.
+            Err(error) => {
+                tracing::debug!(cluster.id = %cluster.uuid, %error, "the health of a cluster is not looked at without the database");
+                return;
+            }
         }
     } else {
         let Some(url) = cluster.api_address.clone() else { return };
