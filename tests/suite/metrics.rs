@@ -88,6 +88,25 @@ async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
     world.finish().await
 }
 
+/// A conductor whose sweeps another one has taken over went on showing what its own last one had found.
+#[tokio::test]
+async fn what_sweeps_find_is_shown_by_who_sweeps() -> Result<()> {
+    let (world, _, url) = watched(Mix::Distributed, &[("OS_OPERATIONS__SWEEP_SECONDS", "1")]).await?;
+    let name = "magnum_conductor_sweep_findings";
+    let trustee = format!("11111111-2222-4333-8444-555555555555_{}", world.cloud.project_id("demo"));
+    let trustee = world.cloud.add_user(&trustee, "magnum");
+    until(&url, "the find", |shown| shown.sum(name, &[("kind", "keystone_user")]) == 1.0).await?;
+    let another = "UPDATE task_lease SET owner = 'another', lease_ms = ? WHERE name = 'sweep_due'";
+    world.database()?.execute(another, vec![i64::MAX.into()]).await?;
+    until(&url, "the find to be another's", |shown| shown.sum(name, &[]) == 0.0).await?;
+    // He is gone: it is found again.
+    world.database()?.execute("UPDATE task_lease SET lease_ms = 0 WHERE name = 'sweep_due'", Vec::new()).await?;
+    until(&url, "the find", |shown| shown.sum(name, &[]) == 1.0).await?;
+    ensure!(world.cloud.remove_user_by_id(&trustee));
+    until(&url, "nothing to be found", |shown| shown.sum(name, &[]) == 0.0).await?;
+    world.finish().await
+}
+
 #[tokio::test]
 async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<()> {
     let settings = [

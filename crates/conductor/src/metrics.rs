@@ -165,7 +165,8 @@ impl Metrics {
         registry.register("notifications_dropped", help, m.notifications_dropped.clone());
         let help = "Attempts to send notifications that failed; what was to be sent waits";
         registry.register("notification_attempts_failed", help, m.notification_failures.clone());
-        let help = "Things that the last sweep of this conductor found in the cloud without their cluster, by kind";
+        let help =
+            "Things that the last sweep of this conductor found in the cloud without their cluster, by kind; none where another sweeps";
         registry.register("sweep_findings", help, m.sweep_findings.clone());
         let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
         registry.register("sweep_removed", help, m.sweep_removed.clone());
@@ -205,7 +206,7 @@ impl Metrics {
         self.notification_failures.inc();
     }
 
-    /// A sweep found so many things, by kind.
+    /// The last sweep, if it was one of ours, found so many things, by kind.
     pub(crate) fn swept(&self, findings: &BTreeMap<&'static str, i64>) {
         self.sweep_findings.clear();
         for (kind, count) in findings {
