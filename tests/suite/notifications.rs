@@ -9,10 +9,12 @@ use rstest::rstest;
 use serde_json::json;
 use tests::client::{self, Client, text};
 use tests::database::needed;
+use tests::metrics::{until, watched};
 use tests::notifications::{Told, Topic, environment};
+use tests::openmetrics::Shown;
 use tests::servers::PrivateServer;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, Options, World};
+use tests::world::{Mix, Options, World, free_port};
 
 fn topic_name() -> String {
     format!("t-{}", uuid::Uuid::new_v4().simple())
@@ -178,6 +180,35 @@ async fn a_broker_that_is_away_delays_and_nothing_is_lost() -> Result<()> {
     let told = topic.wait_for(2, Duration::from_secs(60)).await?;
     ensure!(told.iter().map(Told::id).collect::<Vec<_>>() == waiting, "{:#?}", lines(&told));
     topic.remove().await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_has_waited_for_the_broker_for_too_long_is_dropped_and_counted() -> Result<()> {
+    // Nobody is there.
+    let nowhere = format!("amqp://guest:guest@127.0.0.1:{}", free_port()?);
+    let settings = environment(&topic_name(), &nowhere);
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let (world, _, url) = watched(Mix::Distributed, &settings).await?;
+    world.complete_cluster(&world.demo()).await?;
+    let waiting = async || world.database()?.rows::<String>("SELECT uuid FROM notification ORDER BY id").await;
+    let told = waiting().await?;
+    ensure!(told.len() == 2, "{told:?}");
+    // Half an hour less than a day is not too long.
+    let older = "UPDATE notification SET created_ms = created_ms - ? WHERE uuid = ?";
+    for (uuid, minutes) in told.iter().zip([24 * 60 + 1, 24 * 60 - 30]) {
+        world.database()?.execute(older, vec![(minutes * 60_000).into(), uuid.as_str().into()]).await?;
+    }
+    let dropped = "magnum_conductor_notifications_dropped_total";
+    until(&url, "a notification to be dropped", |shown| shown.sum(dropped, &[]) == 1.0).await?;
+    ensure!(waiting().await? == told[1..], "{:?}, not {told:?}", waiting().await?);
+    let log = world.logs("conductor").concat();
+    ensure!(log.contains("waited for the broker for too long and were dropped"), "nobody said so: {log}");
+    let failed = |shown: &Shown| shown.sum("magnum_conductor_notification_attempts_failed_total", &[]);
+    let before = failed(&until(&url, "failures", |shown| failed(shown) > 0.0).await?);
+    // It is tried again, and the other one stays.
+    until(&url, "more failures", |shown| failed(shown) > before).await?;
+    ensure!(waiting().await? == told[1..], "{:?}, not {told:?}", waiting().await?);
     world.finish().await
 }
 

@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Rows read at once.
 const BATCH: i64 = 50;
+/// Rows looked through at once for those that have waited for too long.
+const LOOKED_THROUGH: i64 = 500;
 
 /// Where notifications go, and how long they may wait.
 #[derive(Clone)]
@@ -150,9 +152,8 @@ impl Sender {
 
     async fn empty(&mut self, until: &mut Instant) -> Result<(), String> {
         let cx = self.cx.clone();
-        let oldest = millis(now()) - i64::try_from(self.settings.longest.as_millis()).unwrap_or(i64::MAX);
-        let dropped = cx.store.write(async |conn: &mut Conn| notification::remove_older(conn, oldest).await).await;
-        let dropped = dropped.map_err(|e| e.to_string())?;
+        let mut dropped = 0;
+        let are_dropped = self.drop_late(&mut dropped).await;
         if dropped > 0 {
             tracing::error!(
                 dropped,
@@ -161,6 +162,7 @@ impl Sender {
             );
             cx.metrics.notifications_dropped(dropped);
         }
+        are_dropped?;
         loop {
             let rows = cx.store.read(async |conn: &mut Conn| notification::first(conn, BATCH).await).await.map_err(|e| e.to_string())?;
             if rows.is_empty() || cx.stop.is_cancelled() {
@@ -177,6 +179,22 @@ impl Sender {
             if !result? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Drops what has waited for too long, counting it.
+    async fn drop_late(&self, dropped: &mut usize) -> Result<(), String> {
+        let store = &self.cx.store;
+        let oldest = millis(now()).saturating_sub(i64::try_from(self.settings.longest.as_millis()).unwrap_or(i64::MAX));
+        loop {
+            let late = store.read(async |conn: &mut Conn| notification::late(conn, oldest, LOOKED_THROUGH).await).await;
+            let late = late.map_err(|e| e.to_string())?;
+            if late.is_empty() {
+                return Ok(());
+            }
+            let ids = &late;
+            store.write(async |conn: &mut Conn| notification::remove(conn, ids).await).await.map_err(|e| e.to_string())?;
+            *dropped += late.len();
         }
     }
 

@@ -10,6 +10,7 @@ mod history;
 mod list;
 mod nameless;
 mod nodegroup;
+mod notification;
 mod operation;
 mod paging;
 mod payload;
