@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
+use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use serde_json::json;
 use tests::client::{self, Client, text};
@@ -186,6 +187,52 @@ async fn a_broker_that_is_away_delays_and_nothing_is_lost() -> Result<()> {
     let told = topic.wait_for(2, Duration::from_secs(60)).await?;
     ensure!(told.iter().map(Told::id).collect::<Vec<_>>() == waiting, "{:#?}", lines(&told));
     topic.remove().await?;
+    world.finish().await
+}
+
+/// The broker has it, and nobody has noted that: it is told again, as the same message.
+#[tokio::test]
+async fn what_a_sender_that_dies_has_not_noted_is_told_again_under_the_same_id() -> Result<()> {
+    let (mut world, topic) = scene(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    topic.wait_for(2, PATIENCE).await?;
+    let database = world.database()?.clone();
+    let waiting = async || database.rows::<String>("SELECT uuid FROM notification ORDER BY id").await;
+    let is_empty = async || {
+        wait::until("an empty outbox", PATIENCE, async || {
+            let left = waiting().await?;
+            Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
+        })
+        .await
+    };
+    is_empty().await?;
+    // Nobody may send until there are messages, and then nobody may remove them.
+    let (mut task, mut outbox) = (database.open().await?, database.open().await?);
+    for conn in [&mut task, &mut outbox] {
+        conn.query_drop("START TRANSACTION").await?;
+    }
+    task.query_drop("SELECT owner FROM task_lease WHERE name = 'notifications' FOR UPDATE").await?;
+    resize(&demo, &cluster, 3).await?;
+    let written = waiting().await?;
+    ensure!(written.len() == 2, "{written:?}");
+    outbox.query_drop("SELECT id FROM notification FOR UPDATE").await?;
+    task.query_drop("COMMIT").await?;
+    let ids = |told: &[Told]| told.iter().map(Told::id).collect::<Vec<_>>();
+    let told = topic.wait_for(2, PATIENCE).await?;
+    ensure!(ids(&told) == written, "{:#?}", lines(&told));
+    world.kill_all("conductor-")?;
+    outbox.query_drop("ROLLBACK").await?;
+    ensure!(waiting().await? == written, "{:?}, not {written:?}", waiting().await?);
+    world.start_conductor()?;
+    let again = topic.wait_for(2, 2 * PATIENCE).await?;
+    ensure!(ids(&again) == written, "{:#?}", lines(&again));
+    is_empty().await?;
+    ensure!(topic.take().await?.is_empty(), "told three times");
+    topic.remove().await?;
+    for conn in [task, outbox] {
+        conn.disconnect().await?;
+    }
     world.finish().await
 }
 
