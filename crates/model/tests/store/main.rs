@@ -19,4 +19,5 @@ mod quota;
 mod scale;
 mod schema;
 mod sealing;
+mod service;
 mod world;
