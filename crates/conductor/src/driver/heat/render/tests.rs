@@ -5,6 +5,7 @@ mod cloud;
 mod combinations;
 mod dual_stack;
 mod extra_networks;
+mod given_network;
 mod keystone;
 mod kubeadm;
 mod measure;
