@@ -1,6 +1,7 @@
 //! Nodes that say that they did not become any. Heat keeps what they said and fails at them whenever it is asked again, so others must come.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rstest::rstest;
@@ -297,5 +298,34 @@ async fn masters_are_replaced_past_a_worker_that_failed(#[case] data: &str) -> R
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["status_reason"].is_null() && complete["node_count"] == 3, "{complete}");
     ensure!(servers(&world) == set(&["master-1", "node-0", "node-1", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// What a node says later than its token lives nobody hears, however long Heat would wait for it.
+#[tokio::test]
+async fn nodes_give_up_while_the_token_lives_with_which_they_tell_of_it() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    let template = demo.create_template("small").await?;
+    let mut body = client::cluster("blue", &template);
+    body["create_timeout"] = json!(120);
+    world.cloud.set_token_lifetime(Duration::from_secs(3600));
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let have = |seconds: u32| -> Result<()> {
+        for data in [nodes::masters(&world)?, nodes::workers(&world)?] {
+            let env = nodes::file(&data, "/etc/kubernetes-bootstrap/node.env")?;
+            ensure!(env.contains(&format!("WAIT_SECONDS='{seconds}'\n")), "not {seconds}: {env}");
+        }
+        Ok(())
+    };
+    have(2700)?;
+    // As long as that is not what ends first, nodes have three quarters of what Heat was given for them.
+    world.cloud.set_token_lifetime(Duration::from_secs(86_400));
+    let upgrade = json!({"cluster_template": template, "max_batch_size": 2});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &upgrade).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    have(5400)?;
     world.finish().await
 }

@@ -10,7 +10,7 @@ use model::queue::amqp;
 use model::store::migrate::{self, Fitness};
 use model::store::{Conn, Store, adoption, clock, service};
 use model::time;
-use provider_clients::{Cloud, CloudError, ErrorKind, Service, Watchers};
+use provider_clients::{Cloud, CloudError, ErrorKind, Service, TokenInfo, Watchers};
 
 use super::{capi, cloud, deadlines, policy, reach};
 use crate::config::{CertManager, Config, Reason};
@@ -170,17 +170,36 @@ async fn keystone(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
         Ok(session) => session,
         Err(error) => return vec![Trouble::failure(format!("{error:#}"), "set the option that is named")],
     };
-    match session.info().await {
-        Ok(info) if info.roles.iter().any(|role| role == "admin") => Vec::new(),
-        Ok(info) => {
-            let problem = format!("the service user {} has not the role admin (it has {})", info.user_name, info.roles.join(", "));
-            vec![Trouble::warning(
-                problem,
-                "give it that role in its project: else it can neither list stacks of all projects nor delete what absent users left",
-            )]
-        }
-        Err(error) => vec![login_failed(&error, "[keystone_auth] username, password, project_name and the names of their domains")],
+    let info = match session.info().await {
+        Ok(info) => info,
+        Err(error) => return vec![login_failed(&error, "[keystone_auth] username, password, project_name and the names of their domains")],
+    };
+    let mut found = Vec::new();
+    if !info.roles.iter().any(|role| role == "admin") {
+        let problem = format!("the service user {} has not the role admin (it has {})", info.user_name, info.roles.join(", "));
+        let cure = "give it that role in its project: else it can neither list stacks of all projects nor delete what absent users left";
+        found.push(Trouble::warning(problem, cure));
     }
+    found.extend(short_tokens(config, &info));
+    found
+}
+
+/// With a token that is as old as its machine a node tells Heat what became of it: it gives up before that has ended.
+fn short_tokens(config: &Config, info: &TokenInfo) -> Option<Trouble> {
+    let lives = info.lifetime().filter(|_| has_heat(config))?.as_secs();
+    let whole = 60 * u64::from(config.cluster_heat.create_timeout.0);
+    (lives < whole).then(|| {
+        let problem = format!(
+            "tokens of Keystone live for {lives} s, and [cluster_heat] create_timeout gives clusters {whole} s: nodes have three quarters of \
+             the former, for later they could not tell Heat that they are ready"
+        );
+        Trouble::warning(problem, "set [token] expiration in keystone.conf to no fewer seconds than the longest create_timeout has")
+    })
+}
+
+/// Whether clusters of the Heat driver are made.
+fn has_heat(config: &Config) -> bool {
+    !config.drivers.disabled_drivers.iter().any(|name| name == DriverName::K8sFedoraCoreosV1.as_str())
 }
 
 async fn trustee_domain(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
@@ -222,7 +241,7 @@ async fn catalogue(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
     let Ok(info) = session.info().await else {
         return vec![Trouble::warning("the catalogue cannot be seen without a login", "see the check of Keystone")];
     };
-    let heat = !config.drivers.disabled_drivers.iter().any(|name| name == DriverName::K8sFedoraCoreosV1.as_str());
+    let heat = has_heat(config);
     let barbican = config.certificates.cert_manager_type == CertManager::Barbican;
     let wanted = [
         (Service::Orchestration, "heat_client", heat, "no cluster of the Heat driver can be made"),

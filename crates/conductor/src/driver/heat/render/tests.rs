@@ -13,6 +13,7 @@ mod monitoring;
 mod options;
 mod representative;
 mod succession;
+mod times;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -85,6 +86,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         openstack_ca: "",
         verify_ca: true,
         timeout_minutes: 60,
+        token_seconds: None,
         kubernetes: Pki {
             ca_cert: "ca-cert",
             ca_key: CA_KEY,
