@@ -108,6 +108,44 @@ async fn a_master_that_never_joined_goes_at_once_and_the_next_sees_off_what_it_m
     world.finish().await
 }
 
+/// The only master stays in the load balancer though it is to be replaced; of several, the one that is has left it, and others serve.
+#[rstest]
+#[case::alone(1, "0", "2")]
+#[case::of_three(3, "1 2", "4 5 6")]
+#[tokio::test]
+async fn the_api_is_served_when_a_master_failed_and_when_others_have_come(
+    #[case] masters: u32,
+    #[case] meanwhile: &str,
+    #[case] wanted: &str,
+) -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    for (name, tag) in [("small", "v1.33.5"), ("newer", "v1.34.1")] {
+        let mut template = client::template(name);
+        (template["master_lb_enabled"], template["labels"]) = (json!(true), json!({"kube_tag": tag}));
+        demo.post("/v1/clustertemplates", &template).await?.expect(201)?;
+    }
+    let mut body = client::cluster("blue", "small");
+    (body["master_count"], body["node_count"]) = (json!(masters), json!(0));
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (stack, actions) = (world.only_stack().await?, format!("/v1/clusters/{cluster}/actions"));
+    world.cloud.hold_stacks(true);
+    demo.post(&format!("{actions}/upgrade"), &json!({"cluster_template": "newer"})).await?.expect(202)?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let comes = format!("kube_masters/{masters}");
+    ensure!(world.cloud.fail_members(&stack, &[(comes.as_str(), JOINED)], "kubeadm join failed"), "{:?}", servers(&world));
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let mut left = world.cloud.api_members();
+    left.retain(|number| *number != masters.to_string());
+    ensure!(left.join(" ") == meanwhile, "{left:?}");
+    world.cloud.hold_stacks(false);
+    demo.post(&format!("{actions}/retry"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.api_members().join(" ") == wanted, "{:?}", world.cloud.api_members());
+    world.finish().await
+}
+
 /// A cluster with a further group of three workers, which may be upgraded; and the group's stack.
 async fn begin_with_group(world: &World, demo: &Client) -> Result<(String, String)> {
     let (cluster, _) = begin(world, demo).await?;
