@@ -127,6 +127,12 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
             words: &["keystone", "[keystone_auth] auth_url"],
         },
         Plant {
+            conf: more("[cluster_heat]\ncreate_timeout = 90"),
+            check: "Keystone",
+            result: 1,
+            words: &["live for 3600 s", "5400 s", "[token] expiration"],
+        },
+        Plant {
             conf: other(&format!("trustee_domain_admin_password = {SERVICE_PASSWORD}"), "trustee_domain_admin_password = hunter2")?,
             check: "Trustee domain",
             result: 2,

@@ -258,6 +258,12 @@ pub(crate) fn new_nodes(
     }
 }
 
+/// Takes masters out of the API's load balancer for a step of the replacement of all masters that is about to be asked for. What was done before is not
+/// done again, and the load balancer is never without a master that may serve.
+pub(crate) async fn leave_api(session: &Session, seen: &Seen, step: &RollStep) -> Result<(), Failure> {
+    heat::leave_api(session, seen, step).await
+}
+
 /// Carries out a step of the replacement of all nodes of a pool. When the answer is lost, looking at the stack tells whether it was taken.
 pub(crate) async fn replace(
     session: &Session,

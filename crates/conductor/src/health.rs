@@ -16,10 +16,11 @@ use model::certificate::bundle;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::KeypairId;
 use model::json::python_json;
+use model::nodegroup::Nodegroup;
 use model::store::health::{Due, Look};
-use model::store::{Conn, StoreError, health, placement};
+use model::store::{Conn, StoreError, health, nodegroup, placement};
 use model::time::{millis, now};
-use provider_clients::{Kubernetes, KubernetesError, KubernetesOptions};
+use provider_clients::{Kubernetes, KubernetesError, KubernetesOptions, Node};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
@@ -230,7 +231,8 @@ async fn check(cx: &Context, look: &Look, cluster: &Cluster, recorded: Option<&s
         let Some(url) = cluster.api_address.clone() else { return };
         // The half of it for each call: a slow one still leaves time to say so.
         let seen = tokio::time::timeout(deadline, see(cx, cluster, url, deadline / 2 - deadline / 20)).await;
-        verdict(cluster, &seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into()))))
+        let seen = seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into())));
+        verdict(cluster, &groups(cx, cluster, &seen).await, &seen)
     };
     cx.metrics.health_looked(found.status);
     let Some(change) = change(cluster, &found) else { return };
@@ -256,7 +258,27 @@ async fn see(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) ->
     Seen { healthz, nodes: client.nodes().await }
 }
 
-async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) -> Result<Kubernetes, KubernetesError> {
+/// The groups of a cluster, where it depends on them what is said of it: some of its nodes are not ready. Where they cannot be read each node counts.
+async fn groups(cx: &Context, cluster: &Cluster, seen: &Seen) -> Vec<Nodegroup> {
+    if seen.nodes.as_ref().is_ok_and(|nodes| nodes.iter().all(Node::is_ready)) {
+        return Vec::new();
+    }
+    let id = &cluster.cluster_id();
+    cx.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await.unwrap_or_default()
+}
+
+/// Where conductors reach the API of a cluster, as far as the last look at its health tells; an agent in the cluster that tells of it is taken for one
+/// of theirs. None where it was not reached, and where nobody looks.
+pub(crate) fn reached<'a>(cx: &Context, cluster: &'a Cluster) -> Option<&'a str> {
+    let was_reached = cluster.health_status.as_deref().is_some_and(|status| status != verdict::UNKNOWN);
+    cluster.api_address.as_deref().filter(|_| was_reached && cx.settings.timing.health.is_some())
+}
+
+/// A client of the API at an address, each call of which may take so long.
+///
+/// # Errors
+/// [`KubernetesError::Options`] when the cluster's certificates cannot be read or used.
+pub(crate) async fn client(cx: &Context, cluster: &Cluster, url: String, timeout: Duration) -> Result<Kubernetes, KubernetesError> {
     let unreadable = |_: Failure| KubernetesError::Options("the cluster's certificates cannot be read".into());
     let load = async |reference: &Option<String>| {
         let reference = KeypairId::new(reference.clone().unwrap_or_default());

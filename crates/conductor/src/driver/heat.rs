@@ -45,7 +45,7 @@ pub(crate) use access::CloudFacts;
 pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new, of_workers as facts_of_workers};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(crate) use catalogue::note as note_of_version;
-pub(super) use pools::{give_up, replace};
+pub(super) use pools::{give_up, leave_api, replace};
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
 pub(super) use workers::{excuse, excused, members, missing, resize};

@@ -51,6 +51,26 @@ async fn deleting_what_is_not_there_is_no_error() {
 }
 
 #[tokio::test]
+async fn members_of_a_pool_are_listed_and_those_that_are_known_to_be_down_are_told_from_others() {
+    let member = |id: &str, status: Value| json!({"id": id, "operating_status": status, "protocol_port": 6443});
+    let server = Server::cloud(move |_, asked, _| match asked.target.as_str() {
+        "/v2.0/lbaas/pools/p/members?limit=200" => {
+            let members =
+                [("a", "ONLINE"), ("b", "NO_MONITOR"), ("c", "ERROR"), ("d", "OFFLINE")].map(|(id, status)| member(id, status.into()));
+            let unsaid = member("e", Value::Null);
+            Reply::json(200, json!({"members": members.into_iter().chain([unsaid]).collect::<Vec<_>>(), "members_links": []}))
+        }
+        _ => not_found(),
+    })
+    .await;
+    let octavia = server.session().octavia();
+    let members = octavia.pool_members("p").await.expect("members");
+    let down: Vec<&str> = members.iter().filter(|member| member.is_down()).map(|member| member.id.as_str()).collect();
+    assert_eq!((members.len(), down), (5, vec!["c", "d"]));
+    assert!(octavia.pool_members("gone").await.expect("an answer").is_empty());
+}
+
+#[tokio::test]
 async fn lists_are_followed_to_their_last_page() {
     let flavor = |n: usize| json!({"id": n.to_string(), "name": format!("f{n}"), "ram": 512, "vcpus": 1, "disk": 0});
     let server = Server::cloud(move |_, asked, _| match asked.target.as_str() {

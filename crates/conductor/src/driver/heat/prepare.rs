@@ -238,6 +238,7 @@ fn with_input<T>(
         openstack_ca: &settings.openstack_ca,
         verify_ca: settings.verify_ca,
         timeout_minutes: minutes,
+        token_seconds: facts.token_seconds,
         kubernetes: material.map(pki).unwrap_or_default(),
     };
     render(&input).map_err(|e| invalid(e.to_string()))

@@ -95,6 +95,8 @@ pub(crate) struct StackInput<'a> {
     /// Whether nodes check the certificates of OpenStack's services.
     pub verify_ca: bool,
     pub timeout_minutes: u32,
+    /// How long tokens of Keystone live, in seconds, where it is known.
+    pub token_seconds: Option<u32>,
     pub kubernetes: Pki<'a>,
 }
 

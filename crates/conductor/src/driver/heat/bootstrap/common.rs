@@ -18,6 +18,8 @@ pub(in crate::driver::heat) fn path(file: &str) -> String {
 const DRAIN_SECONDS: &str = "600";
 /// Seconds after the script's own time in which it tells why it did not end, before it is stopped.
 const TO_TELL: u32 = 120;
+/// Seconds that are counted with at the least, of a time that a quarter is taken off.
+const SHORTEST: u32 = 60;
 
 /// Flatcar has Docker and its containerd in images that are laid over its `/usr`, from release 3794.0.0 on, and keeps starting them. A node has a
 /// containerd of its own; these links leave those out (flatcar.org/docs/latest/provisioning/sysext: for nodes of Kubernetes, too).
@@ -149,9 +151,11 @@ fn bootstrap_unit(seconds: u32, values: &[&str]) -> String {
     )
 }
 
-/// Seconds that the script has: it is to end before Heat's own time does, or its reason reaches nobody.
+/// Seconds that the script has: it is to end before Heat's own time does, and before the token does by which it tells how, or its reason reaches
+/// nobody. Heat draws that token once, before the machine is made: of either time a quarter is for the machine and for the telling.
 fn script_seconds(input: &StackInput<'_>) -> u32 {
-    wait_seconds(input) / 4 * 3
+    let wait = wait_seconds(input);
+    input.token_seconds.map_or(wait, |lives| lives.clamp(SHORTEST, wait)) / 4 * 3
 }
 
 fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {

@@ -28,6 +28,9 @@ pub(crate) const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
+/// The label of the services' range.
+const SERVICES: &str = "service_cluster_ip_range";
+
 const CILIUM: &str = "cilium";
 /// Where files of projects on GitHub are, by their versions.
 const SOURCES: &str = "https://raw.githubusercontent.com";
@@ -107,7 +110,7 @@ impl Choices {
             etcd_volume_type: label("etcd_volume_type"),
             kube_version,
             pods_cidr: cidr(input, pods_label, PODS_CIDR)?,
-            services_cidr: cidr(input, "service_cluster_ip_range", SERVICES_CIDR)?,
+            services_cidr: cidr(input, SERVICES, SERVICES_CIDR)?,
             subnet_cidr,
             ipv6: Ipv6::read(input, &subnet_cidr)?,
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
@@ -137,7 +140,17 @@ impl Choices {
             lb_algorithm: lb_algorithm(input)?,
             lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
         };
-        choices.apart(input, pods_label)?;
+        let made = input.fixed_network.is_none().then_some(&choices.subnet_cidr);
+        choices.apart(pods_label, made)?;
+        Ok(choices)
+    }
+
+    /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too. A cluster that
+    /// is there may have been made before this was asked, and its nodes go on being made.
+    pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
+        let choices = Self::read(input)?;
+        let (pods_label, _) = network(input)?;
+        choices.apart(pods_label, choices.nodes(input).as_ref())?;
         Ok(choices)
     }
 
@@ -146,9 +159,8 @@ impl Choices {
         if input.fixed_network.is_some() { input.fixed_range } else { Some(self.subnet_cidr) }
     }
 
-    fn apart(&self, input: &StackInput<'_>, pods_label: &str) -> Result<(), RenderError> {
-        let nodes = input.fixed_network.is_none().then_some(&self.subnet_cidr);
-        apart((pods_label, &self.pods_cidr), ("service_cluster_ip_range", &self.services_cidr), nodes)
+    fn apart(&self, pods_label: &str, nodes: Option<&Cidr>) -> Result<(), RenderError> {
+        apart((pods_label, &self.pods_cidr), (SERVICES, &self.services_cidr), nodes)
     }
 }
 

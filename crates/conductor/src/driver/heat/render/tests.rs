@@ -7,6 +7,7 @@ mod combinations;
 mod downloads;
 mod dual_stack;
 mod extra_networks;
+mod given_network;
 mod keystone;
 mod kubeadm;
 mod measure;
@@ -14,6 +15,7 @@ mod monitoring;
 mod options;
 mod representative;
 mod succession;
+mod times;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -87,6 +89,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         openstack_ca: "",
         verify_ca: true,
         timeout_minutes: 60,
+        token_seconds: None,
         kubernetes: Pki {
             ca_cert: "ca-cert",
             ca_key: CA_KEY,
