@@ -143,6 +143,7 @@ fn settings(host: String) -> Settings {
         encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: provider_clients::Networks::default(),
         region: None,
         heat_templates: conductor::SHIPPED_TEMPLATES.clone(),

@@ -77,7 +77,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
         }
     }
     findings.extend(stacks(cloud, &inventory, &unsound));
-    findings.extend(credentials(cloud, &living));
+    findings.extend(credentials(cloud, &living, &inventory));
     Ok(Agreement { findings, living })
 }
 
@@ -191,10 +191,12 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>
     found
 }
 
-/// Users and trusts are those of clusters that are there, and one of each kind.
-fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String> {
+/// Users are those of clusters that are there, and one of each kind; trusts are in the inventory, or were announced there.
+fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>, inventory: &[CloudResource]) -> Vec<String> {
+    let recorded: Vec<&CloudResource> = inventory.iter().filter(|r| r.kind() == Some(ResourceKind::Trust)).collect();
     let mut found = Vec::new();
-    let mut trusts: BTreeMap<String, usize> = BTreeMap::new();
+    // Those that are not recorded, by the cluster of their trustee.
+    let mut trusts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut users: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for line in cloud.leftovers(None) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -207,13 +209,20 @@ fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String>
                 let kind = if name.ends_with("_stacks") { "owner" } else { "trustee" };
                 *users.entry((cluster.to_owned(), kind)).or_default() += 1;
             }
-            ["trust", _, "from", _, "to", trustee] if living.values().any(|c| c.trustee_user_id.as_deref() == Some(trustee)) => {
-                *trusts.entry(trustee.to_owned()).or_default() += 1;
+            ["trust", id, "from", _, "to", trustee] if !recorded.iter().any(|r| r.resource_id.as_deref() == Some(id)) => {
+                if let Some(cluster) = living.values().find(|c| c.trustee_user_id.as_deref() == Some(trustee)) {
+                    *trusts.entry(&cluster.uuid).or_default() += 1;
+                }
             }
             _ => {}
         }
     }
     found.extend(users.iter().filter(|(_, n)| **n > 1).map(|((cluster, kind), n)| format!("{n} users that are {kind} of {cluster}")));
-    found.extend(trusts.iter().filter(|(_, n)| **n > 1).map(|(trustee, n)| format!("{n} trusts for trustee {trustee}")));
+    for (cluster, n) in trusts {
+        let announced = recorded.iter().filter(|r| r.cluster_uuid == cluster && r.resource_id.is_none()).count();
+        if n > announced {
+            found.push(format!("{n} trusts for the trustee of cluster {cluster} are in no inventory, and {announced} were announced"));
+        }
+    }
     found
 }

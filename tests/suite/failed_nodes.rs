@@ -1,6 +1,7 @@
 //! Nodes that say that they did not become any. Heat keeps what they said and fails at them whenever it is asked again, so others must come.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rstest::rstest;
@@ -14,7 +15,7 @@ use tests::world::{Mix, Options, World};
 async fn begin(world: &World, demo: &Client) -> Result<(String, String)> {
     let cluster = world.complete_cluster(demo).await?;
     let mut newer = client::template("newer");
-    newer["labels"] = json!({"kube_tag": "v1.34.1"});
+    newer["labels"] = json!({"kube_tag": "v1.36.9"});
     demo.post("/v1/clustertemplates", &newer).await?.expect(201)?;
     Ok((cluster, world.only_stack().await?))
 }
@@ -104,6 +105,44 @@ async fn a_master_that_never_joined_goes_at_once_and_the_next_sees_off_what_it_m
     let parameters = &stacks.first().context("a stack")?.parameters;
     ensure!(parameters["master_generation"].as_str().is_some_and(|text| text.starts_with("2.")), "{}", parameters["master_generation"]);
     ensure!(parameters["former_masters"] == json!({}), "{}", parameters["former_masters"]);
+    world.finish().await
+}
+
+/// The only master stays in the load balancer though it is to be replaced; of several, the one that is has left it, and others serve.
+#[rstest]
+#[case::alone(1, "0", "2")]
+#[case::of_three(3, "1 2", "4 5 6")]
+#[tokio::test]
+async fn the_api_is_served_when_a_master_failed_and_when_others_have_come(
+    #[case] masters: u32,
+    #[case] meanwhile: &str,
+    #[case] wanted: &str,
+) -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    for (name, tag) in [("small", "v1.33.5"), ("newer", "v1.34.1")] {
+        let mut template = client::template(name);
+        (template["master_lb_enabled"], template["labels"]) = (json!(true), json!({"kube_tag": tag}));
+        demo.post("/v1/clustertemplates", &template).await?.expect(201)?;
+    }
+    let mut body = client::cluster("blue", "small");
+    (body["master_count"], body["node_count"]) = (json!(masters), json!(0));
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (stack, actions) = (world.only_stack().await?, format!("/v1/clusters/{cluster}/actions"));
+    world.cloud.hold_stacks(true);
+    demo.post(&format!("{actions}/upgrade"), &json!({"cluster_template": "newer"})).await?.expect(202)?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let comes = format!("kube_masters/{masters}");
+    ensure!(world.cloud.fail_members(&stack, &[(comes.as_str(), JOINED)], "kubeadm join failed"), "{:?}", servers(&world));
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let mut left = world.cloud.api_members();
+    left.retain(|number| *number != masters.to_string());
+    ensure!(left.join(" ") == meanwhile, "{left:?}");
+    world.cloud.hold_stacks(false);
+    demo.post(&format!("{actions}/retry"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(world.cloud.api_members().join(" ") == wanted, "{:?}", world.cloud.api_members());
     world.finish().await
 }
 
@@ -297,5 +336,34 @@ async fn masters_are_replaced_past_a_worker_that_failed(#[case] data: &str) -> R
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["status_reason"].is_null() && complete["node_count"] == 3, "{complete}");
     ensure!(servers(&world) == set(&["master-1", "node-0", "node-1", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// What a node says later than its token lives nobody hears, however long Heat would wait for it.
+#[tokio::test]
+async fn nodes_give_up_while_the_token_lives_with_which_they_tell_of_it() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    let template = demo.create_template("small").await?;
+    let mut body = client::cluster("blue", &template);
+    body["create_timeout"] = json!(120);
+    world.cloud.set_token_lifetime(Duration::from_secs(3600));
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let have = |seconds: u32| -> Result<()> {
+        for data in [nodes::masters(&world)?, nodes::workers(&world)?] {
+            let env = nodes::file(&data, "/etc/kubernetes-bootstrap/node.env")?;
+            ensure!(env.contains(&format!("WAIT_SECONDS='{seconds}'\n")), "not {seconds}: {env}");
+        }
+        Ok(())
+    };
+    have(2700)?;
+    // As long as that is not what ends first, nodes have three quarters of what Heat was given for them.
+    world.cloud.set_token_lifetime(Duration::from_secs(86_400));
+    let upgrade = json!({"cluster_template": template, "max_batch_size": 2});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &upgrade).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    have(5400)?;
     world.finish().await
 }

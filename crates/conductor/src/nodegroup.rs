@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod objects;
 pub(crate) mod update;
 
 use model::json::python_json;

@@ -112,6 +112,8 @@ async fn round(cx: &Context, interval: Duration, is_asked_for: bool, memory: &mu
         tracing::debug!(%error, "the sweep was not given back; its lease will run out");
     }
     if !(is_due || is_asked_for) {
+        // Somebody else sweeps and shows what he finds: an older number beside his would outlast what it tells of.
+        cx.metrics.swept(&BTreeMap::new());
         return Ok(());
     }
     let mut counts: BTreeMap<&'static str, i64> = BTreeMap::new();
@@ -223,7 +225,8 @@ impl Sweep<'_> {
             }
             // Heat removes a stack by a trust of its own, which is from the stack's owner or hangs on the cluster's trust, and ends with it.
             ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner if self.has_stack(row).await? => return Ok(()),
-            // The trust goes with its trustee; both are recorded under the trustee's name.
+            // The trust goes with its trustee; both are recorded under the trustee's name. There is no user by the name of a former trust, which
+            // goes with him, too.
             ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner => self.remove_user(kind, row).await?,
             ResourceKind::Certificate => self.remove_certificate(row).await?,
             // What is left of it is told: nobody but the management cluster knows of it, and no credential of the cluster's is left.

@@ -52,6 +52,14 @@ impl Cloud {
         was_there
     }
 
+    /// Lets a trust be handed on so many times, as one that an earlier release of the service made. Says whether there is such a trust.
+    pub fn set_redelegations(&self, id: &str, times: u64) -> bool {
+        let mut world = self.world();
+        let Some(trust) = world.keystone.trusts.get_mut(id) else { return false };
+        trust.redelegation_count = times;
+        true
+    }
+
     /// Makes a user of the trustee domain that no cluster has, as one that was forgotten. Returns its id.
     ///
     /// # Panics

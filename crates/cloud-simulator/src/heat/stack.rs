@@ -173,7 +173,8 @@ impl Stack {
                     next += 1;
                 }
             }
-            if !resource.is_ready() {
+            // Heat does not look for what it has made: what is gone behind its back stays so.
+            if !resource.is_ready() && !resource.gone {
                 pending.push(resources.len());
             }
             resources.push(resource);

@@ -269,10 +269,18 @@ fn leak_of_stack(known: &Known, reason: &str) -> Leak {
     leak(ResourceKind::Stack, &name, known.handle.id.clone(), reason)
 }
 
-/// Trust and trustee that the row names, and those that were announced and may have been made.
+/// Trust and trustee that the row names, those that were announced and may have been made, and former trusts.
 async fn credentials_left(cx: &Context, cluster: &Cluster, reason: &str) -> Result<Vec<Leak>, StoreError> {
-    let announced = leaving::left(cx, cluster, &[ResourceKind::Trust, ResourceKind::Trustee], reason).await?;
-    Ok(credentials_of(cluster, reason).into_iter().chain(announced.into_iter().filter(|leak| leak.id.is_none())).collect())
+    let recorded = leaving::left(cx, cluster, &[ResourceKind::Trust, ResourceKind::Trustee], reason).await?;
+    let mut left = credentials_of(cluster, reason);
+    left.extend(recorded.into_iter().filter(|leak| is_beside(leak, cluster)));
+    Ok(left)
+}
+
+/// Whether it is not what the row names.
+fn is_beside(leak: &Leak, cluster: &Cluster) -> bool {
+    let is_former = leak.kind == ResourceKind::Trust.as_str() && leak.name != credentials::trustee_name(cluster);
+    leak.id.is_none() || is_former
 }
 
 fn credentials_of(cluster: &Cluster, reason: &str) -> Vec<Leak> {

@@ -99,6 +99,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             stack::wait_for(cx, work, &stays(&seen)).await
         }
         UpdateStep::Finish(seen) => {
+            if may_have_lost(&payload, &wanted, &events) && nodegroup::objects::are_left(&seen) {
+                nodegroup::objects::take_out(cx, work, &rows, (seen.stack_name.as_str(), Some(&seen)), &session).await?;
+            }
             let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(note(&excused)).collect();
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             nodegroup::finish(cx, work, &rows, group, &session, &seen, note).await
@@ -138,6 +141,11 @@ fn before(payload: &Payload) -> Option<i32> {
 /// so nobody need have seen what came of it, or the stack has fewer nodes than the row told, of which this operation `has_asked` nothing.
 fn may_change(payload: &Payload, group: &Nodegroup, count: Option<i32>, has_asked: bool) -> bool {
     was_left(payload, group) || (!has_asked && count < before(payload))
+}
+
+/// Whether nodes may have gone: the group had more, some were named, or did not become any and went unasked.
+fn may_have_lost(payload: &Payload, wanted: &Wanted, events: &[OperationEvent]) -> bool {
+    before(payload) > Some(wanted.count) || !payload.nodes_to_remove.is_empty() || events.iter().any(|e| e.kind == GIVEN_UP)
 }
 
 /// Whether the operation about a group before this one ended badly, or one that is about no group: that replaces nodes of any.
@@ -411,6 +419,18 @@ mod tests {
         for (status, wanted) in [(Status::UpdateFailed, true), (Status::UpdateComplete, false), (Status::CreateComplete, false)] {
             assert_eq!(may_change(&on(status), &group, Some(3), true), wanted, "{status:?}");
         }
+    }
+
+    #[test]
+    fn nodes_may_have_gone_where_fewer_are_wanted_or_some_were_named_or_given_up() {
+        let wanted = |count: i32| Wanted { count, remove: Vec::new() };
+        let given_up = [crate::stack::tests::event(GIVEN_UP, "3")];
+        for (count, is) in [(2, true), (3, false), (4, false)] {
+            assert_eq!(may_have_lost(&payload(3, Some(count)), &wanted(count), &[]), is, "{count}");
+        }
+        assert!(may_have_lost(&payload(3, None), &wanted(3), &given_up));
+        let named = Payload { nodes_to_remove: vec!["0".into()], ..payload(3, Some(3)) };
+        assert!(may_have_lost(&named, &wanted(3), &[]) && !may_have_lost(&Payload::default(), &wanted(3), &[]));
     }
 
     #[test]

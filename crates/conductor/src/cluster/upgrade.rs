@@ -180,7 +180,8 @@ async fn finish(cx: &Context, work: &Work, rows: &Rows, goal: &Goal<'_>, session
         api_address: Some(facts.api_address.clone()),
         ..ClusterChange::default()
     });
-    let end = End { state: OperationState::Succeeded, group: Some(goal.group), facts: workers, reason: None };
+    let note = driver::note_of_version(facts.kube_version.as_deref()).filter(|_| goal.group.is_default());
+    let end = End { state: OperationState::Succeeded, group: Some(goal.group), facts: workers, reason: note.as_deref() };
     let (id, end, masters, of_cluster) = (&rows.cluster.cluster_id(), &end, &masters, &of_cluster);
     succeed(cx, work, async |conn: &mut Conn| {
         resource::record(conn, id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;

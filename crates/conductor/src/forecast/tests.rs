@@ -44,6 +44,7 @@ fn forecaster() -> Forecaster {
         encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: provider_clients::Networks::default(),
         region: None,
         nodes_affinity_policy: "soft-anti-affinity".into(),

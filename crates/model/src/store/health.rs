@@ -67,9 +67,18 @@ pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i6
     Ok(())
 }
 
+/// What came of claiming looks.
+#[derive(Default)]
+pub struct Due {
+    /// The clusters to look at.
+    pub clusters: Vec<Cluster>,
+    /// So many were due as could be claimed at once: there may be more.
+    pub may_be_more: bool,
+}
+
 /// Claims a look at clusters that are due, at most `limit`; those that an agent has spoken for since `reported_ms` wait for their next turn.
 /// Clusters on the management clusters of the names `busy` are left to others, and stay due.
-pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, busy: &[&str]) -> Result<Vec<Cluster>, StoreError> {
+pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, busy: &[&str]) -> Result<Due, StoreError> {
     let is_on_busy = exists(
         capi_placement::table
             .filter(capi_placement::cluster_uuid.eq(cluster_health::cluster_uuid))
@@ -86,8 +95,9 @@ pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, b
             .await
     })?;
     if due.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Due::default());
     }
+    let may_be_more = i64::try_from(due.len()).is_ok_and(|found| found >= limit);
     on_conn!(conn, |c| {
         diesel::update(
             cluster_health::table.filter(cluster_health::cluster_uuid.eq_any(&due)).filter(cluster_health::due_ms.le(look.at_ms)),
@@ -107,14 +117,15 @@ pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, b
             .load(&mut **c)
             .await
     })?;
-    Ok(on_conn!(conn, |c| {
+    let clusters: Vec<Cluster> = on_conn!(conn, |c| {
         cluster::table
             .select(Cluster::as_select())
             .filter(cluster::uuid.eq_any(&ours))
             .filter(cluster::status.eq_any(LOOKED_AT.map(Status::as_str)))
             .load(&mut **c)
             .await
-    })?)
+    })?;
+    Ok(Due { clusters, may_be_more })
 }
 
 /// Gives up looks that were claimed and could not begin: they are due again at `due_ms`.

@@ -237,6 +237,45 @@ async fn old_operations_go_in_batches_and_the_last_failed_one_of_a_cluster_stays
     assert_eq!(clean(later).await, 1);
 }
 
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_is_free_to_be_claimed_when_the_last_one_before_it_has_ended(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let (s, other) = (spec("blue"), spec("green"));
+    let mut ids = vec![accept(store, &s).await];
+    for _ in 0..2 {
+        let new = request(&s, OperationKind::CredentialRotate);
+        let new = &new;
+        store.write(async |conn: &mut Conn| operation::insert(conn, new).await).await.unwrap();
+        ids.push(new.id.clone());
+    }
+    ids.push(accept(store, &other).await);
+    let row = async |at: usize| {
+        let id = &ids[at];
+        store.read(async |conn: &mut Conn| operation::find(conn, id).await).await.unwrap().unwrap()
+    };
+    let rows = [row(0).await.id, row(1).await.id, row(2).await.id, row(3).await.id];
+    let freed = async || {
+        let rows = &rows;
+        let freed = store.read(async |conn: &mut Conn| history::freed(conn, rows).await).await.unwrap();
+        rows.map(|row| freed.get(&row).copied())
+    };
+    assert_eq!(freed().await, [None; 4]);
+    for (at, behind) in [(0, 2), (1, 1)] {
+        let claim = claim(store, &ids[at], "one").await.expect("claimed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        store.write(async |conn: &mut Conn| operation::finish(conn, &claim, &s.id, &Ending::Succeeded).await).await.unwrap();
+        let (ended, now) = (row(at).await.finished_ms, freed().await);
+        assert_eq!(now[at + 1..3], vec![ended; behind], "{at}");
+        assert_eq!((now[0], now[3]), (None, None), "nothing is before them");
+    }
+    let none = store.read(async |conn: &mut Conn| history::freed(conn, &[]).await).await.unwrap();
+    assert!(none.is_empty());
+}
+
 async fn is_known(store: &Store, scope: &Scope, id: &ClusterId) -> bool {
     store.read(async |conn: &mut Conn| history::is_known(conn, scope, id).await).await.unwrap()
 }

@@ -51,7 +51,8 @@ section! {
 
 section! {
     /// The service's own login. What is missing is taken from `[keystone_authtoken]`, but neither cafile nor insecure where this
-    /// section has a cafile or insecure = true.
+    /// section has a cafile or insecure = true. Only Keystone, which may have another address for callers' tokens, is believed by
+    /// the cafile of either.
     Credentials {
         /// Kind of login; only `password` is supported.
         auth_type: Option<String>,

@@ -10,7 +10,8 @@ use super::value::Positive;
 section! {
     /// The process: its name in the cloud, its logs, its broker.
     Service {
-        /// Name of this machine in `magnum_service`. Unset: the fully qualified host name.
+        /// Name of this machine in `magnum_service`: one for each conductor, for those of one name are one service there. Unset: the fully qualified host
+        /// name.
         host: Option<String>,
         /// Directory for files the service keeps.
         state_path: PathBuf = "/var/lib/magnum",

@@ -27,6 +27,9 @@ pub(super) fn cloud(config: &Config, watchers: Watchers) -> anyhow::Result<Cloud
     options.interfaces = clients.iter().map(|(service, client)| (*service, interface(client.endpoint_type))).collect::<HashMap<_, _>>();
     options.interfaces.insert(Service::Identity, interface(config.keystone_authtoken.interface));
     options.trust = transport::cloud(login, &config.trust_section)?;
+    if let Some(own) = transport::keystone(login, &config.keystone_authtoken_login, &options.trust)? {
+        options.own_trust.insert(Service::Identity, own);
+    }
     for (service, client) in clients {
         if let Some(own) = transport::service(&format!("{}_client", service.name()), client, &options.trust)? {
             options.own_trust.insert(service, own);

@@ -283,6 +283,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         openstack_ca: openstack_ca(config)?,
         keystone_policy: kubernetes::keystone_policy(config)?,
         post_install_manifest: kubernetes::post_install_manifest(config)?,
+        downloads_mirror: kubernetes::downloads_mirror(config)?,
         ..without_files(config)
     })
 }
@@ -311,6 +312,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         encrypt_secrets: config.kubernetes.encrypt_secrets,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: config.kubernetes.health_denied_networks.clone(),
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),

@@ -56,6 +56,18 @@ pub(super) fn cloud(login: &Credentials, section: &str) -> anyhow::Result<TlsTru
     })
 }
 
+/// The same for Keystone, where both of its sections name authorities: logins go to one address of it and tokens of callers are checked at another,
+/// whose certificates need not be of one authority. `checking` is the section about callers' tokens.
+pub(super) fn keystone(login: &Credentials, checking: &Credentials, all: &TlsTrust) -> anyhow::Result<Option<TlsTrust>> {
+    let (Some(ca), Some(path)) = (&all.ca, checking.cafile.as_deref()) else { return Ok(None) };
+    if login.cafile.as_deref() == Some(path) || all.insecure || checking.insecure == Some(true) {
+        return Ok(None);
+    }
+    let more = read(path, "[keystone_authtoken] cafile")?;
+    let ca = [ca.as_slice(), b"\n".as_slice(), more.as_slice()].concat();
+    Ok(Some(TlsTrust { ca: Some(ca), ..all.clone() }))
+}
+
 /// The same for one service, where its section says something of its own; what it does not say is as for all.
 pub(super) fn service(section: &str, client: &Client, all: &TlsTrust) -> anyhow::Result<Option<TlsTrust>> {
     let ca = client.ca_file.as_deref().map(|path| read(path, &format!("[{section}] ca_file"))).transpose()?;
@@ -118,6 +130,35 @@ mod tests {
         assert!(told.reach.tls.is_none() && told.queues.quorum && told.reach.heartbeat == 9);
         let idle: Vec<&str> = config.unknown.iter().map(|finding| finding.key.as_str()).collect();
         assert_eq!(idle, ["transport_url?ssl_version"]);
+    }
+
+    #[test]
+    fn keystone_is_believed_by_the_authorities_of_both_its_sections_and_nobody_else_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).expect("a file");
+            path.display().to_string()
+        };
+        let (one, other) = (file("one"), file("other"));
+        let of = |auth: &str, authtoken: &str| {
+            let config = Config::parse_for_test(&format!("[keystone_auth]\n{auth}\n[keystone_authtoken]\n{authtoken}\n"));
+            let config = config.expect("a configuration");
+            let all = super::cloud(&config.keystone_auth, &config.trust_section).expect("files");
+            let keystone = super::keystone(&config.keystone_auth, &config.keystone_authtoken_login, &all).expect("files");
+            let text = |ca: Option<Vec<u8>>| ca.map(|ca| String::from_utf8(ca).expect("a text"));
+            (text(all.ca), text(keystone.and_then(|own| own.ca)))
+        };
+        let said = |all: Option<&str>, keystone: Option<&str>| (all.map(str::to_owned), keystone.map(str::to_owned));
+        let (cafile, others) = (format!("cafile = {one}"), format!("cafile = {other}"));
+        assert_eq!(of(&cafile, &others), said(Some("one"), Some("one\nother")));
+        assert_eq!(of(&cafile, &cafile), said(Some("one"), None));
+        assert_eq!(of("", &others), said(Some("other"), None));
+        assert_eq!(of(&cafile, ""), said(Some("one"), None));
+        // Authorities that nobody asks say nothing.
+        assert_eq!(of(&cafile, &format!("{others}\ninsecure = true")), said(Some("one"), None));
+        assert_eq!(of(&format!("{cafile}\ninsecure = true"), &others), said(Some("one"), None));
+        assert_eq!(of("insecure = true", &others), said(None, None));
     }
 
     #[test]

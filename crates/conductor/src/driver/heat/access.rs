@@ -66,6 +66,8 @@ pub(crate) struct CloudFacts {
     pub dual_stack: Option<DualStack>,
     /// The name of the API in DNS; masters alone are told.
     pub api_name: Option<String>,
+    /// How long tokens of Keystone live, in seconds; none where that is not known. With one that Heat draws a node tells that it became one.
+    pub token_seconds: Option<u32>,
 }
 
 /// How programs inside the cluster reach the cloud. Holds a secret: no `Debug`.
@@ -137,6 +139,7 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
         given,
         dual_stack,
         api_name: asked.api_name,
+        token_seconds: token_seconds(target).await?,
     })
 }
 
@@ -156,6 +159,8 @@ pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) ->
         given,
         dual_stack,
         api_name: asked.api_name,
+        // Only what nodes are made with depends on it.
+        token_seconds: None,
     })
 }
 
@@ -195,6 +200,7 @@ pub(in crate::driver) async fn of_masters(
         given,
         dual_stack,
         api_name: seen.api_name.clone(),
+        token_seconds: token_seconds(target).await?,
     })
 }
 
@@ -206,7 +212,15 @@ pub(in crate::driver) async fn of_workers(target: &Target<'_>, seen: &Seen) -> R
     let (given, dual_stack) = given_network::of_more(target, seen).await?;
     let provider = CloudProvider::seen(seen);
     let (has_secrets_key, has_monitoring) = (seen.has_secrets_key, seen.has_monitoring);
-    Ok(CloudFacts { provider, keystone: None, has_secrets_key, has_monitoring, given, dual_stack, api_name: None })
+    let token_seconds = token_seconds(target).await?;
+    Ok(CloudFacts { provider, keystone: None, has_secrets_key, has_monitoring, given, dual_stack, api_name: None, token_seconds })
+}
+
+/// How long tokens of Keystone live, as the session's own tells. Those that nodes have for their signals live as long: Heat draws each with the
+/// password of a user that it makes for the node's handle (`stack_domain_user_token` of its Keystone client).
+async fn token_seconds(target: &Target<'_>) -> Result<Option<u32>, Failure> {
+    let lives = target.session.info().await?.lifetime();
+    Ok(lives.map(|lives| u32::try_from(lives.as_secs()).unwrap_or(u32::MAX)))
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's

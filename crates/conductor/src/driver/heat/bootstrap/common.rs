@@ -1,9 +1,10 @@
 //! What every node gets: settings of the kernel, the container runtime, kubelet, and the unit that runs the bootstrap script.
 
 use super::{Link, NodeConfig};
+use crate::driver::heat::catalogue::CILIUM_CLI;
 use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::wait_seconds;
-use crate::driver::heat::stack_input::{Distro, StackInput};
+use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
 
 /// Where the scripts and what they read are kept.
 pub(in crate::driver::heat) const BASE: &str = "/etc/kubernetes-bootstrap";
@@ -13,14 +14,12 @@ pub(in crate::driver::heat) fn path(file: &str) -> String {
     format!("{BASE}/{file}")
 }
 
-const RUNC_VERSION: &str = "1.3.0";
-const CILIUM_CLI_VERSION: &str = "v0.18.5";
-const CNI_VERSION: &str = "1.7.1";
 /// How long the pods of a node that is replaced have to leave; then it goes all the same.
 const DRAIN_SECONDS: &str = "600";
 /// Seconds after the script's own time in which it tells why it did not end, before it is stopped.
 const TO_TELL: u32 = 120;
-const PAUSE: &str = "pause:3.10";
+/// Seconds that are counted with at the least, of a time that a quarter is taken off.
+const SHORTEST: u32 = 60;
 
 /// Flatcar has Docker and its containerd in images that are laid over its `/usr`, from release 3794.0.0 on, and keeps starting them. A node has a
 /// containerd of its own; these links leave those out (flatcar.org/docs/latest/provisioning/sysext: for nodes of Kubernetes, too).
@@ -158,14 +157,17 @@ fn bootstrap_unit(seconds: u32, values: &[&str]) -> String {
     )
 }
 
-/// Seconds that the script has: it is to end before Heat's own time does, or its reason reaches nobody.
+/// Seconds that the script has: it is to end before Heat's own time does, and before the token does by which it tells how, or its reason reaches
+/// nobody. Heat draws that token once, before the machine is made: of either time a quarter is for the machine and for the telling.
 fn script_seconds(input: &StackInput<'_>) -> u32 {
-    wait_seconds(input) / 4 * 3
+    let wait = wait_seconds(input);
+    input.token_seconds.map_or(wait, |lives| lives.clamp(SHORTEST, wait)) / 4 * 3
 }
 
 fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     let wait = script_seconds(input).to_string();
     let pods = choices.pods_cidr.to_string();
+    let name = cilium_name(input.cluster_name, input.cluster_uuid);
     let of_ipv6 = choices
         .ipv6
         .as_ref()
@@ -176,12 +178,10 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("CONTAINERD_VERSION", &choices.containerd_version),
         ("CONTAINERD_URL", &choices.containerd_url),
         ("CONTAINERD_SHA256", &choices.containerd_sha256),
-        ("RUNC_VERSION", RUNC_VERSION),
-        ("CNI_VERSION", CNI_VERSION),
+        ("RUNC_VERSION", &choices.runc_version),
+        ("CNI_VERSION", &choices.cni_plugins_version),
         ("NETWORK_DRIVER", input.network_driver),
         ("CNI_MANIFEST", &choices.cni_manifest),
-        ("CILIUM_TAG", &choices.cilium_tag),
-        ("CILIUM_CLI_VERSION", CILIUM_CLI_VERSION),
         ("FLANNEL_BACKEND", &choices.flannel_backend),
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),
@@ -192,8 +192,13 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
     ];
-    // Most clusters have none, and say nothing of it.
-    all.extend(Some(("INGRESS_ROLE", choices.ingress_role.as_str())).filter(|(_, role)| !role.is_empty()));
+    if !choices.cilium_tag.is_empty() {
+        all.extend([("CILIUM_TAG", choices.cilium_tag.as_str()), ("CILIUM_CLI_VERSION", CILIUM_CLI), ("CILIUM_NAME", name.as_str())]);
+    }
+    // Of what a cluster has not, nothing is said.
+    let mirror = input.downloads.unwrap_or_default();
+    let some = [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256), ("DOWNLOADS", mirror)];
+    all.extend(some.into_iter().filter(|(_, value)| !value.is_empty()));
     lines(&all) + &of_ipv6.unwrap_or_default()
 }
 
@@ -239,9 +244,10 @@ fn lines(values: &[(&str, &str)]) -> String {
 fn containerd(choices: &Choices) -> String {
     let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/" } else { &choices.image_prefix };
     format!(
-        "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"{registry}{PAUSE}\"\n\
+        "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"{registry}pause:{}\"\n\
          [plugins.\"io.containerd.grpc.v1.cri\".registry]\n  config_path = \"/etc/containerd/certs.d\"\n\
          [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n  runtime_type = \"io.containerd.runc.v2\"\n\
-         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  SystemdCgroup = true\n"
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  SystemdCgroup = true\n",
+        choices.pause
     )
 }

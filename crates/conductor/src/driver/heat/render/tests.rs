@@ -1,10 +1,13 @@
 mod agents;
 mod api_name;
 mod api_server;
+mod cilium;
 mod cloud;
 mod combinations;
+mod downloads;
 mod dual_stack;
 mod extra_networks;
+mod given_network;
 mod keystone;
 mod kubeadm;
 mod measure;
@@ -14,6 +17,7 @@ mod representative;
 mod restarts;
 mod succession;
 mod system;
+mod times;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -79,6 +83,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         dual_stack: None,
         api_name: None,
         post_install_manifest: None,
+        downloads: None,
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",
@@ -86,6 +91,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         openstack_ca: "",
         verify_ca: true,
         timeout_minutes: 60,
+        token_seconds: None,
         kubernetes: Pki {
             ca_cert: "ca-cert",
             ca_key: CA_KEY,

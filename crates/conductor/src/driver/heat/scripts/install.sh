@@ -1,9 +1,9 @@
 # Container runtime and Kubernetes binaries; sourced after common.sh.
 
-KUBE_SITE=https://dl.k8s.io/release
-CONTAINERD_SITE=https://github.com/containerd/containerd/releases/download
-RUNC_SITE=https://github.com/opencontainers/runc/releases/download
-CNI_SITE=https://github.com/containernetworking/plugins/releases/download
+KUBE_SITE=${DOWNLOADS:-https://}dl.k8s.io/release
+CONTAINERD_SITE=${DOWNLOADS:-https://}github.com/containerd/containerd/releases/download
+RUNC_SITE=${DOWNLOADS:-https://}github.com/opencontainers/runc/releases/download
+CNI_SITE=${DOWNLOADS:-https://}github.com/containernetworking/plugins/releases/download
 
 prepare_kernel() {
   step "kernel settings"

@@ -327,7 +327,7 @@ install_network() {
     install_cilium
     return
   fi
-  fetch "$CNI_MANIFEST" "$STATE/cni.yaml"
+  fetch "$CNI_MANIFEST" "$STATE/cni.yaml" "${CNI_SHA256:-}"
   if [ "$NETWORK_DRIVER" = flannel ]; then
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
   fi
@@ -340,7 +340,7 @@ install_network() {
 }
 
 install_cilium() {
-  local site=https://github.com/cilium/cilium-cli/releases/download verb=install
+  local site=${DOWNLOADS:-https://}github.com/cilium/cilium-cli/releases/download verb=install name=""
   local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
   fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
   tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium
@@ -348,8 +348,12 @@ install_cilium() {
   repeatedly kubectl --request-timeout 60s -n kube-system delete secret -l 'owner=helm,name=cilium,status notin (deployed,superseded)'
   if [ -n "$(kubectl --request-timeout 20s -n kube-system get secret -l owner=helm,name=cilium,status=deployed -o name)" ]; then
     verb=upgrade
+    # Who is in the cluster is known by it: it stays, unless the chart would refuse it.
+    name=$(repeatedly kubectl --request-timeout 20s -n kube-system get configmap cilium-config --ignore-not-found \
+      -o 'jsonpath={.data.cluster-name}')
   fi
-  local settings=(--set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}")
+  [[ $name =~ ^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$ ]] || name=$CILIUM_NAME
+  local settings=(--set "cluster.name=$name" --set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}")
   if [ -n "${POD_CIDR_V6:-}" ]; then
     settings+=(--set ipv6.enabled=true --set "ipam.operator.clusterPoolIPv6PodCIDRList={$POD_CIDR_V6}"
       --set "ipam.operator.clusterPoolIPv6MaskSize=$NODE_PODS_LENGTH_V6")
@@ -359,11 +363,15 @@ install_cilium() {
 
 # Each add-on of the list; see there for what happens when one fails. A manifest may hold what only masters may read.
 install_addons() {
-  local name url images image
+  local name url images image sum
   install -m 0600 /dev/null "$STATE/addon.yaml"
   while read -r name url images; do
     step "add-on $name"
-    fetch "$url" "$STATE/addon.yaml"
+    sum=""
+    case "$images" in
+      sha256=*) sum=${images:7:64} images=${images:71} ;;
+    esac
+    fetch "$url" "$STATE/addon.yaml" "$sum"
     case "$url" in
       # Ours; Heat has made the subnet.
       file:*) sed -i -e "s#@SUBNET_ID@#$SUBNET_ID#g" -e "s#@CLOUD_CA@#$(cloud_ca)#g" "$STATE/addon.yaml" ;;

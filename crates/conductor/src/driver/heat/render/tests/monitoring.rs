@@ -210,7 +210,7 @@ fn images_come_through_the_prefix_at_the_version_that_fits() {
     let wanted = ["prometheus:v3.1.0", "kube-state-metrics:v2.15.0", "node-exporter:v1.9.1"];
     assert_eq!(images(&given), wanted.map(|image| format!("registry.example/k8s/{image}")));
     let state = |kube| images(&[("kube_tag", kube)])[1].rsplit(':').next().map(str::to_owned).expect("a version");
-    let versions = ["v1.31.9", "v1.33.5", "v1.35.0"].map(state);
+    let versions = ["v1.31.9", "v1.33.5", "v1.35.0", "v1.36.5"].map(state);
     assert_eq!(versions.iter().collect::<BTreeSet<_>>().len(), versions.len(), "{versions:?}");
 }
 
