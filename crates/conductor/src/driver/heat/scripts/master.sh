@@ -2,6 +2,7 @@
 # A master: the first one begins the cluster, unless its API answers already; all others join as soon as it answers.
 . /etc/kubernetes-bootstrap/common.sh
 . /etc/kubernetes-bootstrap/install.sh
+. /etc/kubernetes-bootstrap/cilium.sh
 
 NODE_INDEX=$(node_value NODE_INDEX)
 NODE_PUBLIC_ADDRESS=$(node_value NODE_PUBLIC_ADDRESS)
@@ -291,26 +292,6 @@ install_network() {
     sed -i -E "s#image: *(docker\.io|quay\.io|ghcr\.io)/(calico|flannel-io)/#image: $IMAGE_PREFIX#" "$STATE/cni.yaml"
   fi
   apply "$STATE/cni.yaml"
-}
-
-install_cilium() {
-  local site=${DOWNLOADS:-https://}github.com/cilium/cilium-cli/releases/download verb=install name=""
-  local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
-  fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
-  tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium
-  if kubectl --request-timeout 20s -n kube-system get daemonset cilium > /dev/null 2>&1; then
-    verb=upgrade
-    # Who is in the cluster is known by it: it stays, unless the chart would refuse it.
-    name=$(repeatedly kubectl --request-timeout 20s -n kube-system get configmap cilium-config --ignore-not-found \
-      -o 'jsonpath={.data.cluster-name}')
-  fi
-  [[ $name =~ ^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$ ]] || name=$CILIUM_NAME
-  local settings=(--set "cluster.name=$name" --set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}")
-  if [ -n "${POD_CIDR_V6:-}" ]; then
-    settings+=(--set ipv6.enabled=true --set "ipam.operator.clusterPoolIPv6PodCIDRList={$POD_CIDR_V6}"
-      --set "ipam.operator.clusterPoolIPv6MaskSize=$NODE_PODS_LENGTH_V6")
-  fi
-  cilium "$verb" --version "$CILIUM_TAG" "${settings[@]}"
 }
 
 # Each add-on of the list; see there for what happens when one fails. A manifest may hold what only masters may read.
