@@ -79,7 +79,7 @@ WantedBy=multi-user.target
 
 /// Adds what masters and workers share. `script` is the role's own; `values` name what Heat fills in for each node.
 pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Choices, script: &str, values: &[&str]) {
-    config.script("node.sh", &in_one(script));
+    config.script("node.sh", &in_one(script, choices));
     config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
     config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
     if !input.openstack_ca.is_empty() {
@@ -137,9 +137,11 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
     config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), &values));
 }
 
-/// A script with those that it sources in their places: packed together they take a tenth less room.
-fn in_one(script: &str) -> String {
-    let sourced = [("common.sh", include_str!("../scripts/common.sh")), ("install.sh", include_str!("../scripts/install.sh"))];
+/// A script with those that it sources in their places: packed together they take a tenth less room. What its cluster has no use for is left out.
+fn in_one(script: &str, choices: &Choices) -> String {
+    let cilium = if choices.cilium_tag.is_empty() { "" } else { include_str!("../scripts/cilium.sh") };
+    let (common, install) = (include_str!("../scripts/common.sh"), include_str!("../scripts/install.sh"));
+    let sourced = [("common.sh", common), ("install.sh", install), ("cilium.sh", cilium)];
     sourced.iter().fold(script.to_owned(), |script, (name, text)| script.replace(&format!(". {BASE}/{name}\n"), text))
 }
 

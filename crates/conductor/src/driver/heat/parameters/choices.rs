@@ -99,7 +99,7 @@ impl Choices {
             Ok(version(input, name, default)?.trim_start_matches('v').to_owned())
         };
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
-        let release = catalogue::of(Version::parse(&kube_version).map_or(OLDEST, |version| version.minor));
+        let release = release(&kube_version);
         let (pods_label, cni_manifest) = network(input, release)?;
         let subnet_cidr = cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?;
         let choices = Self {
@@ -149,7 +149,7 @@ impl Choices {
     /// is there may have been made before this was asked, and its nodes go on being made.
     pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
         let choices = Self::read(input)?;
-        let (pods_label, _) = network(input)?;
+        let (pods_label, _) = network(input, release(&choices.kube_version))?;
         choices.apart(pods_label, choices.nodes(input).as_ref())?;
         Ok(choices)
     }
@@ -278,6 +278,11 @@ fn flannel(tag: &str) -> String {
     let of_release = format!("https://github.com/flannel-io/flannel/releases/download/{tag}/kube-flannel.yml");
     let of_source = || format!("{SOURCES}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml");
     if catalogue::sum(&of_release).is_some() { of_release } else { of_source() }
+}
+
+/// What goes with a version that was read.
+fn release(kube_version: &str) -> &'static Release {
+    catalogue::of(Version::parse(kube_version).map_or(OLDEST, |version| version.minor))
 }
 
 fn kube_version(label: Option<&str>) -> Result<String, RenderError> {

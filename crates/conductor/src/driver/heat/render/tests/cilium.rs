@@ -18,9 +18,21 @@ fn masters_are_told_a_name_that_the_chart_takes() {
     assert!(!told("flannel", "Prod").contains("CILIUM"));
 }
 
-/// Runs the function of the master's script: what the installer is called with. `found` is the name in a cluster that has cilium.
+/// User data has little room.
+#[test]
+fn masters_of_other_clusters_are_not_told_how_it_is_installed() {
+    let none = labels(&[]);
+    for (network_driver, wanted) in [("cilium", 1), ("flannel", 0), ("calico", 0)] {
+        let rendered = done(&StackInput { network_driver, ..input(&none) });
+        let script = content(user_data(&rendered, "master"), "/etc/kubernetes-bootstrap/node.sh");
+        assert_eq!(script.matches("install_cilium() {").count(), wanted, "{network_driver}");
+        assert!(!script.contains("cilium.sh"), "{script}");
+    }
+}
+
+/// Runs the function of the master's: what the installer is called with. `found` is the name in a cluster that has cilium.
 fn called(found: Option<&str>) -> String {
-    let script = include_str!("../../scripts/master.sh");
+    let script = include_str!("../../scripts/cilium.sh");
     let function = &script[script.find("install_cilium() {").expect("the function")..];
     let function = &function[..function.find("\n}\n").expect("its end") + 3];
     let whole = format!(

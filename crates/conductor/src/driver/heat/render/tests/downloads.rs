@@ -96,8 +96,12 @@ fn with_a_mirror_nothing_comes_from_elsewhere() {
 
 #[test]
 fn scripts_name_no_site_that_a_mirror_does_not_stand_for() {
-    let scripts =
-        [include_str!("../../scripts/install.sh"), include_str!("../../scripts/master.sh"), include_str!("../../scripts/worker.sh")];
+    let scripts = [
+        include_str!("../../scripts/install.sh"),
+        include_str!("../../scripts/master.sh"),
+        include_str!("../../scripts/cilium.sh"),
+        include_str!("../../scripts/worker.sh"),
+    ];
     let mut sites = Vec::new();
     for script in scripts {
         let pieces: Vec<&str> = script.split("https://").collect();
