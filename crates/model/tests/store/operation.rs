@@ -6,7 +6,7 @@ use model::id::{ClusterId, OperationId};
 use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Payload, Progress};
 use model::store::operation::Renewed;
 use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
-use model::time::{millis, now};
+use model::time::{from_millis, millis, now};
 use rstest::rstest;
 use tokio::sync::Notify;
 
@@ -123,7 +123,7 @@ async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_ends(#[case] kind: Kind) {
+async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_it_is_taken(#[case] kind: Kind) {
     let world = World::new(kind).await;
     let (s, other) = (spec("blue"), spec("green"));
     let create = accept(&world.store, &s).await;
@@ -138,18 +138,18 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_
     let creating = claim(&world.store, &create, "c", at).await.expect("claimed");
     assert_eq!(due().await, std::slice::from_ref(&elsewhere));
     let accepted = row().await;
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     world.store.write(async |conn: &mut Conn| operation::finish(conn, &creating, &s.id, &Ending::Succeeded).await).await.unwrap();
-    let ended = world.store.read(async |conn: &mut Conn| operation::find(conn, &create).await).await.unwrap().unwrap();
-    let waited = ended.finished_ms.expect("ended") - accepted.created_ms;
-    assert!(waited >= 20, "{waited}");
     assert_eq!(due().await, [behind.clone(), elsewhere]);
-    let first = claim(&world.store, behind, "c", millis(now())).await.expect("claimed");
-    assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+    // Nobody was there for longer than it may take: it has all of its time, which counts from now.
+    let begun = accepted.deadline_ms + 60_000;
+    let first = claim(&world.store, behind, "c", begun).await.expect("claimed");
+    let taken = row().await;
+    assert_eq!((taken.started_ms, taken.deadline_ms), (Some(begun), begun + 3_600_000));
+    assert_eq!((taken.begun(), taken.allowance()), (from_millis(begun), Duration::from_secs(3600)));
     // Once it has begun its deadline stays.
     world.store.write(async |conn: &mut Conn| operation::release(conn, &first, at).await).await.unwrap();
-    claim(&world.store, behind, "d", millis(now())).await.expect("claimed again");
-    assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+    claim(&world.store, behind, "d", begun + 5_000).await.expect("claimed again");
+    assert_eq!((row().await.started_ms, row().await.deadline_ms), (Some(begun), begun + 3_600_000));
 }
 
 /// When the programs were put back to this version, what the newer one accepted stands first and may be more than a scan takes.

@@ -117,8 +117,9 @@ section! {
         /// Seconds between two looks at each cluster's credentials (whether somebody can log in with them) and at the ends of its
         /// certificates. 0: never.
         credential_check_seconds: u64 = "3600",
-        /// Seconds after which a forced deletion ends and says what it could not remove. Three quarters of it, in which things are tried, are no
-        /// less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is long enough, with a warning.
+        /// Seconds after which a forced deletion ends and says what it could not remove, from when a conductor has taken it. Three quarters of it, in
+        /// which things are tried, are no less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is
+        /// long enough, with a warning.
         force_delete_seconds: Positive = "600",
     }
 }

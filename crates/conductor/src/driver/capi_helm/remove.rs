@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
-use crate::cluster::force::{is_over, time_to_try};
+use crate::cluster::force::{is_over, left_to_try};
 use crate::cluster::{Rows, delete, force};
 use crate::context::Context;
 use crate::leaving::{self, leak};
@@ -208,7 +208,7 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
         leaks.push(leak_of(bench.rows, &bench.place(), LEFT_ALONE));
     } else {
         // A management cluster that does not answer must not use up the time that the rest needs.
-        let left = time_to_try(work).saturating_sub(stack::age(work.operation.created())).max(LAST_LOOK);
+        let left = left_to_try(work).max(LAST_LOOK);
         let late = || Err(Failure::retry("the management cluster has not answered in time"));
         match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
             Ok(None) => {}
