@@ -246,8 +246,8 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
             Err(Failure::Final { code, reason, error }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
                 match Box::pin(acts::fail(cx, work, code, &reason, error.as_deref())).await {
-                    Ok(()) => {
-                        cx.metrics.ended(&work.operation, Some(code));
+                    Ok(recorded) => {
+                        cx.metrics.ended(&work.operation, recorded);
                         return Ended::Settled;
                     }
                     Err(StoreError::Stale { .. }) => return Ended::Stale,
