@@ -25,8 +25,6 @@ use crate::worker::{Work, succeed};
 
 /// What goes before the stacks.
 const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
-/// What clusters of Cluster API have in place of stacks and trusts.
-const OF_CLUSTER_API: [ResourceKind; 2] = [ResourceKind::HelmRelease, ResourceKind::ApplicationCredential];
 /// Why what is abandoned is left.
 const ABANDONED: &str = "left alone, as was asked for";
 /// What Kubernetes makes.
@@ -76,9 +74,14 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     let Some(rows) = find_rows(cx, work).await? else {
         return stored(succeed(cx, work, async |_: &mut Conn| Ok(())).await);
     };
-    let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
+    let mut leaks: Vec<Leak> = if capi_helm::is_ours(&rows) {
+        // It never had a stack: its `stack_id` is the name of its release.
+        capi_helm::release_left(cx, &rows, reason).into_iter().collect()
+    } else {
+        every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect()
+    };
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
-    leaks.extend(leaving::left(cx, &rows.cluster, &OF_CLUSTER_API, reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::ApplicationCredential], reason).await?);
     leaks.extend(credentials_left(cx, &rows.cluster, reason).await?);
     leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::Certificate], reason).await?);
     stored(delete::forget(cx, work, &rows, leaks).await)

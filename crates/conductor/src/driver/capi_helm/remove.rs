@@ -256,11 +256,13 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
         Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     };
-    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
-    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
-    let known = rows.management_cluster.as_deref();
-    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
-    the_rest(cx, work, rows, vec![leak_of(rows, &place(&namespace, &called), &reason)]).await
+    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)]).await
+}
+
+/// What is told of a cluster's release, and of all that is beside it on the management cluster, where a deletion can go no further: also where
+/// the release itself may be gone. None of a cluster that never had one.
+pub(crate) fn release_left(cx: &Context, rows: &Rows, reason: &str) -> Option<Leak> {
+    rows.cluster.stack_id.is_some().then(|| leak_of(rows, &recorded_place(cx, rows), reason))
 }
 
 impl Bench<'_> {
@@ -268,6 +270,15 @@ impl Bench<'_> {
     fn place(&self) -> String {
         place(&self.namespace, &self.capi.called(Some(&self.door.cluster.name)))
     }
+}
+
+/// Where the release is, as far as the rows tell.
+fn recorded_place(cx: &Context, rows: &Rows) -> String {
+    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
+    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
+    let known = rows.management_cluster.as_deref();
+    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
+    place(&namespace, &called)
 }
 
 fn place(namespace: &str, called: &str) -> String {
