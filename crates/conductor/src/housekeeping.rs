@@ -41,14 +41,10 @@ async fn clean(cx: &Context) -> Result<usize, StoreError> {
         if cx.stop.is_cancelled() {
             break;
         }
-        let batch = cx
-            .store
-            .write(async |conn: &mut Conn| {
-                let old = housekeeping::remove_operations(conn, operations, BATCH).await?;
-                let old = old + housekeeping::remove_keys(conn, keys, BATCH).await?;
-                Ok(old + placement::remove_ownerless(conn, BATCH).await?)
-            })
-            .await?;
+        // Each in a transaction of its own: none holds the rows of another while it looks for its own.
+        let mut batch = cx.store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, operations, BATCH).await).await?;
+        batch += cx.store.write(async |conn: &mut Conn| housekeeping::remove_keys(conn, keys, BATCH).await).await?;
+        batch += cx.store.write(async |conn: &mut Conn| placement::remove_ownerless(conn, BATCH).await).await?;
         removed += batch;
         if batch == 0 {
             break;

@@ -2,37 +2,43 @@
 //!
 //! In small pieces, each a transaction of its own: any number of conductors may do it at once, and none holds up the work.
 
+use diesel::dsl::{exists, not};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
+use super::dialect::AsUpstreams;
 use super::error::StoreError;
-use crate::schema::{event_guard, idempotency_key, operation, operation_event};
+use crate::operation::OperationState;
+use crate::schema::{cluster, event_guard, idempotency_key, operation, operation_event};
 
-/// Operations that have ended long ago. The newest failed one of a cluster that is still there stays: it may be done again.
-const OLD: &str = "SELECT o.uuid AS uuid, o.cluster_uuid AS cluster_uuid FROM operation o WHERE o.finished_ms < ? AND NOT ( \
-     o.state IN ('FAILED', 'CANCELLED') AND EXISTS (SELECT 1 FROM cluster c WHERE c.uuid = o.cluster_uuid) AND NOT EXISTS ( \
-     SELECT 1 FROM operation n WHERE n.cluster_uuid = o.cluster_uuid AND n.id > o.id AND n.state IN ('FAILED', 'CANCELLED'))) \
-     ORDER BY o.finished_ms LIMIT ?";
-
-#[derive(QueryableByName)]
-struct Old {
-    #[diesel(sql_type = Text)]
-    uuid: String,
-    #[diesel(sql_type = Text)]
-    cluster_uuid: String,
-}
-
-/// Removes up to `limit` operations that ended before the given time, with their events; how many it was.
+/// Removes up to `limit` operations that ended before the given time, with their events; how many it was. The newest failed one of a cluster that
+/// is still there stays: it may be done again.
 pub async fn remove_operations(conn: &mut Conn, ended_before_ms: i64, limit: i64) -> Result<usize, StoreError> {
-    let query = diesel::sql_query(OLD).bind::<BigInt, _>(ended_before_ms).bind::<BigInt, _>(limit);
-    let old: Vec<Old> = on_conn!(conn, |c| query.load(&mut **c).await)?;
+    let failed = [OperationState::Failed, OperationState::Cancelled].map(OperationState::as_str);
+    let newer = diesel::alias!(operation as newer);
+    let has_newer = exists(
+        newer
+            .filter(newer.field(operation::cluster_uuid).eq(operation::cluster_uuid))
+            .filter(newer.field(operation::id).gt(operation::id))
+            .filter(newer.field(operation::state).eq_any(failed)),
+    );
+    let is_there = exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(operation::cluster_uuid))));
+    let old: Vec<(String, String)> = on_conn!(conn, |c| {
+        operation::table
+            .select((operation::uuid, operation::cluster_uuid))
+            .filter(operation::finished_ms.lt(ended_before_ms))
+            .filter(not(operation::state.eq_any(failed)).or(not(is_there)).or(has_newer))
+            .order((operation::finished_ms.asc(), operation::id.asc()))
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
     if old.is_empty() {
         return Ok(0);
     }
-    let ids: Vec<&str> = old.iter().map(|o| o.uuid.as_str()).collect();
-    let clusters: Vec<&str> = old.iter().map(|o| o.cluster_uuid.as_str()).collect();
+    let ids: Vec<&str> = old.iter().map(|(uuid, _)| uuid.as_str()).collect();
+    let clusters: Vec<&str> = old.iter().map(|(_, cluster)| cluster.as_str()).collect();
     on_conn!(conn, |c| {
         diesel::delete(operation_event::table.filter(operation_event::operation_uuid.eq_any(&ids))).execute(&mut **c).await?;
         diesel::delete(operation::table.filter(operation::uuid.eq_any(&ids))).execute(&mut **c).await?;
