@@ -11,9 +11,11 @@ use super::dialect::AsUpstreams;
 use super::error::StoreError;
 use crate::operation::OperationState;
 use crate::schema::{cluster, event_guard, idempotency_key, operation, operation_event};
+use crate::time::{millis, now};
 
 /// Removes up to `limit` operations that ended before the given time, with their events; how many it was. The newest failed one of a cluster that
-/// is still there stays: it may be done again.
+/// is still there stays: it may be done again. So does one that gave way to another and is still held: that one must not begin before its
+/// holder has let go, or his lease is over.
 pub async fn remove_operations(conn: &mut Conn, ended_before_ms: i64, limit: i64) -> Result<usize, StoreError> {
     let failed = [OperationState::Failed, OperationState::Cancelled].map(OperationState::as_str);
     let newer = diesel::alias!(operation as newer);
@@ -28,6 +30,7 @@ pub async fn remove_operations(conn: &mut Conn, ended_before_ms: i64, limit: i64
         operation::table
             .select((operation::uuid, operation::cluster_uuid))
             .filter(operation::finished_ms.lt(ended_before_ms))
+            .filter(operation::owner.is_null().or(operation::lease_ms.lt(millis(now()))))
             .filter(not(operation::state.eq_any(failed)).or(not(is_there)).or(has_newer))
             .order((operation::finished_ms.asc(), operation::id.asc()))
             .limit(limit)

@@ -237,6 +237,33 @@ async fn old_operations_go_in_batches_and_the_last_failed_one_of_a_cluster_stays
     assert_eq!(clean(later).await, 1);
 }
 
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_gave_way_and_is_still_held_stays_however_short_operations_are_kept(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let s = spec("blue");
+    let create = accept(store, &s).await;
+    let holder = claim(store, &create, "one").await.expect("claimed");
+    let delete = request(&s, OperationKind::ClusterDelete);
+    store
+        .write(async |conn: &mut Conn| {
+            operation::supersede(conn, &s.id, &delete.id).await?;
+            operation::insert(conn, &delete).await
+        })
+        .await
+        .unwrap();
+    let later = millis(now()) + 60_000;
+    let clean = async || store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, later, 10).await).await.unwrap();
+    assert_eq!(clean().await, 0);
+    assert_eq!(claim(store, &delete.id, "two").await, None, "its holder may be in the middle of a call to the cloud");
+    store.write(async |conn: &mut Conn| operation::release(conn, &holder, later).await).await.unwrap();
+    assert_eq!(clean().await, 1);
+    assert!(claim(store, &delete.id, "two").await.is_some());
+}
+
 async fn is_known(store: &Store, scope: &Scope, id: &ClusterId) -> bool {
     store.read(async |conn: &mut Conn| history::is_known(conn, scope, id).await).await.unwrap()
 }
