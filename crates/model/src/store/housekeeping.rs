@@ -13,25 +13,26 @@ use crate::operation::OperationState;
 use crate::schema::{cluster, event_guard, idempotency_key, operation, operation_event};
 use crate::time::{millis, now};
 
-/// Removes up to `limit` operations that ended before the given time, with their events; how many it was. The newest failed one of a cluster that
-/// is still there stays: it may be done again. So does one that gave way to another and is still held: that one must not begin before its
+/// Removes up to `limit` operations that ended before the given time, with their events; how many it was.
+///
+/// Of a cluster that is still there the newest stays, for what is told of a cluster at rest is told as an event of that one, and so does the
+/// newest failed one: it may be done again. So does one that gave way to another and is still held: that one must not begin before its
 /// holder has let go, or his lease is over.
 pub async fn remove_operations(conn: &mut Conn, ended_before_ms: i64, limit: i64) -> Result<usize, StoreError> {
     let failed = [OperationState::Failed, OperationState::Cancelled].map(OperationState::as_str);
     let newer = diesel::alias!(operation as newer);
-    let has_newer = exists(
-        newer
-            .filter(newer.field(operation::cluster_uuid).eq(operation::cluster_uuid))
-            .filter(newer.field(operation::id).gt(operation::id))
-            .filter(newer.field(operation::state).eq_any(failed)),
-    );
-    let is_there = exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(operation::cluster_uuid))));
+    let those = || {
+        newer.filter(newer.field(operation::cluster_uuid).eq(operation::cluster_uuid)).filter(newer.field(operation::id).gt(operation::id))
+    };
+    let (has_newer, has_newer_failed) = (exists(those()), exists(those().filter(newer.field(operation::state).eq_any(failed))));
+    let is_there = || exists(cluster::table.filter(cluster::uuid.eq(AsUpstreams(operation::cluster_uuid))));
     let old: Vec<(String, String)> = on_conn!(conn, |c| {
         operation::table
             .select((operation::uuid, operation::cluster_uuid))
             .filter(operation::finished_ms.lt(ended_before_ms))
             .filter(operation::owner.is_null().or(operation::lease_ms.lt(millis(now()))))
-            .filter(not(operation::state.eq_any(failed)).or(not(is_there)).or(has_newer))
+            .filter(not(is_there()).or(has_newer))
+            .filter(not(is_there()).or(not(operation::state.eq_any(failed))).or(has_newer_failed))
             .order((operation::finished_ms.asc(), operation::id.asc()))
             .limit(limit)
             .load(&mut **c)
