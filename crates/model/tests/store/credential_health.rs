@@ -4,7 +4,8 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::ClusterId;
 use model::store::credential_health::{self, Known, Summary};
 use model::store::health::Look;
-use model::store::{Conn, Store, StoreError, cluster as clusters, event, housekeeping};
+use model::store::housekeeping::{self, Place};
+use model::store::{Conn, Store, StoreError, cluster as clusters, event};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, spec};
@@ -92,8 +93,9 @@ async fn a_cluster_that_has_been_at_rest_for_longer_than_operations_are_kept_is_
     let (world, ids) = three(kind).await;
     let store = &world.store;
     world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
-    let removed = store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, i64::MAX, 10).await).await.expect("cleaned");
-    assert_eq!(removed, 0);
+    let first = Place::default();
+    let removed = store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, i64::MAX, first, 10).await).await;
+    assert_eq!(removed.expect("cleaned").count, 0);
     let mine = look("one", 200);
     let claimed = claim(store, &mine).await;
     assert!(record(store, &mine, &claimed[0].0, &broken(), Some("told")).await.expect("recorded"));

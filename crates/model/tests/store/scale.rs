@@ -5,7 +5,8 @@ use model::id::{ClusterId, ProjectId};
 use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
 use model::store::health::Look;
-use model::store::{Conn, Store, StoreError, credential_health, health, housekeeping, placement, quota, resource};
+use model::store::housekeeping::{self, Place, Removed};
+use model::store::{Conn, Store, StoreError, credential_health, health, placement, quota, resource};
 
 use crate::world::{Kind, World, accept, spec};
 
@@ -78,7 +79,11 @@ async fn what_is_asked_of_all_clusters_grows_no_faster_than_they_do() {
     // All are old, and each has to stay.
     world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = id").await;
     world.execute("ANALYZE TABLE operation").await;
-    is_linear!(store, "operations that are old", |conn| assert_eq!(housekeeping::remove_operations(conn, i64::MAX, 10).await?, 0));
+    let first = Place::default();
+    is_linear!(store, "operations that are old", |conn| assert_eq!(
+        housekeeping::remove_operations(conn, i64::MAX, first, 10).await?,
+        Removed { count: 0, next: None }
+    ));
 }
 
 /// What a cluster of three nodes takes of the quotas of its project, of which this is the one of nodes.

@@ -107,7 +107,8 @@ section! {
         notification_hours: Positive = "24",
         /// Most operations a conductor has at the same time, those that wait for the cloud included.
         max_held: Positive = "10000",
-        /// Days for which finished operations and their events are kept.
+        /// Days for which finished operations and their events are kept. Of a cluster that is there the newest stays, and what a retry may do
+        /// again with what came after it.
         retention_days: u32 = "30",
         /// Seconds between two looks for what is older than that.
         housekeeping_seconds: Positive = "60",
