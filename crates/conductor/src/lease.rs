@@ -157,9 +157,9 @@ async fn renew(cx: &Context, leases: &[Arc<Lease>], patience: Duration) -> Optio
         Ok(Ok(Renewed { gone, locked })) => {
             let mut left = Vec::new();
             for lease in leases {
-                if gone.contains(&lease.claim.operation) {
+                if gone.contains(&lease.claim) {
                     lease.stale.cancel();
-                } else if locked.contains(&lease.claim.operation) {
+                } else if locked.contains(&lease.claim) {
                     left.push(lease.clone());
                 } else {
                     *lease.renewed.lock().unwrap_or_else(PoisonError::into_inner) = asked;
