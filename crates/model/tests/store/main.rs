@@ -17,4 +17,5 @@ mod quota;
 mod scale;
 mod schema;
 mod sealing;
+mod upsert;
 mod world;
