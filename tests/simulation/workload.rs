@@ -99,7 +99,7 @@ enum Change {
 }
 
 impl User {
-    /// From the acceptance of an operation to its latest end.
+    /// From the beginning of an operation to its latest end.
     fn deadline(&self) -> Duration {
         Duration::from_secs(if self.is_pressed && range(0..12) == 0 { range(5..90) } else { 3600 })
     }

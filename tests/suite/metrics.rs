@@ -1,6 +1,8 @@
 //! What Prometheus is shown.
 
-use anyhow::{Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use model::certificate::{Terms, new_authority};
 use rstest::rstest;
@@ -75,6 +77,35 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
     let refused = [("service", "heat"), ("operation", "stack_create"), ("status", "none")];
     ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &refused) >= 1.0, "{shown:#?}");
     world.no_secret_in("what is shown", shown.names())?;
+    world.finish().await
+}
+
+/// It ends well, and tells what it left: nobody is called for a failure.
+#[tokio::test]
+async fn a_forced_deletion_whose_time_runs_out_counts_as_the_success_that_is_recorded() -> Result<()> {
+    let (world, _, conductor) = watched(Mix::Distributed, &[]).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    // Longer than the deletion may take: it is cut off in the middle of the call.
+    let how = How::Slow(Duration::from_secs(600));
+    world.cloud.inject(Fault { at: "heat.stack_show".to_owned(), nth: 0, how });
+    let path = format!("/v1/clusters/{cluster}/actions/force-delete");
+    world.user("admin", "admin").post(&path, &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.cloud.clear_faults();
+    let of = |outcome: &'static str| [("kind", "cluster_force_delete"), ("outcome", outcome)];
+    let name = "magnum_conductor_operations_ended_total";
+    let shown = until(&conductor, "the end of the operation", |shown| shown.sum(name, &of("succeeded")) == 1.0).await?;
+    ensure!(shown.sum(name, &of("timeout")) == 0.0, "{shown:#?}");
+    let body = demo.get(&format!("/v1/clusters/{cluster}/events")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("a list")?;
+    let report = events.iter().find(|event| event["kind"] == "leak_report").context("a report")?;
+    let leaks = report["leaks"].as_array().context("a list of leaks")?;
+    let stack = leaks.iter().find(|leak| leak["kind"] == "heat_stack").with_context(|| format!("{leaks:?}"))?;
+    ensure!(client::text(stack, "reason").contains("not done within"), "{stack}");
+    for leak in leaks {
+        world.cloud.remove_reported(&client::text(leak, "kind"), &client::text(leak, "name"), leak["id"].as_str());
+    }
     world.finish().await
 }
 

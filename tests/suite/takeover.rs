@@ -325,6 +325,22 @@ async fn what_is_to_be_cancelled_ends_as_cancelled_also_after_its_deadline() -> 
     world.finish().await
 }
 
+/// No conductor was there for longer than it may take.
+#[tokio::test]
+async fn what_nobody_has_begun_is_done_however_late_it_is_taken() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let late = "UPDATE operation SET created_ms = created_ms - 7200000, deadline_ms = deadline_ms - 7200000";
+    world.database()?.execute(late, Vec::new()).await?;
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let left: Vec<i64> = world.database()?.rows("SELECT deadline_ms - started_ms FROM operation").await?;
+    ensure!(left == [3_600_000], "{left:?} ms of its time were left when it began");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
     let Scene { mut world, demo, template } = scene().await?;
@@ -333,7 +349,7 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
     world.progress_is_told(&demo, &cluster).await?;
     // The shortest timeout of a request is a minute: the clock is put forward instead, for whoever takes over.
     let sql =
-        format!("UPDATE operation SET created_ms = created_ms - 60000, deadline_ms = created_ms + 60000 WHERE cluster_uuid = '{cluster}'");
+        format!("UPDATE operation SET started_ms = started_ms - 60000, deadline_ms = started_ms + 60000 WHERE cluster_uuid = '{cluster}'");
     world.database()?.rows::<i64>(&sql).await?;
     let owner = world.owner(&cluster).await?;
     world.kill(owner)?;

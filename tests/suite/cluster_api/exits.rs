@@ -82,6 +82,35 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     world.finish().await
 }
 
+/// A deletion that is cut off at its end tells all that is recorded: of a cluster that has no stack, no stack.
+#[tokio::test]
+async fn a_forced_deletion_that_is_cut_off_tells_the_release_and_no_stack() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    let complete = demo.at("1.12").wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let release = text(&complete, "stack_id");
+    let (id, _) = credential(&world, &management)?;
+    // Nobody bounds this call but the end of the operation's time.
+    let how = How::Slow(Duration::from_secs(600));
+    world.cloud.inject(Fault { at: "keystone.application_credential_list".to_owned(), nth: 0, how });
+    world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = leaks(&demo, &cluster).await?;
+    let kinds: Vec<&str> = told.iter().filter_map(|leak| leak["kind"].as_str()).collect();
+    ensure!(kinds == ["helm_release", "keystone_application_credential"] && told[0]["name"] == release.as_str(), "{told:?}");
+    let reason = text(&told[0], "reason");
+    let namespace = format!("namespace magnum-{}", world.cloud.project_id("demo"));
+    ensure!(reason.contains("not done within") && reason.contains(&namespace), "{reason}");
+    world.cloud.clear_faults();
+    let path = format!("/identity/v3/users/{}/application_credentials/{id}", world.cloud.user_id("demo"));
+    world.cloud_as("demo", "demo")?.delete(&path).await?.expect(204)?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn certificates_outside_the_database_go_with_their_cluster(

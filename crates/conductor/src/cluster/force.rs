@@ -1,7 +1,8 @@
 //! Being rid of a cluster in a bounded time, whatever the cloud says: by force, or by abandoning its stacks.
 //!
 //! Each thing that was made is tried to be removed (abandoned: credentials only). What could not be removed when the time is up is told in the
-//! report before the operation's end, and the rows go.
+//! report before the operation's end, and the rows go. The time begins when a conductor takes the operation: nothing is given up untried because
+//! none was there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,6 @@ use crate::worker::{Work, succeed};
 
 /// What goes before the stacks.
 const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
-/// What clusters of Cluster API have in place of stacks and trusts.
-const OF_CLUSTER_API: [ResourceKind; 2] = [ResourceKind::HelmRelease, ResourceKind::ApplicationCredential];
 /// Why what is abandoned is left.
 const ABANDONED: &str = "left alone, as was asked for";
 /// What Kubernetes makes.
@@ -37,9 +36,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     match attempt(cx, work).await {
         Err(Failure::Retry { reason, error }) => {
             note_retry(cx, work, &reason, error.as_deref()).await?;
-            let left = time_to_try(work).saturating_sub(stack::age(work.operation.created()));
             let timing = cx.settings.timing;
-            Ok(Turn::Again { after: left.clamp(timing.poll_min, timing.poll_max.max(timing.poll_min)) })
+            Ok(Turn::Again { after: left_to_try(work).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min)) })
         }
         other => other,
     }
@@ -76,9 +74,14 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     let Some(rows) = find_rows(cx, work).await? else {
         return stored(succeed(cx, work, async |_: &mut Conn| Ok(())).await);
     };
-    let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
+    let mut leaks: Vec<Leak> = if capi_helm::is_ours(&rows) {
+        // It never had a stack: its `stack_id` is the name of its release.
+        capi_helm::release_left(cx, &rows, reason).into_iter().collect()
+    } else {
+        every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect()
+    };
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
-    leaks.extend(leaving::left(cx, &rows.cluster, &OF_CLUSTER_API, reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::ApplicationCredential], reason).await?);
     leaks.extend(credentials_left(cx, &rows.cluster, reason).await?);
     leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::Certificate], reason).await?);
     stored(delete::forget(cx, work, &rows, leaks).await)
@@ -93,15 +96,14 @@ fn stored(turn: Result<Turn, Failure>) -> Result<(), StoreError> {
     }
 }
 
-/// The part of the operation's time in which things are tried; what is left of it is for the end.
-pub(crate) fn time_to_try(work: &Work) -> Duration {
-    let all = work.operation.deadline_ms - work.operation.created_ms;
-    deadlines::time_to_try(Duration::from_millis(u64::try_from(all).unwrap_or_default()))
+/// What is left of the part of the operation's time in which things are tried; the rest of it is for the end.
+pub(crate) fn left_to_try(work: &Work) -> Duration {
+    deadlines::time_to_try(work.operation.allowance()).saturating_sub(stack::age(work.operation.begun()))
 }
 
 /// Whether it is time to be content with what was reached.
 pub(crate) fn is_over(work: &Work) -> bool {
-    stack::age(work.operation.created()) >= time_to_try(work)
+    left_to_try(work).is_zero()
 }
 
 /// The stacks of groups, then the cluster's own.

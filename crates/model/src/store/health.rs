@@ -9,7 +9,7 @@ use diesel_async::RunQueryDsl;
 
 use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
-use super::dialect::AsUpstreams;
+use super::dialect::{AsUpstreams, upsert};
 use super::error::StoreError;
 use super::named::has_uuid;
 use crate::cluster::status::Status;
@@ -62,7 +62,7 @@ pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i6
         on_conn!(conn, |c| diesel::delete(rows).execute(&mut **c).await)?;
     }
     for uuid in new {
-        insert(conn, &ClusterId::new(uuid), due_ms, None).await?;
+        insert(conn, &ClusterId::new(uuid), due_ms).await?;
     }
     Ok(())
 }
@@ -157,15 +157,15 @@ pub async fn record(conn: &mut Conn, look: &Look, id: &ClusterId, change: &Clust
 
 /// An agent in the cluster has reported its health: nobody else looks for a while.
 pub async fn reported(conn: &mut Conn, id: &ClusterId, at_ms: i64) -> Result<(), StoreError> {
-    let row = cluster_health::table.filter(cluster_health::cluster_uuid.eq(id.as_str()));
-    let rows = on_conn!(conn, |c| diesel::update(row).set(cluster_health::reported_ms.eq(Some(at_ms))).execute(&mut **c).await)?;
-    if rows == 0 { insert(conn, id, at_ms, Some(at_ms)).await } else { Ok(()) }
+    let reported = || cluster_health::reported_ms.eq(Some(at_ms));
+    let row = (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(at_ms), reported());
+    upsert!(conn, cluster_health, cluster_health::cluster_uuid, row, reported());
+    Ok(())
 }
 
 /// Somebody else may have inserted it meanwhile, which is as good.
-async fn insert(conn: &mut Conn, id: &ClusterId, due_ms: i64, reported_ms: Option<i64>) -> Result<(), StoreError> {
-    let row =
-        (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(due_ms), cluster_health::reported_ms.eq(reported_ms));
+async fn insert(conn: &mut Conn, id: &ClusterId, due_ms: i64) -> Result<(), StoreError> {
+    let row = (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(due_ms));
     match on_conn!(conn, |c| diesel::insert_into(cluster_health::table).values(row).execute(&mut **c).await).map_err(StoreError::from) {
         Ok(_) | Err(StoreError::Duplicate { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -20,4 +20,5 @@ mod scale;
 mod schema;
 mod sealing;
 mod service;
+mod upsert;
 mod world;

@@ -108,7 +108,8 @@ section! {
         notification_hours: Positive = "24",
         /// Most operations a conductor has at the same time, those that wait for the cloud included.
         max_held: Positive = "10000",
-        /// Days for which finished operations and their events are kept.
+        /// Days for which finished operations and their events are kept. Of a cluster that is there the newest stays, and what a retry may do
+        /// again with what came after it.
         retention_days: u32 = "30",
         /// Seconds between two looks for what is older than that.
         housekeeping_seconds: Positive = "60",
@@ -118,8 +119,9 @@ section! {
         /// Seconds between two looks at each cluster's credentials (whether somebody can log in with them) and at the ends of its
         /// certificates. 0: never.
         credential_check_seconds: u64 = "3600",
-        /// Seconds after which a forced deletion ends and says what it could not remove. Three quarters of it, in which things are tried, are no
-        /// less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is long enough, with a warning.
+        /// Seconds after which a forced deletion ends and says what it could not remove, from when a conductor has taken it. Three quarters of it, in
+        /// which things are tried, are no less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is
+        /// long enough, with a warning.
         force_delete_seconds: Positive = "600",
     }
 }
