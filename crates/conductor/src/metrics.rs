@@ -67,7 +67,7 @@ pub(crate) enum FoundBy {
 }
 
 /// The numbers of a conductor. Clones count into the same ones; those made by `default` are shown nowhere.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Metrics {
     claimed: Family<Kind, Counter>,
     taken_over: Family<Kind, Counter>,
@@ -92,36 +92,6 @@ pub struct Metrics {
     credentials: OfCredentials,
     management: OfManagement,
     read: Arc<Mutex<Option<Instant>>>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            claimed: Family::default(),
-            taken_over: Family::default(),
-            ended: Family::default(),
-            retried: Family::default(),
-            delays: OfDelays::default(),
-            held: Gauge::default(),
-            max_held: Gauge::default(),
-            turns: Gauge::default(),
-            max_turns: Gauge::default(),
-            unfinished: Family::default(),
-            oldest: Family::default(),
-            lease_left: Family::default(),
-            table_failures: Counter::default(),
-            health: Family::default(),
-            notifications_sent: Counter::default(),
-            notifications_dropped: Counter::default(),
-            notification_failures: Counter::default(),
-            sweep_findings: Family::default(),
-            sweep_removed: Family::default(),
-            sweep_failures: Counter::default(),
-            credentials: OfCredentials::default(),
-            management: OfManagement::default(),
-            read: Arc::default(),
-        }
-    }
 }
 
 impl Metrics {
