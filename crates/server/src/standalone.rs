@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread")]
     async fn what_an_installation_writes_only_its_owner_can_read() {
         let folder = tempfile::tempdir().expect("a folder");
         // Of an earlier release.
