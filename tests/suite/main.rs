@@ -38,7 +38,6 @@ mod lifecycle;
 mod lists;
 mod manage;
 mod metrics;
-mod node_objects;
 mod nodegroups;
 mod notifications;
 mod operations;
