@@ -7,10 +7,11 @@ pub mod show;
 pub mod update;
 
 use model::quota::Resource;
+use model::store::quota;
 
 use crate::error::ApiError;
 
 /// The resource that a path names, to the letter.
 fn resource(project: &str, word: &str) -> Result<Resource, ApiError> {
-    Resource::parse(word).ok_or_else(|| ApiError::NotFound { what: "Quota", key: format!("of project_id {project} and resource {word}") })
+    Resource::parse(word).ok_or_else(|| ApiError::NotFound { what: "Quota", key: quota::key(project, word) })
 }

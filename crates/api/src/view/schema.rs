@@ -464,6 +464,7 @@ mod tests {
             (r#"{"count": null}"#, "count. Mandatory"),
             (r#"{"count": 10}"#, "between 1 and 9"),
             (r#"{"count": 1, "other": 1}"#, "thing: other"),
+            (r#"{"count": 1, "links": null}"#, "links. Value: 'null'. Cannot set read only"),
             (r#"{"count": 1, "links": "there"}"#, "links. Value: '\"there\"'. Cannot set read only"),
             (r#"{"count": 1, "servers": [1]}"#, "servers[0]"),
             (r#"{"count": 1, "taints": [{"key": 1}]}"#, "taints[0][key]"),

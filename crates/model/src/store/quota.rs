@@ -129,9 +129,14 @@ async fn of_project(conn: &mut Conn, project: &str) -> Result<Vec<Quota>, StoreE
     Ok(on_conn!(conn, |c| { quotas::table.select(Quota::as_select()).filter(quotas::project_id.eq(project)).load(&mut **c).await })?)
 }
 
+/// What a quota is called that is not there, by the words for its project and resource.
+pub fn key(project: &str, resource: &str) -> String {
+    format!("of project_id {project} and resource {resource}")
+}
+
 /// The row of a project and resource.
 pub async fn fetch(conn: &mut Conn, project: &str, resource: Resource) -> Result<Quota, StoreError> {
-    let missing = || StoreError::NotFound { what: WHAT, key: format!("of project_id {project} and resource {}", resource.as_str()) };
+    let missing = || StoreError::NotFound { what: WHAT, key: key(project, resource.as_str()) };
     find(conn, project, resource).await?.ok_or_else(missing)
 }
 
