@@ -27,6 +27,7 @@ use crate::policy::{Act, Allowed, Attributes, Policy, Target};
 use crate::server::Metrics;
 use crate::server::rate::Limiter;
 use crate::settings::Settings;
+use crate::view::body;
 use crate::view::page::{self, PageQuery};
 use crate::view::patch::{self, Change, Limits};
 use crate::view::schema::{self, Body, Schema};
@@ -246,21 +247,7 @@ impl Context {
 
     /// Refuses a body on routes that take none; an empty JSON object is tolerated.
     pub fn refuse_body(&self) -> Result<(), ApiError> {
-        if self.body.bytes.is_empty() {
-            return Ok(());
-        }
-        if !schema::is_json(self.body.content_type.as_deref())? {
-            return Err(ApiError::Invalid("Unknown argument: the route takes no form".into()));
-        }
-        let text = std::str::from_utf8(&self.body.bytes).map_err(|_| ApiError::NotText)?;
-        match serde_json::from_str::<serde_json::Value>(text) {
-            Ok(serde_json::Value::Object(map)) => match map.keys().next() {
-                Some(key) => Err(ApiError::Invalid(format!("Unknown argument: \"{key}\""))),
-                None => Ok(()),
-            },
-            Ok(_) => Err(ApiError::Invalid("Unknown argument: the route takes no body".into())),
-            Err(_) => Err(ApiError::Invalid("Request is not in valid JSON format".into())),
-        }
+        body::none(self.body.content_type.as_deref(), &self.body.bytes)
     }
 }
 

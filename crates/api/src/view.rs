@@ -1,5 +1,6 @@
 //! Request and response JSON: what the bodies look like, and nothing about what they mean.
 
+pub mod body;
 pub mod certificate;
 pub mod cluster;
 pub mod event;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::body;
 use super::literal;
 use super::schema::{self, Kind, Schema};
 use crate::error::ApiError;
@@ -45,7 +46,7 @@ pub struct Limits<'a> {
 
 /// Reads a patch.
 pub fn parse(content_type: Option<&str>, bytes: &[u8], limits: Limits<'_>) -> Result<Vec<Change>, ApiError> {
-    let Value::Array(items) = schema::json("patch", content_type, bytes)? else {
+    let Value::Array(items) = body::json("patch", content_type, bytes)? else {
         return Err(ApiError::Invalid("Invalid input for patch: the body must be a list of operations".into()));
     };
     if items.len() > MAX_CHANGES {
