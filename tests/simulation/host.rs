@@ -26,9 +26,11 @@ use crate::scene;
 
 pub struct Host {
     runtime: Runtime,
+    number: usize,
     /// The moment of the runtime's clock at which it started, and what the world's clock said.
     since: Instant,
     started: Duration,
+    /// How far its clock is ahead of the true time now.
     ahead: TimeDelta,
     pub bell: memory::Bell,
     pub stop: CancellationToken,
@@ -50,7 +52,7 @@ pub struct Parts {
 
 impl Host {
     /// Starts the conductor of this number, in this life.
-    pub fn start(number: usize, life: u32, parts: &Parts, at: Duration, ahead: TimeDelta) -> Self {
+    pub fn start(number: usize, life: u32, parts: &Parts, at: Duration) -> Self {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let (bell, listener) = memory::channel();
         let host = format!("conductor-{number}-{life}");
@@ -82,8 +84,7 @@ impl Host {
         let stop = CancellationToken::new();
         let since = runtime.block_on(async { Instant::now() });
         runtime.spawn(conductor.run(stop.clone()));
-        scene::with(|s| s.ahead.insert(number, ahead));
-        Self { runtime, since, started: at, ahead, bell, stop, paused_until: None, is_behind: false }
+        Self { runtime, number, since, started: at, ahead: TimeDelta::zero(), bell, stop, paused_until: None, is_behind: false }
     }
 
     /// Runs until the world's clock says this.
@@ -99,6 +100,12 @@ impl Host {
             }
             tokio::time::sleep_until(until).await;
         });
+    }
+
+    /// Its clock is ahead of the true time by so much from now on.
+    pub fn set_clock(&mut self, ahead: TimeDelta) {
+        self.ahead = ahead;
+        scene::with(|s| s.ahead.insert(self.number, ahead));
     }
 
     /// Does not run for a while.
@@ -136,6 +143,7 @@ fn settings(host: String) -> Settings {
         encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: provider_clients::Networks::default(),
         region: None,
         heat_templates: conductor::SHIPPED_TEMPLATES.clone(),

@@ -1,15 +1,18 @@
 //! The checks can fail: whatever is changed behind everybody's back, once all has ended well, is found.
 
-use cloud_simulator::{Cloud, StackCopy};
+use cloud_simulator::{Cloud, Mishap, NewLoadBalancer, StackCopy};
 use model::cluster::ClusterChange;
 use model::id::{ClusterId, NodegroupId, OperationId, TemplateId};
 use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
 use model::operation::{OperationKind, Payload};
 use model::quota::Resource;
+use model::resource::ResourceKind;
 use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, quota};
 use rstest::rstest;
 
 use crate::book::{Entry, Promise};
+use crate::kubernetes::Thing;
+use crate::mishaps::ABSENT;
 use crate::rows::Rows;
 use crate::scene::{self, Weather};
 use crate::workload::Act;
@@ -22,6 +25,7 @@ enum Tamper {
     OneNodeTooFewOfTheDefault,
     OneMasterTooMany,
     OneNodeTooManyInTheStack,
+    MemberThatIsNoNode,
     NodeLabelGone,
     BoundOff,
     ClusterLabelGone,
@@ -80,6 +84,11 @@ impl World {
                 change_stack(&cloud, added, ("number_of_minions", (added.node_count() + 1).to_string()));
                 Ok(())
             }
+            Tamper::MemberThatIsNoNode => {
+                let stack = workers.stack_id.as_deref().expect("a stack");
+                assert!(cloud.spoil_member(stack, "kube_minions/0", Mishap::Says(ABSENT.to_owned())), "there is no such member");
+                Ok(())
+            }
             Tamper::OtherVersionOfTheStack => {
                 change_stack(&cloud, workers, ("kube_version", "v1.30.0".to_owned()));
                 Ok(())
@@ -120,6 +129,18 @@ impl World {
             }
         };
         changed.expect("it is stored");
+    }
+
+    /// Kubernetes has made something of each kind.
+    fn with_things(&mut self) {
+        for _ in 0..200 {
+            let has = |kind: &ResourceKind| self.things.iter().any(|thing| thing.kind == *kind);
+            if [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume].iter().all(has) {
+                return;
+            }
+            self.act_inside(0);
+        }
+        panic!("Kubernetes makes only {:?}", self.things);
     }
 
     /// Ends the world, and what it left on this thread.
@@ -172,6 +193,7 @@ async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<()
 #[case(Tamper::OneNodeTooFewOfTheDefault, "nodes, ")]
 #[case(Tamper::OneMasterTooMany, "group default-master")]
 #[case(Tamper::OneNodeTooManyInTheStack, "its stack")]
+#[case(Tamper::MemberThatIsNoNode, "which is no node")]
 #[case(Tamper::NodeLabelGone, "get the labels")]
 #[case(Tamper::BoundOff, "nodes at most")]
 #[case(Tamper::ClusterLabelGone, "has the label owner")]
@@ -204,6 +226,39 @@ fn what_is_left_of_a_cluster_that_was_deleted_is_found() {
     scene::with(|s| s.cloud.cloud()).add_user(&format!("{cluster}_trustee"), "magnum");
     let found = world.found(true);
     for told in ["1 groups are left", "left behind: user"] {
+        assert!(found.iter().any(|line| line.contains(told)), "{told} is not found: {found:?}");
+    }
+    world.end();
+}
+
+#[rstest]
+#[case(ResourceKind::LoadBalancer)]
+#[case(ResourceKind::FloatingIp)]
+#[case(ResourceKind::Volume)]
+fn what_kubernetes_made_is_missed_as_long_as_its_cluster_is_there(#[case] kind: ResourceKind) {
+    let mut world = World::at_rest();
+    world.with_things();
+    assert_eq!(world.found(false), Vec::<String>::new());
+    let thing = world.things.iter().find(|thing| thing.kind == kind).expect("such a thing").clone();
+    assert!(scene::with(|s| s.cloud.cloud()).remove_reported(kind.as_str(), "", Some(&thing.id)));
+    let found = world.found(false);
+    assert!(found.iter().any(|line| line.contains(&thing.id) && line.contains("nobody had it removed")), "{found:?}");
+    world.end();
+}
+
+#[test]
+fn what_kubernetes_made_goes_with_its_cluster_or_is_told_and_what_is_not_is_found() {
+    let mut world = World::at_rest();
+    world.with_things();
+    world.ask(0, Act::Delete);
+    assert!(world.until_ended(), "it is not deleted");
+    assert_eq!(world.found(true), Vec::<String>::new());
+    let (cluster, project) = (world.clusters[0].clone(), world.user.project.0.clone());
+    let id = scene::with(|s| s.cloud.cloud()).add_load_balancer(NewLoadBalancer { project, ..NewLoadBalancer::default() });
+    world.things.push(Thing { cluster: cluster.clone(), kind: ResourceKind::LoadBalancer, id, stays: false });
+    world.things.push(Thing { cluster, kind: ResourceKind::Volume, id: "no such volume".into(), stays: true });
+    let found = world.found(true);
+    for told in ["nobody was told", "whose labels do not say that volumes go"] {
         assert!(found.iter().any(|line| line.contains(told)), "{told} is not found: {found:?}");
     }
     world.end();

@@ -146,6 +146,7 @@ fn units_are_what_systemd_understands() -> Result<()> {
         let text = read(&format!("deploy/systemd/{unit}"))?;
         let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/magnum-")).context("ExecStart")?;
         ensure!(start.contains("--config-file /etc/magnum/magnum.conf"), "{unit}: {start}");
+        ensure!(text.lines().any(|line| line == "UMask=0027"), "{unit}: others may read what it writes");
         // systemd looks whether the program is there.
         let text = text
             .replace("ExecStart=/usr/bin/magnum-api", "ExecStart=/bin/true")

@@ -259,6 +259,25 @@ async fn a_forced_deletion_of_a_sound_cluster_leaves_nothing(#[values(Mix::Embed
     world.finish().await
 }
 
+/// The cloud is asked for all of it: nothing is given up because the time was over before anybody had begun.
+#[tokio::test]
+async fn a_forced_deletion_that_no_conductor_took_in_time_leaves_nothing_either() -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    let stopped = world.terminate("conductor")?;
+    ensure!(stopped.iter().all(|status| status.success()), "{stopped:?}");
+    let id = act(&admin, &cluster, "force-delete").await?;
+    let late = format!("UPDATE operation SET created_ms = created_ms - 3600000, deadline_ms = deadline_ms - 3600000 WHERE uuid = '{id}'");
+    world.database()?.execute(&late, Vec::new()).await?;
+    world.start_conductor()?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = left(&demo, &cluster).await?;
+    ensure!(left.is_empty() && world.cloud.calls("heat.stack_delete") > 0, "{left:?}");
+    ensure!(world.cloud.leftovers(None).is_empty(), "{:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {

@@ -179,7 +179,7 @@ async fn w8_a_heat_that_does_not_answer_is_waited_for_and_not_asked_again_at_eac
 
 #[rstest]
 #[tokio::test]
-async fn a_stack_that_somebody_else_deletes_is_noticed(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w11_a_stack_that_somebody_else_deletes_is_noticed(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();

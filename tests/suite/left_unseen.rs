@@ -59,17 +59,19 @@ async fn a_trust_that_may_have_been_made_is_told_with_whose_it_is(#[values(Mix::
     let world = World::usual(mix).await?;
     let demo = world.demo();
     let cluster = stopped_at(&world, &demo, "keystone.trust_create").await?;
-    // With its trustee it would be gone.
+    // With its trustee it would be gone. The owner of stacks, who was made before it, stays with him.
     fail(&world, "keystone.user_delete");
     let left = force(&world, &demo, &cluster).await?;
     let of = |kind: &str| left.iter().find(|leak| leak["kind"] == kind).with_context(|| format!("no {kind} in {left:?}"));
     let (trustee, trust) = (text(of("keystone_user")?, "id"), of("keystone_trust")?);
-    ensure!(left.len() == 2 && !trustee.is_empty() && trust["id"].is_null(), "{left:?}");
+    let owner = text(of("stack_owner")?, "id");
+    ensure!(left.len() == 3 && !trustee.is_empty() && trust["id"].is_null(), "{left:?}");
     let (project, trustor) = (world.cloud.project_id("demo"), world.cloud.user_id("demo"));
     let reason = text(trust, "reason");
     ensure!(reason.starts_with(&format!("project {project}, trustor {trustor}, trustee {trustee}: ")), "{reason}");
     world.cloud.clear_faults();
     ensure!(world.cloud.remove_user_by_id(&trustee), "the trustee was there");
+    ensure!(world.cloud.remove_user_with_keys(&owner), "the owner was there");
     world.finish().await
 }
 

@@ -38,6 +38,7 @@ mod lifecycle;
 mod lists;
 mod manage;
 mod metrics;
+mod node_objects;
 mod nodegroups;
 mod notifications;
 mod operations;

@@ -235,6 +235,15 @@ impl Cloud {
         found.map(|other| status.clone_into(&mut other.status)).is_some()
     }
 
+    /// The numbers of the masters that are in the pools of stacks.
+    pub fn api_members(&self) -> Vec<String> {
+        let world = self.world();
+        let stacks = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
+        // As in `kube_masters/0/api_pool_member`.
+        let members = stacks.flat_map(octavia::members).filter_map(|member| member.path.rsplit('/').nth(1));
+        members.map(str::to_owned).collect()
+    }
+
     /// So many of the deletions of load balancers that are to come end in ERROR.
     pub fn fail_load_balancer_deletions(&self, count: u32) {
         self.world().octavia.failing = count;

@@ -18,6 +18,7 @@ use chrono::TimeDelta;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+pub use crate::heat::stack::Mishap;
 pub(crate) use crate::heat::{
     stack::{Resource, Stack, StackName, status_name},
     view::address,

@@ -128,6 +128,11 @@ impl Rows {
         self.made_inside.iter().filter(move |r| r.kind() == Some(kind))
     }
 
+    /// What Kubernetes made and a deletion has found not to be its to remove, as far as it is recorded.
+    pub fn kept_inside(&self) -> impl Iterator<Item = &CloudResource> {
+        self.made_inside.iter().filter(|r| !r.is_to_go())
+    }
+
     /// Whether a thing that Kubernetes made is recorded as one to be removed.
     pub fn is_recorded(&self, kind: ResourceKind, id: &str) -> bool {
         self.made_inside(kind).any(|r| r.is_to_go() && r.resource_id.as_deref() == Some(id))

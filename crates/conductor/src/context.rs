@@ -120,6 +120,8 @@ pub struct Settings {
     pub keystone_policy: Option<String>,
     /// Where a manifest is that every new cluster gets (`[kubernetes] post_install_manifest_url`).
     pub post_install_manifest: Option<String>,
+    /// Where nodes download from in the place of the projects' own sites (`[kubernetes] downloads_mirror_url`); it ends with a slash.
+    pub downloads_mirror: Option<String>,
     /// Where no cluster's API is asked for its health (`[kubernetes] health_denied_networks`).
     pub health_denied_networks: Networks,
     /// The region that programs inside clusters are told; none: any.

@@ -39,7 +39,8 @@ const CURES: &[Cure] = &[
         phrases: &["waitconditiontimeout", "of 1 received"],
         text: "a node did not tell that it is ready: look at its console (openstack console log show). Mostly it cannot reach Keystone, Heat \
                or the place that programs and images come from: see http_proxy, https_proxy, dns_nameserver, container_infra_prefix, the \
-               router of the network and the floating IPs; a slow cloud needs a longer create_timeout",
+               router of the network and the floating IPs; a slow cloud needs a longer create_timeout, and tokens of Keystone that live longer than \
+               that, for nodes have three quarters of the shorter of the two",
     },
     Cure {
         phrases: &["waitconditionfailure"],
@@ -93,7 +94,8 @@ const CURES: &[Cure] = &[
     },
     Cure {
         phrases: &["messagingtimeout", "timed out waiting for a reply", "create timed out", "update timed out"],
-        text: "the cloud was busy, or a node took long: retry, with a longer create_timeout if it needs one",
+        text: "the cloud was busy, or a node took long: retry, with a longer create_timeout if it needs one, where tokens of Keystone live longer than \
+               that",
     },
 ];
 
@@ -128,7 +130,10 @@ mod tests {
             "NotFound: resources.ip: External network 7 is not reachable from subnet 8. Therefore, cannot associate Port",
             "router add subnet",
         ),
-        ("WaitConditionTimeout: resources.kube_masters.resources[0].resources.ready: 0 of 1 received", "console log show"),
+        (
+            "WaitConditionTimeout: resources.kube_masters.resources[0].resources.ready: 0 of 1 received",
+            "tokens of Keystone that live longer",
+        ),
         ("WaitConditionFailure: resources.ready: kubeadm: exit status 1", "said why"),
         ("Property error: resources.node.properties.key_name: Error validating value 'k': The Key (k) could not be found.", "key pair"),
         ("BadRequest: resources.node: The requested availability zone is not available (HTTP 400)", "zone that is there"),
@@ -143,7 +148,7 @@ mod tests {
         ("keystone: log in: 404: Could not find trust: 5.", "rotate its credentials"),
         ("octavia: list load balancers: 403: Policy does not allow this request to be performed.", "role is missing"),
         ("Error validating value 'm1.big': The Flavor (m1.big) could not be found.", "still there"),
-        ("heat: CREATE_FAILED Create timed out", "longer create_timeout"),
+        ("heat: CREATE_FAILED Create timed out", "longer create_timeout if it needs one, where tokens"),
     ];
 
     #[test]

@@ -106,7 +106,7 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
     let idle = waits.begin(&follows);
     let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
     let deadline = Instant::now() + follows.iter().filter_map(|f| f.at_most).fold(left, Duration::min);
-    let age = stack::age(work.operation.created());
+    let age = stack::age(work.operation.begun());
     let mut told = Vec::with_capacity(follows.len());
     let mut watches = Vec::with_capacity(follows.len());
     for Follow { project, seen, session, told: place, at_most: _ } in follows {

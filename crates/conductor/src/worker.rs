@@ -246,8 +246,8 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
             Err(Failure::Final { code, reason, error }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
                 match Box::pin(acts::fail(cx, work, code, &reason, error.as_deref())).await {
-                    Ok(()) => {
-                        cx.metrics.ended(&work.operation, Some(code));
+                    Ok(recorded) => {
+                        cx.metrics.ended(&work.operation, recorded);
                         return Ended::Settled;
                     }
                     Err(StoreError::Stale { .. }) => return Ended::Stale,
@@ -306,7 +306,7 @@ async fn timed_out(cx: &Context, work: &Work) -> Failure {
     let id = work.operation.operation_id();
     let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.ok().flatten();
     let waited = row.and_then(|r| r.waiting_for).unwrap_or_else(|| "the first step".into());
-    let minutes = (work.operation.deadline_ms - work.operation.created_ms) / 60_000;
+    let minutes = work.operation.allowance().as_secs() / 60;
     Failure::fail(OutcomeCode::Timeout, format!("not done within {minutes} minutes; was waiting for {waited}"))
 }
 

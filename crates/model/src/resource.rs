@@ -75,6 +75,10 @@ impl OnDelete {
     }
 }
 
+/// The name in the inventory of volumes that may be left of a cluster whose stack is gone, and that no deletion has looked for since. Of what
+/// was seen the name says the id.
+pub const UNSEEN_VOLUMES: &str = "volumes that nobody has looked for";
+
 /// A row of our `cloud_resource` table.
 #[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = cloud_resource)]
@@ -93,6 +97,11 @@ impl CloudResource {
     /// What it is; none for a row of another program.
     pub fn kind(&self) -> Option<ResourceKind> {
         ResourceKind::parse(&self.kind)
+    }
+
+    /// Whether it stands for volumes that nobody has looked for yet, and is none itself.
+    pub fn is_unseen(&self) -> bool {
+        self.kind() == Some(ResourceKind::Volume) && self.resource_id.is_none() && self.name == UNSEEN_VOLUMES
     }
 
     /// Whether the deletion of the cluster removes it.

@@ -12,7 +12,7 @@ use tests::process::running_with;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
-use super::{STEP, create, world};
+use super::{STEP, create, group_is, world};
 
 fn fault(at: &str, nth: u32, how: How) -> Fault {
     Fault { at: format!("kubernetes.{at}"), nth, how }
@@ -325,6 +325,45 @@ async fn machines_that_an_autoscaler_did_not_get_are_not_waited_for() -> Result<
     demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 2})).await?.expect(202)?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 4, "what the autoscaler has asked for is the size: {complete}");
+    world.finish().await
+}
+
+/// The row follows what the autoscaler makes, and the bound that it is given does not: else it could never take away again what it has made.
+#[tokio::test]
+async fn an_autoscaler_may_take_away_all_beyond_what_was_asked_for_last() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo().at("1.14");
+    let template = demo.post("/v1/clustertemplates", &template("blue-template")).await?.expect(201)?.uuid()?;
+    let mut body = client::cluster("blue", &template);
+    body["labels"] = json!({"auto_scaling_enabled": "true", "max_node_count": "6"});
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (kind, name) = ("MachineDeployment", "-default-worker");
+    let bound = || -> Result<String> {
+        let annotations = management.object(kind, name)?["metadata"]["annotations"].take();
+        Ok(text(&annotations, "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"))
+    };
+    let autoscale = |count: i64| management.cluster.change(kind, name, &json!({"spec": {"replicas": count}}));
+    // An operation that asks for no size, at whose end the row says what there is.
+    let touch = async |most: i64| {
+        let bounds = json!([{"op": "replace", "path": "/max_node_count", "value": most}]);
+        demo.patch(&format!("/v1/clusters/{cluster}/nodegroups/default-worker"), &bounds).await?.expect(202)?;
+        group_is(&demo, &cluster, "default-worker", "UPDATE_COMPLETE").await
+    };
+    ensure!(bound()? == "2", "{}", bound()?);
+    // As many as there may be: also then the group is its autoscaler's.
+    for (count, most) in [(5, 7), (6, 8), (6, 9)] {
+        ensure!(autoscale(count) == 1);
+        let group = touch(most).await?;
+        ensure!(group["node_count"] == count && bound()? == "2", "{}: {group}", bound()?);
+    }
+    demo.resize(&cluster, 3).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 6 && bound()? == "3", "{}: {complete}", bound()?);
+    ensure!(autoscale(4) == 1);
+    let group = touch(10).await?;
+    ensure!(group["node_count"] == 4 && bound()? == "3", "{}: {group}", bound()?);
     world.finish().await
 }
 

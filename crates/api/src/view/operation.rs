@@ -60,7 +60,7 @@ macro_rules! operation_properties {
             Property::always("done", Shape::Integer(0), "Cloud resources complete."),
             Property::always("total", Shape::Integer(0), "Cloud resources in all; 0 while that is not known."),
             Property::always("last_error", Shape::Nullable(&Shape::Object(&LAST_ERROR)), "The last call to the cloud that failed."),
-            Property::always("deadline", Shape::Time, "When it ends at the latest."),
+            Property::always("deadline", Shape::Time, "When it ends at the latest; while no conductor has taken it, as if one took it when it was accepted."),
             Property::always("created_at", Shape::Time, "When it was accepted."),
             Property::always("started_at", MAYBE_TIME, "When a conductor took it for the first time."),
             Property::always("updated_at", Shape::Time, "When it was changed last."),

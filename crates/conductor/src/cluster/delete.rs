@@ -125,11 +125,13 @@ pub(crate) async fn await_unclear(cx: &Context, work: &Work, rows: &Rows) -> Res
     Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
 }
 
-/// The report, and the end of the rows. `leaks`: what is known to be left; what may still appear is told beside that.
+/// The report, and the end of the rows. `leaks`: what is known to be left; told beside that is what may still appear, and what a deletion before
+/// this one has kept.
 pub(crate) async fn forget(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) -> Result<Turn, Failure> {
     let cluster = &rows.cluster;
     let events = stack::events(cx, work).await?;
     leaks.extend(leaving::may_appear(cluster, &rows.unclear, &events, &leaks));
+    leaks.extend(leaving::kept_before(&events, rows.kept_inside(), &leaks));
     let (message, details) = leaving::report(&events, leaks);
     let left = details.leaks.as_deref().unwrap_or_default();
     if !left.is_empty() {

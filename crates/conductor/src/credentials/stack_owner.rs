@@ -6,16 +6,15 @@
 //! and no table holds it. Heat makes a stack over to whoever changes it: one that somebody else made comes to the owner with its next change.
 //!
 //! There is none where the service gives no roles (it is no administrator, or Keystone refuses), and none for an administrator's cluster: what
-//! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, as upstream's are.
+//! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, which Heat must be able to have handed on.
 
-use std::time::Duration;
-
-use model::operation::Progress;
+use model::operation::{OutcomeCode, Progress};
 use model::resource::ResourceKind;
 use model::store::{Conn, operation, resource};
 use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
 
-use super::{find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
+use super::session::is_of_project;
+use super::{SETTLED, find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
 use crate::cluster::Rows;
 use crate::context::Context;
 use crate::outcome::Failure;
@@ -25,9 +24,6 @@ use crate::worker::Work;
 const ADMIN: &str = "admin";
 /// A role that is not handed on: it counts everywhere, and the owner works in one project.
 const SERVICE: &str = "service";
-
-/// How long after a new password nobody logs in: to Keystone a token of the same second is one from before.
-const SETTLED: Duration = Duration::from_secs(2);
 
 /// A session as the owner that is recorded; none when there is none, or it cannot log in whatever is done.
 ///
@@ -97,9 +93,12 @@ pub(super) async fn make(cx: &Context, work: &Work, rows: &Rows, giver: &Session
 
 async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Result<Option<Session>, Failure> {
     let Some(admin) = service(cx).await? else { return Ok(None) };
-    let info = giver.info().await?;
+    let (info, cluster) = (giver.info().await?, &rows.cluster);
+    // What he may there is given here.
+    if !is_of_project(giver, cluster).await? {
+        return Err(Failure::fail(OutcomeCode::Credentials, "the owner's roles would be those of another project than the cluster's"));
+    }
     let Some(wanted) = roles(&info.roles, &cx.settings.trust_roles) else { return Ok(None) };
-    let cluster = &rows.cluster;
     let name = name(rows);
     let progress = Progress { step: STEP, waiting_for: Some("a Keystone user for the cluster's stacks".into()), ..Progress::default() };
     let domain = trustee_domain(cx).await?;
@@ -133,15 +132,13 @@ fn tell_refused(error: &CloudError) -> Result<Option<Session>, Failure> {
     Ok(None)
 }
 
-/// The roles that an owner is given: of those that the giver has, those that trusts carry; none where there are none, or he is an administrator.
+/// The roles that an owner is given: of those that the giver has, those that trusts carry; none where there are none, or an administrator's is among
+/// them.
 fn roles(held: &[String], of_trusts: &[String]) -> Option<Vec<String>> {
     let is = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
-    if held.iter().any(|role| is(role, ADMIN)) {
-        return None;
-    }
     let is_carried = |role: &&String| of_trusts.is_empty() || of_trusts.iter().any(|carried| is(carried, role));
     let wanted: Vec<String> = held.iter().filter(|role| !is(role, SERVICE)).filter(is_carried).cloned().collect();
-    (!wanted.is_empty()).then_some(wanted)
+    (!wanted.is_empty() && !wanted.iter().any(|role| is(role, ADMIN))).then_some(wanted)
 }
 
 /// Gives a user roles on a project, by their names; those that it has already stay.
@@ -235,7 +232,7 @@ fn log_in(cx: &Context, user: &str, name: &str) -> Session {
 }
 
 /// Its id, once it has been made.
-fn recorded(rows: &Rows) -> Option<&str> {
+pub(super) fn recorded(rows: &Rows) -> Option<&str> {
     rows.stack_owner.as_ref()?.resource_id.as_deref()
 }
 
@@ -253,7 +250,15 @@ mod tests {
         let given = |held: &[&str], carried: &[&str]| roles(&names(held), &names(carried));
         assert_eq!(given(&["member", "reader"], &[]), Some(names(&["member", "reader"])));
         assert_eq!(given(&["member", "reader", "service"], &["Member", "creator"]), Some(names(&["member"])));
-        for (held, carried) in [(&["admin", "member"][..], &[][..]), (&["service"], &[]), (&["reader"], &["member"]), (&[], &["member"])] {
+        // As through a trust, which does not carry what makes him an administrator.
+        assert_eq!(given(&["admin", "member"], &["member"]), Some(names(&["member"])));
+        for (held, carried) in [
+            (&["admin", "member"][..], &[][..]),
+            (&["Admin"], &["admin", "member"]),
+            (&["service"], &[]),
+            (&["reader"], &["member"]),
+            (&[], &["member"]),
+        ] {
             assert_eq!(given(held, carried), None, "{held:?} {carried:?}");
         }
     }

@@ -13,7 +13,7 @@ const INSIDE: &str = "load balancers, floating IPs and volumes that Kubernetes m
 pub(super) fn tell(intent: &Intent, told: &mut Forecast) {
     let nodes = intent.groups.iter().map(|group| u64::try_from(Nodegroup::node_count(group)).unwrap_or(0)).sum();
     told.removes(Thing::Server, nodes);
-    let recorded = |thing: Thing| intent.recorded.iter().filter(move |r| r.kind().map(of) == Some(thing));
+    let recorded = |thing: Thing| intent.recorded.iter().filter(move |r| r.kind().map(of) == Some(thing) && !r.is_unseen());
     told.removes(Thing::Stack, stacks(intent).len() as u64);
     for thing in [
         Thing::HelmRelease,

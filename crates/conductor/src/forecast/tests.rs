@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use model::forecast::{Amount, Replacement, Thing};
 use model::operation::{CloudFault, Payload};
-use model::resource::{CloudResource, OnDelete, ResourceKind};
+use model::resource::{CloudResource, OnDelete, ResourceKind, UNSEEN_VOLUMES};
 use model::template::ClusterTemplate;
 
 use super::*;
@@ -44,6 +44,7 @@ fn forecaster() -> Forecaster {
         encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: provider_clients::Networks::default(),
         region: None,
         nodes_affinity_policy: "soft-anti-affinity".into(),
@@ -83,6 +84,8 @@ async fn a_deletion_takes_what_is_recorded_and_what_rows_know() {
         record(ResourceKind::Trust, "trust", OnDelete::Remove),
         record(ResourceKind::Volume, "data", OnDelete::Remove),
         record(ResourceKind::Volume, "kept", OnDelete::Keep),
+        // How many there are, nobody knows.
+        CloudResource { resource_id: None, ..record(ResourceKind::Volume, UNSEEN_VOLUMES, OnDelete::Remove) },
     ];
     let forecast = told(&intent).await;
     // The cluster's own stack is known by its row.
