@@ -89,7 +89,9 @@ LOOKED=/var/lib/kubernetes-bootstrap/looked
 if is_quiet; then
   exit 0
 fi
-all=$(nodes) || exit 0
+all=$(nodes)
+# No answer: that was no look.
+[ -n "$all" ] || exit 0
 touch "$LOOKED"
 waiting=$(printf '%s\n' "$all" | awk -F '|' '$1 != "-" && $1 != "" && $1 != $4')
 [ -n "$waiting" ] || exit 0

@@ -252,6 +252,11 @@ fn all_nodes_are_looked_at_where_one_bears_the_label_of_those_that_wait_and_now_
         looked.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("a time");
         assert_eq!(names(&cluster.pass(), "delete").len(), gone, "{is_labelled} {seconds}");
     }
+    // Whoever got no answer has not looked.
+    let cluster = Cluster::of(600, &OLD).but("quiet");
+    fs::remove_file(cluster.folder.path().join("nodes")).expect("there are nodes");
+    assert_eq!(cluster.pass(), [""; 0]);
+    assert!(!cluster.folder.path().join("looked").exists());
 }
 
 #[test]
