@@ -16,13 +16,16 @@ const NETWORK: &str = "/kube-flannel.yml";
 const ADD_ON: &str = "/components.yaml";
 
 impl Nodes<'_> {
-    /// One after the other: what is withheld is withheld from all. The documents are those of masters and workers of two clusters.
+    /// All of them at once: what is withheld is withheld from all, and only the first one asks for it. The documents are those of masters and
+    /// workers of two clusters.
     pub async fn restarts(&self, numbers: [u8; 3], usual: &[String; 2], three_masters: &[String; 2]) -> Result<()> {
         let [first, joining, handing] = numbers;
-        good("a first master that restarts goes on with the cluster that it has begun", self.restarted_first_master(first, &usual[0]))
-            .await?;
-        good("a master that restarts when it has joined does not join again", self.restarted_master(joining, &three_masters[0])).await?;
-        good("a worker that restarts while it hands over goes on with that", self.restarted_worker(handing, &usual[1])).await
+        tokio::try_join!(
+            good("a first master that restarts goes on with the cluster that it has begun", self.restarted_first_master(first, &usual[0])),
+            good("a master that restarts when it has joined does not join again", self.restarted_master(joining, &three_masters[0])),
+            good("a worker that restarts while it hands over goes on with that", self.restarted_worker(handing, &usual[1])),
+        )?;
+        Ok(())
     }
 
     /// Cut off twice: when the cluster is made, and it was not kept that it is; and between add-ons.
