@@ -62,9 +62,14 @@ impl Secrets {
         while let Some(at) = rest.windows(PACKED.len()).position(|window| window == PACKED) {
             rest = &rest[at..];
             let file = unpacked(rest);
-            let file = String::from_utf8_lossy(&file);
-            if file.starts_with("-----BEGIN ") && file.contains("PRIVATE KEY") {
-                self.keep_key(&file, KEY);
+            // A master has its own in one file with other documents, each in a line in which this stands for the ends of lines.
+            let file = String::from_utf8_lossy(&file).replace('\u{1f}', "\n");
+            for text in file.split("-----BEGIN ").skip(1) {
+                if let Some((kind, key)) = text.split_once("-----")
+                    && kind.ends_with("PRIVATE KEY")
+                {
+                    self.keep_key(key.split("-----END ").next().unwrap_or_default(), KEY);
+                }
             }
             for part in file.split("\"token\": \"").skip(1) {
                 let token = part.split('"').next().unwrap_or_default();

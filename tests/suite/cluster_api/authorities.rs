@@ -267,7 +267,8 @@ async fn what_was_written_during_a_pass_is_made_good_before_the_next_one_begins(
     let cluster = complete_cluster(&demo).await?;
     management.cluster.trouble("KubeadmControlPlane", "-control-plane", Some(Trouble::Stall));
     rotate(&demo, &cluster).await?;
-    reason_has(&demo, &cluster, "machines ready, waiting for the control plane").await?;
+    let waits = "1/5: masters that trust the new ones too: 5 of 5 machines ready, waiting for ControlPlaneReady of the cluster";
+    reason_has(&demo, &cluster, waits).await?;
     let told = management.object("Secret", "-authorities")?;
     // Cluster API does not see it: masters that join meanwhile are told what they were to be told.
     management.cluster.trouble("ClusterResourceSet", "-authorities", Some(Trouble::Stall));
