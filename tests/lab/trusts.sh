@@ -16,14 +16,16 @@ hand_on() {
 }
 # shown TOKEN TRUST FIELD: what a trust says to who has this token
 shown() { curl -s -m 20 -H "X-Auth-Token: $1" $OS_AUTH_URL/OS-TRUST/trusts/$2 | jq ".trust.$3"; }
-# answers TOKEN: the status with which Keystone answers the question for the catalogue
-answers() { curl -s -m 20 -o /dev/null -w '%{http_code}' -H "X-Auth-Token: $1" $OS_AUTH_URL/auth/catalog; }
+# known TOKEN: the status with which Keystone answers a service that asks whose it is. (To whoever asks with one whose trust is gone it says that there is no
+# such trust, not that he is nobody.)
+known() { curl -s -m 20 -o /dev/null -w '%{http_code}' -H "X-Auth-Token: $service" -H "X-Subject-Token: $1" $OS_AUTH_URL/auth/tokens; }
 # given: the trusts that the trustee was given, by their ids
 given() { sql -N keystone -e "select id from trust where trustee_user_id = '$trustee' and deleted_at is null"; }
 
 as admin # who may look up what is named
 stranger=$(value user show demo2 id)
 as demo
+service=$(OS_USERNAME=magnum OS_PASSWORD=$SERVICE_PASS OS_PROJECT_NAME=service value token issue id)
 read -r trustee password trust <<<"$(held)"
 token=$(token_by $trustee $password $trust)
 check "the trust of a cluster whose stacks have an owner may not be handed on" equals 0 shown $token $trust redelegation_count
@@ -34,12 +36,12 @@ check "Keystone: the trust may be handed on" sql keystone -e "update trust set r
 token=$(token_by $trustee $password $trust)
 child=$(hand_on $token $trust $stranger | jq -r .trust.id)
 stolen=$(token_by $stranger demo2 $child)
-check "a user of another project has it handed on to him" equals 200 answers $stolen
+check "a user of another project has it handed on to him" equals 200 known $stolen
 grandchild=$(hand_on $stolen $child $stranger | jq -r .trust.id)
-check "and hands it on" equals 200 answers $(token_by $stranger demo2 $grandchild)
+check "and hands it on" equals 200 known $(token_by $stranger demo2 $grandchild)
 # What is new since is what the credentials of then have left.
 shut_out() {
-  check "new credentials: his token is of no use" equals 401 answers $stolen
+  check "new credentials: his token is of no use" equals 404 known $stolen
   check "new credentials: Keystone does not let him in" equals "" token_by $stranger demo2 $child
   check "new credentials: nor by what was made from that" equals "" token_by $stranger demo2 $grandchild
   check "new credentials: the trustee's former password is of no use" equals "" token_by $trustee $password $trust
@@ -48,6 +50,6 @@ shut_out() {
   check "new credentials: the trust is another one" test $before != $trust
   check "new credentials: the trustee has no other" equals $trust given
   token=$(token_by $trustee $password $trust)
-  check "new credentials: one can log in by it" equals 200 answers $token
+  check "new credentials: one can log in by it" equals 200 known $token
   check "new credentials: it may not be handed on" equals 0 shown $token $trust redelegation_count
 }

@@ -61,13 +61,11 @@ impl Secrets {
         let mut rest = user_data.as_bytes();
         while let Some(at) = rest.windows(PACKED.len()).position(|window| window == PACKED) {
             rest = &rest[at..];
-            let file = unpacked(rest);
-            // A master has its own in one file with other documents, each in a line in which this stands for the ends of lines.
-            let file = String::from_utf8_lossy(&file).replace('\u{1f}', "\n");
-            for text in file.split("-----BEGIN ").skip(1) {
-                if let Some((kind, key)) = text.split_once("-----")
-                    && kind.ends_with("PRIVATE KEY")
-                {
+            // Where several documents are in one file, another sign stands in the place of the ends of their lines.
+            let file = String::from_utf8_lossy(&unpacked(rest)).replace('\u{1f}', "\n");
+            for part in file.split("-----BEGIN ").skip(1) {
+                let (kind, key) = part.split_once('\n').unwrap_or_default();
+                if kind.ends_with("PRIVATE KEY-----") {
                     self.keep_key(key.split("-----END ").next().unwrap_or_default(), KEY);
                 }
             }

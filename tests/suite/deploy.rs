@@ -13,10 +13,11 @@ use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World, free_port};
 
 /// Where numbers are registered, and the prefix that they get there.
-const REGISTERED: [(&str, &str); 6] = [
+const REGISTERED: [(&str, &str); 7] = [
     ("crates/api/src/server/metrics.rs", "magnum_api_"),
     ("crates/conductor/src/metrics.rs", "magnum_conductor_"),
     ("crates/conductor/src/metrics/credentials.rs", "magnum_conductor_"),
+    ("crates/conductor/src/metrics/delay.rs", "magnum_conductor_"),
     ("crates/conductor/src/metrics/management.rs", "magnum_conductor_"),
     ("crates/server/src/metrics/cloud.rs", ""),
     ("crates/server/src/metrics/snapshots.rs", ""),
