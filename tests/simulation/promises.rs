@@ -4,6 +4,7 @@
 //! recorded with the acceptance itself stays. Of an operation that began and ended in any other way nobody was promised how far it came.
 
 mod nodes;
+mod trusts;
 
 use cloud_simulator::{Cloud, StackView};
 use model::cluster::Cluster;
@@ -57,6 +58,7 @@ pub async fn broken(store: &Store, cloud: &Cloud, book: &Book, clusters: &[Clust
         nodes += rows.groups.iter().map(|group| i64::from(group.node_count())).sum::<i64>();
         let ended = ended(id, book, &rows, &mut found);
         of_cluster(id, &rows, (cloud, stacks.as_slice()), &ended, &mut found);
+        found.extend(trusts::of_cluster(store, cloud, &rows).await?);
     }
     for (resource, limit) in book.limits {
         let used = match resource {

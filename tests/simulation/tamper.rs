@@ -264,6 +264,19 @@ fn what_kubernetes_made_goes_with_its_cluster_or_is_told_and_what_is_not_is_foun
     world.end();
 }
 
+#[test]
+fn a_trust_that_outlasts_new_credentials_is_found() {
+    let mut world = World::at_rest();
+    world.ask(0, Act::RotateCredential);
+    assert!(world.until_ended(), "there are none");
+    assert_eq!(world.found(false), Vec::<String>::new());
+    let trustee = world.rows_now().cluster.and_then(|row| row.trustee_username).expect("a trustee");
+    let (_, trust) = scene::with(|s| s.cloud.cloud()).token_through_trust("demo", "demo", &trustee, 0);
+    let found = world.found(false);
+    assert!(found.iter().any(|line| line.contains(&trust) && line.contains("outlasted its new credentials")), "{found:?}");
+    world.end();
+}
+
 /// What a refused request must not change is compared as text.
 #[rstest]
 #[case(Tamper::OneNodeTooMany)]
