@@ -191,7 +191,12 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>
     found
 }
 
-/// Users are those of clusters that are there, and one of each kind; trusts are in the inventory, or were announced there.
+/// Whether the inventory has the key pair of a user, made or announced.
+fn has_key_pair(inventory: &[CloudResource], user: &str, name: &str) -> bool {
+    inventory.iter().any(|r| r.kind() == Some(ResourceKind::KeyPair) && r.name == format!("{user}/{name}"))
+}
+
+/// Users are those of clusters that are there, and one of each kind; trusts are in the inventory, or were announced there, and so are key pairs.
 fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>, inventory: &[CloudResource]) -> Vec<String> {
     let recorded: Vec<&CloudResource> = inventory.iter().filter(|r| r.kind() == Some(ResourceKind::Trust)).collect();
     let mut found = Vec::new();
@@ -208,6 +213,9 @@ fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>, inventory: &[C
                 }
                 let kind = if name.ends_with("_stacks") { "owner" } else { "trustee" };
                 *users.entry((cluster.to_owned(), kind)).or_default() += 1;
+            }
+            ["key", "pair", name, "of", user] if !has_key_pair(inventory, user, name) => {
+                found.push(format!("a key pair that is in no inventory: {line}"));
             }
             ["trust", id, "from", _, "to", trustee] if !recorded.iter().any(|r| r.resource_id.as_deref() == Some(id)) => {
                 if let Some(cluster) = living.values().find(|c| c.trustee_user_id.as_deref() == Some(trustee)) {

@@ -111,7 +111,7 @@ async fn what_kubernetes_made_goes_with_its_cluster_and_nothing_else_does(
     ] {
         ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
     }
-    for kind in ["heat_stack", "keystone_trust", "keystone_user", "stack_owner"] {
+    for kind in ["heat_stack", "keystone_trust", "keystone_user", "stack_owner", "nova_keypair"] {
         ensure!(things(&told, "removed").iter().any(|(own, _)| own == kind), "{kind} in {told}");
     }
     ensure!(things(&told, "gone").is_empty(), "{told}");
@@ -406,7 +406,7 @@ async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
 }
 
 /// Takes a cluster's rows away, as if a commit had been lost.
-async fn lose(world: &World, cluster: &str) -> Result<()> {
+pub(crate) async fn lose(world: &World, cluster: &str) -> Result<()> {
     for (table, column) in
         [("cluster", "uuid"), ("nodegroup", "cluster_id"), ("nodegroup_nodes", "cluster_uuid"), ("cluster_health", "cluster_uuid")]
     {
@@ -444,6 +444,7 @@ async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> 
         let found: Vec<Value> = events.into_iter().filter(|event| event["kind"] == "sweep_finding").collect();
         let is_told =
             found.iter().any(|e| e["thing"]["id"] == stack.as_str()) && found.iter().any(|e| e["thing"]["kind"] == "keystone_user");
+        let is_told = is_told && found.iter().any(|e| e["thing"]["kind"] == "nova_keypair");
         let is_told = is_told && found.iter().any(|e| e["thing"]["name"] == UNSEEN_VOLUMES);
         Ok(Seen::when(is_told, || format!("{found:?}")))
     })

@@ -387,14 +387,14 @@ impl Scene {
         Ok(())
     }
 
-    /// The stack and its owner, as the report names them.
+    /// The stack, its owner and his key pair, as the report names them.
     async fn remove_what_was_left(&self, cluster: &str) -> Result<()> {
         let body = self.demo.get(&format!("/v1/clusters/{cluster}/events?limit=500")).await?.expect(200)?.body;
         let events = body["events"].as_array().context("events")?;
         let report = events.iter().rfind(|event| event["kind"] == "leak_report").context("a report")?;
         for leak in report["leaks"].as_array().context("a list of leaks")? {
             let (kind, name) = (text(leak, "kind"), text(leak, "name"));
-            ensure!(matches!(kind.as_str(), "heat_stack" | "stack_owner") && leak["id"].is_string(), "{leak}");
+            ensure!(matches!(kind.as_str(), "heat_stack" | "stack_owner" | "nova_keypair") && leak["id"].is_string(), "{leak}");
             ensure!(self.world.cloud.remove_reported(&kind, &name, leak["id"].as_str()), "{leak}");
         }
         Ok(())

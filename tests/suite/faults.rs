@@ -62,6 +62,8 @@ async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, 
 #[case::trust_503("keystone.trust_create", 503)]
 #[case::stack_409("heat.stack_create", 409)]
 #[case::stack_503("heat.stack_create", 503)]
+#[case::key_409("nova.keypair_create", 409)]
+#[case::key_503("nova.keypair_create", 503)]
 #[tokio::test]
 async fn what_may_have_been_made_stays_announced_and_is_waited_for(#[case] at: &str, #[case] status: u16) -> Result<()> {
     let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "5".to_owned())].into();
@@ -78,6 +80,7 @@ async fn what_may_have_been_made_stays_announced_and_is_waited_for(#[case] at: &
     let kind = match at {
         "heat.stack_create" => "heat_stack",
         "keystone.trust_create" => "keystone_trust",
+        "nova.keypair_create" => "nova_keypair",
         _ => "keystone_user",
     };
     let sql = format!("SELECT COUNT(*) FROM cloud_resource WHERE cluster_uuid = '{cluster}' AND kind = '{kind}' AND resource_id IS NULL");

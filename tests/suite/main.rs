@@ -34,6 +34,7 @@ mod labels;
 mod late_writes;
 mod lately;
 mod left_unseen;
+mod lent_keys;
 mod lifecycle;
 mod lists;
 mod manage;

@@ -2,10 +2,11 @@
 //!
 //! The caller's token travels sealed in the operation only until the trust exists. Heat makes a trust of its own from the login by which a stack is
 //! made: that is one of the stacks' owner, whom the cluster has before it has the trust, and the trust may not be handed on. Where there can be no such
-//! owner, it may be once, to Heat. Trustee, owner and trust are recorded before they are made and looked for first, so that a repeated step finds what an
-//! earlier attempt left. The inventory has the trust under the trustee's name; others that the cluster had under names of their own, until they are gone.
+//! owner, it may be once, to Heat. Trustee, owner, his key pair and trust are recorded before they are made and looked for first, so that a repeated
+//! step finds what an earlier attempt left. The inventory has the trust under the trustee's name; others that the cluster had under names of their own, until they are gone.
 
 mod former;
+pub(crate) mod lent_key;
 mod session;
 pub(crate) mod stack_owner;
 mod trust;

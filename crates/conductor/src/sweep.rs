@@ -7,6 +7,7 @@
 //! One conductor at a time, under a lease in `task_lease`; nothing begins in the last part of it.
 
 mod found;
+mod lent_keys;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::certificates;
 use crate::context::Context;
-use crate::credentials::{self, stack_owner};
+use crate::credentials;
 use crate::driver::{self, Handle};
 use crate::outcome::Failure;
 use crate::plan::{self, Observed, RemovalStep};
@@ -224,10 +225,15 @@ impl Sweep<'_> {
                 true
             }
             // Heat removes a stack by a trust of its own, which is from the stack's owner or hangs on the cluster's trust, and ends with it.
-            ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner if self.has_stack(row).await? => return Ok(()),
+            ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner | ResourceKind::KeyPair
+                if self.has_stack(row).await? =>
+            {
+                return Ok(());
+            }
             // The trust goes with its trustee; both are recorded under the trustee's name. There is no user by the name of a former trust, which
             // goes with him, too.
             ResourceKind::Trustee | ResourceKind::Trust | ResourceKind::StackOwner => self.remove_user(kind, row).await?,
+            ResourceKind::KeyPair => self.remove_key_pair(row).await?,
             ResourceKind::Certificate => self.remove_certificate(row).await?,
             // What is left of it is told: nobody but the management cluster knows of it, and no credential of the cluster's is left.
             ResourceKind::HelmRelease => {
@@ -268,7 +274,7 @@ impl Sweep<'_> {
         if let Some(user) = keystone.find_user(&row.name, &domain).await? {
             self.found(kind, row, REMOVED);
             if kind == ResourceKind::StackOwner {
-                stack_owner::take_keys(self.cx, &user.id).await?;
+                self.remove_key_pairs_of(&user.id, row).await?;
             }
             keystone.delete_user(&user.id).await?;
             self.gone(kind);
@@ -304,6 +310,7 @@ impl Sweep<'_> {
             | ResourceKind::Trust
             | ResourceKind::Trustee
             | ResourceKind::StackOwner
+            | ResourceKind::KeyPair
             | ResourceKind::Certificate
             | ResourceKind::HelmRelease
             | ResourceKind::ApplicationCredential => RemovalStep::Remove,
@@ -327,6 +334,7 @@ impl Sweep<'_> {
             | ResourceKind::Trust
             | ResourceKind::Trustee
             | ResourceKind::StackOwner
+            | ResourceKind::KeyPair
             | ResourceKind::Certificate
             | ResourceKind::HelmRelease => false,
         };

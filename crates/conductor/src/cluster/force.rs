@@ -83,7 +83,9 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
     leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::ApplicationCredential], reason).await?);
     leaks.extend(credentials_left(cx, &rows.cluster, reason).await?);
-    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::Certificate], reason).await?);
+    leaks.extend(
+        leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::KeyPair, ResourceKind::Certificate], reason).await?,
+    );
     stored(delete::forget(cx, work, &rows, leaks).await)
 }
 
@@ -242,17 +244,20 @@ pub(crate) async fn remove_credentials(cx: &Context, work: &Work, cluster: &Clus
     Ok(())
 }
 
-/// The user whom the stacks belong to, as long as there is time; then it is told.
+/// The user whom the stacks belong to and his key pair, as long as there is time; then they are told.
 async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
     let reason = if leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
         "the stacks that are left belong to it: without it Heat can neither change them nor end their deletion".to_owned()
     } else {
         match stack_owner::remove(cx, work, rows).await {
-            Ok(()) => return Ok(()),
+            Ok(left) => {
+                leaks.extend(left);
+                return Ok(());
+            }
             Err(failure) => given_up(work, failure)?,
         }
     };
-    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner], &reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::KeyPair], &reason).await?);
     Ok(())
 }
 

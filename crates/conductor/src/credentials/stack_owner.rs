@@ -8,11 +8,12 @@
 //! There is none where the service gives no roles (it is no administrator, or Keystone refuses), and none for an administrator's cluster: what
 //! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, which Heat must be able to have handed on.
 
-use model::operation::{OutcomeCode, Progress};
+use model::operation::{Leak, OutcomeCode, Progress};
 use model::resource::ResourceKind;
 use model::store::{Conn, operation, resource};
 use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
 
+use super::lent_key::{self, Lent};
 use super::session::is_of_project;
 use super::{SETTLED, find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
 use crate::cluster::Rows;
@@ -65,7 +66,7 @@ async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &S
 }
 
 /// The step of an operation.
-const STEP: &str = "stack_owner";
+pub(super) const STEP: &str = "stack_owner";
 
 /// Makes the owner, or gives it what it lacks, with the roles of `giver`; none where that is not to be had, which is not tried again by this
 /// operation.
@@ -113,14 +114,22 @@ async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Res
         return if error.status() == Some(403) { tell_refused(&error) } else { Err(error.into()) };
     }
     let session = open(cx, work, rows, &user.id);
-    if !lets_in(cx, work, rows, &user.id, &session).await? || !lend_key(rows, giver, &info.user_id, &session).await? {
+    if !lets_in(cx, work, rows, &user.id, &session).await? {
         return Ok(None);
     }
+    let key = match lent_key::lend(cx, work, rows, giver, &user.id, &session).await? {
+        Lent::Key(key) => Some(key),
+        Lent::Nothing => None,
+        Lent::Missing => return Ok(None),
+    };
     let id = cluster.cluster_id();
-    let (id, progress, name, user) = (&id, &progress, &name, &user);
+    let (id, progress, name, user, key) = (&id, &progress, &name, &user, key.as_deref());
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
+            if let Some(key) = key {
+                resource::record(conn, id, ResourceKind::KeyPair, key, Some(key)).await?;
+            }
             resource::record(conn, id, ResourceKind::StackOwner, name, Some(&user.id)).await
         })
         .await?;
@@ -149,18 +158,19 @@ async fn give(admin: &Keystone, project: &str, user: &User, names: &[String]) ->
     Ok(())
 }
 
-/// Removes the owner and its key pairs.
-pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
+/// Removes the owner and its key pairs; of these, what is left.
+pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Vec<Leak>, Failure> {
     let cluster = &rows.cluster;
     // Where the inventory was dropped the name still says whose it is.
     if rows.stack_owner.is_none() && cluster.trustee_user_id.is_none() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let progress = Progress { step: STEP, waiting_for: Some("the removal of the stacks' owner".into()), ..Progress::default() };
     let name = name(rows);
-    if let Some(user) = user_left(cx, recorded(rows), &name).await? {
-        take_keys(cx, &user).await?;
-        remove_user(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, &user).await?;
+    let user = user_left(cx, recorded(rows), &name).await?;
+    let left = lent_key::remove(cx, work, cluster, user.as_deref()).await?;
+    if let Some(user) = &user {
+        remove_user(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, user).await?;
     }
     let (id, progress) = (&cluster.cluster_id(), &progress);
     cx.store
@@ -169,51 +179,7 @@ pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(),
             resource::forget(conn, id, ResourceKind::StackOwner).await
         })
         .await?;
-    Ok(())
-}
-
-/// Sees to it that the owner has the cluster's key pair: Nova looks among those of the user who makes the server. Only the creator's is copied:
-/// of somebody else's with the same name nobody knows whom it lets in. False where there is none to copy; Heat says then what is missing, to
-/// the giver.
-async fn lend_key(rows: &Rows, giver: &Session, giver_id: &str, owner: &Session) -> Result<bool, Failure> {
-    // Clusters of old upstreams have their template's.
-    let of_template = || rows.template.as_ref().and_then(|template| template.keypair_id.as_deref());
-    let Some(name) = rows.cluster.keypair.as_deref().or_else(of_template).filter(|name| !name.is_empty()) else { return Ok(true) };
-    if owner.nova().keypair(name).await?.is_some() {
-        return Ok(true);
-    }
-    if rows.cluster.user().0 != giver_id {
-        return Ok(false);
-    }
-    let Some(pair) = giver.nova().keypair(name).await? else { return Ok(false) };
-    match owner.nova().import_keypair(name, &pair.public_key).await {
-        // By an attempt whose answer was lost.
-        Err(error) if error.status() == Some(409) => Ok(true),
-        result => Ok(result.map(|()| true)?),
-    }
-}
-
-/// Removes the key pairs of an owner, by its id, as the service: Nova keeps those of users who are gone.
-pub(crate) async fn take_keys(cx: &Context, owner: &str) -> Result<(), Failure> {
-    let Some(admin) = service(cx).await? else {
-        tracing::warn!(user.id = owner, "the service is no administrator any more: the public key of a cluster's stacks stays in Nova");
-        return Ok(());
-    };
-    let nova = admin.nova();
-    let taken = async {
-        for pair in nova.keypairs_of(owner).await? {
-            nova.delete_keypair_of(owner, &pair.name).await?;
-        }
-        Ok(())
-    };
-    let taken: Result<(), CloudError> = taken.await;
-    match taken {
-        Err(error) if !error.retry_may_help() => {
-            tracing::warn!(%error, "the public key of a cluster's stacks stays in Nova, where nobody can use it");
-            Ok(())
-        }
-        result => Ok(result?),
-    }
+    Ok(left)
 }
 
 /// A session as a user that has this cluster's password of an owner.

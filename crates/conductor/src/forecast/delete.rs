@@ -21,6 +21,7 @@ pub(super) fn tell(intent: &Intent, told: &mut Forecast) {
         Thing::FloatingIp,
         Thing::Volume,
         Thing::User,
+        Thing::KeyPair,
         Thing::Trust,
         Thing::ApplicationCredential,
         Thing::Certificate,
@@ -49,6 +50,7 @@ fn stacks(intent: &Intent) -> BTreeSet<&str> {
 fn of(kind: ResourceKind) -> Thing {
     match kind {
         ResourceKind::Trustee | ResourceKind::StackOwner => Thing::User,
+        ResourceKind::KeyPair => Thing::KeyPair,
         ResourceKind::Trust => Thing::Trust,
         ResourceKind::Stack => Thing::Stack,
         ResourceKind::LoadBalancer => Thing::LoadBalancer,

@@ -93,6 +93,7 @@ mod tests {
             row(ResourceKind::Trustee, "c_p"),
             row(ResourceKind::Trust, "c_p"),
             row(ResourceKind::StackOwner, "c_p_stacks"),
+            row(ResourceKind::KeyPair, "owner/key"),
             row(ResourceKind::ApplicationCredential, "magnum-c-01234567"),
             row(ResourceKind::Certificate, "magnum_c_client_01234567"),
         ];
@@ -115,6 +116,10 @@ mod tests {
         assert_eq!(left(&[event(REMOVE, user, "a"), event(FOUND_GONE, user, "a")], &[]), 3);
         // The answer to its removal was lost.
         assert_eq!(left(&[event(REMOVE, user, "a"), event(REMOVE, user, "a"), event(FOUND_GONE, user, "a")], &[]), 2);
+        // A key pair does not go with its owner, also where he is removed first.
+        let key = [row(ResourceKind::KeyPair, "a/key")];
+        let left_of_key = |events: &[OperationEvent]| may_appear(&rows::cluster(), &key, events, &[]).len();
+        assert_eq!((left_of_key(&[event(REMOVE, owner, "a")]), left_of_key(&[event(REMOVE, ResourceKind::KeyPair, "a/key")])), (1, 0));
         // A trust goes with its trustee, and stays where he does; so does one that was to take the place of another.
         for name in ["a", "a_next"] {
             let trust = [row(ResourceKind::Trust, name)];
