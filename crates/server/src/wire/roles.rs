@@ -222,6 +222,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
         deadlines: deadlines::deadlines(config),
+        step_limits: config.operations.step_seconds.clone(),
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
