@@ -301,6 +301,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         timing: Timing::default(),
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
         deadlines: deadlines::deadlines(config),
+        step_limits: operations.step_seconds.clone(),
         load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
