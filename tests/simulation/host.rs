@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use conductor::{Conductor, DefaultVolumes, Metrics, Settings, Timing};
 use model::certificate::Terms;
 use model::certificate::keeper::{Held, Keepers};
-use model::operation::Deadlines;
+use model::operation::{Deadlines, StepLimits};
 use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
 use model::simulation::Simulation;
@@ -48,6 +48,8 @@ pub struct Parts {
     pub doorbell: memory::Bell,
     /// Whether certificates are kept in Barbican.
     pub in_barbican: bool,
+    /// How long single steps may take.
+    pub step_limits: StepLimits,
 }
 
 impl Host {
@@ -75,7 +77,7 @@ impl Host {
             notices: None,
             sealer: parts.sealer.clone(),
             keepers,
-            settings: settings(host),
+            settings: settings(host, parts.step_limits.clone()),
             metrics: Metrics::default(),
             capi: None,
             notifications: None,
@@ -122,7 +124,7 @@ fn admin(cloud: &Cloud) -> Session {
     cloud.session(Credential::Password { user, password: cloud_simulator::SERVICE_PASSWORD.into(), scope })
 }
 
-fn settings(host: String) -> Settings {
+fn settings(host: String, step_limits: StepLimits) -> Settings {
     Settings {
         host,
         max_running: 8,
@@ -132,6 +134,7 @@ fn settings(host: String) -> Settings {
         timing: Timing::default(),
         retention: Duration::from_secs(30 * 24 * 3600),
         deadlines: Deadlines::default(),
+        step_limits,
         load_balancer_timeout: Duration::from_secs(60),
         // The shortest key that can sign: what it protects is not what is looked at here.
         terms: Terms { validity_days: 365, rsa_bits: 1024 },

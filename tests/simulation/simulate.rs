@@ -14,6 +14,7 @@ mod releases;
 mod requests;
 mod rows;
 mod scene;
+mod steps;
 mod trouble;
 mod workload;
 mod world;

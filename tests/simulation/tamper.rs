@@ -4,7 +4,7 @@ use cloud_simulator::{Cloud, Mishap, NewLoadBalancer, StackCopy};
 use model::cluster::ClusterChange;
 use model::id::{ClusterId, NodegroupId, OperationId, TemplateId};
 use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
-use model::operation::{OperationKind, Payload};
+use model::operation::{OperationKind, OutcomeCode, Payload, StepLimits};
 use model::quota::Resource;
 use model::resource::ResourceKind;
 use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, quota};
@@ -15,6 +15,7 @@ use crate::kubernetes::Thing;
 use crate::mishaps::ABSENT;
 use crate::rows::Rows;
 use crate::scene::{self, Weather};
+use crate::steps::BOUNDED;
 use crate::workload::Act;
 use crate::world::{Options, World, empty_database};
 
@@ -274,6 +275,34 @@ fn a_trust_that_outlasts_new_credentials_is_found() {
     let (_, trust) = scene::with(|s| s.cloud.cloud()).token_through_trust("demo", "demo", &trustee, 0);
     let found = world.found(false);
     assert!(found.iter().any(|line| line.contains(&trust) && line.contains("outlasted its new credentials")), "{found:?}");
+    world.end();
+}
+
+/// Nothing else would end it before the operation's own time is over, for which nobody waits here.
+#[test]
+fn a_step_that_comes_to_no_end_ends_its_operation_in_time_and_a_longer_one_is_found() {
+    let mut world = World::begin(Options { seed: BOUNDED, prints: false, bug: None }, &empty_database());
+    scene::with(|s| s.weather = Weather::default());
+    world.user.is_pressed = false;
+    world.clusters = vec![ClusterId::generate()];
+    let cloud = scene::with(|s| s.cloud.cloud());
+    cloud.hold_stacks(true);
+    world.ask(0, Act::Create);
+    assert!(world.until_ended(), "it has not ended");
+    let rows = world.rows_now();
+    let [create] = &rows.operations[..] else { panic!("{} operations", rows.operations.len()) };
+    let reason = create.outcome_reason.as_deref().unwrap_or_default();
+    assert_eq!(create.outcome(), Some(OutcomeCode::Timeout), "{reason}");
+    assert!(reason.starts_with("step stack: not done within 60 seconds") && reason.contains("Likely cure: "), "{reason}");
+    let limits = world.parts.step_limits.clone();
+    assert_eq!(world.outlived(&limits, 10_000), Vec::<String>::new());
+    let shorter = StepLimits::read("stack:30").expect("a step that there is");
+    let found = world.outlived(&shorter, 10_000);
+    assert!(found.len() == 1 && found[0].starts_with("step stack of cluster_create"), "{found:?}");
+    cloud.hold_stacks(false);
+    world.ask(0, Act::Delete);
+    assert!(world.until_ended(), "it is not deleted");
+    assert_eq!(world.found(true), Vec::<String>::new());
     world.end();
 }
 

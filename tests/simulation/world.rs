@@ -9,6 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use cloud_simulator::{InProcess, Options as CloudOptions};
 use futures::FutureExt;
 use model::id::{ClusterId, OperationId, ProjectId, UserId};
+use model::operation::StepLimits;
 use model::planted::{self, Bug};
 use model::queue::{Doorbell, Listener, memory};
 use model::quota::Resource;
@@ -29,7 +30,7 @@ use crate::rows::Rows;
 use crate::scene::{self, Counts, Cut, Weather};
 use crate::trouble::{self, Trouble, What};
 use crate::workload::{Act, Asked, User};
-use crate::{check, mishaps, promises, releases};
+use crate::{check, mishaps, promises, releases, steps};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
@@ -127,7 +128,8 @@ impl World {
         let sealer = Sealer::new(&"a secret of the service".into());
         let (doorbell, listener) = memory::channel();
         let in_barbican = range(0..4) == 0;
-        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican };
+        let step_limits = steps::limits(options.seed);
+        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican, step_limits };
         let clocks: Vec<Clock> = (0..=CONDUCTORS).map(|_| Clock::draw()).collect();
         let mut world = Self {
             simulation,
@@ -251,9 +253,17 @@ impl World {
         unclear.expect("the store is there").into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
         let broken = self.runtime.block_on(promises::broken(&self.parts.store, &cloud, &self.book, &self.clusters));
-        for what in found.into_iter().chain(broken.expect("the store is there")) {
+        let outlived = self.outlived(&self.parts.step_limits, steps::UNSEEN_MS);
+        for what in found.into_iter().chain(broken.expect("the store is there")).chain(outlived) {
             scene::with(|s| s.found(what));
         }
+    }
+
+    /// Steps that have outlived what they may take by so much.
+    pub fn outlived(&self, limits: &StepLimits, unseen_ms: i64) -> Vec<String> {
+        let store = &self.parts.store;
+        let rows = self.runtime.block_on(agreement::rows(store, &self.operations)).expect("the store is there");
+        self.runtime.block_on(steps::broken(store, &rows, limits, unseen_ms)).expect("the store is there")
     }
 
     /// A user asks. Nothing else happens meanwhile, so that of a refused request nothing at all may be seen afterwards.

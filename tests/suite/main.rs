@@ -60,6 +60,7 @@ mod services;
 mod shared_tokens;
 mod statements;
 mod status;
+mod step_limits;
 mod stuck;
 mod taken_up;
 mod takeover;

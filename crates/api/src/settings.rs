@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::certificate::signing::SigningRules;
-use model::operation::Deadlines;
+use model::operation::{Deadlines, StepLimits};
 use model::placement::ManagementCluster;
 
 use crate::identity::{Caller, ServiceTokens, TokenSharing};
@@ -26,6 +26,8 @@ pub struct Settings {
     pub service_down_time: i64,
     /// How long operations may take.
     pub deadlines: Deadlines,
+    /// How long single steps may take (`[operations] step_seconds`); conductors keep it, here it is shown.
+    pub step_limits: StepLimits,
     /// `[cluster_template] kubernetes_allowed_network_drivers`; `all` allows every known one.
     pub allowed_network_drivers: Vec<String>,
     /// `[cluster_template] kubernetes_default_network_driver`.
@@ -86,6 +88,7 @@ impl Default for Settings {
             default_nodes_per_project: None,
             service_down_time: 180,
             deadlines: Deadlines::default(),
+            step_limits: StepLimits::default(),
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),

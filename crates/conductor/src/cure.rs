@@ -107,6 +107,44 @@ pub(crate) fn told(reason: &str) -> String {
     }
 }
 
+/// What most likely helps where a step has taken all the time that there was.
+pub(crate) fn of_step(step: &str) -> &'static str {
+    match step {
+        "stack" | "stack gone" | "replacement" => {
+            "see what Heat is at (openstack stack resource list -n 2, stack event list). Where nothing of it moves nobody may be at work on it any more, as \
+             after the end of a heat-engine: have the operator of the cloud end it (heat-manage reset_stack_status), then retry"
+        }
+        "machines" | "network" | "release gone" => {
+            "see what Cluster API is at (kubectl describe the Cluster, its machines and the OpenStackCluster in the project's namespace of the management \
+             cluster). Mostly a server does not come up, or a node is not drained because of a PodDisruptionBudget; then retry"
+        }
+        "helm" | "namespace" | "prepared" | "found" | "name" => {
+            "see that the management cluster answers (magnum-status upgrade check) and what helm says of the release (helm status); then retry"
+        }
+        "authorities" => {
+            "see that the deployments of [capi_helm] controller_deployments come up, and why a ClusterResourceSet is not applied (kubectl describe \
+             clusterresourceset in the project's namespace); then retry"
+        }
+        "kubernetes" | "load balancers" | "load balancers gone" => {
+            "see the load balancers and floating IPs of the cluster (openstack loadbalancer list): one that stays in PENDING_* is for the operator of \
+             Octavia to fail over or reset; then ask again"
+        }
+        "volumes" | "volumes gone" => {
+            "see the volumes of the cluster (openstack volume list): one that stays attached is detached from the server that is gone, one that stays at \
+             work is for the operator of Cinder to reset; then ask again"
+        }
+        "trust" | "trustee" | "stack_owner" | "credential" | "credentials" => {
+            "see that Keystone answers and lets the service's admin of the trustee domain do his work; last_error of the operation says what it said. Then \
+             retry"
+        }
+        "certificates" | "secrets" => {
+            "see that what keeps certificates answers (Barbican, or the management cluster); last_error of the operation says what it said. Then retry"
+        }
+        "quota" => "have the project's quota raised, or remove what the project does not need; then retry",
+        _ => "last_error of the operation says what the cloud said last; then retry",
+    }
+}
+
 fn of(reason: &str) -> Option<&'static str> {
     let lower = reason.to_lowercase();
     CURES.iter().find(|cure| cure.phrases.iter().any(|phrase| lower.contains(phrase))).map(|cure| cure.text)
@@ -158,6 +196,14 @@ mod tests {
             assert!(text.starts_with(said.trim_end_matches('.')) && text.contains(cure), "{said}: {text}");
         }
         assert_eq!(SAID.len(), CURES.len() + 1, "one for each kind, two for quotas");
+    }
+
+    #[test]
+    fn what_steps_wait_for_has_its_cure() {
+        let general = of_step("");
+        let without: Vec<&str> = model::operation::STEPS.iter().copied().filter(|step| of_step(step) == general).collect();
+        // Neither is waited in: the one looks for things at once, the other ends in a bounded time.
+        assert_eq!(without, ["nodes", "report"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod deadlines;
 mod outcome;
 mod payload;
+mod steps;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use deadlines::Deadlines;
 pub use outcome::{CloudFault, Fault, LastCloudError, OutcomeCode};
 pub use payload::{Before, Payload};
+pub use steps::{STEPS, StepLimits};
 
 use crate::id::{ClusterId, OperationId, ProjectId, UserId};
 use crate::schema::{operation, operation_event};
@@ -375,7 +377,7 @@ pub struct Leak {
 /// How far an operation has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The step at work, a short word.
+    /// The step at work, a short word: one of [`STEPS`].
     pub step: &'static str,
     /// What is waited for, in words for the user.
     pub waiting_for: Option<String>,

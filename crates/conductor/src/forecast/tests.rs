@@ -32,6 +32,7 @@ fn forecaster() -> Forecaster {
         timing: crate::Timing::default(),
         retention: std::time::Duration::ZERO,
         deadlines: model::operation::Deadlines::default(),
+        step_limits: model::operation::StepLimits::default(),
         load_balancer_timeout: std::time::Duration::ZERO,
         terms: model::certificate::Terms { validity_days: 1, rsa_bits: 2048 },
         trustee_domain_id: None,

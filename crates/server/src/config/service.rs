@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use model::operation::StepLimits;
+
 use super::options::section;
 use super::transport::TransportUrl;
 use super::value::Positive;
@@ -123,5 +125,10 @@ section! {
         /// which things are tried, are no less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is
         /// long enough, with a warning.
         force_delete_seconds: Positive = "600",
+        /// Seconds that a step of an operation may take at most, step by step, such as `volumes:1800, machines:7200`. The words are those of `steps` in
+        /// `GET /v1/operations/{id}`, which shows the deadline of each; an operation whose step takes longer fails with the code `timeout` and says
+        /// what it waited for. Unset, and of steps that are not named: as long as the operation may take. Forced deletions divide their time themselves.
+        /// APIs show it and conductors keep it: the same is to be said to all of them.
+        step_seconds: StepLimits,
     }
 }
