@@ -18,7 +18,6 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tests::cells;
 use tests::client::{Client, cluster, text};
-use tests::config::SMALL_KEYS;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -192,7 +191,7 @@ async fn every_cell_of(act: Act, moment: Moment) -> Result<usize> {
 fn options() -> Options {
     // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
     let environment = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
-    Options { apis: 1, stack: Duration::from_millis(200), conductor: SMALL_KEYS.to_owned(), environment, ..Options::default() }
+    Options { apis: 1, stack: Duration::from_millis(200), environment, ..Options::default() }
 }
 
 impl Scene {

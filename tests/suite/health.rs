@@ -45,7 +45,7 @@ fn polling() -> BTreeMap<String, String> {
 }
 
 async fn scene_with(options: Options) -> Result<Scene> {
-    let world = World::start(Mix::Distributed, options).await?;
+    let world = World::start(Mix::Distributed, Options { usual_keys: true, ..options }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     let server = ApiServer::start(&Authority::of_cluster(world.database()?, &cluster).await?).await?;
@@ -221,7 +221,7 @@ async fn w8_a_look_costs_neither_barbican_nor_keystone_a_call() -> Result<()> {
     ] {
         environment.insert(format!("OS_{option}"), value.to_owned());
     }
-    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
+    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, usual_keys: true, ..Options::default() }).await?;
     let cluster = world.complete_cluster(&world.demo()).await?;
     let silent = Silent::start().await?;
     let values = vec![silent.address.as_str().into(), cluster.as_str().into()];

@@ -29,7 +29,7 @@ impl Scene {
         // The stand-in is on loopback.
         let environment = [("KUBERNETES__HEALTH_POLLING_INTERVAL", "4"), ("KUBERNETES__HEALTH_DENIED_NETWORKS", "")];
         let environment = environment.map(|(option, value)| (format!("OS_{option}"), value.to_owned())).into();
-        let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+        let world = World::start(Mix::Distributed, Options { environment, usual_keys: true, ..Options::default() }).await?;
         let demo = world.demo().at("1.10");
         let cluster = world.complete_cluster(&demo).await?;
         let stack = world.cloud.stacks().pop().context("a stack")?.name;

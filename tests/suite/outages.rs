@@ -7,7 +7,6 @@ use cloud_simulator::{Fault, How};
 use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::{self, text};
-use tests::config::SMALL_KEYS;
 use tests::database::needed;
 use tests::relay::Relay;
 use tests::servers::PrivateServer;
@@ -59,7 +58,7 @@ async fn when_a_broker_of_the_list_goes_away_under_load_the_doorbell_goes_on_wit
     let (first, second) = (Relay::start(behind.clone()).await?, Relay::start(behind).await?);
     let transport = format!("rabbit://{login}@{},{login}@{}{}", first.address(), second.address(), broker.path());
     let environment = [("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned())].into();
-    let options = Options { amqp: Some(transport), environment, conductor: SMALL_KEYS.to_owned(), ..Options::default() };
+    let options = Options { amqp: Some(transport), environment, ..Options::default() };
     let processes = options.apis + options.conductors;
     let world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo();

@@ -249,7 +249,7 @@ async fn stored(world: &World, certificate: &str) -> Result<Authority> {
 /// With real handshakes, at servers that show and trust what the newest masters do.
 #[tokio::test]
 async fn clients_of_both_authorities_are_let_in_while_both_are_trusted_and_only_those_of_the_new_one_afterwards() -> Result<()> {
-    let world = World::usual(Mix::Distributed).await?;
+    let world = World::start(Mix::Distributed, Options { usual_keys: true, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     let (certificate, key) = {

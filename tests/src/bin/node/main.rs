@@ -112,7 +112,8 @@ async fn documents(folder: &Path, site: &Site) -> Result<Given> {
         ("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned()),
         ("OS_DRIVERS__OPENSTACK_CA_FILE".to_owned(), authority.display().to_string()),
     ];
-    let world = World::start(Mix::Embedded, Options { environment: environment.into(), ..Options::default() }).await?;
+    let options = Options { environment: environment.into(), usual_keys: true, ..Options::default() };
+    let world = World::start(Mix::Embedded, options).await?;
     let three_masters = |template: &mut Value, cluster: &mut Value| {
         template["master_lb_enabled"] = json!(true);
         cluster["master_count"] = json!(3);
