@@ -91,7 +91,7 @@ pub(super) async fn remove(cx: &Context, work: &Work, cluster: &Cluster, owner: 
     for user in users {
         let mut there = match nova.keypairs_of(user).await {
             Ok(listed) => listed,
-            Err(error) if error.retry_may_help() => return Err(error.into()),
+            Err(error) if error.repeating_may_mend() => return Err(error.into()),
             Err(error) => return stay(cx, cluster, &error.to_string()).await,
         };
         there.retain(|pair| Some(user) == owner || is_recorded(&recorded, &reference(user, &pair.name)));
@@ -131,7 +131,7 @@ async fn take(
         leaving::about_to_remove(cx, work, cluster, &removing(), thing(&key)).await?;
         match nova.delete_keypair_of(user, &pair.name).await {
             Ok(was_there) => forget(cx, work, cluster, &key, !was_there).await?,
-            Err(error) if error.retry_may_help() => return Err(error.into()),
+            Err(error) if error.repeating_may_mend() => return Err(error.into()),
             Err(error) => return Ok(Some(error.to_string())),
         }
     }

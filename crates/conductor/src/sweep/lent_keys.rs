@@ -33,7 +33,7 @@ impl Sweep<'_> {
             return Ok(());
         };
         match self.take_key_pairs(&admin.nova(), user, row, None).await {
-            Err(error) if !error.retry_may_help() => {
+            Err(error) if !error.repeating_may_mend() => {
                 tracing::warn!(%error, "the public key of a cluster's stacks stays in Nova, where nobody can use it");
                 Ok(())
             }
