@@ -196,7 +196,10 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
         }
         // The turn's future is large and is gone while the operation rests.
         let turn = Box::pin(turn_before_deadline(cx, work).instrument(tracing::info_span!("turn"))).await;
-        work.repeats(matches!(turn, Err(Failure::Retry { .. })));
+        // Of who waits for a place to begin, what failed before is still to be done.
+        if !matches!(turn, Ok(Turn::Room { .. })) {
+            work.repeats(matches!(turn, Err(Failure::Retry { .. })));
+        }
         let pause = match turn {
             Ok(Turn::Again { after }) => {
                 failures = 0;
