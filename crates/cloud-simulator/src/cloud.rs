@@ -163,7 +163,13 @@ impl Cloud {
 
     /// While held, stacks stay in progress until [`Cloud::complete_stack`] or [`Cloud::fail_stack`] ends them.
     pub fn hold_stacks(&self, hold: bool) {
-        self.world().heat.hold = hold;
+        self.world().heat.held_at = hold.then_some(usize::MAX);
+    }
+
+    /// As [`Cloud::hold_stacks`], and stacks stop when so many of the resources that they make or delete are done. One that has come further stays
+    /// where it is.
+    pub fn hold_stacks_at(&self, resources: usize) {
+        self.world().heat.held_at = Some(resources);
     }
 
     /// Everything that a cluster made and that still exists, one line each; of one project, or of all.

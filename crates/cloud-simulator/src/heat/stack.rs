@@ -206,20 +206,21 @@ impl Stack {
         }
     }
 
-    /// Brings the stack up to this moment. `hold` keeps it from ending; while its network is occupied a delete fails at the subnet.
-    pub(crate) fn advance(&mut self, now: Moment, hold: bool, is_occupied: bool) {
+    /// Brings the stack up to this moment. `held_at` keeps it from ending, and from having more than so many resources done; while its network
+    /// is occupied a delete fails at the subnet.
+    pub(crate) fn advance(&mut self, now: Moment, held_at: Option<usize>, is_occupied: bool) {
         if self.phase != Phase::InProgress {
             return;
         }
         let elapsed = now - self.started;
         let is_due = elapsed >= self.duration;
         let subnet = if is_occupied && self.action == Action::Delete { self.next_subnet() } else { None };
-        if let Some(subnet) = subnet.filter(|_| is_due && !hold) {
+        if let Some(subnet) = subnet.filter(|_| is_due && held_at.is_none()) {
             self.reach(subnet, now);
             self.fail(IN_USE, now);
             return;
         }
-        let ends = is_due && !hold;
+        let ends = is_due && held_at.is_none();
         let failed = self.failures(ends);
         if !failed.is_empty() {
             self.fail_at(&failed, ends, now);
@@ -237,7 +238,8 @@ impl Stack {
         let total = self.pending.len();
         let share = if is_due { 1.0 } else { as_seconds(elapsed) / as_seconds(self.duration).max(0.001) };
 
-        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(total.saturating_sub(1)).min(subnet.unwrap_or(usize::MAX));
+        let most = held_at.unwrap_or(usize::MAX).min(subnet.unwrap_or(usize::MAX)).min(total.saturating_sub(1));
+        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(most);
         // Nothing has happened since the last look, which is so for nearly every stack at nearly every request.
         if reached > self.done {
             self.reach(reached, now);
