@@ -155,21 +155,12 @@ async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<(
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
 
-    world.cloud.set_token_lifetime(Duration::from_secs(3));
-    let short = world.demo();
-    world.cloud.set_token_lifetime(Duration::from_secs(3600));
-    let mut first = short.events(&cluster, None).await?;
     let mut second = demo.events(&cluster, None).await?;
+    let token = world.token("demo", "demo");
+    let mut revoked = world.client(Some(&token)).events(&cluster, None).await?;
     // A project has half of them.
     let third = demo.events(&cluster, None).await.err().context("a third stream")?.to_string();
     ensure!(third.contains("503") && third.contains("event streams"), "{third}");
-    let mut count = 0;
-    while first.next().await?.is_some() {
-        count += 1;
-    }
-    ensure!(count > 5, "{count} events before the token's end");
-    let token = world.token("demo", "demo");
-    let mut revoked = world.client(Some(&token)).events(&cluster, None).await?;
     revoked.next().await?.context("an event")?;
     world.cloud.revoke_token(&token);
     let ended = async {
@@ -177,6 +168,15 @@ async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<(
         Ok::<_, anyhow::Error>(())
     };
     tokio::time::timeout(Duration::from_secs(10), ended).await.context("the stream outlives its token")??;
+    world.cloud.set_token_lifetime(Duration::from_secs(3));
+    let short = world.demo();
+    world.cloud.set_token_lifetime(Duration::from_secs(3600));
+    let mut first = short.events(&cluster, None).await?;
+    let mut count = 0;
+    while first.next().await?.is_some() {
+        count += 1;
+    }
+    ensure!(count > 5, "{count} events before the token's end");
     let mut third = demo.events(&cluster, None).await?;
 
     let asked = Instant::now();

@@ -22,8 +22,8 @@ fn down(at: &str) -> Fault {
 #[tokio::test]
 async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<()> {
     let broker = PrivateServer::start("rabbitmq").await?;
-    let options = Options { amqp: Some(broker.url()?), stack: Duration::from_secs(3), ..Options::default() };
-    let world = World::start(Mix::Distributed, options).await?;
+    let world = World::start(Mix::Distributed, Options { amqp: Some(broker.url()?), ..Options::default() }).await?;
+    world.cloud.hold_stacks(true);
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     broker.stop().await?;
@@ -39,6 +39,7 @@ async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<
     })
     .await?;
     broker.start_again().await?;
+    world.cloud.hold_stacks(false);
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
     let next = demo.create_cluster("red", &template).await?;

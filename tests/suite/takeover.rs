@@ -77,7 +77,7 @@ async fn w1_a_create_whose_conductor_is_killed_before_the_stack_exists_is_finish
 #[tokio::test]
 async fn a_trust_that_comes_late_is_the_only_one() -> Result<()> {
     // The late request comes well within it.
-    let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "15".to_owned())].into();
+    let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "45".to_owned())].into();
     let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
     let demo = world.demo().at("1.12");
     let template = demo.create_template("small").await?;

@@ -12,10 +12,20 @@ use tests::process::running_with;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
+use super::halves::{hold_next_turn, next_turn_is_held};
 use super::{STEP, create, group_is, world};
 
 fn fault(at: &str, nth: u32, how: How) -> Fault {
     Fault { at: format!("kubernetes.{at}"), nth, how }
+}
+
+/// Waits until a call is held.
+async fn is_held(management: &Management) -> Result<()> {
+    wait::until("the call to be held", PATIENCE, async || {
+        let held = management.cluster.held();
+        Ok(Seen::when(held == 1, || format!("{held} calls are held")))
+    })
+    .await
 }
 
 #[tokio::test]
@@ -69,13 +79,23 @@ async fn a_helm_run_that_was_killed_half_way_is_taken_up() -> Result<()> {
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     // The record of the release is the first that it makes; this is in the middle of the objects.
+    let made = management.cluster.calls("kubernetes.create");
     management.cluster.inject(fault("create", 5, How::Slow(Duration::from_secs(8))));
     let cluster = create(&demo, "blue").await?;
+    wait::until("helm to be there", PATIENCE, async || {
+        let calls = management.cluster.calls("kubernetes.create") - made;
+        Ok(Seen::when(calls >= 5, || format!("{calls} calls")))
+    })
+    .await?;
+    // Its end stays told until it has been seen.
+    hold_next_turn(&world);
     wait::until("a run that was cut off", PATIENCE, async || {
         let reason = text(&demo.cluster(&cluster).await?, "status_reason");
         Ok(Seen::when(reason.contains("was killed") || reason.contains("was cut off"), || reason))
     })
     .await?;
+    next_turn_is_held(&world).await?;
+    world.cloud.let_go();
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     let releases = management.releases()?;
     ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
@@ -234,8 +254,7 @@ async fn helm_ends_with_a_conductor_that_is(#[values("killed", "frozen")] fate: 
     let demo = world.demo();
     management.cluster.inject(fault("create", 5, How::Hold));
     let cluster = create(&demo, "blue").await?;
-    wait::until("helm to be at work", PATIENCE, async || Ok(Seen::when(management.cluster.held() == 1, || "no call is held".to_owned())))
-        .await?;
+    is_held(&management).await?;
     let kubeconfig = management.kubeconfig().display().to_string();
     let running = running_with(&kubeconfig)?;
     ensure!(running.len() == 2, "{} processes instead of helm and its warden", running.len());
@@ -269,16 +288,12 @@ async fn a_conductor_that_is_killed_is_followed_by_another_that_goes_on() -> Res
     // Each time in another part of the work: secrets, helm, machines.
     for (name, at, nth) in [("one", "patch", 4), ("two", "create", 6), ("three", "list", 12)] {
         management.cluster.clear_faults();
-        management.cluster.inject(fault(at, nth, How::Slow(Duration::from_secs(3))));
-        let met = management.cluster.calls(&format!("kubernetes.{at}"));
+        management.cluster.inject(fault(at, nth, How::Hold));
         let cluster = create(&demo, name).await?;
-        wait::until("the call to be under way", PATIENCE, async || {
-            let calls = management.cluster.calls(&format!("kubernetes.{at}")) - met;
-            Ok(Seen::when(calls >= nth as usize, || format!("{calls} calls")))
-        })
-        .await?;
+        is_held(&management).await?;
         let owner = world.owner(&cluster).await?;
         world.kill(owner)?;
+        management.cluster.let_go();
         world.start_conductor()?;
         demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     }
@@ -287,16 +302,12 @@ async fn a_conductor_that_is_killed_is_followed_by_another_that_goes_on() -> Res
     let credentials = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
     ensure!(credentials == 3, "{credentials}");
     let cluster = demo.get("/v1/clusters").await?.expect(200)?.body["clusters"][0]["uuid"].as_str().context("a cluster")?.to_owned();
-    management.cluster.inject(fault("delete", 3, How::Slow(Duration::from_secs(3))));
-    let met = management.cluster.calls("kubernetes.delete");
+    management.cluster.inject(fault("delete", 3, How::Hold));
     demo.delete_cluster(&cluster).await?;
-    wait::until("helm to be at work", PATIENCE, async || {
-        let calls = management.cluster.calls("kubernetes.delete") - met;
-        Ok(Seen::when(calls >= 3, || format!("{calls} calls")))
-    })
-    .await?;
+    is_held(&management).await?;
     let owner = world.owner(&cluster).await?;
     world.kill(owner)?;
+    management.cluster.let_go();
     world.start_conductor()?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await

@@ -85,7 +85,7 @@ async fn the_end_of_each_operation_is_heard(#[values(Mix::Embedded, Mix::Distrib
     demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &resize).await?.expect(202)?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     // Ended in order and begun anew, all without a list.
-    ensure!(management.cluster.open_watches() == WATCHES, "{}", management.cluster.open_watches());
+    watches_are_up(&management, WATCHES).await?;
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     ensure!(management.left().is_empty(), "{:#?}", management.left());
