@@ -324,7 +324,8 @@ async fn new_credentials_shut_out_who_had_the_trust_handed_on_to_him(#[case] ask
     ensure!(recorded(&world, &cluster).await? == [now.trust.clone()], "{:?}", recorded(&world, &cluster).await?);
     ensure!(demo.cluster(&cluster).await?["status_reason"].is_null(), "{}", demo.cluster(&cluster).await?);
     // What comes in its place may not be handed on.
-    let refused = hand_on(&world, &now.token(&world).await?).await?;
+    let other = json!({"trustor_user_id": world.cloud.user_id(asker), "allow_redelegation": true});
+    let refused = give(&world, &now.token(&world).await?, &world.cloud.user_id("demo2"), other).await?;
     ensure!(is_too_deep(&refused), "{refused:?}");
     resize(&demo, &cluster, 3).await?;
     world.keep_secrets_of_stacks();
