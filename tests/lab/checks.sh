@@ -165,7 +165,7 @@ watch_create() {
   local end=$((SECONDS + CREATE_LIMIT)) last= line seen s
   : >$RUN/progress; STACK= state=
   while [ $SECONDS -lt $end ]; do
-    seen=$(ask clusters/$1 2>$RUN/show.err) || seen='{}'
+    seen=$(os coe cluster show $1 -f json 2>$RUN/show.err) || seen='{}'
     state=$(jq -r '.status // "?"' <<<"$seen")
     line="$state: $(jq -r '.status_reason // ""' <<<"$seen")"
     [ "$line" = "$last" ] || { say "  $line"; echo "$line" >>$RUN/progress; last=$line; }
@@ -178,22 +178,21 @@ watch_create() {
     for s in $2; do alive $s || give_up "$s has ended"; done
     sleep 2
   done
-  must "the cluster is CREATE_COMPLETE" equals CREATE_COMPLETE value coe cluster show $1 status
+  must "the cluster is CREATE_COMPLETE" equals CREATE_COMPLETE echo $state
 }
 
 # watch_delete UUID: until the cluster is gone
 watch_delete() {
-  local end=$((SECONDS + DELETE_LIMIT)) last= line
+  local end=$((SECONDS + DELETE_LIMIT)) last= line gone= seen
   while [ $SECONDS -lt $end ]; do
-    case $(ask clusters/$1 -o $RUN/shown -w '%{http_code}') in
-      404) break;;
-      200) line=$(jq -r '"\(.status): \(.status_reason // "")"' $RUN/shown)
-        [ "$line" = "$last" ] || { say "  $line"; last=$line; }
-        case $line in DELETE_FAILED*) break;; esac;;
-    esac
+    if seen=$(os coe cluster show $1 -f json 2>$RUN/show.err); then
+      line="$(jq -r '"\(.status): \(.status_reason // "")"' <<<"$seen")"
+      [ "$line" = "$last" ] || { say "  $line"; last=$line; }
+      case $line in DELETE_FAILED*) break;; esac
+    elif grep -qiE 'could not be found|not found|HTTP 404' $RUN/show.err; then gone=yes; break; fi
     sleep 2
   done
-  must "the cluster is gone" has 'could not be found|not found|HTTP 404' os coe cluster show $1
+  must "the cluster is gone" test -n "$gone"
 }
 
 # rows "CLUSTERS NODEGROUPS PAIRS": so many rows are in the database; no_row: nothing of a cluster is left there

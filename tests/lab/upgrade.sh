@@ -10,7 +10,7 @@ head -c 1024 /dev/zero >$RUN/next.img
 image=$(value image create next-$$ --disk-format raw --container-format bare --property os_distro=fedora-coreos --file $RUN/next.img id)
 must "coe cluster template create (a newer Kubernetes, another image)" os coe cluster template create $NEXT --coe kubernetes --image $image \
   --external-network public --keypair key --flavor m1.small --master-flavor m1.small --master-lb-enabled --floating-ip-enabled \
-  --network-driver calico --dns-nameserver 8.8.8.8 --labels kube_tag=v1.37.1
+  --network-driver calico --dns-nameserver 8.8.8.8 --labels kube_tag=v1.34.1
 old=$(servers) count=$(os server list -f value -c ID | wc -l) address=$(value coe cluster show $NAME api_address)
 ./play-nodes 2400 >$RUN/upgrade-nodes.log 2>&1 & players=$!
 
@@ -31,7 +31,7 @@ all_agree "upgraded"
 check "Nova: as many servers as before, and the group's" count $((count + 1)) ACTIVE os server list -f value -c Status
 check "the new servers are of the new image" count $count $image os server list -f value -c 'Image ID'
 check "the cluster is of the new template" equals "$(value coe cluster template show $NEXT uuid)" value coe cluster show $NAME cluster_template_id
-check "the new version is shown" equals v1.37.1 value coe cluster show $NAME coe_version
+check "the new version is shown" equals v1.34.1 value coe cluster show $NAME coe_version
 check "the API has the address that it had" equals "$address" value coe cluster show $NAME api_address
 check "Octavia: the load balancer has the new masters only" count 3 . os loadbalancer member list $(value loadbalancer pool list id | head -n 1) -f value -c id
 check "coe cluster upgrade back is refused" refused 'go back|400' os coe cluster upgrade $NAME $TEMPLATE

@@ -18,7 +18,6 @@ use chrono::TimeDelta;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-pub use crate::heat::stack::Mishap;
 pub(crate) use crate::heat::{
     stack::{Resource, Stack, StackName, status_name},
     view::address,
@@ -45,8 +44,8 @@ pub(crate) struct Front {
 /// Everything Heat knows.
 pub(crate) struct Store {
     pub(crate) stacks: IndexMap<String, Stack>,
-    /// While set, no stack ends what it is doing by itself, and none goes on when so many of the resources are done.
-    pub(crate) held_at: Option<usize>,
+    /// While set, no stack ends what it is doing by itself.
+    pub(crate) hold: bool,
     /// Whether the policy lets administrators list the stacks of all projects, which Heat's own does not.
     pub(crate) allows_global_index: bool,
     /// What stands in front of it, where that takes short addresses only.
@@ -89,7 +88,7 @@ impl Store {
     pub(crate) fn new(stack_duration: Duration, delete_duration: Duration) -> Self {
         Self {
             stacks: IndexMap::new(),
-            held_at: None,
+            hold: false,
             allows_global_index: false,
             front: None,
             stack_duration: clock::delta(stack_duration),
@@ -101,9 +100,9 @@ impl Store {
     /// Brings every stack up to this moment; the networks of those that are `occupied` cannot be deleted. Returns the trusts of the stacks
     /// that are gone now.
     pub(crate) fn advance(&mut self, now: Moment, occupied: &BTreeSet<String>) -> Vec<String> {
-        let held_at = self.held_at;
+        let hold = self.hold;
         for (id, stack) in &mut self.stacks {
-            stack.advance(now, held_at, occupied.contains(id));
+            stack.advance(now, hold, occupied.contains(id));
         }
         self.released()
     }

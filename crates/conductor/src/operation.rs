@@ -85,19 +85,12 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str, error: O
         .await
 }
 
-/// Ends an operation badly: outcome, status and reason of the cluster and of the groups it concerns, in one transaction. Returns the outcome that
-/// is recorded; none where it ended well after all.
+/// Ends an operation badly: outcome, status and reason of the cluster and of the groups it concerns, in one transaction.
 ///
 /// What is to end in a bounded time whatever the cloud says ends well, and tells what it left.
-pub(crate) async fn fail(
-    cx: &Context,
-    work: &Work,
-    code: OutcomeCode,
-    reason: &str,
-    error: Option<&CloudFault>,
-) -> Result<Option<OutcomeCode>, StoreError> {
+pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &str, error: Option<&CloudFault>) -> Result<(), StoreError> {
     if matches!(work.operation.kind(), Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon)) {
-        return force::give_up(cx, work, reason).await.map(|()| None);
+        return force::give_up(cx, work, reason).await;
     }
     let cluster = work.operation.cluster_id();
     let reason = &*error.map_or_else(|| reason.to_owned(), |_| cure::told(reason));
@@ -119,8 +112,7 @@ pub(crate) async fn fail(
             }
             cx.outbox.ended(conn, &work.operation, Outcome::Failure, None).await
         })
-        .await?;
-    Ok(Some(code))
+        .await
 }
 
 async fn fail_all(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {

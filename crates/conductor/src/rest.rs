@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::operation::CloudFault;
+use model::time::now;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::follow::{Wake, Watch};
 use crate::operation::note_retry;
 use crate::outcome::{Failure, Follow};
 use crate::stack;
-use crate::worker::{Work, allowance};
+use crate::worker::Work;
 
 /// Between two looks of one operation at its cluster, however much happens.
 const GATHER: Duration = Duration::from_millis(250);
@@ -59,9 +60,9 @@ pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output
 }
 
 /// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the
-/// deadline of the operation or of its step has come.
+/// deadline has come.
 pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: Duration, at_most: Option<Duration>) -> Rested {
-    let left = allowance::left_at_rest(cx, work).await;
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
     let left = at_most.map_or(left, |at_most| at_most.min(left));
     let woken = async {
         tokio::select! {
@@ -78,9 +79,9 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
     }
 }
 
-/// Waits until one of these places is free and keeps it for the next turn, or until the deadline of the operation or of its step has come.
+/// Waits until one of these places is free and keeps it for the next turn, or until the deadline has come.
 pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> Rested {
-    let left = allowance::left_at_rest(cx, work).await;
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
     let admitted = async {
         tokio::select! {
             biased;
@@ -99,12 +100,13 @@ pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> R
     }
 }
 
-/// Waits until one of the stacks has moved, or is to be looked at without, or the deadline of the operation or of its step has come, and tells
-/// meanwhile how far they have come.
+/// Waits until one of the stacks has moved, or is to be looked at without, or the operation's deadline has come, and tells meanwhile how far
+/// they have come.
 pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) -> Rested {
     let idle = waits.begin(&follows);
-    let at_most = follows.iter().filter_map(|f| f.at_most).min().map(|at_most| Instant::now() + at_most);
-    let age = stack::age(work.operation.begun());
+    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let deadline = Instant::now() + follows.iter().filter_map(|f| f.at_most).fold(left, Duration::min);
+    let age = stack::age(work.operation.created());
     let mut told = Vec::with_capacity(follows.len());
     let mut watches = Vec::with_capacity(follows.len());
     for Follow { project, seen, session, told: place, at_most: _ } in follows {
@@ -113,15 +115,12 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
     }
     let ticket = cx.follower.follow(watches);
     loop {
-        // Progress that is told may be another step.
-        let end = Instant::now() + allowance::left_at_rest(cx, work).await;
-        let end = at_most.map_or(end, |at_most| at_most.min(end));
         let woken = async {
             tokio::select! {
                 biased;
                 wake = ticket.woken() => wake,
                 // The turn finds that its time is over.
-                () = tokio::time::sleep_until(end) => Wake::Look,
+                () = tokio::time::sleep_until(deadline) => Wake::Look,
             }
         };
         let recorded = match until(cx, work, woken).await {

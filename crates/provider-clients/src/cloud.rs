@@ -25,8 +25,7 @@ pub struct CloudOptions {
     pub auth_url: String,
     pub region: Option<String>,
     pub interface: Interface,
-    /// Other interfaces for single services. That of Keystone is where tokens of others are checked ([`Cloud::validate`]); for all else Keystone is
-    /// at `auth_url`.
+    /// Other interfaces for single services.
     pub interfaces: HashMap<Service, Interface>,
     /// Whom to believe.
     pub trust: TlsTrust,
@@ -127,7 +126,6 @@ impl Cloud {
             .query_if("allow_expired", allow_expired.then_some("true"))
             .hide(token);
         request.subject = Some(token.clone());
-        request.by_catalogue = true;
         Ok(service.find::<TokenAnswer>(request).await?.map(TokenInfo::from))
     }
 }

@@ -80,7 +80,6 @@ impl Store {
             token_lifetime: TimeDelta::hours(1),
             trusts_by_credential: false,
             withdrawn: Vec::new(),
-            admin_project: None,
         }
     }
 }

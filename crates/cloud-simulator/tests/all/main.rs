@@ -2,7 +2,6 @@
 
 mod auth;
 mod faults;
-mod mishaps;
 mod services;
 mod stacks;
 mod trusts;

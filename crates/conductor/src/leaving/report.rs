@@ -82,7 +82,6 @@ fn once(things: Vec<Thing>) -> Vec<Thing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::tests as events;
 
     fn thing(name: &str) -> Thing {
         Thing { kind: ResourceKind::LoadBalancer.as_str().into(), name: name.into(), id: Some(format!("id of {name}")) }
@@ -91,7 +90,15 @@ mod tests {
     fn event(kind: &str, name: &str) -> OperationEvent {
         let leaks = (kind == KEEP).then(|| vec![leak(ResourceKind::Volume, name, None, "kept")]);
         let details = EventDetails { thing: (kind != KEEP).then(|| thing(name)), leaks, ..EventDetails::default() };
-        OperationEvent { details: Some(details.column()), ..events::event(kind, name) }
+        OperationEvent {
+            id: 1,
+            operation_uuid: String::new(),
+            cluster_uuid: String::new(),
+            at_ms: 0,
+            kind: kind.into(),
+            message: name.into(),
+            details: Some(details.column()),
+        }
     }
 
     fn names(things: Option<Vec<Thing>>) -> Vec<String> {

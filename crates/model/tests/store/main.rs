@@ -5,12 +5,10 @@
 
 mod credential_health;
 mod doorbell;
-mod health;
 mod history;
 mod list;
 mod nameless;
 mod nodegroup;
-mod notification;
 mod operation;
 mod paging;
 mod payload;
@@ -19,6 +17,4 @@ mod quota;
 mod scale;
 mod schema;
 mod sealing;
-mod service;
-mod upsert;
 mod world;

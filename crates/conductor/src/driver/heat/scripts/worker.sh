@@ -19,13 +19,8 @@ replace_workers() {
     kubectl --request-timeout 20s annotate node "$NODE_NAME" --overwrite \
       "magnum.openstack.org/replaces=$list" "magnum.openstack.org/newcomers=$NEWCOMERS" "magnum.openstack.org/order=$order" \
       "magnum.openstack.org/until=$end" || true
-    # Who bears it is looked at soon.
-    kubectl --request-timeout 20s label node "$NODE_NAME" --overwrite magnum.openstack.org/replaces= || true
     said=$(kubectl --request-timeout 20s get node "$NODE_NAME" -o 'jsonpath={.metadata.annotations.magnum\.openstack\.org/replaced}' || true)
-    if [ "$said" = "$list" ]; then
-      kubectl --request-timeout 20s label node "$NODE_NAME" magnum.openstack.org/replaces- || true
-      return 0
-    fi
+    [ "$said" != "$list" ] || return 0
     sleep 5
   done
   # They would be taken away with all that runs on them.
@@ -37,18 +32,12 @@ join_worker() {
   kubeadm join --config "$STATE/join.yaml"
 }
 
-# Whether the cluster knows this node by what kubelet was certified with.
-is_node() {
-  kubectl --kubeconfig /etc/kubernetes/kubelet.conf --request-timeout 20s get node "$NODE_NAME" -o name > /dev/null
-}
-
-# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced. What is compared is changed last:
-# whoever is cut off before does it again.
+# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced.
 trust_authorities() {
   step "authorities"
   if [ "$(cat /etc/kubernetes/pki/ca.crt)" != "$(cat "$BASE/pki/ca.crt")" ]; then
-    trust_in /etc/kubernetes/kubelet.conf
     cp "$BASE/pki/ca.crt" /etc/kubernetes/pki/ca.crt
+    trust_in /etc/kubernetes/kubelet.conf
     systemctl restart kubelet.service
   fi
 }
@@ -56,11 +45,9 @@ trust_authorities() {
 install_node
 step "waiting for the API"
 wait_for_api
-if ! has_joined /etc/kubernetes/kubelet.conf is_node; then
-  step "kubeadm join"
-  fill "$BASE/join.yaml" "$STATE/join.yaml"
-  join join_worker true
-fi
+step "kubeadm join"
+fill "$BASE/join.yaml" "$STATE/join.yaml"
+join join_worker true
 trust_authorities
 export KUBECONFIG=/etc/kubernetes/kubelet.conf
 wait_for_node
