@@ -314,7 +314,7 @@ async fn the_template_of_an_upgrade_at_work_stays_as_it_is(#[values(Mix::Embedde
     world.progress_is_told(&demo, &cluster).await?;
     let path = format!("/v1/clustertemplates/{wanted}");
     demo.delete(&path).await?.expect_error(400, "referenced")?;
-    let change = json!([{"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.36.10"}}]);
+    let change = json!([{"op": "replace", "path": "/labels/kube_tag", "value": "v1.36.10"}]);
     demo.patch(&path, &change).await?.expect_error(400, "referenced")?;
     world.cloud.hold_stacks(false);
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;

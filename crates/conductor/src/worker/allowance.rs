@@ -125,6 +125,8 @@ impl Over<'_> {
 
 fn lasting(time: Duration) -> String {
     match time.as_secs() {
+        1 => "1 second".to_owned(),
+        60 => "1 minute".to_owned(),
         seconds @ 0..120 => format!("{seconds} seconds"),
         seconds => format!("{} minutes", seconds / 60),
     }
@@ -151,6 +153,8 @@ mod tests {
         assert_eq!(text, "not done within 60 minutes; was waiting for volume pvc-1 detaching, at step volumes for 43 minutes");
         let text = over(Some(Duration::from_secs(90)), Some(("name", Duration::from_secs(91))), None, false);
         assert_eq!(text, "step name: not done within 90 seconds ([operations] step_seconds); was at step name for 91 seconds");
+        let text = over(Some(minutes(1)), Some(("name", Duration::from_secs(1))), None, false);
+        assert_eq!(text, "step name: not done within 1 minute ([operations] step_seconds); was at step name for 1 second");
         assert_eq!(over(None, None, None, true), "not done within 60 minutes; was waiting for the first step");
         assert_eq!(over(None, None, Some("the database"), true), "not done within 60 minutes; was waiting for the database");
     }
