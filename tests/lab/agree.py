@@ -20,12 +20,17 @@ def last(reference):
     return reference.rstrip("/").rsplit("/", 1)[-1]
 
 
+def known_as(kind, thing):
+    """A key pair is known by its user and its name; several users have one of the same name."""
+    return thing if kind.endswith("keypair") else last(thing)
+
+
 # Ports of load balancers, and those of floating IPs, are of another project or of none.
 admin, demo = connect("admin"), connect("demo")
 before = set(open(sys.argv[1]).read().splitlines())
 now = set(open(sys.argv[2]).read().splitlines())
 recorded = [line.rstrip("\n").split("\t") for line in sys.stdin]
-ids = {last(row[2]) for row in recorded if row[2]}
+ids = {known_as(row[0], row[2]) for row in recorded if row[2]}
 stacks = [row for row in recorded if row[0] == "heat_stack"]
 of_stacks = set()
 for _, name, stack in stacks:
@@ -61,13 +66,13 @@ def is_heats_own(kind, name):
 for line in sorted(now - before):
     kind, rest = line.split(" ", 1)
     name, thing = rest.rsplit(" ", 1)
-    if last(thing) not in known and not is_heats_own(kind, name):
+    if known_as(kind, thing) not in known and not is_heats_own(kind, name):
         wrong.append("not in the inventory: " + line)
-there = {last(line.rsplit(" ", 1)[-1]) for line in now}
+there = {known_as(line.split(" ", 1)[0], line.rsplit(" ", 1)[-1]) for line in now}
 for kind, name, thing in recorded:
     if not thing:
         wrong.append("recorded without id: %s %s" % (kind, name))
-    elif last(thing) not in there:
+    elif known_as(kind, thing) not in there:
         wrong.append("recorded and not there: %s %s %s" % (kind, name, thing))
 print("\n".join(wrong) or "%d things are new, %d are recorded" % (len(now - before), len(recorded)))
 sys.exit(1 if wrong else 0)

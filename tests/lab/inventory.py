@@ -37,7 +37,12 @@ for t in admin.identity.get("/OS-TRUST/trusts").json()["trusts"]:
     rows.append("trust %s %s" % (t["trustor_user_id"], t["id"]))
 for name in ("magnum", "heat_user_domain"):
     domain = admin.identity.find_domain(name).id
-    add("user-of-" + name, admin.identity.users(domain_id=domain))
+    users = list(admin.identity.users(domain_id=domain))
+    add("user-of-" + name, users)
+    # what the owner of a stack is lent is called as in the inventory of a cluster
+    for user in users:
+        pairs = admin.compute.get("/os-keypairs", params={"user_id": user.id}, microversion="2.10").json()["keypairs"]
+        rows.extend("keypair %s %s/%s" % (pair["keypair"]["name"], user.id, pair["keypair"]["name"]) for pair in pairs)
     # Heat removes its users with a stack but keeps one project of its own for each stack until then
     add("project-of-" + name, admin.identity.projects(domain_id=domain))
 add("application-credential", demo.identity.application_credentials(demo.current_user_id))

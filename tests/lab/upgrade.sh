@@ -10,16 +10,16 @@ head -c 1024 /dev/zero >$RUN/next.img
 image=$(value image create next-$$ --disk-format raw --container-format bare --property os_distro=fedora-coreos --file $RUN/next.img id)
 must "coe cluster template create (a newer Kubernetes, another image)" os coe cluster template create $NEXT --coe kubernetes --image $image \
   --external-network public --keypair key --flavor m1.small --master-flavor m1.small --master-lb-enabled --floating-ip-enabled \
-  --network-driver calico --dns-nameserver 8.8.8.8 --labels kube_tag=v1.34.1
+  --network-driver calico --dns-nameserver 8.8.8.8 --labels kube_tag=v1.37.1
 old=$(servers) count=$(os server list -f value -c ID | wc -l) address=$(value coe cluster show $NAME api_address)
-./play-nodes 2400 >$RUN/upgrade-nodes.log 2>&1 & players=$!
+./play-nodes 7200 >$RUN/upgrade-nodes.log 2>&1 & players=$!
 
 check "coe nodegroup create" os coe nodegroup create $NAME late --node-count 1
-check "the nodegroup becomes CREATE_COMPLETE" within 300 group_is $NAME late CREATE_COMPLETE
+check "the nodegroup becomes CREATE_COMPLETE" within 900 group_is $NAME late CREATE_COMPLETE
 check "coe cluster upgrade of a group to another template than its cluster's is refused" refused 'template of its cluster|409' os coe cluster upgrade $NAME $NEXT --nodegroup late
 since=$(date -u +%FT%TZ)
 check "coe cluster upgrade" os coe cluster upgrade $NAME $NEXT --max-batch-size 2
-check "the upgrade ends in UPDATE_COMPLETE" settled 900
+check "the upgrade ends in UPDATE_COMPLETE" settled 2400
 check "every node was replaced" replaced "$old"
 check "Heat and Nova tell what came and went" tell_history $STACK
 check "Heat: each master went when its successor was complete, before the next one came; then two workers came at once, and two went" \
@@ -31,16 +31,16 @@ all_agree "upgraded"
 check "Nova: as many servers as before, and the group's" count $((count + 1)) ACTIVE os server list -f value -c Status
 check "the new servers are of the new image" count $count $image os server list -f value -c 'Image ID'
 check "the cluster is of the new template" equals "$(value coe cluster template show $NEXT uuid)" value coe cluster show $NAME cluster_template_id
-check "the new version is shown" equals v1.34.1 value coe cluster show $NAME coe_version
+check "the new version is shown" equals v1.37.1 value coe cluster show $NAME coe_version
 check "the API has the address that it had" equals "$address" value coe cluster show $NAME api_address
 check "Octavia: the load balancer has the new masters only" count 3 . os loadbalancer member list $(value loadbalancer pool list id | head -n 1) -f value -c id
 check "coe cluster upgrade back is refused" refused 'go back|400' os coe cluster upgrade $NAME $TEMPLATE
 group=$(os server list -f value -c Name | grep late | tr '\n' ' ')
 check "coe cluster upgrade --nodegroup" os coe cluster upgrade $NAME $NEXT --nodegroup late
-check "the upgrade of the group ends" settled 300
+check "the upgrade of the group ends" settled 900
 check "the group's node was replaced" replaced "$group"
 check "coe nodegroup delete" os coe nodegroup delete $NAME late
-check "the nodegroup is gone" within 300 no_group $NAME late
+check "the nodegroup is gone" within 900 no_group $NAME late
 
 # ---- one master that holds the API's address itself, and a user who leaves: with him goes the trust of the cluster
 as admin
@@ -50,7 +50,7 @@ as leaver demo
 ssh-keygen -q -t ed25519 -N '' -f $RUN/leaver </dev/null
 check "keypair create" os keypair create --public-key $RUN/leaver.pub key
 must "coe cluster create without a load balancer" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
-check "the cluster becomes CREATE_COMPLETE" within 300 cluster_is $PLAIN CREATE_COMPLETE
+check "the cluster becomes CREATE_COMPLETE" within 900 cluster_is $PLAIN CREATE_COMPLETE
 address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
 as admin
 check "user delete" os user delete --domain Default leaver
@@ -64,13 +64,13 @@ check "the API has a floating IP" has "$(sed 's,https://\(.*\):6443,\1,' <<<"$ad
 # The trust of who has left is useless: the new owner gives one of his.
 rotate_credentials() { ask credentials/$PLAIN -X PATCH -o /dev/null -w '%{http_code}'; }
 check "PATCH /v1/credentials" equals 202 rotate_credentials
-check "the rotation of the credentials ends in UPDATE_COMPLETE" within 400 cluster_is $PLAIN UPDATE_COMPLETE
+check "the rotation of the credentials ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "the master was replaced" replaced "$(grep -o '[^ ]*master[^ ]*' <<<"$old")"
 old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
 os coe ca show $PLAIN >$RUN/ca.before
 check "coe ca rotate" os coe ca rotate $PLAIN
-check "in between both authorities are shown" within 300 count 2 'BEGIN CERTIFICATE' authorities
-check "the rotation ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
+check "in between both authorities are shown" within 900 count 2 'BEGIN CERTIFICATE' authorities
+check "the rotation ends in UPDATE_COMPLETE" within 2400 cluster_is $PLAIN UPDATE_COMPLETE
 check "every node was replaced" replaced "$old"
 check "Nova: one master, of the fourth generation" count 1 "$PLAIN-.*master-4$" os server list -f value -c Name
 check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
@@ -80,9 +80,9 @@ rm -rf $RUN/rotated; mkdir -p $RUN/rotated
 check "coe cluster config after the rotation" os coe cluster config $PLAIN --dir $RUN/rotated --output-certs
 check "the signed certificate verifies against the new authority" openssl verify -CAfile $RUN/rotated/ca.pem $RUN/rotated/cert.pem
 check "coe cluster resize of a cluster whose user is gone" os coe cluster resize $PLAIN 2
-check "the resize ends in UPDATE_COMPLETE" within 300 cluster_is $PLAIN UPDATE_COMPLETE
+check "the resize ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "it has two workers" equals 2 value coe cluster show $PLAIN node_count
 check "coe cluster delete" os coe cluster delete $PLAIN
-check "the cluster is gone" within 300 no_cluster $PLAIN
+check "the cluster is gone" within 900 no_cluster $PLAIN
 check "image delete" os image delete $image
 kill $players 2>/dev/null; wait $players 2>/dev/null; players=

@@ -14,7 +14,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use tokio::time::sleep;
 
-use crate::scene;
+use crate::{mishaps, scene};
 
 /// Of the conductor with this number, in this life.
 pub struct Road {
@@ -265,7 +265,7 @@ impl Message {
     pub fn perform(&self, at: DateTime<Utc>) -> Answered {
         scene::with(|s| {
             s.cloud.set_clock(at);
-            s.cloud.answer(Asked {
+            let answered = s.cloud.answer(Asked {
                 method: self.method.as_str(),
                 path: &self.path,
                 query: &self.query,
@@ -273,7 +273,9 @@ impl Message {
                 subject: self.subject.clone(),
                 microversion: self.microversion.clone(),
                 body: self.body.clone(),
-            })
+            });
+            mishaps::befall(s, self.name, &self.path, &answered);
+            answered
         })
     }
 }

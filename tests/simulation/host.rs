@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use conductor::{Conductor, DefaultVolumes, Metrics, Settings, Timing};
 use model::certificate::Terms;
 use model::certificate::keeper::{Held, Keepers};
-use model::operation::Deadlines;
+use model::operation::{Deadlines, StepLimits};
 use model::queue::{Doorbell, Listener, memory};
 use model::seal::Sealer;
 use model::simulation::Simulation;
@@ -26,9 +26,11 @@ use crate::scene;
 
 pub struct Host {
     runtime: Runtime,
+    number: usize,
     /// The moment of the runtime's clock at which it started, and what the world's clock said.
     since: Instant,
     started: Duration,
+    /// How far its clock is ahead of the true time now.
     ahead: TimeDelta,
     pub bell: memory::Bell,
     pub stop: CancellationToken,
@@ -46,11 +48,13 @@ pub struct Parts {
     pub doorbell: memory::Bell,
     /// Whether certificates are kept in Barbican.
     pub in_barbican: bool,
+    /// How long single steps may take.
+    pub step_limits: StepLimits,
 }
 
 impl Host {
     /// Starts the conductor of this number, in this life.
-    pub fn start(number: usize, life: u32, parts: &Parts, at: Duration, ahead: TimeDelta) -> Self {
+    pub fn start(number: usize, life: u32, parts: &Parts, at: Duration) -> Self {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let (bell, listener) = memory::channel();
         let host = format!("conductor-{number}-{life}");
@@ -73,7 +77,7 @@ impl Host {
             notices: None,
             sealer: parts.sealer.clone(),
             keepers,
-            settings: settings(host),
+            settings: settings(host, parts.step_limits.clone()),
             metrics: Metrics::default(),
             capi: None,
             notifications: None,
@@ -82,8 +86,7 @@ impl Host {
         let stop = CancellationToken::new();
         let since = runtime.block_on(async { Instant::now() });
         runtime.spawn(conductor.run(stop.clone()));
-        scene::with(|s| s.ahead.insert(number, ahead));
-        Self { runtime, since, started: at, ahead, bell, stop, paused_until: None, is_behind: false }
+        Self { runtime, number, since, started: at, ahead: TimeDelta::zero(), bell, stop, paused_until: None, is_behind: false }
     }
 
     /// Runs until the world's clock says this.
@@ -101,6 +104,12 @@ impl Host {
         });
     }
 
+    /// Its clock is ahead of the true time by so much from now on.
+    pub fn set_clock(&mut self, ahead: TimeDelta) {
+        self.ahead = ahead;
+        scene::with(|s| s.ahead.insert(self.number, ahead));
+    }
+
     /// Does not run for a while.
     pub fn pause(&mut self, until: Duration) {
         self.paused_until = Some(until);
@@ -115,7 +124,7 @@ fn admin(cloud: &Cloud) -> Session {
     cloud.session(Credential::Password { user, password: cloud_simulator::SERVICE_PASSWORD.into(), scope })
 }
 
-fn settings(host: String) -> Settings {
+fn settings(host: String, step_limits: StepLimits) -> Settings {
     Settings {
         host,
         max_running: 8,
@@ -125,6 +134,7 @@ fn settings(host: String) -> Settings {
         timing: Timing::default(),
         retention: Duration::from_secs(30 * 24 * 3600),
         deadlines: Deadlines::default(),
+        step_limits,
         load_balancer_timeout: Duration::from_secs(60),
         // The shortest key that can sign: what it protects is not what is looked at here.
         terms: Terms { validity_days: 365, rsa_bits: 1024 },
@@ -136,6 +146,7 @@ fn settings(host: String) -> Settings {
         encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: provider_clients::Networks::default(),
         region: None,
         heat_templates: conductor::SHIPPED_TEMPLATES.clone(),

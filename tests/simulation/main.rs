@@ -2,21 +2,27 @@
 //!
 //! Everything runs on one thread. A conductor is a runtime with a paused clock of its own (`host.rs`) that the world (`world.rs`) runs for a
 //! moment at a time, in an order that the seed says. Its way to the database (`gate.rs`) and to the cloud (`carrier.rs`) is slow, is cut, and
-//! loses questions and answers; users ask (`requests.rs`, `workload.rs`) and conductors die, stand still and come back (`trouble.rs`). Then
-//! nothing goes wrong any more, and everything must end and be as it should be (`check.rs`) and as it was promised (`book.rs`, `promises.rs`).
+//! loses questions and answers; users ask (`requests.rs`, `workload.rs`), members of stacks do not become nodes (`mishaps.rs`), Kubernetes makes
+//! things of its own (`kubernetes.rs`), clocks go wrong (`clocks.rs`), and conductors die, stand still and come back (`trouble.rs`). Then nothing
+//! goes wrong any more, and everything must end and be as it should be (`check.rs`) and as it was promised (`book.rs`, `promises.rs`); nor may a step
+//! have outlived its deadline (`steps.rs`).
 //! That the checks can fail is shown by changing what they look at (`tamper.rs`). `cargo xtask simulate` runs more seeds, or one with its trace.
 
 mod book;
 mod carrier;
 mod check;
+mod clocks;
 mod ends;
 mod gate;
 mod host;
+mod kubernetes;
+mod mishaps;
 mod promises;
 mod releases;
 mod requests;
 mod rows;
 mod scene;
+mod steps;
 mod tamper;
 mod trouble;
 mod workload;

@@ -3,6 +3,9 @@
 //! An operation that succeeded promises its end, one that was cancelled before it began promises that nothing has changed, and what was
 //! recorded with the acceptance itself stays. Of an operation that began and ended in any other way nobody was promised how far it came.
 
+mod nodes;
+mod trusts;
+
 use cloud_simulator::{Cloud, StackView};
 use model::cluster::Cluster;
 use model::cluster::status::Concerns;
@@ -54,7 +57,8 @@ pub async fn broken(store: &Store, cloud: &Cloud, book: &Book, clusters: &[Clust
         living += i64::from(rows.cluster.is_some());
         nodes += rows.groups.iter().map(|group| i64::from(group.node_count())).sum::<i64>();
         let ended = ended(id, book, &rows, &mut found);
-        of_cluster(id, &rows, &stacks, &ended, &mut found);
+        of_cluster(id, &rows, (cloud, stacks.as_slice()), &ended, &mut found);
+        found.extend(trusts::of_cluster(store, cloud, &rows).await?);
     }
     for (resource, limit) in book.limits {
         let used = match resource {
@@ -89,7 +93,7 @@ fn ended<'a>(id: &'a ClusterId, book: &'a Book, rows: &Rows, found: &mut Vec<Str
     ended
 }
 
-fn of_cluster(id: &ClusterId, rows: &Rows, stacks: &[StackView], ended: &[Ended<'_>], found: &mut Vec<String>) {
+fn of_cluster(id: &ClusterId, rows: &Rows, (cloud, stacks): (&Cloud, &[StackView]), ended: &[Ended<'_>], found: &mut Vec<String>) {
     let is_made = ended.iter().any(|e| e.promise.kind == OperationKind::ClusterCreate);
     let is_removed = ended.iter().any(|e| e.is_removal() && e.state == OperationState::Succeeded);
     let Some(cluster) = &rows.cluster else {
@@ -112,6 +116,7 @@ fn of_cluster(id: &ClusterId, rows: &Rows, stacks: &[StackView], ended: &[Ended<
     of_groups(id, rows, ended, found);
     for group in &rows.groups {
         of_group(id, rows, group, ended, found);
+        nodes::of_group(id, rows, group, (cloud, stacks), ended, found);
     }
 }
 

@@ -31,15 +31,18 @@ const ACTS: [Act; 13] = [
     Act::Retry,
 ];
 
+/// From and to which second after the creation, and what.
+type Plan = &'static [(u64, u64, Act)];
+
 /// What the first cluster of a seed is asked for, by the seed's number: from and to which second after its creation, and what. By chance alone
 /// some ends would come in one of a hundred seeds only: what needs a cluster at rest, or two requests close to each other. What may be too early
 /// is asked for again. None: whatever chance brings.
-fn plan(seed: u64) -> Option<&'static [(u64, u64, Act)]> {
+fn plan(seed: u64) -> Option<Plan> {
     use Act::{
         AddGroup, Cancel, CancelNewest, Delete, ForceDelete, Patch, Relabel, RemoveGroup, Resize, ResizeGroup, Retry, RotateAuthorities,
         RotateCredential, UpdateGroup, Upgrade,
     };
-    let plan: &'static [(u64, u64, Act)] = match seed % 10 {
+    let plan: Plan = match seed % 10 {
         0 => &[(35, 50, Patch), (70, 85, Patch), (100, 110, Patch)],
         1 => &[(35, 45, Resize), (45, 47, CancelNewest), (70, 80, Resize), (80, 81, Resize), (81, 83, CancelNewest)],
         2 => &[
@@ -56,9 +59,36 @@ fn plan(seed: u64) -> Option<&'static [(u64, u64, Act)]> {
         6 => &[(35, 45, AddGroup), (45, 46, Cancel), (60, 75, Retry), (75, 76, ResizeGroup), (76, 78, CancelNewest), (95, 110, Retry)],
         7 => &[(35, 50, Resize), (50, 51, Delete), (51, 53, ForceDelete)],
         8 => &[(35, 45, Relabel), (46, 60, Resize), (60, 75, Relabel), (75, 90, Patch), (91, 105, Resize)],
-        _ => return None,
+        // Whoever asks again goes on past members that did not become nodes.
+        _ => match seed / 10 % 5 {
+            0 => &[(35, 45, Upgrade), (70, 75, Retry), (110, 115, Retry), (150, 155, Retry), (190, 195, Retry)],
+            1 => &[
+                (35, 40, Resize),
+                (60, 62, RotateCredential),
+                (95, 97, Retry),
+                (130, 132, Resize),
+                (160, 162, RotateCredential),
+                (190, 195, Retry),
+            ],
+            2 => &[(35, 45, RotateAuthorities), (75, 80, Retry), (115, 120, Retry), (155, 160, Retry), (195, 200, Retry)],
+            3 => &[
+                (35, 37, AddGroup),
+                (60, 62, Retry),
+                (80, 82, ResizeGroup),
+                (105, 107, UpdateGroup),
+                (130, 132, Resize),
+                (155, 157, Resize),
+                (180, 185, Retry),
+            ],
+            _ => return None,
+        },
     };
     Some(plan)
+}
+
+/// Whether the users of a seed go on past members of stacks that failed, of which there are many then.
+pub fn goes_on_past_failed_members(seed: u64) -> bool {
+    seed % 10 == 9 && plan(seed).is_some()
 }
 
 /// What the users of a seed ask for, in order, and how many clusters it is about.

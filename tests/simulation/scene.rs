@@ -12,7 +12,7 @@ use model::store::Store;
 use crate::carrier::Late;
 
 /// Calls of which one kind may go wrong far more often than all others in a seed, so that what comes after it is tried at each of its ends.
-const UNLUCKY: [&str; 13] = [
+const UNLUCKY: [&str; 17] = [
     "keystone.token_issue",
     "keystone.user_list",
     "keystone.user_create",
@@ -26,6 +26,10 @@ const UNLUCKY: [&str; 13] = [
     "heat.stack_update",
     "heat.stack_delete",
     "heat.resource_list",
+    "octavia.loadbalancer_list",
+    "octavia.loadbalancer_delete",
+    "neutron.floatingip_list",
+    "cinder.volume_list",
 ];
 /// How often such a call goes wrong.
 const OFTEN: u32 = 350;
@@ -51,6 +55,8 @@ pub struct Weather {
     pub cloud_lies: u32,
     /// What makes or deletes something is carried out long after its request was lost.
     pub stored_late: u32,
+    /// A change of a stack makes members that do not become nodes.
+    pub members_fail: u32,
     /// A conductor dies just before, in or just after an effect.
     pub dies: u32,
     /// A conductor stands still just before an effect.
@@ -76,6 +82,7 @@ impl Weather {
             cloud_slow: up_to(80),
             cloud_lies: up_to(150),
             stored_late: up_to(300),
+            members_fail: up_to(25),
             dies: up_to(100),
             stands: up_to(60),
             bell: up_to(500),
@@ -110,7 +117,7 @@ pub struct Scene {
     /// What must never be.
     pub findings: Vec<String>,
     pub counts: Counts,
-    /// How far the clock of each conductor is ahead.
+    /// How far the clock of each conductor is ahead of the true time.
     pub ahead: BTreeMap<usize, TimeDelta>,
     hash: DefaultHasher,
     prints: bool,
@@ -129,6 +136,8 @@ pub struct Counts {
     pub cuts: u64,
     pub slow: u64,
     pub silences: u64,
+    pub clocks_set: u64,
+    pub members: u64,
 }
 
 thread_local! {

@@ -3,14 +3,18 @@
 mod book;
 mod carrier;
 mod check;
+mod clocks;
 mod ends;
 mod gate;
 mod host;
+mod kubernetes;
+mod mishaps;
 mod promises;
 mod releases;
 mod requests;
 mod rows;
 mod scene;
+mod steps;
 mod trouble;
 mod workload;
 mod world;
@@ -91,6 +95,8 @@ fn main() {
     println!("partitions           {}", sum(|r| r.counts.cuts));
     println!("times of slow clouds {}", sum(|r| r.counts.slow));
     println!("times without bell   {}", sum(|r| r.counts.silences));
+    println!("members that failed  {}", sum(|r| r.counts.members));
+    println!("clocks set           {}", sum(|r| r.counts.clocks_set));
     let failed = reports.iter().filter(|r| !r.findings.is_empty()).count();
     println!("seeds with findings  {failed}");
     let ends = Ends::sum(reports.iter().map(|r| &r.ends));

@@ -1,17 +1,21 @@
 //! The checks can fail: whatever is changed behind everybody's back, once all has ended well, is found.
 
-use cloud_simulator::{Cloud, StackCopy};
+use cloud_simulator::{Cloud, Mishap, NewLoadBalancer, StackCopy};
 use model::cluster::ClusterChange;
 use model::id::{ClusterId, NodegroupId, OperationId, TemplateId};
 use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
-use model::operation::{OperationKind, Payload};
+use model::operation::{OperationKind, OutcomeCode, Payload, StepLimits};
 use model::quota::Resource;
+use model::resource::ResourceKind;
 use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, quota};
 use rstest::rstest;
 
 use crate::book::{Entry, Promise};
+use crate::kubernetes::Thing;
+use crate::mishaps::ABSENT;
 use crate::rows::Rows;
 use crate::scene::{self, Weather};
+use crate::steps::BOUNDED;
 use crate::workload::Act;
 use crate::world::{Options, World, empty_database};
 
@@ -22,6 +26,7 @@ enum Tamper {
     OneNodeTooFewOfTheDefault,
     OneMasterTooMany,
     OneNodeTooManyInTheStack,
+    MemberThatIsNoNode,
     NodeLabelGone,
     BoundOff,
     ClusterLabelGone,
@@ -80,6 +85,11 @@ impl World {
                 change_stack(&cloud, added, ("number_of_minions", (added.node_count() + 1).to_string()));
                 Ok(())
             }
+            Tamper::MemberThatIsNoNode => {
+                let stack = workers.stack_id.as_deref().expect("a stack");
+                assert!(cloud.spoil_member(stack, "kube_minions/0", Mishap::Says(ABSENT.to_owned())), "there is no such member");
+                Ok(())
+            }
             Tamper::OtherVersionOfTheStack => {
                 change_stack(&cloud, workers, ("kube_version", "v1.30.0".to_owned()));
                 Ok(())
@@ -120,6 +130,18 @@ impl World {
             }
         };
         changed.expect("it is stored");
+    }
+
+    /// Kubernetes has made something of each kind.
+    fn with_things(&mut self) {
+        for _ in 0..200 {
+            let has = |kind: &ResourceKind| self.things.iter().any(|thing| thing.kind == *kind);
+            if [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume].iter().all(has) {
+                return;
+            }
+            self.act_inside(0);
+        }
+        panic!("Kubernetes makes only {:?}", self.things);
     }
 
     /// Ends the world, and what it left on this thread.
@@ -172,6 +194,7 @@ async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<()
 #[case(Tamper::OneNodeTooFewOfTheDefault, "nodes, ")]
 #[case(Tamper::OneMasterTooMany, "group default-master")]
 #[case(Tamper::OneNodeTooManyInTheStack, "its stack")]
+#[case(Tamper::MemberThatIsNoNode, "which is no node")]
 #[case(Tamper::NodeLabelGone, "get the labels")]
 #[case(Tamper::BoundOff, "nodes at most")]
 #[case(Tamper::ClusterLabelGone, "has the label owner")]
@@ -206,6 +229,80 @@ fn what_is_left_of_a_cluster_that_was_deleted_is_found() {
     for told in ["1 groups are left", "left behind: user"] {
         assert!(found.iter().any(|line| line.contains(told)), "{told} is not found: {found:?}");
     }
+    world.end();
+}
+
+#[rstest]
+#[case(ResourceKind::LoadBalancer)]
+#[case(ResourceKind::FloatingIp)]
+#[case(ResourceKind::Volume)]
+fn what_kubernetes_made_is_missed_as_long_as_its_cluster_is_there(#[case] kind: ResourceKind) {
+    let mut world = World::at_rest();
+    world.with_things();
+    assert_eq!(world.found(false), Vec::<String>::new());
+    let thing = world.things.iter().find(|thing| thing.kind == kind).expect("such a thing").clone();
+    assert!(scene::with(|s| s.cloud.cloud()).remove_reported(kind.as_str(), "", Some(&thing.id)));
+    let found = world.found(false);
+    assert!(found.iter().any(|line| line.contains(&thing.id) && line.contains("nobody had it removed")), "{found:?}");
+    world.end();
+}
+
+#[test]
+fn what_kubernetes_made_goes_with_its_cluster_or_is_told_and_what_is_not_is_found() {
+    let mut world = World::at_rest();
+    world.with_things();
+    world.ask(0, Act::Delete);
+    assert!(world.until_ended(), "it is not deleted");
+    assert_eq!(world.found(true), Vec::<String>::new());
+    let (cluster, project) = (world.clusters[0].clone(), world.user.project.0.clone());
+    let id = scene::with(|s| s.cloud.cloud()).add_load_balancer(NewLoadBalancer { project, ..NewLoadBalancer::default() });
+    world.things.push(Thing { cluster: cluster.clone(), kind: ResourceKind::LoadBalancer, id, stays: false });
+    world.things.push(Thing { cluster, kind: ResourceKind::Volume, id: "no such volume".into(), stays: true });
+    let found = world.found(true);
+    for told in ["nobody was told", "whose labels do not say that volumes go"] {
+        assert!(found.iter().any(|line| line.contains(told)), "{told} is not found: {found:?}");
+    }
+    world.end();
+}
+
+#[test]
+fn a_trust_that_outlasts_new_credentials_is_found() {
+    let mut world = World::at_rest();
+    world.ask(0, Act::RotateCredential);
+    assert!(world.until_ended(), "there are none");
+    assert_eq!(world.found(false), Vec::<String>::new());
+    let trustee = world.rows_now().cluster.and_then(|row| row.trustee_username).expect("a trustee");
+    let (_, trust) = scene::with(|s| s.cloud.cloud()).token_through_trust("demo", "demo", &trustee, 0);
+    let found = world.found(false);
+    assert!(found.iter().any(|line| line.contains(&trust) && line.contains("outlasted its new credentials")), "{found:?}");
+    world.end();
+}
+
+/// Nothing else would end it before the operation's own time is over, for which nobody waits here.
+#[test]
+fn a_step_that_comes_to_no_end_ends_its_operation_in_time_and_a_longer_one_is_found() {
+    let mut world = World::begin(Options { seed: BOUNDED, prints: false, bug: None }, &empty_database());
+    scene::with(|s| s.weather = Weather::default());
+    world.user.is_pressed = false;
+    world.clusters = vec![ClusterId::generate()];
+    let cloud = scene::with(|s| s.cloud.cloud());
+    cloud.hold_stacks(true);
+    world.ask(0, Act::Create);
+    assert!(world.until_ended(), "it has not ended");
+    let rows = world.rows_now();
+    let [create] = &rows.operations[..] else { panic!("{} operations", rows.operations.len()) };
+    let reason = create.outcome_reason.as_deref().unwrap_or_default();
+    assert_eq!(create.outcome(), Some(OutcomeCode::Timeout), "{reason}");
+    assert!(reason.starts_with("step stack: not done within 60 seconds") && reason.contains("Likely cure: "), "{reason}");
+    let limits = world.parts.step_limits.clone();
+    assert_eq!(world.outlived(&limits, 10_000), Vec::<String>::new());
+    let shorter = StepLimits::read("stack:30").expect("a step that there is");
+    let found = world.outlived(&shorter, 10_000);
+    assert!(found.len() == 1 && found[0].starts_with("step stack of cluster_create"), "{found:?}");
+    cloud.hold_stacks(false);
+    world.ask(0, Act::Delete);
+    assert!(world.until_ended(), "it is not deleted");
+    assert_eq!(world.found(true), Vec::<String>::new());
     world.end();
 }
 

@@ -18,6 +18,8 @@ pub enum What {
     SlowCloud,
     /// No ring reaches anybody.
     Silence,
+    /// Somebody sets its clock.
+    SetClock,
 }
 
 pub struct Trouble {
@@ -39,6 +41,7 @@ pub fn draw(end: Duration, conductors: usize) -> Vec<Trouble> {
         (What::CutCloud, 3, 30_000),
         (What::SlowCloud, 2, 30_000),
         (What::Silence, 1, 60_000),
+        (What::SetClock, 3, 2),
     ] {
         for _ in 0..range(0..=most) {
             troubles.push(Trouble {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use model::cluster::{Cluster, CreateSpec};
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, UserId};
 use model::json::Labels;
+use model::labels::DELETE_VOLUMES;
 use model::nodegroup::{DEFAULT_WORKER, DefaultNodegroup, DefaultRole, NewNodegroup, Nodegroup, NodegroupChange, Nodes, WORKER};
 use model::operation::{EventDetails, NewOperation, Operation, OperationKind, Payload};
 use model::quota::{Demand, Resource};
@@ -98,7 +99,7 @@ enum Change {
 }
 
 impl User {
-    /// From the acceptance of an operation to its latest end.
+    /// From the beginning of an operation to its latest end.
     fn deadline(&self) -> Duration {
         Duration::from_secs(if self.is_pressed && range(0..12) == 0 { range(5..90) } else { 3600 })
     }
@@ -203,6 +204,9 @@ impl User {
         let mut labels = Labels::default();
         labels.0.insert(VERSION_LABEL.into(), release.version.into());
         labels.0.insert(KEPT_LABEL.0.into(), KEPT_LABEL.1.into());
+        if range(0..2) == 0 {
+            labels.0.insert(DELETE_VOLUMES.into(), "true".into());
+        }
         let spec = &CreateSpec {
             id: id.clone(),
             name: format!("k-{}", &id.as_str()[..8]),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use cloud_simulator::{InProcess, Options as CloudOptions};
 use futures::FutureExt;
 use model::id::{ClusterId, OperationId, ProjectId, UserId};
+use model::operation::StepLimits;
 use model::planted::{self, Bug};
 use model::queue::{Doorbell, Listener, memory};
 use model::quota::Resource;
@@ -20,19 +21,19 @@ use tests::agreement;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::book::Book;
+use crate::clocks::Clock;
 use crate::ends::Ends;
 use crate::host::{Host, Parts};
+use crate::kubernetes::{self, Moment, Thing};
 use crate::requests::{self, Request};
 use crate::rows::Rows;
 use crate::scene::{self, Counts, Cut, Weather};
 use crate::trouble::{self, Trouble, What};
 use crate::workload::{Act, Asked, User};
-use crate::{check, promises, releases};
+use crate::{check, mishaps, promises, releases, steps};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
-/// The most that two clocks differ by: a quarter of a lease, less a moment, for two conductors run one after the other.
-const SKEW_MS: i64 = 2_300;
 /// Once nothing goes wrong any more, everything ends within this time: a rotation of authorities replaces every node of the cluster in three
 /// phases, a few at a time.
 const PATIENCE: Duration = Duration::from_secs(1500);
@@ -64,7 +65,8 @@ pub struct World {
     now: Duration,
     hosts: Vec<Option<Host>>,
     lives: Vec<u32>,
-    ahead: Vec<TimeDelta>,
+    /// Of each conductor, and of the API.
+    clocks: Vec<Clock>,
     pub parts: Parts,
     pub user: User,
     /// What was accepted.
@@ -75,6 +77,10 @@ pub struct World {
     /// Until then no ring reaches anybody.
     silent_until: Duration,
     pub clusters: Vec<ClusterId>,
+    /// What Kubernetes made.
+    pub things: Vec<Thing>,
+    /// What has become of them.
+    noted: Ends,
     operations: Vec<OperationId>,
     /// Conductors that are down, and until when.
     down: Vec<(Duration, usize)>,
@@ -114,19 +120,24 @@ impl World {
         let releases = runtime.block_on(releases::insert(&store, &user_id, &project)).expect("templates");
         let limits = [(Resource::Cluster, range(2..=4)), (Resource::Node, range(10..=24))];
         let book = runtime.block_on(Book::open(&store, project.clone(), limits)).expect("quotas");
-        scene::set(cloud, store.clone(), Weather::draw(), options.prints);
+        let mut weather = Weather::draw();
+        if requests::goes_on_past_failed_members(options.seed) {
+            weather.members_fail = mishaps::OFTEN;
+        }
+        scene::set(cloud, store.clone(), weather, options.prints);
         let sealer = Sealer::new(&"a secret of the service".into());
         let (doorbell, listener) = memory::channel();
         let in_barbican = range(0..4) == 0;
-        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican };
-        let ahead: Vec<TimeDelta> = (0..CONDUCTORS).map(|_| TimeDelta::milliseconds(range(0..=SKEW_MS))).collect();
+        let step_limits = steps::limits(options.seed);
+        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican, step_limits };
+        let clocks: Vec<Clock> = (0..=CONDUCTORS).map(|_| Clock::draw()).collect();
         let mut world = Self {
             simulation,
             runtime,
             now: Duration::ZERO,
             hosts: Vec::new(),
             lives: vec![0; CONDUCTORS],
-            ahead,
+            clocks,
             parts,
             user: User { id: user_id, project, token, sealer, releases, is_pressed: true },
             book,
@@ -134,6 +145,8 @@ impl World {
             rings: Vec::new(),
             silent_until: Duration::ZERO,
             clusters: Vec::new(),
+            things: Vec::new(),
+            noted: Ends::default(),
             operations: Vec::new(),
             down: Vec::new(),
             mended: Vec::new(),
@@ -148,7 +161,7 @@ impl World {
 
     fn start(&mut self, number: usize) {
         self.lives[number] += 1;
-        self.hosts[number] = Some(Host::start(number, self.lives[number], &self.parts, self.now, self.ahead[number]));
+        self.hosts[number] = Some(Host::start(number, self.lives[number], &self.parts, self.now));
     }
 
     /// Users ask and things go wrong.
@@ -159,9 +172,16 @@ impl World {
         let end = last + Duration::from_millis(range(1_000..40_000));
         let mut troubles: VecDeque<Trouble> = trouble::draw(end, CONDUCTORS).into();
         let mut requests: VecDeque<Request> = requests.into();
+        let mut moments: VecDeque<Moment> = kubernetes::draw(end, clusters).into();
+        if range(0..2) == 0 {
+            self.things = kubernetes::of_a_stranger(&scene::with(|s| s.cloud.cloud()), &self.user.project);
+        }
         while self.now < end {
             while let Some(request) = requests.pop_front_if(|r| r.at <= self.now) {
                 self.ask(request.cluster, request.act);
+            }
+            while let Some(moment) = moments.pop_front_if(|m| m.at <= self.now) {
+                self.act_inside(moment.cluster);
             }
             while let Some(trouble) = troubles.pop_front_if(|t| t.at <= self.now) {
                 self.strike(&trouble);
@@ -216,21 +236,34 @@ impl World {
         false
     }
 
-    /// How the operations ended.
+    /// How the operations ended, which steps they took, and what was noted.
     fn ends(&self) -> Ends {
-        Ends::of(&self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there"))
+        let rows = self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there");
+        let steps = self.runtime.block_on(Ends::of_steps(&self.parts.store, &self.operations)).expect("the store is there");
+        Ends::sum([&Ends::of(&rows), &steps, &self.noted].into_iter())
     }
 
     /// Finds what is not as it should be, and what is not as it was promised.
     pub fn check(&mut self, is_end: bool) {
         let cloud = scene::with(|s| s.cloud.cloud());
+        let inside = kubernetes::broken(&self.parts.store, &cloud, &mut self.things, &mut self.noted, is_end);
+        let inside = self.runtime.block_on(inside).expect("the store is there");
+        inside.into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let unclear = self.runtime.block_on(agreement::remove_reported(&self.parts.store, &cloud, &self.operations));
         unclear.expect("the store is there").into_iter().for_each(|what| scene::with(|s| s.found(what)));
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
         let broken = self.runtime.block_on(promises::broken(&self.parts.store, &cloud, &self.book, &self.clusters));
-        for what in found.into_iter().chain(broken.expect("the store is there")) {
+        let outlived = self.outlived(&self.parts.step_limits, steps::UNSEEN_MS);
+        for what in found.into_iter().chain(broken.expect("the store is there")).chain(outlived) {
             scene::with(|s| s.found(what));
         }
+    }
+
+    /// Steps that have outlived what they may take by so much.
+    pub fn outlived(&self, limits: &StepLimits, unseen_ms: i64) -> Vec<String> {
+        let store = &self.parts.store;
+        let rows = self.runtime.block_on(agreement::rows(store, &self.operations)).expect("the store is there");
+        self.runtime.block_on(steps::broken(store, &rows, limits, unseen_ms)).expect("the store is there")
     }
 
     /// A user asks. Nothing else happens meanwhile, so that of a refused request nothing at all may be seen afterwards.
@@ -238,7 +271,10 @@ impl World {
         let id = self.clusters[cluster].clone();
         self.user.token = scene::with(|s| s.cloud.cloud().token_for("demo", "demo"));
         let before = self.rows(&id);
+        // What is accepted bears the time of the API's clock.
+        self.simulation.stand(self.true_time() + self.clocks[CONDUCTORS].ahead());
         let asked = self.runtime.block_on(self.user.ask(&self.parts.store, &id, act));
+        self.simulation.stand(self.true_time());
         let (ring, line) = match asked {
             Ok(Asked::Nothing) => return,
             Ok(Asked::New(entry)) => {
@@ -270,6 +306,19 @@ impl World {
         }
     }
 
+    /// Kubernetes of a cluster makes something or gives it up, where it runs.
+    pub fn act_inside(&mut self, cluster: usize) {
+        let rows = self.runtime.block_on(Rows::read(&self.parts.store, &self.clusters[cluster])).expect("the store is there");
+        let cloud = scene::with(|s| s.cloud.cloud());
+        if let Some(line) = rows.cluster.and_then(|row| kubernetes::act(&cloud, &row, &mut self.things)) {
+            scene::with(|s| s.trace(&line));
+        }
+    }
+
+    fn true_time(&self) -> DateTime<Utc> {
+        scene::start() + TimeDelta::from_std(self.now).expect("short")
+    }
+
     /// All that the store says of a cluster.
     fn rows(&self, id: &ClusterId) -> String {
         self.runtime.block_on(Rows::read(&self.parts.store, id)).expect("the store is there").as_text()
@@ -287,6 +336,7 @@ impl World {
                 What::CutStore | What::CutCloud => s.counts.cuts += 1,
                 What::SlowCloud => s.counts.slow += 1,
                 What::Silence => s.counts.silences += 1,
+                What::SetClock => s.counts.clocks_set += 1,
             }
         });
         match trouble.what {
@@ -300,6 +350,7 @@ impl World {
             }
             What::Pause => host.pause(until),
             What::Silence => self.silent_until = self.silent_until.max(until),
+            What::SetClock => self.clocks[number].set(),
             What::CutStore | What::CutCloud | What::SlowCloud => {
                 let is = |what: What| trouble.what == what;
                 let cut = Cut { store: is(What::CutStore), cloud: is(What::CutCloud), is_slow: is(What::SlowCloud) };
@@ -312,9 +363,10 @@ impl World {
     /// A little time passes, for one conductor after the other.
     fn step(&mut self) {
         let most = if range(0..4) == 0 { 15 } else { 150 };
-        self.now += Duration::from_millis(range(1..=most));
-        let now = self.now;
-        let wall = scene::start() + TimeDelta::from_std(now).expect("short");
+        let passed = Duration::from_millis(range(1..=most));
+        self.now += passed;
+        self.clocks.iter_mut().for_each(|clock| clock.go(passed));
+        let (now, wall) = (self.now, self.true_time());
         self.simulation.stand(wall);
         for (_, number) in self.down.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             self.start(number);
@@ -338,6 +390,7 @@ impl World {
                 && host.paused_until.is_none_or(|until| until <= now)
             {
                 host.paused_until = None;
+                host.set_clock(self.clocks[number].ahead());
                 host.run_until(&self.simulation, now);
                 self.see_to(number);
             }

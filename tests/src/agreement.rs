@@ -43,7 +43,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
     }
     let mut living: BTreeMap<String, Cluster> = BTreeMap::new();
     let mut inventory: Vec<CloudResource> = Vec::new();
-    // Stacks of groups whose last operation failed.
+    // Stacks of groups whose last operation failed, and of clusters whose deletion did: Heat may carry out later what it was asked for.
     let mut unsound: BTreeSet<String> = BTreeSet::new();
     for id in clusters {
         let of_cluster: Vec<&Operation> = rows.iter().filter(|o| o.cluster_uuid == id.as_str()).collect();
@@ -64,6 +64,10 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
+                if row.status.as_deref() == Some("DELETE_FAILED") {
+                    let stacks = recorded.iter().filter(|r| r.kind == ResourceKind::Stack.as_str());
+                    unsound.extend(stacks.filter_map(|r| r.resource_id.clone()));
+                }
                 living.insert(row.uuid.clone(), row);
                 inventory.extend(recorded);
             }
@@ -77,7 +81,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
         }
     }
     findings.extend(stacks(cloud, &inventory, &unsound));
-    findings.extend(credentials(cloud, &living));
+    findings.extend(credentials(cloud, &living, &inventory));
     Ok(Agreement { findings, living })
 }
 
@@ -144,8 +148,9 @@ fn sizes(cloud: &Cloud, id: &ClusterId, was_cut_off: bool, groups: &[Nodegroup],
             }
             Some(stack) => {
                 let count = stack.parameters.get("number_of_minions").map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned));
-                let going = if was_cut_off { going(&stack.parameters) } else { 0 };
-                let is_right = group.node_count.is_some_and(|n| [n, n + going].map(|n| Some(n.to_string())).contains(&count));
+                let more = if was_cut_off { former(&stack.parameters) } else { 0 };
+                let seen = count.as_deref().and_then(|count| count.parse::<i32>().ok());
+                let is_right = group.node_count.zip(seen).is_some_and(|(n, seen)| n <= seen && seen - n <= more);
                 // One that was cancelled leaves its stack at work.
                 let is_done = was_cut_off || stack.status.ends_with("_COMPLETE");
                 if !is_right || !is_done {
@@ -158,21 +163,19 @@ fn sizes(cloud: &Cloud, id: &ClusterId, was_cut_off: bool, groups: &[Nodegroup],
     found
 }
 
-/// Workers of a former generation that those of the present one replace.
-fn going(parameters: &Map<String, Value>) -> i32 {
-    // Heat takes maps and lists, and their JSON.
-    let read = |name: &str| match parameters.get(name) {
+/// Workers that a replacement which was cut off has still to see off, or that have gone since without it: of a former generation, or of this one
+/// and given up. Beside those that there are to be there may be as many more.
+fn former(parameters: &Map<String, Value>) -> i32 {
+    // Heat takes a map, and its JSON.
+    let former: Value = match parameters.get("former_minions") {
         Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
         other => other.cloned().unwrap_or_default(),
     };
-    let former = read("former_minions");
-    let replaced = read("minion_replaces");
-    let is_former = |number: &&Value| number.as_str().is_some_and(|number| former.get(number).is_some());
-    i32::try_from(replaced.as_array().into_iter().flatten().filter(is_former).count()).unwrap_or(i32::MAX)
+    i32::try_from(former.as_object().map_or(0, Map::len)).unwrap_or(i32::MAX)
 }
 
-/// The inventory and the cloud have the same stacks. Where the deletion of a group failed or was cancelled half way, its stack may be gone and
-/// the inventory need not know it yet.
+/// The inventory and the cloud have the same stacks. Where the deletion of a cluster or a group failed or was cancelled half way, its stack may
+/// be gone and the inventory need not know it yet.
 fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     let stacks = cloud.stacks();
@@ -192,10 +195,17 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>
     found
 }
 
-/// Users and trusts are those of clusters that are there, and one of each kind.
-fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String> {
+/// Whether the inventory has the key pair of a user, made or announced.
+fn has_key_pair(inventory: &[CloudResource], user: &str, name: &str) -> bool {
+    inventory.iter().any(|r| r.kind() == Some(ResourceKind::KeyPair) && r.name == format!("{user}/{name}"))
+}
+
+/// Users are those of clusters that are there, and one of each kind; trusts are in the inventory, or were announced there, and so are key pairs.
+fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>, inventory: &[CloudResource]) -> Vec<String> {
+    let recorded: Vec<&CloudResource> = inventory.iter().filter(|r| r.kind() == Some(ResourceKind::Trust)).collect();
     let mut found = Vec::new();
-    let mut trusts: BTreeMap<String, usize> = BTreeMap::new();
+    // Those that are not recorded, by the cluster of their trustee.
+    let mut trusts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut users: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for line in cloud.leftovers(None) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -208,13 +218,23 @@ fn credentials(cloud: &Cloud, living: &BTreeMap<String, Cluster>) -> Vec<String>
                 let kind = if name.ends_with("_stacks") { "owner" } else { "trustee" };
                 *users.entry((cluster.to_owned(), kind)).or_default() += 1;
             }
-            ["trust", _, "from", _, "to", trustee] if living.values().any(|c| c.trustee_user_id.as_deref() == Some(trustee)) => {
-                *trusts.entry(trustee.to_owned()).or_default() += 1;
+            ["key", "pair", name, "of", user] if !has_key_pair(inventory, user, name) => {
+                found.push(format!("a key pair that is in no inventory: {line}"));
+            }
+            ["trust", id, "from", _, "to", trustee] if !recorded.iter().any(|r| r.resource_id.as_deref() == Some(id)) => {
+                if let Some(cluster) = living.values().find(|c| c.trustee_user_id.as_deref() == Some(trustee)) {
+                    *trusts.entry(&cluster.uuid).or_default() += 1;
+                }
             }
             _ => {}
         }
     }
     found.extend(users.iter().filter(|(_, n)| **n > 1).map(|((cluster, kind), n)| format!("{n} users that are {kind} of {cluster}")));
-    found.extend(trusts.iter().filter(|(_, n)| **n > 1).map(|(trustee, n)| format!("{n} trusts for trustee {trustee}")));
+    for (cluster, n) in trusts {
+        let announced = recorded.iter().filter(|r| r.cluster_uuid == cluster && r.resource_id.is_none()).count();
+        if n > announced {
+            found.push(format!("{n} trusts for the trustee of cluster {cluster} are in no inventory, and {announced} were announced"));
+        }
+    }
     found
 }

@@ -24,7 +24,7 @@ use rand::rngs::StdRng;
 use tokio::task::JoinSet;
 
 use crate::client;
-use crate::config::{MANY_CLUSTERS, PRODUCTION_TIMES, SMALL_KEYS};
+use crate::config::{MANY_CLUSTERS, PRODUCTION_TIMES};
 use crate::management::{self, Management};
 use crate::servers::PrivateServer;
 use crate::wait::{self, Seen};
@@ -147,7 +147,7 @@ impl Run {
             mysql: Some(database.url()?),
             amqp: Some(broker.url()?),
             api: format!("{PRODUCTION_TIMES}{MANY_CLUSTERS}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
-            conductor: format!("{PRODUCTION_TIMES}{SMALL_KEYS}"),
+            conductor: PRODUCTION_TIMES.to_owned(),
             ..Options::default()
         };
         let world = World::start(Mix::Distributed, options).await?;

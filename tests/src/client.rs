@@ -190,7 +190,7 @@ impl Client {
     /// Waits until a cluster has this status; any final status but this one is an error at once.
     pub async fn wait_for(&self, cluster: &str, wanted: &str, patience: Duration) -> Result<Value> {
         let what = format!("cluster {cluster} to be {wanted}");
-        wait::until(&what, patience, async || {
+        wait::until_lasting(&what, patience, async || {
             let body = self.cluster(cluster).await?;
             let status = text(&body, "status");
             let seen = format!("{status}: {}", body["status_reason"]);
@@ -206,7 +206,7 @@ impl Client {
     /// Waits until a cluster is gone.
     pub async fn wait_gone(&self, cluster: &str, patience: Duration) -> Result<()> {
         let what = format!("cluster {cluster} to be gone");
-        wait::until(&what, patience, async || {
+        wait::until_lasting(&what, patience, async || {
             let answer = self.get(&format!("/v1/clusters/{cluster}")).await?;
             if answer.status == 404 {
                 return Ok(Seen::Yes(()));

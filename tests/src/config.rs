@@ -37,9 +37,6 @@ pub fn shared(settings: &Settings) -> String {
 pub const PRODUCTION_TIMES: &str = "[operations]\nlease_seconds = 10\nheartbeat_seconds = 3\nscan_seconds = 2\nsettle_seconds = 30\n\
                                     poll_min_ms = 1000\npoll_max_ms = 3000\nhousekeeping_seconds = 60\nforce_delete_seconds = 600\n";
 
-/// Keys that are quick to make, for conductors that make thousands. No TLS library of ours believes a certificate of such a key.
-pub const SMALL_KEYS: &str = "[x509]\nrsa_key_size = 1024\n";
-
 /// Room for many clusters of one project.
 pub const MANY_CLUSTERS: &str = "[quotas]\nmax_clusters_per_project = 1000000\n";
 

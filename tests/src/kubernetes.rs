@@ -1,14 +1,15 @@
 //! A stand-in for the API server of a cluster: TLS with a certificate of the cluster's authority, client certificates demanded, and faults
 //! by name.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use openssl::asn1::Asn1Time;
 use openssl::bn::BigNum;
@@ -62,7 +63,20 @@ struct State {
     behaviour: Behaviour,
     /// What it answers to who asks for its nodes, in place of what the behaviour says.
     nodes: Option<Bytes>,
+    /// Nodes that it keeps, by their names, in the place of either.
+    kept: Option<BTreeMap<String, Object>>,
+    /// Each of those is another one as soon as it was listed.
+    is_restless: bool,
+    /// How many objects there have been, and changes of them.
+    versions: u64,
     asked: u64,
+}
+
+/// A node that can be removed.
+struct Object {
+    ready: String,
+    uid: String,
+    version: String,
 }
 
 impl Authority {
@@ -156,7 +170,7 @@ impl ApiServer {
         let (right, wrong) = (tls(authority, &clients)?, tls(&Authority::unknown()?, &clients)?);
         let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
         let address = format!("https://{}", listener.local_addr()?);
-        let state = Arc::new(Mutex::new(State { behaviour: Behaviour::Well, nodes: None, asked: 0 }));
+        let state = Arc::new(Mutex::new(State::default()));
         let shared = state.clone();
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -188,6 +202,28 @@ impl ApiServer {
         lock(&self.state).nodes = Some(answer.into());
     }
 
+    /// From now on it keeps these nodes, which can be removed: their names, and what their condition `Ready` says.
+    pub fn keep(&self, nodes: &[(&str, &str)]) {
+        let mut state = lock(&self.state);
+        let mut kept = BTreeMap::new();
+        for (name, ready) in nodes {
+            state.versions += 1;
+            let uid = format!("{:08}-0000-4000-8000-000000000000", state.versions);
+            kept.insert((*name).to_owned(), Object { ready: (*ready).to_owned(), uid, version: state.versions.to_string() });
+        }
+        state.kept = Some(kept);
+    }
+
+    /// The names of the nodes that it keeps.
+    pub fn kept(&self) -> Vec<String> {
+        lock(&self.state).kept.iter().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    /// Whether each node that it keeps changes as soon as it was listed.
+    pub fn be_restless(&self, is_restless: bool) {
+        lock(&self.state).is_restless = is_restless;
+    }
+
     /// What it answers to `/healthz`, the client being the holder of this certificate and key (PEM), or nobody, and trusting these authorities.
     ///
     /// # Errors
@@ -217,16 +253,60 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self { behaviour: Behaviour::Well, nodes: None, kept: None, is_restless: false, versions: 0, asked: 0 }
+    }
+}
+
+impl State {
+    /// The list of the nodes that it keeps, or what it answers in its place.
+    fn list(&mut self) -> Option<Bytes> {
+        let Some(kept) = &mut self.kept else { return self.nodes.clone() };
+        let items: Vec<Value> = kept
+            .iter()
+            .map(|(name, object)| {
+                json!({"metadata": {"name": name, "uid": object.uid, "resourceVersion": object.version},
+                    "status": {"conditions": [{"type": "Ready", "status": object.ready}]}})
+            })
+            .collect();
+        for object in kept.values_mut().filter(|_| self.is_restless) {
+            self.versions += 1;
+            object.version = self.versions.to_string();
+        }
+        Some(json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items}).to_string().into())
+    }
+
+    /// Removes a node that it keeps, if it is the object that is meant.
+    fn remove(&mut self, name: &str, options: &Value) -> u16 {
+        let Some(kept) = &mut self.kept else { return 404 };
+        let Some(object) = kept.get(name) else { return 404 };
+        let meant = &options["preconditions"];
+        if meant["uid"] != object.uid.as_str() || meant["resourceVersion"] != object.version.as_str() {
+            return 409;
+        }
+        kept.remove(name);
+        200
+    }
+}
+
 async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Response<Full<Bytes>>> {
+    let is_list = request.method() == Method::GET && request.uri().path() == "/api/v1/nodes";
     let (behaviour, listed) = {
         let mut state = lock(&state);
         state.asked += u64::from(request.uri().path() == "/healthz");
-        (state.behaviour, state.nodes.clone())
+        (state.behaviour, if is_list { state.list() } else { None })
     };
     if let Behaviour::Slow(time) = behaviour {
         tokio::time::sleep(time).await;
     }
-    if let Some(body) = listed.filter(|_| request.uri().path() == "/api/v1/nodes") {
+    let removed = request.uri().path().strip_prefix("/api/v1/nodes/").filter(|_| request.method() == Method::DELETE).map(str::to_owned);
+    if let Some(name) = removed {
+        let options = request.into_body().collect().await?.to_bytes();
+        let status = lock(&state).remove(&name, &serde_json::from_slice(&options)?);
+        return Ok(Response::builder().status(status).body(Full::new(Bytes::from("{}")))?);
+    }
+    if let Some(body) = listed {
         let mut builder = Response::builder();
         if body.starts_with(&GZIP) {
             builder = builder.header("content-encoding", "gzip");

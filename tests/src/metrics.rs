@@ -16,6 +16,16 @@ pub async fn watched(mix: Mix, settings: &[(&str, &str)]) -> Result<(World, Stri
     let environment = shown.chain(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))).collect();
     let world = World::start(mix, Options { apis: 1, conductors: 1, environment, ..Options::default() }).await?;
     let conductor = if mix == Mix::Embedded { api } else { conductor };
+    // A world is there when its API answers; a conductor may not even listen by then.
+    for port in [api, conductor] {
+        let connect = async || {
+            Ok(match tokio::net::TcpStream::connect(("127.0.0.1", port)).await {
+                Ok(_) => Seen::Yes(()),
+                Err(error) => Seen::Instead(error.to_string()),
+            })
+        };
+        wait::until("the numbers to be shown", PATIENCE, connect).await?;
+    }
     Ok((world, format!("http://127.0.0.1:{api}/metrics"), format!("http://127.0.0.1:{conductor}/metrics")))
 }
 

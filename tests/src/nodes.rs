@@ -42,19 +42,34 @@ pub async fn told(demo: &Client, cluster: &str, kind: &str) -> Result<Vec<String
     Ok(events.iter().filter(|event| event["kind"] == kind).map(|event| text(event, "message")).collect())
 }
 
-/// The content of a file in an Ignition configuration.
+/// The content of a file that a node has from its Ignition configuration: written by Ignition, or taken out of the documents.
 pub fn file(user_data: &Value, path: &str) -> Result<String> {
-    let files = user_data["storage"]["files"].as_array().context("no files")?;
-    let file = files.iter().find(|file| file["path"] == path).with_context(|| format!("no file {path}"))?;
-    let source = file["contents"]["source"].as_str().context("a source")?;
-    unpacked(source.strip_prefix("data:;base64,").context("base64")?)
+    if let Some(content) = written(user_data, path)? {
+        return Ok(content);
+    }
+    let place = path.strip_prefix("/etc/kubernetes-bootstrap/").with_context(|| format!("no file {path}"))?;
+    taken_out(user_data, place)?.with_context(|| format!("no file {path}"))
 }
 
 /// A document of Kubernetes that an Ignition configuration brings, by its place below the driver's folder; none when it brings no such one.
 pub fn document(user_data: &Value, place: &str) -> Result<Option<Value>> {
-    let all = file(user_data, "/etc/kubernetes-bootstrap/documents")?;
+    let found = taken_out(user_data, place)?;
+    found.map(|text| serde_json::from_str(&text)).transpose().with_context(|| format!("{place} is no JSON"))
+}
+
+/// What Ignition writes to a place; none when it writes nothing there.
+fn written(user_data: &Value, path: &str) -> Result<Option<String>> {
+    let files = user_data["storage"]["files"].as_array().context("no files")?;
+    let Some(file) = files.iter().find(|file| file["path"] == path) else { return Ok(None) };
+    let source = file["contents"]["source"].as_str().context("a source")?;
+    unpacked(source.strip_prefix("data:;base64,").context("base64")?).map(Some)
+}
+
+/// What a master takes out of its documents, as `unpack_documents` of the driver's script does.
+fn taken_out(user_data: &Value, place: &str) -> Result<Option<String>> {
+    let all = written(user_data, "/etc/kubernetes-bootstrap/documents")?.context("no documents")?;
     let found = all.lines().find_map(|line| line.strip_prefix(place)?.strip_prefix(' '));
-    found.map(serde_json::from_str).transpose().with_context(|| format!("{place} is no JSON"))
+    Ok(found.map(|text| format!("{}\n", text.replace('\u{1f}', "\n"))))
 }
 
 /// What the masters of the only stack are made with.

@@ -61,10 +61,13 @@ impl Secrets {
         let mut rest = user_data.as_bytes();
         while let Some(at) = rest.windows(PACKED.len()).position(|window| window == PACKED) {
             rest = &rest[at..];
-            let file = unpacked(rest);
-            let file = String::from_utf8_lossy(&file);
-            if file.starts_with("-----BEGIN ") && file.contains("PRIVATE KEY") {
-                self.keep_key(&file, KEY);
+            // Where several documents are in one file, another sign stands in the place of the ends of their lines.
+            let file = String::from_utf8_lossy(&unpacked(rest)).replace('\u{1f}', "\n");
+            for part in file.split("-----BEGIN ").skip(1) {
+                let (kind, key) = part.split_once('\n').unwrap_or_default();
+                if kind.ends_with("PRIVATE KEY-----") {
+                    self.keep_key(key.split("-----END ").next().unwrap_or_default(), KEY);
+                }
             }
             for part in file.split("\"token\": \"").skip(1) {
                 let token = part.split('"').next().unwrap_or_default();

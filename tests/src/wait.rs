@@ -7,11 +7,29 @@ use anyhow::{Result, bail};
 /// How long anything may take that has no deadline of its own. Generous: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Before the next look, soon after the first one.
+const SOON: Duration = Duration::from_millis(40);
+/// Before the next look for what lasts, at most.
+const RARELY: Duration = Duration::from_millis(200);
+
 /// Looks until there is something to see.
 ///
 /// # Errors
 /// When the deadline passes; the text says what was waited for and, if `look` says so, what was seen last.
-pub async fn until<T>(what: &str, patience: Duration, mut look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
+pub async fn until<T>(what: &str, patience: Duration, look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
+    looking(what, patience, SOON, look).await
+}
+
+/// Looks for what lasts once it is there: the longer it takes, the less often. Each look costs those who are waited for something, too.
+///
+/// # Errors
+/// As [`until`].
+pub async fn until_lasting<T>(what: &str, patience: Duration, look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
+    looking(what, patience, RARELY, look).await
+}
+
+/// Looks with growing pauses between, up to the longest.
+async fn looking<T>(what: &str, patience: Duration, longest: Duration, mut look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
         let instead = match look().await? {
@@ -21,7 +39,7 @@ pub async fn until<T>(what: &str, patience: Duration, mut look: impl AsyncFnMut(
         if start.elapsed() > patience {
             bail!("waited {} s for {what}; last seen: {instead}", patience.as_secs());
         }
-        tokio::time::sleep(Duration::from_millis(40)).await;
+        tokio::time::sleep((start.elapsed() / 4).clamp(SOON, longest)).await;
     }
 }
 

@@ -41,6 +41,9 @@ pub enum Mix {
 /// The variable that says how long the API remembers what it has found in the cloud. Tests change the cloud and look at once: zero, unless
 /// one says otherwise.
 pub const CLOUD_CHECK_CACHE: &str = "OS_REQUESTS__CLOUD_CHECK_CACHE_SECONDS";
+/// The variable that says how large the keys of clusters are, and a size that is quick to make: those of the usual one take a second of a CPU
+/// for each cluster. No TLS library of ours believes a certificate of such a key.
+const SMALL_KEYS: (&str, &str) = ("OS_X509__RSA_KEY_SIZE", "1024");
 
 /// What a test wants otherwise than usual.
 #[derive(Clone, Debug)]
@@ -65,6 +68,8 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// The API speaks TLS, with a certificate of this authority (PEM).
     pub authority: Option<Vec<u8>>,
+    /// Clusters have keys of the usual size, so that TLS believes their certificates.
+    pub usual_keys: bool,
 }
 
 impl Default for Options {
@@ -80,6 +85,7 @@ impl Default for Options {
             conductor: String::new(),
             environment: BTreeMap::new(),
             authority: None,
+            usual_keys: false,
         }
     }
 }
@@ -133,7 +139,7 @@ impl World {
             processes: Vec::new(),
             conductors_started: 0,
             conductor_settings: options.conductor.clone(),
-            environment: [(CLOUD_CHECK_CACHE.to_owned(), "0".to_owned())].into_iter().chain(options.environment.clone()).collect(),
+            environment: environment(&options),
             database: None,
             store: None,
             scheme: if options.authority.is_some() { "https" } else { "http" },
@@ -444,6 +450,13 @@ impl Drop for World {
         }
         eprintln!("--- the cloud: {:#?}", self.cloud.leftovers(None));
     }
+}
+
+/// The options of all processes, as variables: what a test says goes before what is said for all of them.
+fn environment(options: &Options) -> BTreeMap<String, String> {
+    let of_keys = (!options.usual_keys).then_some(SMALL_KEYS);
+    let of_all = [(CLOUD_CHECK_CACHE, "0")].into_iter().chain(of_keys).map(|(name, value)| (name.to_owned(), value.to_owned()));
+    of_all.chain(options.environment.clone()).collect()
 }
 
 /// How many resources of how many are complete, by the words of a `status_reason`.

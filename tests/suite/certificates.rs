@@ -63,7 +63,7 @@ async fn what_certificates_say_of_themselves_is_told_and_a_signature_lasts_as_lo
     #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
 ) -> Result<()> {
     let environment = [("OS_X509__MAX_SIGNED_SECONDS".to_owned(), "7200".to_owned())].into();
-    let world = World::start(mix, Options { environment, ..Options::default() }).await?;
+    let world = World::start(mix, Options { environment, usual_keys: true, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     let path = format!("/v1/certificates/{cluster}");
@@ -103,7 +103,7 @@ async fn what_certificates_say_of_themselves_is_told_and_a_signature_lasts_as_lo
 
 #[tokio::test]
 async fn a_server_of_the_cluster_lets_in_whom_its_authority_signed_and_nobody_else() -> Result<()> {
-    let world = World::usual(Mix::Distributed).await?;
+    let world = World::start(Mix::Distributed, Options { usual_keys: true, ..Options::default() }).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     let mut clusters = Vec::new();

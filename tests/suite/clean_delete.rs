@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
+use model::resource::UNSEEN_VOLUMES;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
@@ -110,7 +111,7 @@ async fn what_kubernetes_made_goes_with_its_cluster_and_nothing_else_does(
     ] {
         ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
     }
-    for kind in ["heat_stack", "keystone_trust", "keystone_user", "stack_owner"] {
+    for kind in ["heat_stack", "keystone_trust", "keystone_user", "stack_owner", "nova_keypair"] {
         ensure!(things(&told, "removed").iter().any(|(own, _)| own == kind), "{kind} in {told}");
     }
     ensure!(things(&told, "gone").is_empty(), "{told}");
@@ -142,6 +143,49 @@ async fn volumes_stay_unless_the_label_says_otherwise_and_are_named(#[values(Mix
     ensure!(text(&told["leaks"][0], "reason").contains("delete_volumes"), "{told}");
     ensure!(text(&told["leaks"][0], "name").contains("pvc-1"), "{told}");
     ensure!(world.cloud.calls("cinder.volume_delete") == 0);
+    ensure!(world.cloud.remove_volume(&data));
+    world.finish().await
+}
+
+/// How a deletion comes to volumes that the one before it did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// It looks for them.
+    Looking,
+    /// Cinder answers nobody, and it cannot be told which there are.
+    InVain,
+    /// It touches nothing.
+    Abandoning,
+}
+
+/// The stack is gone, so nothing but the inventory says that there was a cluster that may have made any.
+#[rstest]
+#[tokio::test]
+async fn volumes_are_told_by_the_deletion_after_the_one_that_saw_the_stack_go(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+    #[values(After::Looking, After::InVain, After::Abandoning)] after: After,
+) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let data = volume(&world, &cluster, "pvc-1", Some(&stack));
+    world.cloud.inject(Fault { at: "cinder.volume_list".to_owned(), nth: 1, how: How::Hold });
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the look for volumes", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
+    if after == After::InVain {
+        world.cloud.inject(Fault { at: "cinder.volume_list".to_owned(), nth: 0, how: How::Status(403, "not you".to_owned()) });
+    }
+    let action = if after == After::Abandoning { "abandon" } else { "force-delete" };
+    admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
+    world.cloud.let_go();
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    if after == After::Looking {
+        ensure!(things(&told, "leaks") == [("cinder_volume".to_owned(), data.clone())], "{told}");
+    } else {
+        ensure!(things(&told, "leaks") == [("cinder_volume".to_owned(), String::new())], "{told}");
+    }
     ensure!(world.cloud.remove_volume(&data));
     world.finish().await
 }
@@ -190,6 +234,7 @@ async fn a_load_balancer_that_cannot_be_deleted_fails_the_deletion_and_a_forced_
     let (demo, admin) = (world.demo(), world.user("admin", "admin"));
     let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
     let (balancer, address) = service(&world, &cluster, &stack, "web");
+    let data = volume(&world, &cluster, "pvc-1", Some(&stack));
     world.cloud.fail_load_balancer_deletions(1000);
     demo.delete_cluster(&cluster).await?;
     let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
@@ -199,10 +244,17 @@ async fn a_load_balancer_that_cannot_be_deleted_fails_the_deletion_and_a_forced_
     admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     let told = report(&demo, &cluster).await?;
-    for (kind, id) in [("octavia_load_balancer", &balancer), ("neutron_floating_ip", &address), ("heat_stack", &stack)] {
+    for (kind, id) in [
+        ("octavia_load_balancer", &balancer),
+        ("neutron_floating_ip", &address),
+        ("heat_stack", &stack),
+        // That load balancers stay keeps nobody from looking for volumes.
+        ("cinder_volume", &data),
+    ] {
         ensure!(has(&told, "leaks", kind, id), "{kind} {id} in {told}");
     }
     ensure!(world.cloud.remove_load_balancer(&balancer) && world.cloud.remove_floating_ip(&address) && world.cloud.remove_stack(&stack));
+    ensure!(world.cloud.remove_volume(&data));
     // Who owns a stack that is left is left, too.
     let owner = things(&told, "leaks").into_iter().find(|(kind, _)| kind == "stack_owner").context("no owner of the stack")?.1;
     ensure!(world.cloud.remove_user_with_keys(&owner));
@@ -313,6 +365,28 @@ async fn a_cluster_goes_when_its_project_is_gone(#[values(Mix::Embedded, Mix::Di
     world.finish().await
 }
 
+/// An admin in another project than that of admins is none to the services: they would tell it that there is nothing to remove.
+#[tokio::test]
+async fn the_service_removes_nothing_itself_where_it_is_no_admin_of_the_cloud() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, ..Options::default() }).await?;
+    world.cloud.set_admin_project(Some("admin"));
+    world.start_conductor()?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let (cluster, _) = cluster(&world, &demo, "blue", &json!({})).await?;
+    ensure!(world.cloud.remove_project("demo"));
+    admin.delete_cluster(&cluster).await?;
+    let failed = admin.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("nor may the cluster service act itself"), "{failed}");
+    ensure!(world.cloud.calls("heat.stack_delete") == 0, "it has removed a stack");
+    // Tokens live for an hour, and what they say with them: another process has a new one.
+    world.cloud.set_admin_project(None);
+    world.terminate("conductor-1")?;
+    world.start_conductor()?;
+    let told = deleted(&admin, &cluster).await?;
+    ensure!(things(&told, "leaks").is_empty(), "{told}");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
     let world = World::usual(Mix::Embedded).await?;
@@ -332,7 +406,7 @@ async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
 }
 
 /// Takes a cluster's rows away, as if a commit had been lost.
-async fn lose(world: &World, cluster: &str) -> Result<()> {
+pub(crate) async fn lose(world: &World, cluster: &str) -> Result<()> {
     for (table, column) in
         [("cluster", "uuid"), ("nodegroup", "cluster_id"), ("nodegroup_nodes", "cluster_uuid"), ("cluster_health", "cluster_uuid")]
     {
@@ -359,6 +433,9 @@ async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> 
     let demo = world.demo();
     let (lost, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
     let (kept, kept_stack) = cluster(&world, &demo, "green", &json!({})).await?;
+    let unseen = "INSERT INTO cloud_resource (cluster_uuid, kind, name, on_delete, created_ms, updated_ms) VALUES";
+    let unseen = format!("{unseen} ('{lost}', 'cinder_volume', '{UNSEEN_VOLUMES}', 'delete', 1, 1)");
+    world.database()?.execute(&unseen, Vec::new()).await?;
     lose(&world, &lost).await?;
     swept(&world, &lost, &stack).await?;
     wait::until("the finds to be told", PATIENCE, async || {
@@ -367,6 +444,8 @@ async fn what_the_inventory_knows_of_a_lost_cluster_is_swept_away_and_told() -> 
         let found: Vec<Value> = events.into_iter().filter(|event| event["kind"] == "sweep_finding").collect();
         let is_told =
             found.iter().any(|e| e["thing"]["id"] == stack.as_str()) && found.iter().any(|e| e["thing"]["kind"] == "keystone_user");
+        let is_told = is_told && found.iter().any(|e| e["thing"]["kind"] == "nova_keypair");
+        let is_told = is_told && found.iter().any(|e| e["thing"]["name"] == UNSEEN_VOLUMES);
         Ok(Seen::when(is_told, || format!("{found:?}")))
     })
     .await?;

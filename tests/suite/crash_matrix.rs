@@ -18,7 +18,6 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tests::cells;
 use tests::client::{Client, cluster, text};
-use tests::config::SMALL_KEYS;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -192,7 +191,7 @@ async fn every_cell_of(act: Act, moment: Moment) -> Result<usize> {
 fn options() -> Options {
     // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
     let environment = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
-    Options { apis: 1, stack: Duration::from_millis(200), conductor: SMALL_KEYS.to_owned(), environment, ..Options::default() }
+    Options { apis: 1, stack: Duration::from_millis(200), environment, ..Options::default() }
 }
 
 impl Scene {
@@ -387,14 +386,14 @@ impl Scene {
         Ok(())
     }
 
-    /// The stack and its owner, as the report names them.
+    /// The stack, its owner and his key pair, as the report names them.
     async fn remove_what_was_left(&self, cluster: &str) -> Result<()> {
         let body = self.demo.get(&format!("/v1/clusters/{cluster}/events?limit=500")).await?.expect(200)?.body;
         let events = body["events"].as_array().context("events")?;
         let report = events.iter().rfind(|event| event["kind"] == "leak_report").context("a report")?;
         for leak in report["leaks"].as_array().context("a list of leaks")? {
             let (kind, name) = (text(leak, "kind"), text(leak, "name"));
-            ensure!(matches!(kind.as_str(), "heat_stack" | "stack_owner") && leak["id"].is_string(), "{leak}");
+            ensure!(matches!(kind.as_str(), "heat_stack" | "stack_owner" | "nova_keypair") && leak["id"].is_string(), "{leak}");
             ensure!(self.world.cloud.remove_reported(&kind, &name, leak["id"].as_str()), "{leak}");
         }
         Ok(())

@@ -13,10 +13,11 @@ use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World, free_port};
 
 /// Where numbers are registered, and the prefix that they get there.
-const REGISTERED: [(&str, &str); 6] = [
+const REGISTERED: [(&str, &str); 7] = [
     ("crates/api/src/server/metrics.rs", "magnum_api_"),
     ("crates/conductor/src/metrics.rs", "magnum_conductor_"),
     ("crates/conductor/src/metrics/credentials.rs", "magnum_conductor_"),
+    ("crates/conductor/src/metrics/delay.rs", "magnum_conductor_"),
     ("crates/conductor/src/metrics/management.rs", "magnum_conductor_"),
     ("crates/server/src/metrics/cloud.rs", ""),
     ("crates/server/src/metrics/snapshots.rs", ""),
@@ -146,6 +147,7 @@ fn units_are_what_systemd_understands() -> Result<()> {
         let text = read(&format!("deploy/systemd/{unit}"))?;
         let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/magnum-")).context("ExecStart")?;
         ensure!(start.contains("--config-file /etc/magnum/magnum.conf"), "{unit}: {start}");
+        ensure!(text.lines().any(|line| line == "UMask=0027"), "{unit}: others may read what it writes");
         // systemd looks whether the program is there.
         let text = text
             .replace("ExecStart=/usr/bin/magnum-api", "ExecStart=/bin/true")

@@ -122,7 +122,7 @@ async fn there(world: &World, demo: &Client, cluster: &str, template: &str) -> R
 
     let delete = told(demo, Method::DELETE, &path, None).await?;
     ensure!(delete["action"] == "delete" && delete["possible"] == true && delete["quotas"] == json!([]), "{delete}");
-    for (thing, many) in [("servers", 3), ("stacks", 1), ("trusts", 1)] {
+    for (thing, many) in [("servers", 3), ("stacks", 1), ("trusts", 1), ("key_pairs", 1)] {
         ensure!(count(&delete, "removed", thing) == many, "{thing}: {delete}");
     }
     ensure!(count(&delete, "removed", "users") >= 1, "{delete}");

@@ -89,6 +89,32 @@ async fn a_client_that_leaves_and_comes_back_gets_every_event_once(#[values(Mix:
     world.finish().await
 }
 
+/// The last events of a cluster may be removed before others, which an operation keeps that can be done again.
+#[tokio::test]
+async fn a_client_that_has_seen_what_is_not_kept_any_more_is_told_nothing_twice() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let events = pages(&demo, &cluster, 1000).await?;
+    let last = events.last().and_then(|event| event["id"].as_i64()).context("an event")?;
+    // Something has happened elsewhere since.
+    let template = demo.create_template("other").await?;
+    let other = demo.create_cluster("green", &template).await?;
+    demo.wait_for(&other, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let old = format!("DELETE FROM operation_event WHERE cluster_uuid = '{cluster}' AND kind = 'ended'");
+    world.database()?.execute(&old, Vec::new()).await?;
+    let left = pages(&demo, &cluster, 1000).await?;
+    ensure!(!left.is_empty() && left.iter().all(|event| event["id"].as_i64() < Some(last)), "{left:?}");
+    let mut stream = demo.events(&cluster, Some(last)).await?;
+    demo.resize(&cluster, 3).await?;
+    let next = stream.next().await?.context("the stream ended by itself")?;
+    ensure!(next.id > last && next.kind == "accepted", "{next:?} after {last}");
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    drop(stream);
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn an_error_that_goes_on_is_one_event_and_is_counted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
@@ -129,21 +155,12 @@ async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<(
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
 
-    world.cloud.set_token_lifetime(Duration::from_secs(3));
-    let short = world.demo();
-    world.cloud.set_token_lifetime(Duration::from_secs(3600));
-    let mut first = short.events(&cluster, None).await?;
     let mut second = demo.events(&cluster, None).await?;
+    let token = world.token("demo", "demo");
+    let mut revoked = world.client(Some(&token)).events(&cluster, None).await?;
     // A project has half of them.
     let third = demo.events(&cluster, None).await.err().context("a third stream")?.to_string();
     ensure!(third.contains("503") && third.contains("event streams"), "{third}");
-    let mut count = 0;
-    while first.next().await?.is_some() {
-        count += 1;
-    }
-    ensure!(count > 5, "{count} events before the token's end");
-    let token = world.token("demo", "demo");
-    let mut revoked = world.client(Some(&token)).events(&cluster, None).await?;
     revoked.next().await?.context("an event")?;
     world.cloud.revoke_token(&token);
     let ended = async {
@@ -151,6 +168,15 @@ async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<(
         Ok::<_, anyhow::Error>(())
     };
     tokio::time::timeout(Duration::from_secs(10), ended).await.context("the stream outlives its token")??;
+    world.cloud.set_token_lifetime(Duration::from_secs(3));
+    let short = world.demo();
+    world.cloud.set_token_lifetime(Duration::from_secs(3600));
+    let mut first = short.events(&cluster, None).await?;
+    let mut count = 0;
+    while first.next().await?.is_some() {
+        count += 1;
+    }
+    ensure!(count > 5, "{count} events before the token's end");
     let mut third = demo.events(&cluster, None).await?;
 
     let asked = Instant::now();

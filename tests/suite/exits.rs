@@ -37,11 +37,21 @@ async fn left(client: &Client, cluster: &str) -> Result<Vec<Value>> {
     Ok(reports[0]["leaks"].as_array().context("a list of leaks")?.clone())
 }
 
-/// A stack that is left has its owner left, whose rights Heat works with; returns the owner's id.
+/// A stack that is left has its owner left, whose rights Heat works with, and his key pair; returns the owner's id.
 fn stack_and_owner(left: &[Value], stack: &str) -> Result<String> {
-    let [of_stack, of_owner] = left else { anyhow::bail!("{left:?}") };
+    let [of_stack, of_owner, of_key] = left else { anyhow::bail!("{left:?}") };
     ensure!(of_stack["kind"] == "heat_stack" && of_stack["id"] == stack && of_owner["kind"] == "stack_owner", "{left:?}");
-    Ok(text(of_owner, "id"))
+    let owner = text(of_owner, "id");
+    ensure!(of_key["kind"] == "nova_keypair" && of_key["id"] == format!("{owner}/key"), "{left:?}");
+    Ok(owner)
+}
+
+/// Has removed what a report names, each thing by itself: what is there afterwards it has not named.
+fn remove_all(world: &World, left: &[Value]) -> Result<()> {
+    for leak in left {
+        ensure!(world.cloud.remove_reported(&text(leak, "kind"), &text(leak, "name"), leak["id"].as_str()), "{leak}");
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -242,7 +252,7 @@ async fn a_forced_deletion_ends_although_heat_refuses_for_ever_and_says_what_it_
     let users: Vec<String> = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("user ")).collect();
     ensure!(users.len() == 1 && users[0].contains(&owner), "{users:?}");
     world.cloud.clear_faults();
-    ensure!(world.cloud.remove_stack(&stack) && world.cloud.remove_user_with_keys(&owner));
+    remove_all(&world, &left)?;
     world.finish().await
 }
 
@@ -259,6 +269,25 @@ async fn a_forced_deletion_of_a_sound_cluster_leaves_nothing(#[values(Mix::Embed
     world.finish().await
 }
 
+/// The cloud is asked for all of it: nothing is given up because the time was over before anybody had begun.
+#[tokio::test]
+async fn a_forced_deletion_that_no_conductor_took_in_time_leaves_nothing_either() -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    let stopped = world.terminate("conductor")?;
+    ensure!(stopped.iter().all(|status| status.success()), "{stopped:?}");
+    let id = act(&admin, &cluster, "force-delete").await?;
+    let late = format!("UPDATE operation SET created_ms = created_ms - 3600000, deadline_ms = deadline_ms - 3600000 WHERE uuid = '{id}'");
+    world.database()?.execute(&late, Vec::new()).await?;
+    world.start_conductor()?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = left(&demo, &cluster).await?;
+    ensure!(left.is_empty() && world.cloud.calls("heat.stack_delete") > 0, "{left:?}");
+    ensure!(world.cloud.leftovers(None).is_empty(), "{:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
@@ -270,10 +299,10 @@ async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Emb
     act(&admin, &cluster, "abandon").await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     let left = left(&demo, &cluster).await?;
-    let owner = stack_and_owner(&left, &stack)?;
+    stack_and_owner(&left, &stack)?;
     ensure!(world.cloud.calls("heat.stack_delete") == 0 && world.only_stack().await? == stack);
     ensure!(world.cloud.stacks()[0].status == "CREATE_COMPLETE", "{:?}", world.cloud.stacks());
-    ensure!(world.cloud.remove_stack(&stack) && world.cloud.remove_user_with_keys(&owner));
+    remove_all(&world, &left)?;
     world.finish().await
 }
 

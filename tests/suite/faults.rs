@@ -58,8 +58,12 @@ async fn a_create_survives(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix, 
 #[rstest]
 #[case::trustee_409("keystone.user_create", 409)]
 #[case::trustee_503("keystone.user_create", 503)]
+#[case::trust_409("keystone.trust_create", 409)]
+#[case::trust_503("keystone.trust_create", 503)]
 #[case::stack_409("heat.stack_create", 409)]
 #[case::stack_503("heat.stack_create", 503)]
+#[case::key_409("nova.keypair_create", 409)]
+#[case::key_503("nova.keypair_create", 503)]
 #[tokio::test]
 async fn what_may_have_been_made_stays_announced_and_is_waited_for(#[case] at: &str, #[case] status: u16) -> Result<()> {
     let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "5".to_owned())].into();
@@ -73,7 +77,12 @@ async fn what_may_have_been_made_stays_announced_and_is_waited_for(#[case] at: &
         Ok(Seen::when(operations.contains("asked for without a clear answer"), || operations))
     })
     .await?;
-    let kind = if at == "heat.stack_create" { "heat_stack" } else { "keystone_user" };
+    let kind = match at {
+        "heat.stack_create" => "heat_stack",
+        "keystone.trust_create" => "keystone_trust",
+        "nova.keypair_create" => "nova_keypair",
+        _ => "keystone_user",
+    };
     let sql = format!("SELECT COUNT(*) FROM cloud_resource WHERE cluster_uuid = '{cluster}' AND kind = '{kind}' AND resource_id IS NULL");
     let announced: Vec<i64> = world.database()?.rows(&sql).await?;
     ensure!(announced == [1] && world.cloud.calls(at) == 1, "{announced:?}, {} calls", world.cloud.calls(at));

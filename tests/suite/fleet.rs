@@ -6,7 +6,6 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use tests::client::{Client, text};
-use tests::config::SMALL_KEYS;
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::wait::{self, PATIENCE, Seen};
@@ -16,11 +15,6 @@ use tests::world::{Mix, Options, World};
 const BUDGET: f64 = 15.0;
 /// Time for many clusters on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
-
-/// Keys are small: a test of many clusters is no test of how long it takes to make keys.
-fn world_of_many() -> Options {
-    Options { conductor: SMALL_KEYS.to_owned(), ..Options::default() }
-}
 
 async fn many(world: &World, client: &Client, count: usize) -> Result<Vec<String>> {
     let template = client.create_template("small").await?;
@@ -52,7 +46,7 @@ fn followed(world: &World) -> usize {
 #[tokio::test]
 async fn w8_two_hundred_clusters_of_one_project_are_followed_by_few_requests() -> Result<()> {
     const COUNT: usize = 200;
-    let world = World::start(Mix::Distributed, world_of_many()).await?;
+    let world = World::usual(Mix::Distributed).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
     let clusters = many(&world, &demo, COUNT).await?;
@@ -89,7 +83,7 @@ async fn w8_two_hundred_clusters_of_one_project_are_followed_by_few_requests() -
 #[tokio::test]
 async fn w8_logins_grow_neither_with_clusters_nor_with_polls() -> Result<()> {
     const COUNT: usize = 24;
-    let world = World::start(Mix::Distributed, world_of_many()).await?;
+    let world = World::usual(Mix::Distributed).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
     let clusters = many(&world, &demo, COUNT).await?;
@@ -179,7 +173,7 @@ async fn w8_a_heat_that_does_not_answer_is_waited_for_and_not_asked_again_at_eac
 
 #[rstest]
 #[tokio::test]
-async fn a_stack_that_somebody_else_deletes_is_noticed(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w11_a_stack_that_somebody_else_deletes_is_noticed(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let world = World::usual(mix).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
@@ -298,7 +292,7 @@ async fn a_notification_of_heat_wakes_who_waits_for_the_stack() -> Result<()> {
 #[tokio::test]
 async fn what_a_killed_conductor_followed_is_followed_by_the_others() -> Result<()> {
     const COUNT: usize = 12;
-    let mut world = World::start(Mix::Distributed, world_of_many()).await?;
+    let mut world = World::usual(Mix::Distributed).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
     let clusters = many(&world, &demo, COUNT).await?;
@@ -322,7 +316,7 @@ async fn a_front_of_heat_that_takes_short_requests_only_is_asked_for_fewer_stack
     // A request for all is longer than is taken, one for twenty is not.
     const COUNT: usize = 40;
     const LONGEST: usize = 1_400;
-    let world = World::start(Mix::Distributed, Options { conductors: 1, ..world_of_many() }).await?;
+    let world = World::start(Mix::Distributed, Options { conductors: 1, ..Options::default() }).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
     let clusters = many(&world, &demo, COUNT).await?;

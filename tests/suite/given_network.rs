@@ -96,3 +96,28 @@ async fn heat_is_given_ids_and_nodes_behind_a_proxy_reach_each_other_whenever_th
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await
 }
+
+#[tokio::test]
+async fn ranges_that_a_given_network_has_are_refused_to_pods_and_services_before_anything_is_made() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    let template = demo.create_template("small").await?;
+    for (label, value) in [("flannel_network_cidr", "10.0.0.0/16"), ("service_cluster_ip_range", "10.0.0.128/25")] {
+        let mut body = client::cluster("blue", &template);
+        body["fixed_network"] = json!("private");
+        body["fixed_subnet"] = json!("private-subnet");
+        body["labels"] = json!({label: value});
+        body["merge_labels"] = json!(true);
+        let rule = format!("{label}: {value} overlaps the nodes' range {RANGE}");
+        let foreseen = demo.post("/v1/clusters?dry_run=true", &body).await?.expect(200)?.body;
+        let reasons = foreseen["reasons"].as_array().context("reasons")?;
+        ensure!(foreseen["possible"] == false && reasons.iter().any(|reason| *reason == json!(rule)), "{foreseen}");
+        let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+        let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+        ensure!(client::text(&failed, "status_reason").contains(&rule), "{failed}");
+        ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
+        demo.delete_cluster(&cluster).await?;
+        demo.wait_gone(&cluster, PATIENCE).await?;
+    }
+    world.finish().await
+}

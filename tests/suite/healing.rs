@@ -105,6 +105,30 @@ async fn what_cannot_do_its_work_fails_the_cluster_by_name() -> Result<()> {
     world.finish().await
 }
 
+/// Whether a cluster is watched is its stack's to say: of two that have the label, one has it from before anybody read it.
+#[rstest]
+#[tokio::test]
+async fn a_cluster_is_watched_as_it_was_made(#[values(true, false)] is_watched: bool) -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let labels = if is_watched { json!({"monitoring_enabled": "true"}) } else { json!({}) };
+    let cluster = create(&demo, labels).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let labels = r#"{"monitoring_enabled": "true"}"#;
+    let values = vec![labels.into(), cluster.as_str().into()];
+    world.database()?.execute("UPDATE cluster SET labels = ? WHERE uuid = ?", values).await?;
+    let is_told = |data: &Value| -> Result<bool> { Ok(nodes::document(data, "addons/prometheus.json")?.is_some()) };
+    let first = nodes::masters(&world)?;
+    ensure!(is_told(&first)? == is_watched, "the first master");
+    demo.send(Method::PATCH, &format!("/v1/certificates/{cluster}"), None).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let later = nodes::masters(&world)?;
+    ensure!(later != first && is_told(&later)? == is_watched, "a later one");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
 /// The name of the API in DNS is the stack's: new masters have it where the cluster was made with it.
 #[tokio::test]
 async fn an_api_has_its_name_as_long_as_its_cluster() -> Result<()> {

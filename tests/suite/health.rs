@@ -45,7 +45,7 @@ fn polling() -> BTreeMap<String, String> {
 }
 
 async fn scene_with(options: Options) -> Result<Scene> {
-    let world = World::start(Mix::Distributed, options).await?;
+    let world = World::start(Mix::Distributed, Options { usual_keys: true, ..options }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     let server = ApiServer::start(&Authority::of_cluster(world.database()?, &cluster).await?).await?;
@@ -221,7 +221,7 @@ async fn w8_a_look_costs_neither_barbican_nor_keystone_a_call() -> Result<()> {
     ] {
         environment.insert(format!("OS_{option}"), value.to_owned());
     }
-    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
+    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, usual_keys: true, ..Options::default() }).await?;
     let cluster = world.complete_cluster(&world.demo()).await?;
     let silent = Silent::start().await?;
     let values = vec![silent.address.as_str().into(), cluster.as_str().into()];
@@ -267,6 +267,36 @@ async fn w8_clusters_that_do_not_answer_take_a_few_places_and_hold_up_no_other()
     scene.until("UNHEALTHY", |reason| reason["node-1.Ready"] == "False").await?;
     database.execute(&format!("DELETE FROM cluster WHERE {others}"), Vec::new()).await?;
     scene.world.finish().await
+}
+
+/// A conductor began as many looks as it has places for and paused, however soon they ended: more than some five hundred clusters were not looked
+/// at in the default interval.
+#[tokio::test]
+async fn looks_at_a_fleet_that_is_due_are_not_paused_between() -> Result<()> {
+    // Nine pauses, of two and a half seconds at least, were between the first and the last of them.
+    const FLEET: usize = 300;
+    const SOON: Duration = Duration::from_secs(20);
+    let environment = BTreeMap::from([("OS_KUBERNETES__HEALTH_POLLING_INTERVAL".to_owned(), "60".to_owned())]);
+    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
+    let (cluster, database) = (world.complete_cluster(&world.demo()).await?, world.database()?);
+    // Nobody is asked where a cluster without an address is: the looks end as soon as they have begun.
+    let set = [("uuid", "UUID()"), ("name", "UUID()"), ("api_address", "NULL"), ("health_status", "NULL")];
+    let times = format!("WITH RECURSIVE n (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM n WHERE at < {FLEET}) SELECT at FROM n");
+    let mut conn = database.open().await?;
+    copy(&mut conn, "cluster", &set, &format!("({times}) AS times WHERE original.uuid = '{cluster}'")).await?;
+    conn.disconnect().await?;
+    let due = "INSERT INTO cluster_health (cluster_uuid, due_ms) SELECT uuid, 0 FROM cluster WHERE api_address IS NULL \
+               ON DUPLICATE KEY UPDATE due_ms = 0";
+    let begun = Instant::now();
+    database.execute(due, Vec::new()).await?;
+    wait::until("all looks", PATIENCE, async || {
+        let left: Vec<i64> = database.rows("SELECT COUNT(*) FROM cluster_health WHERE due_ms = 0").await?;
+        Ok(Seen::when(left == [0], || format!("{left:?} of {FLEET}")))
+    })
+    .await?;
+    ensure!(begun.elapsed() < SOON, "{:?} for {FLEET} looks", begun.elapsed());
+    database.execute(&format!("DELETE FROM cluster WHERE uuid <> '{cluster}'"), Vec::new()).await?;
+    world.finish().await
 }
 
 #[tokio::test]
@@ -369,7 +399,8 @@ async fn what_is_kept_of_an_answer_is_small_whatever_it_is() -> Result<()> {
     let longest = "n".repeat(253);
     server.list(page("", vec![node(&longest, "Unknown")]));
     let nodes = client.nodes().await?;
-    ensure!(nodes == [Node { name: longest.clone(), ready: Ready::Unknown }], "{nodes:?}");
+    let wanted = Node { name: longest.clone(), ready: Ready::Unknown, uid: String::new(), version: String::new() };
+    ensure!(nodes == [wanted], "{nodes:?}");
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(page("", vec![node("a", "True")]).as_bytes())?;
     let much = json!({"metadata": {"continue": "next", "selfLink": "x".repeat(15 * 1024 * 1024)}, "items": []}).to_string();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use cloud_simulator::{Fault, How};
+use cloud_simulator::{Fault, How, TokenScope};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, text};
@@ -35,6 +35,23 @@ async fn whoever_cannot_delegate_is_told_at_once(#[values(Mix::Embedded, Mix::Di
     rotate.expect_error(403, "restricted application credential")?;
     restricted.delete_cluster(&cluster).await?;
     restricted.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Nodes know passwords of such users.
+#[rstest]
+#[case::by_its_id("")]
+// Its admin cannot log in, so nobody tells the id.
+#[case::by_its_name("[trust]\ntrustee_domain_admin_password = another\n")]
+#[tokio::test]
+async fn users_of_the_trustee_domain_are_refused_whether_or_not_keystone_has_told_its_id(#[case] api: &str) -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, api: api.to_owned(), ..Options::default() }).await?;
+    let token = world.cloud.token_with("magnum_domain_admin", TokenScope::Project("demo"), &["member", "reader"]);
+    world.keep_secret(&token, "a caller's token");
+    let node = world.client(Some(&token));
+    node.get("/v1/clusters").await?.expect_error(403, "cluster:get_all")?;
+    node.post("/v1/clustertemplates", &client::template("small")).await?.expect_error(403, "clustertemplate:create")?;
+    world.demo().create_template("small").await?;
     world.finish().await
 }
 

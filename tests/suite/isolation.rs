@@ -138,6 +138,9 @@ fn lines(its: &Things) -> Vec<Line> {
 }
 
 /// Requests of somebody who has a cluster of his own and names things of others beside it.
+///
+/// The uuid that a template is to have is not among them: that it is taken is said (409), as upstream says it, whether another project's template
+/// has it or a cluster refers to it.
 fn beside(its: &Things, own: &str) -> Vec<(&'static str, String, Value)> {
     let Things { cluster, template, worker, operation, .. } = its;
     let none = || Value::Null;

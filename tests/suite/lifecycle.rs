@@ -1,7 +1,5 @@
 //! The one road: a cluster from the request to CREATE_COMPLETE and back to nothing.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,33 +7,39 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::text;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, Options, World, progress};
+use tests::world::{Mix, World, progress};
+
+/// Resources of a stack at which a creation is looked at.
+const STAGES: [usize; 3] = [3, 13, 23];
 
 #[rstest]
 #[tokio::test]
 async fn a_cluster_is_created_followed_shown_and_deleted(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
-    let options = Options { stack: Duration::from_secs(3), ..Options::default() };
-    let world = World::start(mix, options).await?;
+    let world = World::usual(mix).await?;
+    world.cloud.hold_stacks_at(STAGES[0]);
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     let cluster = demo.create_cluster("blue", &template).await?;
 
-    // Told as it grows.
+    // Told as it grows: it goes on when it was told.
     let mut told: Vec<(u32, u32)> = Vec::new();
-    let complete = wait::until("CREATE_COMPLETE", PATIENCE, async || {
-        let body = demo.cluster(&cluster).await?;
-        world.keep_secrets_of_stacks();
-        let reason = text(&body, "status_reason");
-        if let Some(now) = progress(&reason).filter(|now| told.last() != Some(now)) {
-            told.push(now);
-        }
-        match text(&body, "status").as_str() {
-            "CREATE_COMPLETE" => Ok(Seen::Yes(body)),
-            "CREATE_IN_PROGRESS" => Ok(Seen::Instead(reason)),
-            other => anyhow::bail!("{other}: {reason}"),
-        }
-    })
-    .await?;
+    for stage in STAGES {
+        world.cloud.hold_stacks_at(stage);
+        wait::until("progress in status_reason", PATIENCE, async || {
+            let body = demo.cluster(&cluster).await?;
+            world.keep_secrets_of_stacks();
+            ensure!(body["status"] == "CREATE_IN_PROGRESS", "{body}");
+            let reason = text(&body, "status_reason");
+            let now = progress(&reason);
+            if let Some(now) = now.filter(|now| told.last() != Some(now)) {
+                told.push(now);
+            }
+            Ok(Seen::when(now.is_some_and(|(done, _)| usize::try_from(done) == Ok(stage)), || reason))
+        })
+        .await?;
+    }
+    world.cloud.hold_stacks(false);
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     ensure!(told.len() >= 3, "progress told: {told:?}");
     ensure!(told.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[1].0 <= pair[1].1), "progress told: {told:?}");
 

@@ -1,12 +1,15 @@
 //! What Prometheus is shown.
 
-use anyhow::{Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use model::certificate::{Terms, new_authority};
 use rstest::rstest;
+use serde_json::json;
 use tests::client;
 use tests::metrics::{until, watched};
-use tests::wait::PATIENCE;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::Mix;
 
 #[rstest]
@@ -23,12 +26,12 @@ async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Di
     let at_work = until(&conductor, "an operation at work", |shown| {
         shown.sum("magnum_conductor_operations_unfinished", &running) == 1.0
             && shown.sum("magnum_conductor_operations_held", &[]) == 1.0
+            && shown.sum("magnum_conductor_claim_delay_seconds_count", &[("by", "bell")]) == 1.0
             && shown.sum("magnum_conductor_operations_oldest_age_seconds", &running) > 0.0
             && shown.sum("magnum_conductor_operations_lease_left_min_seconds", &running) > 0.0
     })
     .await?;
     ensure!(at_work.sum("magnum_conductor_operations_claimed_total", &create) == 1.0, "{at_work:#?}");
-    ensure!(at_work.sum("magnum_conductor_claim_delay_seconds_count", &[("by", "bell")]) == 1.0, "{at_work:#?}");
     ensure!(at_work.sum("magnum_conductor_operations_ended_total", &create) == 0.0, "{at_work:#?}");
 
     world.cloud.hold_stacks(false);
@@ -77,6 +80,35 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
     world.finish().await
 }
 
+/// It ends well, and tells what it left: nobody is called for a failure.
+#[tokio::test]
+async fn a_forced_deletion_whose_time_runs_out_counts_as_the_success_that_is_recorded() -> Result<()> {
+    let (world, _, conductor) = watched(Mix::Distributed, &[]).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    // Longer than the deletion may take: it is cut off in the middle of the call.
+    let how = How::Slow(Duration::from_secs(600));
+    world.cloud.inject(Fault { at: "heat.stack_show".to_owned(), nth: 0, how });
+    let path = format!("/v1/clusters/{cluster}/actions/force-delete");
+    world.user("admin", "admin").post(&path, &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.cloud.clear_faults();
+    let of = |outcome: &'static str| [("kind", "cluster_force_delete"), ("outcome", outcome)];
+    let name = "magnum_conductor_operations_ended_total";
+    let shown = until(&conductor, "the end of the operation", |shown| shown.sum(name, &of("succeeded")) == 1.0).await?;
+    ensure!(shown.sum(name, &of("timeout")) == 0.0, "{shown:#?}");
+    let body = demo.get(&format!("/v1/clusters/{cluster}/events")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("a list")?;
+    let report = events.iter().find(|event| event["kind"] == "leak_report").context("a report")?;
+    let leaks = report["leaks"].as_array().context("a list of leaks")?;
+    let stack = leaks.iter().find(|leak| leak["kind"] == "heat_stack").with_context(|| format!("{leaks:?}"))?;
+    ensure!(client::text(stack, "reason").contains("not done within"), "{stack}");
+    for leak in leaks {
+        world.cloud.remove_reported(&client::text(leak, "kind"), &client::text(leak, "name"), leak["id"].as_str());
+    }
+    world.finish().await
+}
+
 #[tokio::test]
 async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
     let (world, api, _) = watched(Mix::Distributed, &[]).await?;
@@ -85,6 +117,52 @@ async fn numbers_are_shown_only_where_and_if_they_are_wanted() -> Result<()> {
     ensure!(http.get(api.replace("/metrics", "/")).send().await?.status() == 404);
     // The API's own port does not show them.
     world.demo().get("/metrics").await?.expect(404)?;
+    world.finish().await
+}
+
+/// What waits behind another operation of its cluster waits for no conductor.
+#[tokio::test]
+async fn the_delay_of_a_claim_counts_from_the_end_of_what_was_ahead() -> Result<()> {
+    const BEHIND: f64 = 10.0;
+    let (world, _, url) = watched(Mix::Distributed, &[]).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.hold_stacks(true);
+    for name in ["one", "two"] {
+        demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &json!({"name": name, "node_count": 1})).await?.expect(202)?;
+    }
+    let waited = "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 - MAX(created_ms) AS SIGNED) FROM operation";
+    wait::until("the second to have waited", PATIENCE, async || {
+        let ms = world.database()?.rows::<i64>(waited).await?.pop().unwrap_or_default();
+        Ok(Seen::when(ms as f64 >= BEHIND * 1000.0, || format!("{ms} ms")))
+    })
+    .await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let delays = "magnum_conductor_claim_delay_seconds";
+    let shown = until(&url, "all claims", |shown| shown.sum(&format!("{delays}_count"), &[]) == 3.0).await?;
+    let all = shown.sum(&format!("{delays}_sum"), &[]);
+    ensure!((0.0..BEHIND).contains(&all), "{all} s for three claims: {shown:#?}");
+    world.finish().await
+}
+
+/// A conductor whose sweeps another one has taken over went on showing what its own last one had found.
+#[tokio::test]
+async fn what_sweeps_find_is_shown_by_who_sweeps() -> Result<()> {
+    let (world, _, url) = watched(Mix::Distributed, &[("OS_OPERATIONS__SWEEP_SECONDS", "1")]).await?;
+    let name = "magnum_conductor_sweep_findings";
+    let trustee = format!("11111111-2222-4333-8444-555555555555_{}", world.cloud.project_id("demo"));
+    let trustee = world.cloud.add_user(&trustee, "magnum");
+    until(&url, "the find", |shown| shown.sum(name, &[("kind", "keystone_user")]) == 1.0).await?;
+    let another = "UPDATE task_lease SET owner = 'another', lease_ms = ? WHERE name = 'sweep_due'";
+    world.database()?.execute(another, vec![i64::MAX.into()]).await?;
+    until(&url, "the find to be another's", |shown| shown.sum(name, &[]) == 0.0).await?;
+    // He is gone: it is found again.
+    world.database()?.execute("UPDATE task_lease SET lease_ms = 0 WHERE name = 'sweep_due'", Vec::new()).await?;
+    until(&url, "the find", |shown| shown.sum(name, &[]) == 1.0).await?;
+    ensure!(world.cloud.remove_user_by_id(&trustee));
+    until(&url, "nothing to be found", |shown| shown.sum(name, &[]) == 0.0).await?;
     world.finish().await
 }
 

@@ -334,7 +334,7 @@ async fn a_cluster_goes_with_all_its_groups(#[values(Mix::Embedded, Mix::Distrib
 
 #[rstest]
 #[tokio::test]
-async fn a_failed_group_is_told_with_its_reason_and_can_be_removed_or_mended(
+async fn w11_a_failed_group_is_told_with_its_reason_and_can_be_removed_or_mended(
     #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
 ) -> Result<()> {
     let scene = scene(mix).await?;

@@ -1,18 +1,27 @@
 //! Who is told what: the notifications of a cluster's life, once for each change, whatever happens to the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
+use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use serde_json::json;
 use tests::client::{self, Client, text};
 use tests::database::needed;
+use tests::metrics::{until, watched};
 use tests::notifications::{Told, Topic, environment};
+use tests::openmetrics::Shown;
 use tests::servers::PrivateServer;
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::{Mix, Options, World};
+use tests::world::{Mix, Options, World, free_port};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use url::Url;
 
 fn topic_name() -> String {
     format!("t-{}", uuid::Uuid::new_v4().simple())
@@ -178,6 +187,181 @@ async fn a_broker_that_is_away_delays_and_nothing_is_lost() -> Result<()> {
     let told = topic.wait_for(2, Duration::from_secs(60)).await?;
     ensure!(told.iter().map(Told::id).collect::<Vec<_>>() == waiting, "{:#?}", lines(&told));
     topic.remove().await?;
+    world.finish().await
+}
+
+/// The broker has it, and nobody has noted that: it is told again, as the same message.
+#[tokio::test]
+async fn what_a_sender_that_dies_has_not_noted_is_told_again_under_the_same_id() -> Result<()> {
+    let (mut world, topic) = scene(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    topic.wait_for(2, PATIENCE).await?;
+    let database = world.database()?.clone();
+    let waiting = async || database.rows::<String>("SELECT uuid FROM notification ORDER BY id").await;
+    let is_empty = async || {
+        wait::until("an empty outbox", PATIENCE, async || {
+            let left = waiting().await?;
+            Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
+        })
+        .await
+    };
+    is_empty().await?;
+    // Nobody may send until there are messages, and then nobody may remove them.
+    let (mut task, mut outbox) = (database.open().await?, database.open().await?);
+    for conn in [&mut task, &mut outbox] {
+        conn.query_drop("START TRANSACTION").await?;
+    }
+    task.query_drop("SELECT owner FROM task_lease WHERE name = 'notifications' FOR UPDATE").await?;
+    resize(&demo, &cluster, 3).await?;
+    let written = waiting().await?;
+    ensure!(written.len() == 2, "{written:?}");
+    outbox.query_drop("SELECT id FROM notification FOR UPDATE").await?;
+    task.query_drop("COMMIT").await?;
+    let ids = |told: &[Told]| told.iter().map(Told::id).collect::<Vec<_>>();
+    let told = topic.wait_for(2, PATIENCE).await?;
+    ensure!(ids(&told) == written, "{:#?}", lines(&told));
+    world.kill_all("conductor-")?;
+    outbox.query_drop("ROLLBACK").await?;
+    ensure!(waiting().await? == written, "{:?}, not {written:?}", waiting().await?);
+    world.start_conductor()?;
+    let again = topic.wait_for(2, 2 * PATIENCE).await?;
+    ensure!(ids(&again) == written, "{:#?}", lines(&again));
+    is_empty().await?;
+    ensure!(topic.take().await?.is_empty(), "told three times");
+    topic.remove().await?;
+    for conn in [task, outbox] {
+        conn.disconnect().await?;
+    }
+    world.finish().await
+}
+
+#[tokio::test]
+async fn what_has_waited_for_the_broker_for_too_long_is_dropped_and_counted() -> Result<()> {
+    // Nobody is there.
+    let nowhere = format!("amqp://guest:guest@127.0.0.1:{}", free_port()?);
+    let settings = environment(&topic_name(), &nowhere);
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let (world, _, url) = watched(Mix::Distributed, &settings).await?;
+    world.complete_cluster(&world.demo()).await?;
+    let waiting = async || world.database()?.rows::<String>("SELECT uuid FROM notification ORDER BY id").await;
+    let told = waiting().await?;
+    ensure!(told.len() == 2, "{told:?}");
+    // Half an hour less than a day is not too long.
+    let older = "UPDATE notification SET created_ms = created_ms - ? WHERE uuid = ?";
+    for (uuid, minutes) in told.iter().zip([24 * 60 + 1, 24 * 60 - 30]) {
+        world.database()?.execute(older, vec![(minutes * 60_000).into(), uuid.as_str().into()]).await?;
+    }
+    let dropped = "magnum_conductor_notifications_dropped_total";
+    until(&url, "a notification to be dropped", |shown| shown.sum(dropped, &[]) == 1.0).await?;
+    ensure!(waiting().await? == told[1..], "{:?}, not {told:?}", waiting().await?);
+    let log = world.logs("conductor").concat();
+    ensure!(log.contains("waited for the broker for too long and were dropped"), "nobody said so: {log}");
+    let failed = |shown: &Shown| shown.sum("magnum_conductor_notification_attempts_failed_total", &[]);
+    let before = failed(&until(&url, "failures", |shown| failed(shown) > 0.0).await?);
+    // It is tried again, and the other one stays.
+    until(&url, "more failures", |shown| failed(shown) > before).await?;
+    ensure!(waiting().await? == told[1..], "{:?}, not {told:?}", waiting().await?);
+    world.finish().await
+}
+
+/// What an AMQP broker's confirmation of a message begins with: a method's frame, its channel and length, and `basic.ack`.
+fn is_confirmation(frame: &[u8]) -> bool {
+    frame.first() == Some(&1) && frame.get(7..11) == Some([0, 60, 0, 80].as_slice())
+}
+
+/// Stands before a broker and may keep each of its confirmations for a while.
+struct Slow {
+    address: String,
+    is_slow: Arc<AtomicBool>,
+    serving: JoinHandle<()>,
+}
+
+impl Slow {
+    const KEPT: Duration = Duration::from_millis(3500);
+
+    async fn start(behind: String) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
+        let is_slow: Arc<AtomicBool> = Arc::default();
+        let slow = is_slow.clone();
+        let serving = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (behind, slow) = (behind.clone(), slow.clone());
+                tokio::spawn(async move {
+                    let Ok(server) = TcpStream::connect(&behind).await else { return };
+                    let (mut from_client, mut to_client) = client.into_split();
+                    let (mut from_server, mut to_server) = server.into_split();
+                    let up = async {
+                        let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+                    };
+                    let down = async {
+                        let mut answer = vec![0; 8192];
+                        while let Ok(count @ 1..) = from_server.read(&mut answer).await {
+                            if slow.load(Ordering::SeqCst) && is_confirmation(&answer[..count]) {
+                                tokio::time::sleep(Self::KEPT).await;
+                            }
+                            if to_client.write_all(&answer[..count]).await.is_err() {
+                                return;
+                            }
+                        }
+                    };
+                    // Whichever side has had enough ends both.
+                    tokio::select! {
+                        () = up => {}
+                        () = down => {}
+                    }
+                });
+            }
+        });
+        Ok(Self { address, is_slow, serving })
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// The lease was looked at before each message. One to many topics could last longer than that, and another conductor sent it as well.
+#[tokio::test]
+async fn however_many_topics_are_slow_one_conductor_sends() -> Result<()> {
+    // Together they take longer than one conductor has the task without a sign of life, which is twenty seconds.
+    const TOPICS: usize = 7;
+    let amqp = needed("MAGNUM_TEST_AMQP_URL")?;
+    let url = Url::parse(&amqp)?;
+    let behind = format!("{}:{}", url.host_str().context("a host")?, url.port().context("a port")?);
+    let broker = Slow::start(behind.clone()).await?;
+    let names: Vec<String> = (0..TOPICS).map(|_| topic_name()).collect();
+    let mut topics = Vec::new();
+    for name in &names {
+        topics.push(Topic::listen(name, &amqp).await?);
+    }
+    let environment = environment(&names.join(","), &amqp.replacen(&format!("@{behind}"), &format!("@{}", broker.address), 1));
+    let world = World::start(Mix::Distributed, Options { conductors: 2, environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    for topic in &topics {
+        topic.wait_for(1, PATIENCE).await?;
+    }
+    broker.is_slow.store(true, Ordering::SeqCst);
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    wait::until("an empty outbox", 2 * PATIENCE, async || {
+        let left = world.database()?.rows::<i64>("SELECT COUNT(*) FROM notification").await?;
+        Ok(Seen::when(left == [0], || format!("{left:?}")))
+    })
+    .await?;
+    broker.is_slow.store(false, Ordering::SeqCst);
+    for topic in topics {
+        let told = topic.take().await?;
+        ensure!(lines(&told) == ["info magnum.cluster.create success CREATE_COMPLETE"], "{:#?}", lines(&told));
+        topic.remove().await?;
+    }
     world.finish().await
 }
 

@@ -7,7 +7,6 @@ use cloud_simulator::{Fault, How};
 use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::{self, text};
-use tests::config::SMALL_KEYS;
 use tests::database::needed;
 use tests::relay::Relay;
 use tests::servers::PrivateServer;
@@ -23,8 +22,8 @@ fn down(at: &str) -> Fault {
 #[tokio::test]
 async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<()> {
     let broker = PrivateServer::start("rabbitmq").await?;
-    let options = Options { amqp: Some(broker.url()?), stack: Duration::from_secs(3), ..Options::default() };
-    let world = World::start(Mix::Distributed, options).await?;
+    let world = World::start(Mix::Distributed, Options { amqp: Some(broker.url()?), ..Options::default() }).await?;
+    world.cloud.hold_stacks(true);
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     broker.stop().await?;
@@ -40,6 +39,7 @@ async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<
     })
     .await?;
     broker.start_again().await?;
+    world.cloud.hold_stacks(false);
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
     let next = demo.create_cluster("red", &template).await?;
@@ -59,7 +59,7 @@ async fn when_a_broker_of_the_list_goes_away_under_load_the_doorbell_goes_on_wit
     let (first, second) = (Relay::start(behind.clone()).await?, Relay::start(behind).await?);
     let transport = format!("rabbit://{login}@{},{login}@{}{}", first.address(), second.address(), broker.path());
     let environment = [("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned())].into();
-    let options = Options { amqp: Some(transport), environment, conductor: SMALL_KEYS.to_owned(), ..Options::default() };
+    let options = Options { amqp: Some(transport), environment, ..Options::default() };
     let processes = options.apis + options.conductors;
     let world = World::start(Mix::Distributed, options).await?;
     let demo = world.demo();

@@ -249,7 +249,7 @@ async fn stored(world: &World, certificate: &str) -> Result<Authority> {
 /// With real handshakes, at servers that show and trust what the newest masters do.
 #[tokio::test]
 async fn clients_of_both_authorities_are_let_in_while_both_are_trusted_and_only_those_of_the_new_one_afterwards() -> Result<()> {
-    let world = World::usual(Mix::Distributed).await?;
+    let world = World::start(Mix::Distributed, Options { usual_keys: true, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
     let (certificate, key) = {
@@ -437,6 +437,33 @@ async fn a_cluster_that_goes_half_way_takes_both_sets_with_it() -> Result<()> {
     demo.wait_gone(&cluster, PATIENCE).await?;
     let counts = world.database()?.counts().await?;
     ensure!(counts["ca_rotation"] == 0 && counts["x509keypair"] == 0, "{counts:?}");
+    world.finish().await
+}
+
+/// Masters of the version that the rows still tell could not join those that the upgrade has made, and with a rotation begun nobody could go on
+/// with the upgrade either.
+#[tokio::test]
+async fn nothing_is_rotated_while_an_upgrade_is_half_done() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let (before, changes) = (authority(&demo, &cluster, "kubernetes").await?, world.cloud.calls("heat.stack_update"));
+    let version = text(&demo.cluster(&cluster).await?, "coe_version");
+    let set = async |version: &str| {
+        let sql = format!("UPDATE cluster SET coe_version = '{version}' WHERE uuid = '{cluster}'");
+        world.database()?.execute(&sql, Vec::new()).await
+    };
+    set("v1.0.0").await?;
+    rotate(&demo, &cluster).await?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("an upgrade of the cluster is half done"), "{failed}");
+    ensure!(authority(&demo, &cluster, "kubernetes").await? == before, "there are other authorities");
+    let counts = world.database()?.counts().await?;
+    ensure!(counts["ca_rotation"] == 0 && world.cloud.calls("heat.stack_update") == changes, "it has begun: {counts:?}");
+    set(&version).await?;
+    rotate(&demo, &cluster).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(authority(&demo, &cluster, "kubernetes").await? != before, "the authorities are what they were");
     world.finish().await
 }
 

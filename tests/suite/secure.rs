@@ -287,6 +287,8 @@ async fn services_of_the_cloud_are_believed_as_their_sections_say() -> Result<()
 
     let refused = [
         (format!("[keystone_authtoken]\ncafile = {}\n", file("other.pem")), "keystone", "UnknownIssuer"),
+        // What one section leaves unchecked, the authorities that the other one names check all the same.
+        (format!("[keystone_auth]\ncafile = {}\n[keystone_authtoken]\ninsecure = true\n", file("other.pem")), "keystone", "UnknownIssuer"),
         ("[glance_client]\ninsecure = false\n".to_owned(), "glance", "UnknownIssuer"),
         (format!("[nova_client]\nca_file = {}\n", file("heat-ca.pem")), "nova", "UnknownIssuer"),
         (format!("[neutron_client]\ncert_file = {}\nkey_file = {}\n", file("heat.pem"), file("heat-key.pem")), "neutron", ""),
@@ -300,6 +302,6 @@ async fn services_of_the_cloud_are_believed_as_their_sections_say() -> Result<()
     // Of all services, where none has authorities of its own.
     let url = world.start_api(9, &format!("[keystone_authtoken]\ncafile = {}\ninsecure = true\n", file("other.pem"))).await?;
     user_of(&world, &url)?.create_template("unchecked").await?;
-    is_told(&world, "api-9", "[keystone_auth] insecure: certificates", "are not verified").await?;
+    is_told(&world, "api-9", "[keystone_authtoken] insecure: certificates", "are not verified").await?;
     world.finish().await
 }

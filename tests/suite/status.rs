@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use cloud_simulator::{ManagementCluster, ManagementOptions, Options as CloudOptions, SERVICE_PASSWORD, Simulator};
+use cloud_simulator::{Fault, How, ManagementCluster, ManagementOptions, Options as CloudOptions, SERVICE_PASSWORD, Simulator};
 use serde_json::Value;
 use tests::binaries::program;
 use tests::config::{self, Settings};
@@ -127,6 +127,12 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
             words: &["keystone", "[keystone_auth] auth_url"],
         },
         Plant {
+            conf: more("[cluster_heat]\ncreate_timeout = 90"),
+            check: "Keystone",
+            result: 1,
+            words: &["live for 3600 s", "5400 s", "[token] expiration"],
+        },
+        Plant {
             conf: other(&format!("trustee_domain_admin_password = {SERVICE_PASSWORD}"), "trustee_domain_admin_password = hunter2")?,
             check: "Trustee domain",
             result: 2,
@@ -196,6 +202,14 @@ async fn each_planted_misconfiguration_is_found_and_its_cure_named() -> Result<(
         let missing: Vec<_> = plant.words.iter().filter(|word| !said.contains(**word)).collect();
         ensure!(missing.is_empty() && said.contains("Cure: "), "{} does not say {missing:?}: {said}", plant.check);
     }
+
+    // Keystone is asked about tokens at another address than that of logins.
+    let cloud = place.simulator.cloud();
+    cloud.inject(Fault { at: "keystone.token_validate".to_owned(), nth: 0, how: How::Refuse });
+    let (code, answer) = place.check(&place.conf)?;
+    let (_, said) = details(&answer, "Keystone").context("Keystone")?;
+    ensure!(code == 2 && said.contains("tokens of callers") && said.contains("[keystone_authtoken] interface"), "{answer:#}");
+    cloud.clear_faults();
 
     // What is wrong in the database rather than in the configuration.
     let ahead = "INSERT INTO magnum_service (report_count, host, `binary`, last_seen_up) VALUES (1, 'fast', 'magnum-conductor', UTC_TIMESTAMP() + INTERVAL 1 HOUR)";

@@ -73,6 +73,36 @@ async fn w1_a_create_whose_conductor_is_killed_before_the_stack_exists_is_finish
     another_finishes(scene, &cluster, owner).await
 }
 
+/// The request of an owner that stands still is late: who goes on waits for what may come of it, and asks for no second one.
+#[tokio::test]
+async fn a_trust_that_comes_late_is_the_only_one() -> Result<()> {
+    // The late request comes well within it.
+    let environment = [("OS_OPERATIONS__SETTLE_SECONDS".to_owned(), "45".to_owned())].into();
+    let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.12");
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(once("keystone.trust_create", How::Hold));
+    let cluster = demo.create_cluster("blue", &template).await?;
+    wait::until("the request to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    let owner = world.owner(&cluster).await?;
+    world.freeze(owner)?;
+    wait::until("another one to wait", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body.to_string();
+        let is_waiting = operations.contains("keystone_trust") && operations.contains("asked for without a clear answer");
+        Ok(Seen::when(is_waiting, || operations))
+    })
+    .await?;
+    world.cloud.let_go();
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    // That of the nodes, and Heat's own.
+    let trusts = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("trust ")).count();
+    let asked = world.cloud.calls("keystone.trust_create");
+    ensure!(trusts == 2 && asked == 1, "{trusts} trusts, {asked} asked for");
+    world.thaw(owner)?;
+    world.finish().await
+}
+
 #[tokio::test]
 async fn w1_a_create_whose_conductor_is_killed_right_after_heat_accepted_is_finished_by_another() -> Result<()> {
     let mut scene = scene().await?;
@@ -295,6 +325,22 @@ async fn what_is_to_be_cancelled_ends_as_cancelled_also_after_its_deadline() -> 
     world.finish().await
 }
 
+/// No conductor was there for longer than it may take.
+#[tokio::test]
+async fn what_nobody_has_begun_is_done_however_late_it_is_taken() -> Result<()> {
+    let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let late = "UPDATE operation SET created_ms = created_ms - 7200000, deadline_ms = deadline_ms - 7200000";
+    world.database()?.execute(late, Vec::new()).await?;
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let left: Vec<i64> = world.database()?.rows("SELECT deadline_ms - started_ms FROM operation").await?;
+    ensure!(left == [3_600_000], "{left:?} ms of its time were left when it began");
+    world.finish().await
+}
+
 #[tokio::test]
 async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waited_for() -> Result<()> {
     let Scene { mut world, demo, template } = scene().await?;
@@ -303,7 +349,7 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
     world.progress_is_told(&demo, &cluster).await?;
     // The shortest timeout of a request is a minute: the clock is put forward instead, for whoever takes over.
     let sql =
-        format!("UPDATE operation SET created_ms = created_ms - 60000, deadline_ms = created_ms + 60000 WHERE cluster_uuid = '{cluster}'");
+        format!("UPDATE operation SET started_ms = started_ms - 60000, deadline_ms = started_ms + 60000 WHERE cluster_uuid = '{cluster}'");
     world.database()?.rows::<i64>(&sql).await?;
     let owner = world.owner(&cluster).await?;
     world.kill(owner)?;

@@ -60,6 +60,38 @@ async fn a_template_in_use_can_not_be_deleted(#[values(Mix::Embedded, Mix::Distr
     world.finish().await
 }
 
+/// Old databases have clusters whose template's row is gone: whoever makes one of that uuid would say what their nodes are made of.
+#[tokio::test]
+async fn no_template_is_made_under_a_uuid_that_a_cluster_refers_to() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 1, ..Options::default() }).await?;
+    let (demo, stranger) = (world.demo(), world.user("demo2", "demo2"));
+    let (there, gone) = (demo.create_template("there").await?, demo.create_template("gone").await?);
+    let cluster = demo.create_cluster("blue", &gone).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let aside = "00000000-0000-4000-8000-000000000001";
+    let rename = |from: &str, to: &str| format!("UPDATE cluster_template SET uuid = '{to}' WHERE uuid = '{from}'");
+    world.database()?.execute(&rename(&gone, aside), Vec::new()).await?;
+    let under = |uuid: &str| {
+        let mut body = client::template("mine");
+        body["uuid"] = json!(uuid);
+        body
+    };
+    for caller in [&demo, &stranger] {
+        let taken = caller.post("/v1/clustertemplates", &under(&there)).await?.expect_error(409, &there)?;
+        let refused = caller.post("/v1/clustertemplates", &under(&gone)).await?.expect_error(409, &gone)?;
+        ensure!(refused.text == taken.text.replace(&there, &gone), "{} is not {}", refused.text, taken.text);
+    }
+    world.database()?.execute(&rename(aside, &gone), Vec::new()).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    demo.delete(&format!("/v1/clustertemplates/{gone}")).await?.expect(204)?;
+    // Now nobody refers to it.
+    let made = stranger.post("/v1/clustertemplates", &under(&gone)).await?.expect(201)?;
+    ensure!(made.uuid()? == gone, "{}", made.text);
+    world.finish().await
+}
+
 #[tokio::test]
 async fn the_configured_driver_serves_what_names_none() -> Result<()> {
     let configured = |api: &str| Options { apis: 1, conductors: 1, api: api.to_owned(), ..Options::default() };

@@ -25,7 +25,7 @@ async fn template(demo: &Client, name: &str, more: Value) -> Result<String> {
 }
 
 async fn newer(demo: &Client) -> Result<String> {
-    template(demo, "newer", json!({"labels": {"kube_tag": "v1.34.1", "containerd_version": "2.1.5"}})).await
+    template(demo, "newer", json!({"labels": {"kube_tag": "v1.36.9", "containerd_version": "2.1.5"}})).await
 }
 
 async fn upgrade(demo: &Client, cluster: &str, body: Value) -> Result<()> {
@@ -51,8 +51,8 @@ async fn every_node_is_replaced_masters_first(#[values(Mix::Embedded, Mix::Distr
     upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
-    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
-    ensure!(after["labels"]["kube_tag"] == "v1.34.1" && after["labels"]["containerd_version"] == "2.1.5", "{after}");
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.36.9", "{after}");
+    ensure!(after["labels"]["kube_tag"] == "v1.36.9" && after["labels"]["containerd_version"] == "2.1.5", "{after}");
     ensure!(after["api_address"] == before["api_address"] && after["stack_id"] == before["stack_id"], "{before} {after}");
     ensure!(after["node_count"] == 2 && after["master_count"] == 1 && after["status_reason"].is_null(), "{after}");
     let told = steps(&demo, &cluster).await?;
@@ -105,6 +105,85 @@ async fn three_masters_go_one_by_one_and_workers_by_batches(#[values(Mix::Embedd
     world.finish().await
 }
 
+/// A complete cluster of so many masters behind a load balancer and no workers; a template that is newer.
+async fn balanced(demo: &Client, masters: u32) -> Result<String> {
+    let old = template(demo, "small", json!({"master_lb_enabled": true})).await?;
+    newer(demo).await?;
+    let mut body = client::cluster("blue", &old);
+    (body["master_count"], body["node_count"]) = (json!(masters), json!(0));
+    let cluster = demo.at("1.10").post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    Ok(cluster)
+}
+
+/// Its successor takes it out of etcd, and a load balancer that looks at connections alone goes on sending requests there.
+#[rstest]
+#[case::alone(1, "0, 1")]
+#[case::of_three(3, "1 2, 1 2 3, 2 3, 2 3 4, 3 4, 3 4 5")]
+#[tokio::test]
+async fn a_master_leaves_the_load_balancer_when_its_successor_is_asked_for_but_for_the_only_one(
+    #[case] masters: u32,
+    #[case] wanted: &str,
+) -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let cluster = balanced(&demo, masters).await?;
+    world.cloud.hold_stacks(true);
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    let mut rounds = wanted.split(", ").enumerate();
+    loop {
+        let at_work = wait::until("a stack at work, or the end", PATIENCE, async || {
+            if let Some(stack) = world.cloud.stacks().into_iter().find(|stack| stack.status == "UPDATE_IN_PROGRESS") {
+                return Ok(Seen::Yes(Some(stack.id)));
+            }
+            let status = text(&demo.cluster(&cluster).await?, "status");
+            Ok(if status == "UPDATE_IN_PROGRESS" { Seen::Instead(status) } else { Seen::Yes(None) })
+        });
+        let Some(stack) = at_work.await? else { break };
+        // After those of masters, that of workers, of which there are none.
+        if let Some((change, wanted)) = rounds.next() {
+            let mut members = world.cloud.api_members();
+            // The one that comes may be there already.
+            let newest = (masters as usize + change / 2).to_string();
+            members.retain(|number| change % 2 == 1 || *number != newest);
+            ensure!(members.join(" ") == wanted, "change {change}: {members:?}, not {wanted}");
+        }
+        ensure!(world.cloud.complete_stack(&stack));
+    }
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(rounds.next().is_none(), "{:?}", steps(&demo, &cluster).await?);
+    // Who has left once is not asked to leave again.
+    ensure!(world.cloud.calls("octavia.pool_member_delete") == masters as usize);
+    world.cloud.hold_stacks(false);
+    world.finish().await
+}
+
+#[rstest]
+#[case::killed_before(How::Hold)]
+#[case::killed_during(How::ActThenHold)]
+#[case::answer_lost(How::AcceptThenLose)]
+#[case::busy(How::Status(409, "Load Balancer is immutable and cannot be updated.".to_owned()))]
+#[tokio::test]
+async fn masters_leave_the_load_balancer_whatever_befalls_who_takes_them_out(#[case] how: How, #[values(1, 3)] nth: u32) -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = balanced(&demo, 3).await?;
+    let is_killed = matches!(how, How::Hold | How::ActThenHold);
+    world.cloud.inject(Fault { at: "octavia.pool_member_delete".to_owned(), nth, how });
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    if is_killed {
+        wait::until("a call to be held", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "none".to_owned()))).await?;
+        ensure!(!world.cloud.api_members().is_empty(), "nobody serves the API");
+        let owner = world.owner(&cluster).await?;
+        world.kill(owner)?;
+        world.cloud.let_go();
+    }
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(servers(&world) == set(&["master-3", "master-4", "master-5"]), "{:?}", servers(&world));
+    ensure!(world.cloud.api_members() == ["3", "4", "5"], "{:?}", world.cloud.api_members());
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_group_is_upgraded_to_the_template_of_its_cluster(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
@@ -144,7 +223,7 @@ async fn an_admin_upgrades_another_projects_cluster_to_a_template_of_that_projec
     world.user("demo2", "demo2").at("1.10").post(&path, &body).await?.expect_error(404, &cluster)?;
     upgrade(&world.user("admin", "admin"), &cluster, body).await?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.36.9", "{after}");
     ensure!(after["project_id"] == world.cloud.project_id("demo"), "{after}");
     world.finish().await
 }
@@ -156,7 +235,7 @@ async fn what_cannot_be_upgraded_to_is_refused_at_once_with_its_rule() -> Result
     let cluster = world.complete_cluster(&demo).await?;
     for (name, more, rule) in [
         ("back", json!({"labels": {"kube_tag": "v1.32.9"}}), "go back"),
-        ("far", json!({"labels": {"kube_tag": "v1.35.0"}}), "leaves out v1.34"),
+        ("far", json!({"labels": {"kube_tag": "v1.38.0"}}), "leaves out v1.37"),
         ("calico", json!({"network_driver": "calico"}), "network_driver"),
     ] {
         template(&demo, name, more).await?;
@@ -190,7 +269,7 @@ async fn a_failed_upgrade_says_why_keeps_the_old_nodes_and_goes_on_when_done_aga
     world.cloud.hold_stacks(false);
     demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["coe_version"] == "v1.34.1", "{after}");
+    ensure!(after["coe_version"] == "v1.36.9", "{after}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }
@@ -217,8 +296,29 @@ async fn an_upgrade_whose_conductor_is_killed_is_finished_by_another(
         world.kill(owner)?;
     }
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(complete["node_count"] == 2 && complete["coe_version"] == "v1.34.1", "{complete}");
+    ensure!(complete["node_count"] == 2 && complete["coe_version"] == "v1.36.9", "{complete}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// What is left to do of an upgrade is read from its template at each step.
+#[rstest]
+#[tokio::test]
+async fn the_template_of_an_upgrade_at_work_stays_as_it_is(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let world = World::usual(mix).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    let wanted = newer(&demo).await?;
+    world.cloud.hold_stacks(true);
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let path = format!("/v1/clustertemplates/{wanted}");
+    demo.delete(&path).await?.expect_error(400, "referenced")?;
+    let change = json!([{"op": "replace", "path": "/labels/kube_tag", "value": "v1.36.10"}]);
+    demo.patch(&path, &change).await?.expect_error(400, "referenced")?;
+    world.cloud.hold_stacks(false);
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["cluster_template_id"] == wanted.as_str() && after["coe_version"] == "v1.36.9", "{after}");
     world.finish().await
 }
 
@@ -260,6 +360,6 @@ async fn a_stack_that_stays_at_work_ends_the_upgrade_after_the_time_of_one_step(
     world.cloud.hold_stacks(false);
     demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
     let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(after["coe_version"] == "v1.34.1" && servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    ensure!(after["coe_version"] == "v1.36.9" && servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }

@@ -297,8 +297,12 @@ async fn w17_a_message_carries_the_id_of_an_operation_and_nothing_else() -> Resu
     let broker = PrivateServer::start("rabbitmq").await?;
     // The queue is made by whoever listens: a conductor that is gone before the request.
     let mut world = World::start(Mix::Distributed, Options { amqp: Some(broker.url()?), conductors: 1, ..Options::default() }).await?;
-    let queues = broker.queues().await?;
-    let [queue] = &queues[..] else { anyhow::bail!("{queues:?}") };
+    let queue = wait::until("the queue", PATIENCE, async || {
+        let mut queues = broker.queues().await?;
+        ensure!(queues.len() <= 1, "{queues:?}");
+        Ok(Seen::from_option(queues.pop(), "no queue"))
+    })
+    .await?;
     world.kill_all("conductor")?;
     let token = world.token("demo", "demo");
     let demo = world.client(Some(&token)).at("1.10");
@@ -308,7 +312,12 @@ async fn w17_a_message_carries_the_id_of_an_operation_and_nothing_else() -> Resu
     let runtime = lapin::runtime::default_runtime()?;
     let connection = Connection::connect_with_runtime(&broker.url()?, ConnectionProperties::default(), runtime).await?;
     let channel = connection.create_channel().await?;
-    let rung = channel.basic_get(queue.as_str().into(), BasicGetOptions { no_ack: false }).await?.context("a message")?;
+    // The answer does not wait for the ring.
+    let rung = wait::until("a message", PATIENCE, async || {
+        let message = channel.basic_get(queue.as_str().into(), BasicGetOptions { no_ack: false }).await?;
+        Ok(Seen::from_option(message, "none"))
+    })
+    .await?;
     let operations: Vec<(String, String)> = world.database()?.rows("SELECT uuid, COALESCE(sealed_token, '') FROM operation").await?;
     let [(operation, sealed)] = &operations[..] else { anyhow::bail!("{} operations", operations.len()) };
     ensure!(rung.delivery.data == operation.as_bytes(), "{:?}", String::from_utf8_lossy(&rung.delivery.data));

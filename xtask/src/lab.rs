@@ -57,7 +57,7 @@ pub enum Command {
 const PAIRS: u8 = 2;
 
 /// The longest that one script may take to drive the cloud: what takes 20 minutes takes 40 where others are at work.
-const ROAD: Duration = Duration::from_secs(3600);
+const ROAD: Duration = Duration::from_secs(75 * 60);
 
 /// The same of [`Command::Replacements`].
 const LONG_ROAD: Duration = Duration::from_secs(2 * 3600);

@@ -4,6 +4,7 @@
 //! machine and find out what the other crates need. It never leaves a process behind and never stops one that it did
 //! not start: processes are held by pid in a folder of their own, never looked up by name.
 
+mod advisories;
 mod bench;
 mod cargo;
 mod chaos;
@@ -64,7 +65,7 @@ enum Command {
     Tidy,
     /// What the programs are made of, as CycloneDX
     Sbom(dependencies::sbom::Options),
-    /// What CI runs: formatting, clippy, test
+    /// What CI runs: formatting, clippy, sbom, known weaknesses of dependencies, test
     Ci(test::Options),
     /// The fuzz targets under libFuzzer, a minute each
     Fuzz(fuzz::Options),

@@ -13,10 +13,14 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package folder is inside the checkout")
 }
 
+/// Where cargo puts what it builds.
+pub fn target_dir() -> PathBuf {
+    root().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from))
+}
+
 /// Where cargo puts the binaries of `profile` ("debug" or "release").
 pub fn bin_dir(profile: &str) -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    root().join(target).join(profile)
+    target_dir().join(profile)
 }
 
 /// Downloads, the lab and server data: outside the checkout, so that a second run, or another checkout, is quick.

@@ -191,7 +191,7 @@ impl Context {
     }
 
     fn allow(&self, act: Act, target: Target<'_>) -> Result<Allowed, ApiError> {
-        let trustee_domain_id = self.shared.settings.trustee_domain_id.get().map(String::as_str);
+        let trustee_domain_id = self.shared.settings.trustee_domain(&self.caller);
         self.shared.policy.allow(&self.caller, act, &Target { trustee_domain_id, ..target })
     }
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::certificate::signing::SigningRules;
-use model::operation::Deadlines;
+use model::operation::{Deadlines, StepLimits};
 use model::placement::ManagementCluster;
 
-use crate::identity::{ServiceTokens, TokenSharing};
+use crate::identity::{Caller, ServiceTokens, TokenSharing};
 use crate::server::cors::Cors;
 use crate::server::limits::Limits;
 use crate::server::rate::Rate;
@@ -26,6 +26,8 @@ pub struct Settings {
     pub service_down_time: i64,
     /// How long operations may take.
     pub deadlines: Deadlines,
+    /// How long single steps may take (`[operations] step_seconds`); conductors keep it, here it is shown.
+    pub step_limits: StepLimits,
     /// `[cluster_template] kubernetes_allowed_network_drivers`; `all` allows every known one.
     pub allowed_network_drivers: Vec<String>,
     /// `[cluster_template] kubernetes_default_network_driver`.
@@ -49,6 +51,8 @@ pub struct Settings {
     /// The domain of the users that clusters act as; its users are refused where policies say so.
     /// Set once it is known: a configuration may name the domain only, and Keystone then tells its id.
     pub trustee_domain_id: Arc<OnceLock<String>>,
+    /// The name of that domain, where the configuration has it.
+    pub trustee_domain_name: Option<String>,
     /// Whether `X-Forwarded-*` and `Forwarded` are believed (`[oslo_middleware] enable_proxy_headers_parsing`).
     pub enable_proxy_headers: bool,
     /// How long a validated token is believed without asking again (`[keystone_authtoken] token_cache_time`).
@@ -84,6 +88,7 @@ impl Default for Settings {
             default_nodes_per_project: None,
             service_down_time: 180,
             deadlines: Deadlines::default(),
+            step_limits: StepLimits::default(),
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),
@@ -95,6 +100,7 @@ impl Default for Settings {
             signing: SigningRules::default(),
             www_authenticate_uri: String::new(),
             trustee_domain_id: Arc::default(),
+            trustee_domain_name: None,
             enable_proxy_headers: false,
             token_cache_seconds: 300,
             token_sharing: None,
@@ -108,6 +114,19 @@ impl Default for Settings {
             rate: None,
             cors: Cors::default(),
         }
+    }
+}
+
+impl Settings {
+    /// The id of the trustee domain, as far as it matters to this caller: until Keystone has told it, that of his own domain where this bears the
+    /// trustee domain's name, so that no rule lets him in meanwhile. Capitals are not told from small letters: where databases do, some other domain's
+    /// users may be refused for that while.
+    pub fn trustee_domain<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
+        if let Some(id) = self.trustee_domain_id.get() {
+            return Some(id);
+        }
+        let name = self.trustee_domain_name.as_ref()?;
+        caller.user_domain_id.as_deref().filter(|_| caller.info.user_domain_name.to_lowercase() == name.to_lowercase())
     }
 }
 

@@ -163,7 +163,13 @@ impl Cloud {
 
     /// While held, stacks stay in progress until [`Cloud::complete_stack`] or [`Cloud::fail_stack`] ends them.
     pub fn hold_stacks(&self, hold: bool) {
-        self.world().heat.hold = hold;
+        self.world().heat.held_at = hold.then_some(usize::MAX);
+    }
+
+    /// As [`Cloud::hold_stacks`], and stacks stop when so many of the resources that they make or delete are done. One that has come further stays
+    /// where it is.
+    pub fn hold_stacks_at(&self, resources: usize) {
+        self.world().heat.held_at = Some(resources);
     }
 
     /// Everything that a cluster made and that still exists, one line each; of one project, or of all.
@@ -233,6 +239,15 @@ impl Cloud {
         let mut world = self.world();
         let found = world.octavia.others.get_mut(id);
         found.map(|other| status.clone_into(&mut other.status)).is_some()
+    }
+
+    /// The numbers of the masters that are in the pools of stacks.
+    pub fn api_members(&self) -> Vec<String> {
+        let world = self.world();
+        let stacks = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
+        // As in `kube_masters/0/api_pool_member`.
+        let members = stacks.flat_map(octavia::members).filter_map(|member| member.path.rsplit('/').nth(1));
+        members.map(str::to_owned).collect()
     }
 
     /// So many of the deletions of load balancers that are to come end in ERROR.

@@ -18,6 +18,7 @@ use chrono::TimeDelta;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+pub use crate::heat::stack::Mishap;
 pub(crate) use crate::heat::{
     stack::{Resource, Stack, StackName, status_name},
     view::address,
@@ -44,8 +45,8 @@ pub(crate) struct Front {
 /// Everything Heat knows.
 pub(crate) struct Store {
     pub(crate) stacks: IndexMap<String, Stack>,
-    /// While set, no stack ends what it is doing by itself.
-    pub(crate) hold: bool,
+    /// While set, no stack ends what it is doing by itself, and none goes on when so many of the resources are done.
+    pub(crate) held_at: Option<usize>,
     /// Whether the policy lets administrators list the stacks of all projects, which Heat's own does not.
     pub(crate) allows_global_index: bool,
     /// What stands in front of it, where that takes short addresses only.
@@ -88,7 +89,7 @@ impl Store {
     pub(crate) fn new(stack_duration: Duration, delete_duration: Duration) -> Self {
         Self {
             stacks: IndexMap::new(),
-            hold: false,
+            held_at: None,
             allows_global_index: false,
             front: None,
             stack_duration: clock::delta(stack_duration),
@@ -100,9 +101,9 @@ impl Store {
     /// Brings every stack up to this moment; the networks of those that are `occupied` cannot be deleted. Returns the trusts of the stacks
     /// that are gone now.
     pub(crate) fn advance(&mut self, now: Moment, occupied: &BTreeSet<String>) -> Vec<String> {
-        let hold = self.hold;
+        let held_at = self.held_at;
         for (id, stack) in &mut self.stacks {
-            stack.advance(now, hold, occupied.contains(id));
+            stack.advance(now, held_at, occupied.contains(id));
         }
         self.released()
     }

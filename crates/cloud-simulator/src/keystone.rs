@@ -99,6 +99,8 @@ pub(crate) struct Store {
     pub(crate) trusts_by_credential: bool,
     /// Types of services that the catalogue does not show.
     pub(crate) withdrawn: Vec<&'static str>,
+    /// The id of the project whose administrators alone are the cloud's (`[resource] admin_project_name`); none: tokens say nothing of it.
+    pub(crate) admin_project: Option<String>,
 }
 
 /// From this many tokens on, those that have expired are forgotten whenever one is issued.

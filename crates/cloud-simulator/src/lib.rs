@@ -29,6 +29,7 @@ mod token;
 
 pub use crate::cloud::{Cloud, NewLoadBalancer, StackCopy, StackView, TokenScope};
 pub use crate::fault::{Fault, How};
+pub use crate::heat::Mishap;
 pub use crate::in_process::{Answered, Asked, InProcess};
 pub use crate::keystone::SERVICE_PASSWORD;
 pub use crate::management::{ManagementCluster, ManagementOptions, Trouble};

@@ -95,6 +95,7 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
             ("DELETE", [_]) => Route::new("octavia.loadbalancer_delete", delete),
             _ => None,
         },
+        ("GET", ["v2.0" | "v2", "lbaas", "pools", _, "members"]) => Route::new("octavia.pool_member_list", list_members),
         ("GET", ["v2.0" | "v2", "lbaas", "quotas", _]) => Route::new("octavia.quota_show", quota),
         ("DELETE", ["v2.0" | "v2", "lbaas", "pools", _, "members", _]) => Route::new("octavia.pool_member_delete", delete_member),
         _ => None,
@@ -112,7 +113,29 @@ fn quota(world: &mut World, call: &Call) -> Outcome {
     )
 }
 
-/// Members are those that stacks made.
+/// Members are those that stacks made, in the pool of theirs.
+fn list_members(world: &mut World, call: &Call) -> Outcome {
+    enter(call)?;
+    let pool = call.at(3);
+    let is_it = |r: &Resource| r.physical == pool && r.acts_as == "OS::Octavia::Pool" && r.exists();
+    let stack = world.heat.stacks.values().find(|stack| stack.deleted.is_none() && stack.resources.iter().any(is_it));
+    let stack = stack.ok_or_else(|| Refusal::not_found(format!("Pool {pool} not found.")))?;
+    let members: Vec<Value> = members(stack)
+        .map(|member| {
+            let status = if member.is_ready() { "ONLINE" } else { "OFFLINE" };
+            json!({"id": member.physical, "name": "", "protocol_port": 6443, "provisioning_status": "ACTIVE", "operating_status": status,
+                "admin_state_up": true, "project_id": stack.project})
+        })
+        .collect();
+    let members = page(call, members, |member| member["id"].as_str().unwrap_or_default());
+    Answer::ok(json!({"members": members, "members_links": []}))
+}
+
+/// What is in the pool of a stack.
+pub(crate) fn members(stack: &Stack) -> impl Iterator<Item = &Resource> {
+    stack.resources.iter().filter(|resource| resource.acts_as == "OS::Octavia::PoolMember" && resource.exists())
+}
+
 fn delete_member(world: &mut World, call: &Call) -> Outcome {
     enter(call)?;
     let (pool, id) = (call.at(3), call.at(5));

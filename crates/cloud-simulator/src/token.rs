@@ -88,6 +88,9 @@ impl Token {
         if let Some(project) = self.project_id() {
             view.insert("project".to_owned(), store.project_view_in_token(project));
             view.insert("is_domain".to_owned(), json!(false));
+            if let Some(of_admins) = &store.admin_project {
+                view.insert("is_admin_project".to_owned(), json!(project == of_admins.as_str()));
+            }
         }
         if let Some(domain) = self.domain_id() {
             view.insert("domain".to_owned(), store.domain_view_in_token(domain));

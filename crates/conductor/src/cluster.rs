@@ -43,7 +43,7 @@ pub(crate) struct Rows {
     pub stack_owner: Option<CloudResource>,
     /// The name of the management cluster that a cluster of Cluster API is on, where it is recorded.
     pub management_cluster: Option<String>,
-    /// Users, trusts, credentials and certificates that were asked for lately without a clear answer, and may appear after these rows were read.
+    /// Users, trusts, key pairs, credentials and certificates that were asked for lately without a clear answer, and may appear after these rows were read.
     pub unclear: Vec<CloudResource>,
 }
 
@@ -128,6 +128,11 @@ impl Rows {
         self.made_inside.iter().filter(move |r| r.kind() == Some(kind))
     }
 
+    /// What Kubernetes made and a deletion has found not to be its to remove, as far as it is recorded.
+    pub fn kept_inside(&self) -> impl Iterator<Item = &CloudResource> {
+        self.made_inside.iter().filter(|r| !r.is_to_go())
+    }
+
     /// Whether a thing that Kubernetes made is recorded as one to be removed.
     pub fn is_recorded(&self, kind: ResourceKind, id: &str) -> bool {
         self.made_inside(kind).any(|r| r.is_to_go() && r.resource_id.as_deref() == Some(id))
@@ -184,11 +189,42 @@ pub(crate) fn concerned<'a>(groups: &'a [Nodegroup], payload: &Payload) -> Resul
 fn is_unanswered(record: &CloudResource) -> bool {
     // Stacks and releases are waited for where they are removed; what Kubernetes makes has an id when it is recorded.
     let of_keystone = [ResourceKind::Trustee, ResourceKind::Trust, ResourceKind::StackOwner, ResourceKind::ApplicationCredential];
-    let is_such = record.kind().is_some_and(|kind| kind == ResourceKind::Certificate || of_keystone.contains(&kind));
+    let of_others = [ResourceKind::KeyPair, ResourceKind::Certificate];
+    let is_such = record.kind().is_some_and(|kind| of_keystone.contains(&kind) || of_others.contains(&kind));
     is_such && record.resource_id.is_none() && millis(now()) - record.updated_ms < ASKED_WITHIN_MS
 }
 
 /// A stack that upstream made has another name than we would give it: it is recorded under its own, and known by its id.
 fn is_record_of(record: &CloudResource, handle: &Handle) -> bool {
     record.name == handle.name || (record.resource_id.is_some() && record.resource_id == handle.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::resource::OnDelete;
+
+    use super::*;
+
+    #[test]
+    fn what_is_looked_for_and_was_asked_for_lately_is_unanswered_until_it_has_an_id() {
+        let record = |kind: &str| CloudResource {
+            id: 1,
+            cluster_uuid: "c".into(),
+            kind: kind.into(),
+            name: "u/key".into(),
+            resource_id: None,
+            on_delete: OnDelete::Remove.as_str().into(),
+            created_ms: 0,
+            updated_ms: millis(now()),
+        };
+        for kind in [ResourceKind::StackOwner, ResourceKind::KeyPair, ResourceKind::Certificate] {
+            let asked = record(kind.as_str());
+            let made = CloudResource { resource_id: Some("u/key".into()), ..asked.clone() };
+            let long_ago = CloudResource { updated_ms: asked.updated_ms - ASKED_WITHIN_MS, ..asked.clone() };
+            assert_eq!([&asked, &made, &long_ago].map(is_unanswered), [true, false, false], "{kind:?}");
+        }
+        for kind in [ResourceKind::Stack.as_str(), ResourceKind::Volume.as_str(), "of_a_later_release"] {
+            assert!(!is_unanswered(&record(kind)), "{kind}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
-use model::operation::Deadlines;
+use model::operation::{Deadlines, StepLimits};
 use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, Listener};
 use model::seal::Sealer;
@@ -96,6 +96,8 @@ pub struct Settings {
     pub retention: Duration,
     /// How long operations may take that nobody asked for.
     pub deadlines: Deadlines,
+    /// How long single steps may take (`[operations] step_seconds`).
+    pub step_limits: StepLimits,
     /// How long load balancers that Kubernetes made may take to go, once they were found.
     pub load_balancer_timeout: Duration,
     pub terms: Terms,
@@ -120,6 +122,8 @@ pub struct Settings {
     pub keystone_policy: Option<String>,
     /// Where a manifest is that every new cluster gets (`[kubernetes] post_install_manifest_url`).
     pub post_install_manifest: Option<String>,
+    /// Where nodes download from in the place of the projects' own sites (`[kubernetes] downloads_mirror_url`); it ends with a slash.
+    pub downloads_mirror: Option<String>,
     /// Where no cluster's API is asked for its health (`[kubernetes] health_denied_networks`).
     pub health_denied_networks: Networks,
     /// The region that programs inside clusters are told; none: any.

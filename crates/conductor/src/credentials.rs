@@ -1,12 +1,17 @@
 //! The right to act for the cluster's creator: a trustee user of the cluster's own and a trust that delegates to it.
 //!
-//! The caller's token travels sealed in the operation only until the trust exists. The trust may be redelegated once more because Heat
-//! makes a trust of its own from the token that creates a stack. Trustee and trust are recorded before they are made and looked for
-//! first, so that a repeated step finds what an earlier attempt left.
+//! The caller's token travels sealed in the operation only until the trust exists. Heat makes a trust of its own from the login by which a stack is
+//! made: that is one of the stacks' owner, whom the cluster has before it has the trust, and the trust may not be handed on. Where there can be no such
+//! owner, it may be once, to Heat. Trustee, owner, his key pair and trust are recorded before they are made and looked for first, so that a repeated
+//! step finds what an earlier attempt left. The inventory has the trust under the trustee's name; others that the cluster had under names of their own, until they are gone.
 
+mod former;
+pub(crate) mod lent_key;
 mod session;
 pub(crate) mod stack_owner;
 mod trust;
+
+use std::time::Duration;
 
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Progress, Thing};
@@ -14,11 +19,14 @@ use model::resource::ResourceKind;
 use model::store::{Conn, StoreError, cluster as clusters, operation, resource};
 use provider_clients::{CloudError, Session, User};
 use secrecy::SecretString;
+
+pub(crate) use former::end_former_trusts;
 pub(crate) use session::{
     Reach, caller, for_looking, for_removal, for_renewal, for_stacks, of_caller, renew_stack_owner, service, trusted, trusted_anew,
 };
-pub(crate) use trust::make_trust;
+pub(crate) use trust::{make_trust, trustee_of};
 
+use crate::cluster::Rows;
 use crate::context::Context;
 use crate::leaving;
 use crate::outcome::Failure;
@@ -34,13 +42,18 @@ pub(crate) const UNOPENED: &str = "a stored credential of the cluster cannot be 
 /// The event of a recorded trust.
 pub(crate) const TRUSTED: &str = "trust";
 
+/// How long after a new password nobody logs in: to Keystone a token of the same second is one from before.
+pub(crate) const SETTLED: Duration = Duration::from_secs(2);
+
 /// The trustee's name, as upstream names it.
 pub(crate) fn trustee_name(cluster: &Cluster) -> String {
     format!("{}_{}", cluster.uuid, cluster.project())
 }
 
-/// Makes trustee and trust where they are missing. True when something was made: the row has changed.
-pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Result<bool, Failure> {
+/// Makes trustee and trust where they are missing, and the stacks' owner before the trust, of which he decides what it must allow. True when something
+/// was made: the row has changed.
+pub(crate) async fn ensure(cx: &Context, work: &Work, rows: &Rows) -> Result<bool, Failure> {
+    let cluster = &rows.cluster;
     // A create that was found half-way has nobody to delegate: no trustee is made in vain.
     if cluster.trust_id.is_none() && work.operation.sealed_token.is_none() {
         return Err(no_delegator());
@@ -50,7 +63,8 @@ pub(crate) async fn ensure(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
         return Ok(true);
     }
     if cluster.trust_id.is_none() {
-        make_trust(cx, work, cluster).await?;
+        let has_owner = stack_owner::session(cx, work, rows).await?.is_some() || renew_stack_owner(cx, work, rows).await?;
+        make_trust(cx, work, cluster, has_owner).await?;
         return Ok(true);
     }
     Ok(false)
@@ -105,18 +119,6 @@ fn no_delegator() -> Failure {
     Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again")
 }
 
-/// Whether the trustee cannot log in at all, whatever his trust is worth: the password that is recorded is not his, or nobody can read it.
-pub(crate) async fn is_trustee_shut_out(cx: &Context, cluster: &Cluster) -> Result<bool, Failure> {
-    match session::as_trustee(cx, cluster) {
-        Ok(Some(session)) => Ok(refusal(&session).await?.is_some()),
-        Ok(None) => Ok(true),
-        Err(error) => {
-            tracing::error!(%error, "the trustee's password cannot be opened; there will be another");
-            Ok(true)
-        }
-    }
-}
-
 /// Gives the trustee a new password, which the caller of this records; until then nobody can log in as the trustee.
 pub(crate) async fn new_password_of(cx: &Context, trustee: &str) -> Result<SecretString, Failure> {
     let password = new_password();
@@ -124,7 +126,7 @@ pub(crate) async fn new_password_of(cx: &Context, trustee: &str) -> Result<Secre
     Ok(password)
 }
 
-/// Removes trust and trustee, and forgets both in the row. What is not there any more is no error.
+/// Removes trust and trustee, and forgets both in the row. What is not there any more is no error. Former trusts go with the trustee.
 ///
 /// A trust can be removed by its trustor only, whom the trust itself impersonates; what it carried ends with it.
 pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Result<(), Failure> {
@@ -150,14 +152,14 @@ pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
             Err(error) => return Err(error.into()),
         };
         let change = ClusterChange { trust_id: Some(None), ..ClusterChange::default() };
-        let (id, change, progress, thing) = (&id, &change, &progress, &thing);
+        let (id, change, progress, thing, name) = (&id, &change, &progress, &thing, &name);
         cx.store
             .write(async |conn: &mut Conn| {
                 operation::record(conn, &work.claim, progress).await?;
                 if !was_there {
                     leaving::tell_gone(conn, work, cluster, thing).await?;
                 }
-                resource::forget(conn, id, ResourceKind::Trust).await?;
+                resource::forget_one(conn, id, ResourceKind::Trust, name).await?;
                 clusters::record(conn, id, change).await
             })
             .await?;

@@ -39,7 +39,8 @@ const CURES: &[Cure] = &[
         phrases: &["waitconditiontimeout", "of 1 received"],
         text: "a node did not tell that it is ready: look at its console (openstack console log show). Mostly it cannot reach Keystone, Heat \
                or the place that programs and images come from: see http_proxy, https_proxy, dns_nameserver, container_infra_prefix, the \
-               router of the network and the floating IPs; a slow cloud needs a longer create_timeout",
+               router of the network and the floating IPs; a slow cloud needs a longer create_timeout, and tokens of Keystone that live longer than \
+               that, for nodes have three quarters of the shorter of the two",
     },
     Cure {
         phrases: &["waitconditionfailure"],
@@ -93,7 +94,8 @@ const CURES: &[Cure] = &[
     },
     Cure {
         phrases: &["messagingtimeout", "timed out waiting for a reply", "create timed out", "update timed out"],
-        text: "the cloud was busy, or a node took long: retry, with a longer create_timeout if it needs one",
+        text: "the cloud was busy, or a node took long: retry, with a longer create_timeout if it needs one, where tokens of Keystone live longer than \
+               that",
     },
 ];
 
@@ -102,6 +104,44 @@ pub(crate) fn told(reason: &str) -> String {
     match of(reason) {
         Some(cure) => format!("{}. Likely cure: {cure}", reason.trim_end_matches(['.', ' '])),
         None => reason.to_owned(),
+    }
+}
+
+/// What most likely helps where a step has taken all the time that there was.
+pub(crate) fn of_step(step: &str) -> &'static str {
+    match step {
+        "stack" | "stack gone" | "replacement" => {
+            "see what Heat is at (openstack stack resource list -n 2, stack event list). Where nothing of it moves nobody may be at work on it any more, as \
+             after the end of a heat-engine: have the operator of the cloud end it (heat-manage reset_stack_status), then retry"
+        }
+        "machines" | "network" | "release gone" => {
+            "see what Cluster API is at (kubectl describe the Cluster, its machines and the OpenStackCluster in the project's namespace of the management \
+             cluster). Mostly a server does not come up, or a node is not drained because of a PodDisruptionBudget; then retry"
+        }
+        "helm" | "namespace" | "prepared" | "found" | "name" => {
+            "see that the management cluster answers (magnum-status upgrade check) and what helm says of the release (helm status); then retry"
+        }
+        "authorities" => {
+            "see that the deployments of [capi_helm] controller_deployments come up, and why a ClusterResourceSet is not applied (kubectl describe \
+             clusterresourceset in the project's namespace); then retry"
+        }
+        "kubernetes" | "load balancers" | "load balancers gone" => {
+            "see the load balancers and floating IPs of the cluster (openstack loadbalancer list): one that stays in PENDING_* is for the operator of \
+             Octavia to fail over or reset; then ask again"
+        }
+        "volumes" | "volumes gone" => {
+            "see the volumes of the cluster (openstack volume list): one that stays attached is detached from the server that is gone, one that stays at \
+             work is for the operator of Cinder to reset; then ask again"
+        }
+        "trust" | "trustee" | "stack_owner" | "credential" | "credentials" => {
+            "see that Keystone answers and lets the service's admin of the trustee domain do his work; last_error of the operation says what it said. Then \
+             retry"
+        }
+        "certificates" | "secrets" => {
+            "see that what keeps certificates answers (Barbican, or the management cluster); last_error of the operation says what it said. Then retry"
+        }
+        "quota" => "have the project's quota raised, or remove what the project does not need; then retry",
+        _ => "last_error of the operation says what the cloud said last; then retry",
     }
 }
 
@@ -128,7 +168,10 @@ mod tests {
             "NotFound: resources.ip: External network 7 is not reachable from subnet 8. Therefore, cannot associate Port",
             "router add subnet",
         ),
-        ("WaitConditionTimeout: resources.kube_masters.resources[0].resources.ready: 0 of 1 received", "console log show"),
+        (
+            "WaitConditionTimeout: resources.kube_masters.resources[0].resources.ready: 0 of 1 received",
+            "tokens of Keystone that live longer",
+        ),
         ("WaitConditionFailure: resources.ready: kubeadm: exit status 1", "said why"),
         ("Property error: resources.node.properties.key_name: Error validating value 'k': The Key (k) could not be found.", "key pair"),
         ("BadRequest: resources.node: The requested availability zone is not available (HTTP 400)", "zone that is there"),
@@ -143,7 +186,7 @@ mod tests {
         ("keystone: log in: 404: Could not find trust: 5.", "rotate its credentials"),
         ("octavia: list load balancers: 403: Policy does not allow this request to be performed.", "role is missing"),
         ("Error validating value 'm1.big': The Flavor (m1.big) could not be found.", "still there"),
-        ("heat: CREATE_FAILED Create timed out", "longer create_timeout"),
+        ("heat: CREATE_FAILED Create timed out", "longer create_timeout if it needs one, where tokens"),
     ];
 
     #[test]
@@ -153,6 +196,14 @@ mod tests {
             assert!(text.starts_with(said.trim_end_matches('.')) && text.contains(cure), "{said}: {text}");
         }
         assert_eq!(SAID.len(), CURES.len() + 1, "one for each kind, two for quotas");
+    }
+
+    #[test]
+    fn what_steps_wait_for_has_its_cure() {
+        let general = of_step("");
+        let without: Vec<&str> = model::operation::STEPS.iter().copied().filter(|step| of_step(step) == general).collect();
+        // Neither is waited in: the one looks for things at once, the other ends in a bounded time.
+        assert_eq!(without, ["nodes", "report"]);
     }
 
     #[test]

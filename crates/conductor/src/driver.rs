@@ -26,7 +26,7 @@ use crate::outcome::Failure;
 use crate::plan::{Observed, RollStep, Seen};
 use crate::room::Need;
 
-pub(crate) use heat::{CloudFacts, Stack};
+pub(crate) use heat::{CloudFacts, Stack, note_of_version};
 pub(crate) use nodes::{Member, Missing, NewNodes, PoolKind, Resize, Succession};
 
 /// A stack, by what is known of it before it is seen.
@@ -69,9 +69,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// What its owner is to be told when all went well: labels that the driver does not know.
-    pub(crate) fn note(&self) -> Option<String> {
-        model::labels::note(self.driver().ok()?, &self.cluster.labels())
+    /// What its owner is to be told when all went well: labels that the driver does not know, and that its version of Kubernetes is not known.
+    pub(crate) fn note(&self, version: Option<&str>) -> Option<String> {
+        let labels = model::labels::note(self.driver().ok()?, &self.cluster.labels());
+        let notes: Vec<String> = labels.into_iter().chain(note_of_version(version)).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// The template's driver, or the one that serves its triple.
@@ -256,6 +258,12 @@ pub(crate) fn new_nodes(
     }
 }
 
+/// Takes masters out of the API's load balancer for a step of the replacement of all masters that is about to be asked for. What was done before is not
+/// done again, and the load balancer is never without a master that may serve.
+pub(crate) async fn leave_api(session: &Session, seen: &Seen, step: &RollStep) -> Result<(), Failure> {
+    heat::leave_api(session, seen, step).await
+}
+
 /// Carries out a step of the replacement of all nodes of a pool. When the answer is lost, looking at the stack tells whether it was taken.
 pub(crate) async fn replace(
     session: &Session,
@@ -279,9 +287,22 @@ pub(crate) async fn excuse(session: &Session, seen: &Seen, missing: &[Missing]) 
     heat::excuse(session, seen, missing).await
 }
 
-/// Workers that were given up, for which Heat was told to wait no longer; they are members of their stack.
-pub(crate) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
-    heat::excused(session, seen).await
+/// Members of a pool that were given up, for which Heat was told to wait no longer; they are members of their stack.
+pub(crate) async fn excused(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Missing>, Failure> {
+    heat::excused(session, seen, kind).await
+}
+
+/// Makes these members of a pool former ones of the round before `generation`, at which a stack that failed at them fails once more. When the answer is
+/// lost, looking at the stack tells whether it was taken.
+pub(crate) async fn give_up(
+    session: &Session,
+    seen: &Seen,
+    kind: PoolKind,
+    numbers: &[String],
+    generation: &str,
+    minutes: u32,
+) -> Result<(), Failure> {
+    heat::give_up(session, seen, kind, numbers, generation, minutes).await
 }
 
 /// What a new cluster's stack takes of the project's quotas, as its [`Stack::need`]; no call to the cloud.

@@ -1,4 +1,4 @@
-//! The service row that tells operators that this host's conductor is alive, and how many others are.
+//! The service row that tells operators that this host's conductor is alive, and how many conductors there are.
 
 use std::sync::Arc;
 use std::time::Duration;

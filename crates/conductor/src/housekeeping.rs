@@ -13,8 +13,8 @@ use crate::context::Context;
 
 /// Rows removed by one transaction at most.
 const BATCH: i64 = 50;
-/// Batches in a row at most: the rest waits for the next time.
-const BATCHES: usize = 200;
+/// Rows removed in a row, more or less: the rest waits for the next time.
+const MOST: usize = 10_000;
 
 /// Cleans up until the conductor stops, with jitter so that conductors do not do it in step.
 pub(crate) async fn run(cx: Arc<Context>) {
@@ -37,20 +37,19 @@ async fn clean(cx: &Context) -> Result<usize, StoreError> {
     let before = |age: Duration| millis(now()).saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
     let (operations, keys) = (before(cx.settings.retention), before(idempotency::KEPT));
     let mut removed = 0;
-    for _ in 0..BATCHES {
-        if cx.stop.is_cancelled() {
-            break;
+    let mut place = Some(housekeeping::Place::default());
+    while removed < MOST && !cx.stop.is_cancelled() {
+        // Each in a transaction of its own: none holds the rows of another while it looks for its own.
+        let mut batch = 0;
+        if let Some(from) = place {
+            let old = cx.store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, operations, from, BATCH).await).await?;
+            batch += old.count;
+            place = old.next;
         }
-        let batch = cx
-            .store
-            .write(async |conn: &mut Conn| {
-                let old = housekeeping::remove_operations(conn, operations, BATCH).await?;
-                let old = old + housekeeping::remove_keys(conn, keys, BATCH).await?;
-                Ok(old + placement::remove_ownerless(conn, BATCH).await?)
-            })
-            .await?;
+        batch += cx.store.write(async |conn: &mut Conn| housekeeping::remove_keys(conn, keys, BATCH).await).await?;
+        batch += cx.store.write(async |conn: &mut Conn| placement::remove_ownerless(conn, BATCH).await).await?;
         removed += batch;
-        if batch == 0 {
+        if batch == 0 && place.is_none() {
             break;
         }
     }

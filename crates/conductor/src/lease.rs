@@ -21,7 +21,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use model::operation::Claim;
 use model::store::operation::Renewed;
-use model::store::{Conn, operation};
+use model::store::{Conn, Store, operation};
 use model::time::{millis, now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -118,62 +118,183 @@ impl Lease {
 
 /// Renews for ever, also while the conductor stops: what is at work then needs its lease until it is handed back.
 pub(crate) async fn run(cx: Arc<Context>) {
-    let timing = cx.settings.timing;
-    let mut next = Instant::now();
-    loop {
-        tokio::time::sleep_until(next).await;
-        let began = Instant::now();
-        let is_done = round(&cx).await;
-        // After a failure soon again: the leases run.
-        next = began + if is_done { timing.heartbeat } else { timing.heartbeat / 4 };
+    let (store, owner, leases) = (cx.store.clone(), cx.owner.clone(), cx.leases.clone());
+    Keeper { store, owner, timing: cx.settings.timing, leases }.run().await;
+}
+
+/// Renews the leases of one conductor.
+struct Keeper {
+    store: Store,
+    owner: String,
+    timing: Timing,
+    leases: Arc<Leases>,
+}
+
+impl Keeper {
+    async fn run(&self) {
+        let mut next = Instant::now();
+        loop {
+            tokio::time::sleep_until(next).await;
+            let began = Instant::now();
+            let is_done = self.round().await;
+            // After a failure soon again: the leases run.
+            next = began + if is_done { self.timing.heartbeat } else { self.timing.heartbeat / 4 };
+        }
+    }
+
+    /// How long may be waited for a connection and the answer to one renewal: two thirds of what a lease has left that is renewed when it is due.
+    /// A database that is slow answers in that time; where nobody answers, as on a connection whose other end is gone, there is time for
+    /// another try.
+    fn patience(&self) -> Duration {
+        self.timing.lease.saturating_sub(self.timing.heartbeat + self.timing.margin()) * 2 / 3
+    }
+
+    /// Renews what has not been renewed for a while; false when some of it was not.
+    async fn round(&self) -> bool {
+        let mut due = self.leases.living();
+        due.retain(|lease| lease.renewed().elapsed() >= self.timing.heartbeat / 2);
+        let patience = self.patience();
+        let renewals = join_all(due.chunks(CHUNK).map(|chunk| self.renew(chunk, patience))).await;
+        let is_answered = renewals.iter().all(Option::is_some);
+        let mut locked: Vec<Arc<Lease>> = renewals.into_iter().flatten().flatten().collect();
+        // Of many, those whose leases end first; the others may be free at the next round. For half as long, so that those that were renewed
+        // before them have a whole try left.
+        locked.sort_by_key(|lease| lease.renewed());
+        let alone = &locked[..locked.len().min(ALONE)];
+        let renewals = join_all(alone.chunks(1).map(|one| self.renew(one, patience / 2))).await;
+        is_answered && alone.len() == locked.len() && renewals.iter().all(Option::is_some)
+    }
+
+    /// Renews leases in one transaction; those whose rows somebody has locked are as they were. None when nothing is known of any.
+    async fn renew(&self, leases: &[Arc<Lease>], patience: Duration) -> Option<Vec<Arc<Lease>>> {
+        let asked = Instant::now();
+        let until = millis(now()) + self.timing.lease.as_millis() as i64;
+        let claims: Vec<Claim> = leases.iter().map(|lease| lease.claim.clone()).collect();
+        let (claims, owner) = (&claims, &self.owner);
+        let write = self.store.write(async |conn: &mut Conn| operation::renew(conn, owner, claims, until).await);
+        match tokio::time::timeout(patience, write).await {
+            Ok(Ok(Renewed { gone, locked })) => {
+                let mut left = Vec::new();
+                for lease in leases {
+                    if gone.contains(&lease.claim) {
+                        lease.stale.cancel();
+                    } else if locked.contains(&lease.claim) {
+                        left.push(lease.clone());
+                    } else {
+                        *lease.renewed.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+                    }
+                }
+                Some(left)
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, leases = leases.len(), "failed to renew leases");
+                None
+            }
+            Err(_) => {
+                tracing::warn!(leases = leases.len(), "no answer in time while renewing leases");
+                None
+            }
+        }
     }
 }
 
-/// Renews what has not been renewed for a while; false when some of it was not.
-async fn round(cx: &Context) -> bool {
-    let timing = cx.settings.timing;
-    let mut due = cx.leases.living();
-    due.retain(|lease| lease.renewed().elapsed() >= timing.heartbeat / 2);
-    // A round asks twice, however many rows are locked: two rounds fit in between one that went well and the end of a lease.
-    let patience = timing.lease.saturating_sub(timing.heartbeat + timing.margin()) / 4;
-    let renewals = join_all(due.chunks(CHUNK).map(|chunk| renew(cx, chunk, patience))).await;
-    let is_answered = renewals.iter().all(Option::is_some);
-    let mut locked: Vec<Arc<Lease>> = renewals.into_iter().flatten().flatten().collect();
-    // Of many, those whose leases end first; the others may be free at the next round.
-    locked.sort_by_key(|lease| lease.renewed());
-    let alone = &locked[..locked.len().min(ALONE)];
-    let renewals = join_all(alone.chunks(1).map(|one| renew(cx, one, patience))).await;
-    is_answered && alone.len() == locked.len() && renewals.iter().all(Option::is_some)
-}
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::slice;
 
-/// Renews leases in one transaction; those whose rows somebody has locked are as they were. None when nothing is known of any.
-async fn renew(cx: &Context, leases: &[Arc<Lease>], patience: Duration) -> Option<Vec<Arc<Lease>>> {
-    let asked = Instant::now();
-    let until = millis(now()) + cx.settings.timing.lease.as_millis() as i64;
-    let claims: Vec<Claim> = leases.iter().map(|lease| lease.claim.clone()).collect();
-    let (claims, owner) = (&claims, &cx.owner);
-    let write = cx.store.write(async |conn: &mut Conn| operation::renew(conn, owner, claims, until).await);
-    match tokio::time::timeout(patience, write).await {
-        Ok(Ok(Renewed { gone, locked })) => {
-            let mut left = Vec::new();
-            for lease in leases {
-                if gone.contains(&lease.claim.operation) {
-                    lease.stale.cancel();
-                } else if locked.contains(&lease.claim.operation) {
-                    left.push(lease.clone());
-                } else {
-                    *lease.renewed.lock().unwrap_or_else(PoisonError::into_inner) = asked;
-                }
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use model::id::{ClusterId, OperationId, ProjectId, UserId};
+    use model::operation::{Claimed, NewOperation, OperationKind, Payload};
+    use model::simulation::Simulation;
+    use model::store::{DatabaseUrl, Gate, StoreError, StoreOptions, migrate};
+    use model::time::from_millis;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    const OWNER: &str = "one";
+
+    /// How long the database takes for its answers, in seconds, and whether a lease is kept then.
+    const CASES: [(&[f64], bool); 7] = [
+        (&[0.1], true),
+        (&[1.2], true),
+        (&[2.9], true),
+        (&[1000.0, 0.5], true),
+        (&[0.1, 1000.0, 1.4, 0.1], true),
+        (&[1000.0, 1000.0, 0.1], false),
+        (&[4.0], false),
+    ];
+
+    /// A way to a database that takes so long for its first answers, in seconds, and the last of these times for all others.
+    struct Slow(Mutex<slice::Iter<'static, f64>>);
+
+    impl Gate for Slow {
+        fn enter(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+            std::future::ready(Ok(())).boxed()
+        }
+
+        fn leave(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+            let mut times = self.0.lock().expect("nobody panics with it");
+            let seconds = match times.as_slice() {
+                [last] => *last,
+                _ => *times.next().expect("there is another"),
+            };
+            async move {
+                tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+                Ok(())
             }
-            Some(left)
+            .boxed()
         }
-        Ok(Err(error)) => {
-            tracing::warn!(%error, leases = leases.len(), "failed to renew leases");
-            None
+    }
+
+    /// Whether a lease is still held after a minute, with the usual times.
+    async fn keeps(database: &Path, simulation: &Simulation, answers: &'static [f64]) -> bool {
+        simulation.go(from_millis(1_800_000_000_000));
+        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(database.to_owned()))).expect("a store");
+        let timing = Timing::default();
+        let new = NewOperation {
+            id: OperationId::generate(),
+            kind: OperationKind::ClusterCreate,
+            cluster: ClusterId::generate(),
+            project: ProjectId("p".into()),
+            user: UserId("u".into()),
+            request_id: None,
+            deadline: Duration::from_secs(3600),
+            payload: Payload::default(),
+            sealed_token: None,
+        };
+        let (new, asked, at) = (&new, Instant::now(), millis(now()));
+        let lease = at + timing.lease.as_millis() as i64;
+        let claimed = store.write(async |conn: &mut Conn| {
+            operation::insert(conn, new).await?;
+            operation::claim(conn, &new.id, OWNER, at, lease).await
+        });
+        let Claimed::Ours(_, claim) = claimed.await.expect("stored") else { panic!("it can be claimed") };
+        let leases: Arc<Leases> = Arc::default();
+        let held = leases.hold(claim, asked);
+        let store = store.behind(Arc::new(Slow(Mutex::new(answers.iter()))));
+        let keeper = Keeper { store, owner: OWNER.into(), timing, leases };
+        tokio::select! {
+            () = keeper.run() => unreachable!("it renews for ever"),
+            () = held.lost(&timing) => false,
+            () = tokio::time::sleep(Duration::from_secs(60)) => true,
         }
-        Err(_) => {
-            tracing::warn!(leases = leases.len(), "no answer in time while renewing leases");
-            None
+    }
+
+    #[test]
+    fn a_lease_is_kept_while_the_database_answers_well_within_it_and_past_a_try_that_nobody_answers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("magnum.sqlite");
+        let empty = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path.clone()))).expect("a store");
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        runtime.block_on(migrate::upgrade(&empty)).expect("the schema is made");
+        // From here on time passes only where somebody waits.
+        let simulation = Simulation::begin(1, from_millis(1_800_000_000_000));
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        for (answers, is_kept) in CASES {
+            assert_eq!(runtime.block_on(keeps(&path, &simulation, answers)), is_kept, "{answers:?}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod ledger;
 mod recognise;
 mod report;
 mod unclear;
+mod unseen;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use model::cluster::Cluster;
 use model::json::truth;
 use model::labels::DELETE_VOLUMES;
 use model::operation::{Leak, OperationEvent, OutcomeCode};
-use model::resource::ResourceKind;
+use model::resource::{CloudResource, ResourceKind};
 use provider_clients::{CloudError, ErrorKind, FloatingIp, LoadBalancer, LoadBalancerFilter, NeutronFilter, Session, Volume};
 
 use crate::cluster::Rows;
@@ -35,6 +36,7 @@ use report::FOUND_GONE;
 pub(crate) use ledger::{about_to_remove, left, tell_gone};
 pub(crate) use report::{REMOVE, REPORT, leak, report};
 pub(crate) use unclear::may_appear;
+pub(crate) use unseen::{kept_before, volumes_are_unseen};
 
 /// The event of load balancers and floating IPs that were found; the wait for them counts from it.
 const FOUND: &str = "load_balancers_found";
@@ -101,10 +103,12 @@ pub(crate) fn are_balancers_due(events: &[OperationEvent]) -> bool {
     looked <= events.iter().filter(|e| stack::is_request_to_delete(&e.kind)).count()
 }
 
-/// Whether volumes are to be looked for once the stack is gone.
+/// Whether volumes are to be looked for once the stack is gone. That it is gone since a deletion before this one, which has not looked, is recorded
+/// among the volumes (`unseen.rs`).
 pub(crate) fn are_volumes_due(events: &[OperationEvent], rows: &Rows) -> bool {
     let has = |kind| events.iter().any(|e| e.kind == kind);
-    !has(VOLUMES_GONE) && (has(BALANCERS_GONE) || rows.made_inside(ResourceKind::Volume).next().is_some())
+    let may_have_made = || rows.stack().may_exist || rows.made_inside(ResourceKind::Volume).next().is_some();
+    !has(VOLUMES_GONE) && (has(BALANCERS_GONE) || may_have_made())
 }
 
 /// Whether the deletion of the cluster removes volumes.
@@ -168,12 +172,12 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
 pub(crate) async fn volumes(cx: &Context, work: &Work, rows: &Rows, reach: &Reach) -> Result<Option<Turn>, Failure> {
     let events = stack::events(cx, work).await?;
     let is_wanted = removes_volumes(&rows.cluster);
-    let seen = match list_volumes(rows, reach).await {
-        Ok(listed) => judge_volumes(&rows.cluster, &listed),
+    let (seen, are_known) = match list_volumes(rows, reach).await {
+        Ok(listed) => (judge_volumes(&rows.cluster, &listed), true),
         // None was to be removed: what there is cannot be told, and that is all.
         Err(Failure::Final { reason, .. } | Failure::Retry { reason, .. }) if !is_wanted => {
             let unknown = leak(ResourceKind::Volume, "not known", None, &format!("it cannot be told which volumes are left: {reason}"));
-            Seen { kept: vec![unknown], ..Seen::default() }
+            (Seen { kept: vec![unknown], ..Seen::default() }, false)
         }
         Err(error) => return Err(error),
     };
@@ -183,6 +187,8 @@ pub(crate) async fn volumes(cx: &Context, work: &Work, rows: &Rows, reach: &Reac
     };
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     record(cx, work, rows, &events, &ours.iter().collect::<Vec<_>>(), &kept.iter().collect::<Vec<_>>()).await?;
+    // Those that there are stand in the inventory now.
+    unseen::looked(cx, work, rows, are_known).await?;
     if is_wanted {
         forget_gone(cx, work, rows, &events, ResourceKind::Volume, &seen.ids).await?;
     }
@@ -290,7 +296,7 @@ async fn list_volumes(rows: &Rows, reach: &Reach) -> Result<Vec<Volume>, Failure
     let of = if reach.is_service { project(&rows.cluster) } else { None };
     match reach.session.cinder().volumes(of.as_deref()).await {
         Ok(listed) => Ok(listed),
-        Err(error) if is_absent(&error) && rows.made_inside(ResourceKind::Volume).next().is_none() => Ok(Vec::new()),
+        Err(error) if is_absent(&error) && rows.made_inside(ResourceKind::Volume).all(CloudResource::is_unseen) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }

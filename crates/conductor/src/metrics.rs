@@ -1,9 +1,10 @@
 //! What is counted about operations.
 //!
 //! Counters are of this process; what stands in the table is the same for all conductors and is read when somebody asks, at most every
-//! [`TABLE_AGE`], with one statement. Labels are kinds, states and codes of `model`: bounded, no ids.
+//! [`TABLE_AGE`], with a few statements. Labels are kinds, states and codes of `model`: bounded, no ids.
 
 mod credentials;
+mod delay;
 mod management;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,12 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use self::credentials::OfCredentials;
+use self::delay::OfDelays;
 use self::management::OfManagement;
 use crate::driver::capi_helm::Capi;
 
@@ -31,8 +32,6 @@ use crate::driver::capi_helm::Capi;
 pub const TABLE_AGE: Duration = Duration::from_secs(5);
 /// How long a reading of the table may take.
 const READ: Duration = Duration::from_secs(3);
-/// Upper bounds in seconds of the time from acceptance to claim: with the doorbell milliseconds, with the scan seconds.
-const DELAYS: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -45,11 +44,6 @@ struct Kind {
 struct Ended {
     kind: &'static str,
     outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Heard {
-    by: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -73,13 +67,13 @@ pub(crate) enum FoundBy {
 }
 
 /// The numbers of a conductor. Clones count into the same ones; those made by `default` are shown nowhere.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Metrics {
     claimed: Family<Kind, Counter>,
     taken_over: Family<Kind, Counter>,
     ended: Family<Ended, Counter>,
     retried: Family<Kind, Counter>,
-    delay: Family<Heard, Histogram, fn() -> Histogram>,
+    delays: OfDelays,
     held: Gauge,
     max_held: Gauge,
     turns: Gauge,
@@ -100,36 +94,6 @@ pub struct Metrics {
     read: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            claimed: Family::default(),
-            taken_over: Family::default(),
-            ended: Family::default(),
-            retried: Family::default(),
-            delay: Family::new_with_constructor(|| Histogram::new(DELAYS)),
-            held: Gauge::default(),
-            max_held: Gauge::default(),
-            turns: Gauge::default(),
-            max_turns: Gauge::default(),
-            unfinished: Family::default(),
-            oldest: Family::default(),
-            lease_left: Family::default(),
-            table_failures: Counter::default(),
-            health: Family::default(),
-            notifications_sent: Counter::default(),
-            notifications_dropped: Counter::default(),
-            notification_failures: Counter::default(),
-            sweep_findings: Family::default(),
-            sweep_removed: Family::default(),
-            sweep_failures: Counter::default(),
-            credentials: OfCredentials::default(),
-            management: OfManagement::default(),
-            read: Arc::default(),
-        }
-    }
-}
-
 impl Metrics {
     /// Numbers that the registry shows.
     pub fn registered(registry: &mut Registry) -> Self {
@@ -142,8 +106,7 @@ impl Metrics {
         let help = "Operations that this conductor ended, by outcome: succeeded, or the code of the failure";
         registry.register("operations_ended", help, m.ended.clone());
         registry.register("steps_retried", "Turns that failed and were put off to be tried again", m.retried.clone());
-        let help = "Time from the acceptance of an operation to its first claim, by what found it (the doorbell's delay, or the scan's)";
-        registry.register("claim_delay_seconds", help, m.delay.clone());
+        m.delays.register_all(registry);
         registry.register(
             "operations_held",
             "Operations that are this conductor's, those that wait for the cloud included",
@@ -165,7 +128,8 @@ impl Metrics {
         registry.register("notifications_dropped", help, m.notifications_dropped.clone());
         let help = "Attempts to send notifications that failed; what was to be sent waits";
         registry.register("notification_attempts_failed", help, m.notification_failures.clone());
-        let help = "Things that the last sweep of this conductor found in the cloud without their cluster, by kind";
+        let help =
+            "Things that the last sweep of this conductor found in the cloud without their cluster, by kind; none where another sweeps";
         registry.register("sweep_findings", help, m.sweep_findings.clone());
         let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
         registry.register("sweep_removed", help, m.sweep_removed.clone());
@@ -205,7 +169,7 @@ impl Metrics {
         self.notification_failures.inc();
     }
 
-    /// A sweep found so many things, by kind.
+    /// The last sweep, if it was one of ours, found so many things, by kind.
     pub(crate) fn swept(&self, findings: &BTreeMap<&'static str, i64>) {
         self.sweep_findings.clear();
         for (kind, count) in findings {
@@ -231,12 +195,7 @@ impl Metrics {
             self.taken_over.get_or_create(&kind).inc();
         }
         if operation.attempt == 1 {
-            let by = match by {
-                FoundBy::Bell => "bell",
-                FoundBy::Scan => "scan",
-            };
-            let waited = (now() - operation.created()).to_std().unwrap_or_default();
-            self.delay.get_or_create(&Heard { by }).observe(waited.as_secs_f64());
+            self.delays.claimed(operation, by);
         }
     }
 
@@ -276,8 +235,15 @@ impl Metrics {
         }
         let rows = tokio::time::timeout(READ, store.read(async |conn: &mut Conn| operation::unfinished_by_kind(conn).await)).await;
         let are_placed = tokio::time::timeout(READ, self.management.refresh(store)).await;
-        let are_summed = tokio::time::timeout(READ, self.credentials.refresh(store)).await;
+        // At once: who asks has only so much patience.
+        let (are_summed, are_timed) = futures::join!(
+            tokio::time::timeout(READ, self.credentials.refresh(store)),
+            tokio::time::timeout(READ, self.delays.refresh(store)),
+        );
         *read = Some(Instant::now());
+        if !matches!(are_timed, Ok(Ok(()))) {
+            self.table_failures.inc();
+        }
         if !matches!(are_summed, Ok(Ok(()))) {
             self.credentials.are_unknown();
             self.table_failures.inc();

@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod objects;
 pub(crate) mod update;
 
 use model::json::python_json;
@@ -56,6 +57,17 @@ fn creating(group: &Nodegroup) -> String {
     format!("creating nodegroup {}", group.name)
 }
 
+/// What the stack of a group tells of it at rest: its nodes and how many they are.
+async fn facts(rows: &Rows, session: &Session, seen: &Seen) -> Result<NodegroupChange, Failure> {
+    let facts = driver::facts(&rows.cluster, session, seen).await?;
+    Ok(NodegroupChange {
+        stack_id: Some(Some(seen.stack_id.clone())),
+        node_addresses: Some(python_json(&facts.worker_addresses)),
+        node_count: seen.workers.count,
+        ..NodegroupChange::default()
+    })
+}
+
 /// Ends the operation well: the group is as wanted; its nodes are read from its stack. `note` is what its owner is to be told all the same.
 pub(crate) async fn finish(
     cx: &Context,
@@ -66,13 +78,7 @@ pub(crate) async fn finish(
     seen: &Seen,
     note: Option<String>,
 ) -> Result<Turn, Failure> {
-    let facts = driver::facts(&rows.cluster, session, seen).await?;
-    let facts = NodegroupChange {
-        stack_id: Some(Some(seen.stack_id.clone())),
-        node_addresses: Some(python_json(&facts.worker_addresses)),
-        node_count: seen.workers.count,
-        ..NodegroupChange::default()
-    };
+    let facts = facts(rows, session, seen).await?;
     let end = End { state: OperationState::Succeeded, group: Some(group), facts, reason: note.as_deref() };
     let (id, end, seen) = (&rows.cluster.cluster_id(), &end, &seen);
     succeed(cx, work, async |conn: &mut Conn| {

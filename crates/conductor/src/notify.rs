@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use model::notification::{Outcome, Priority, Subject, message};
 use model::operation::{Claimed, Operation};
-use model::queue::amqp::notify::{Notifier, NotifyOptions};
+use model::queue::amqp::notify::{LONGEST, Notifier, NotifyOptions};
 use model::store::notification::Waiting;
 use model::store::{Conn, StoreError, notification, task};
 use model::time::{millis, now};
@@ -22,14 +22,18 @@ use crate::context::Context;
 const TASK: &str = "notifications";
 /// How long one conductor has the task without a sign of life.
 const LEASE: Duration = Duration::from_secs(20);
-/// The lease is renewed when less than this is left of it: more than the sending of one message to a few topics takes.
+/// The lease is renewed when less than this is left of it: more than sending to one topic takes, and the quarter of a lease by which the clock of
+/// another conductor may be ahead.
 const MARGIN: Duration = Duration::from_secs(12);
+const _: () = assert!(MARGIN.as_millis() > LONGEST.as_millis() + LEASE.as_millis() / 4 && MARGIN.as_millis() < LEASE.as_millis());
 /// Between two looks into the outbox that nobody asked for.
 const LOOK: Duration = Duration::from_secs(2);
 /// Longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Rows read at once.
 const BATCH: i64 = 50;
+/// Rows looked through at once for those that have waited for too long.
+const LOOKED_THROUGH: i64 = 500;
 
 /// Where notifications go, and how long they may wait.
 #[derive(Clone)]
@@ -150,9 +154,8 @@ impl Sender {
 
     async fn empty(&mut self, until: &mut Instant) -> Result<(), String> {
         let cx = self.cx.clone();
-        let oldest = millis(now()) - i64::try_from(self.settings.longest.as_millis()).unwrap_or(i64::MAX);
-        let dropped = cx.store.write(async |conn: &mut Conn| notification::remove_older(conn, oldest).await).await;
-        let dropped = dropped.map_err(|e| e.to_string())?;
+        let mut dropped = 0;
+        let are_dropped = self.drop_late(&mut dropped).await;
         if dropped > 0 {
             tracing::error!(
                 dropped,
@@ -161,6 +164,7 @@ impl Sender {
             );
             cx.metrics.notifications_dropped(dropped);
         }
+        are_dropped?;
         loop {
             let rows = cx.store.read(async |conn: &mut Conn| notification::first(conn, BATCH).await).await.map_err(|e| e.to_string())?;
             if rows.is_empty() || cx.stop.is_cancelled() {
@@ -180,6 +184,22 @@ impl Sender {
         }
     }
 
+    /// Drops what has waited for too long, counting it.
+    async fn drop_late(&self, dropped: &mut usize) -> Result<(), String> {
+        let store = &self.cx.store;
+        let oldest = millis(now()).saturating_sub(i64::try_from(self.settings.longest.as_millis()).unwrap_or(i64::MAX));
+        loop {
+            let late = store.read(async |conn: &mut Conn| notification::late(conn, oldest, LOOKED_THROUGH).await).await;
+            let late = late.map_err(|e| e.to_string())?;
+            if late.is_empty() {
+                return Ok(());
+            }
+            let ids = &late;
+            store.write(async |conn: &mut Conn| notification::remove(conn, ids).await).await.map_err(|e| e.to_string())?;
+            *dropped += late.len();
+        }
+    }
+
     /// Sends rows in order, noting those that the broker has; false when the task went to somebody else.
     async fn send(&mut self, rows: &[Waiting], sent: &mut Vec<i64>, until: &mut Instant) -> Result<bool, String> {
         for row in rows {
@@ -189,17 +209,32 @@ impl Sender {
             if self.notifier.is_none() {
                 self.notifier = Some(Notifier::connect(&self.settings.bus, self.attempt).await?);
             }
-            if Instant::now() + MARGIN > *until {
-                match self.take().await? {
-                    Some(renewed) => *until = renewed,
-                    None => return Ok(false),
-                }
-            }
+            let Some(notifier) = &self.notifier else { return Ok(false) };
             // A priority of a newer version.
             let priority = Priority::parse(&row.priority).unwrap_or(Priority::Info);
-            let Some(notifier) = &self.notifier else { return Ok(false) };
-            notifier.publish(&row.uuid, priority, &row.body).await?;
+            // Before each topic: however many there are, two never send at once. Who comes after one that was interrupted here sends to all.
+            for topic in &self.settings.bus.topics {
+                if !self.holds(until).await? {
+                    return Ok(false);
+                }
+                notifier.publish(topic, &row.uuid, priority, &row.body).await?;
+            }
             sent.push(row.id);
+        }
+        Ok(true)
+    }
+
+    /// Whether the task is ours until a topic has been sent to; it is lengthened where it would not be. False when it went to somebody else.
+    async fn holds(&self, until: &mut Instant) -> Result<bool, String> {
+        if Instant::now() + MARGIN > *until {
+            match self.take().await? {
+                Some(renewed) => *until = renewed,
+                None => return Ok(false),
+            }
+            // It counts from before it was asked for.
+            if Instant::now() + MARGIN > *until {
+                return Err("the database took too long to lengthen the task of sending".to_owned());
+            }
         }
         Ok(true)
     }

@@ -85,12 +85,19 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str, error: O
         .await
 }
 
-/// Ends an operation badly: outcome, status and reason of the cluster and of the groups it concerns, in one transaction.
+/// Ends an operation badly: outcome, status and reason of the cluster and of the groups it concerns, in one transaction. Returns the outcome that
+/// is recorded; none where it ended well after all.
 ///
 /// What is to end in a bounded time whatever the cloud says ends well, and tells what it left.
-pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &str, error: Option<&CloudFault>) -> Result<(), StoreError> {
+pub(crate) async fn fail(
+    cx: &Context,
+    work: &Work,
+    code: OutcomeCode,
+    reason: &str,
+    error: Option<&CloudFault>,
+) -> Result<Option<OutcomeCode>, StoreError> {
     if matches!(work.operation.kind(), Some(OperationKind::ClusterForceDelete | OperationKind::ClusterAbandon)) {
-        return force::give_up(cx, work, reason).await;
+        return force::give_up(cx, work, reason).await.map(|()| None);
     }
     let cluster = work.operation.cluster_id();
     let reason = &*error.map_or_else(|| reason.to_owned(), |_| cure::told(reason));
@@ -112,7 +119,8 @@ pub(crate) async fn fail(cx: &Context, work: &Work, code: OutcomeCode, reason: &
             }
             cx.outbox.ended(conn, &work.operation, Outcome::Failure, None).await
         })
-        .await
+        .await?;
+    Ok(Some(code))
 }
 
 async fn fail_all(conn: &mut Conn, work: &Work, reason: &str) -> Result<(), StoreError> {

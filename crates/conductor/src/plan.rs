@@ -55,6 +55,8 @@ pub(crate) struct Seen {
     pub has_keystone_auth: bool,
     /// Whether it keeps a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Whether it says that its cluster is watched from inside.
+    pub has_monitoring: bool,
     /// Whether it says that nodes, pods and services have addresses of IPv6 beside those of IPv4.
     pub has_ipv6: bool,
     /// The name of the API in DNS, where the stack has a record of it.

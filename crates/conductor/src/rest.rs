@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::operation::CloudFault;
-use model::time::now;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -16,7 +15,7 @@ use crate::follow::{Wake, Watch};
 use crate::operation::note_retry;
 use crate::outcome::{Failure, Follow};
 use crate::stack;
-use crate::worker::Work;
+use crate::worker::{Work, allowance};
 
 /// Between two looks of one operation at its cluster, however much happens.
 const GATHER: Duration = Duration::from_millis(250);
@@ -60,9 +59,9 @@ pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output
 }
 
 /// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the
-/// deadline has come.
+/// deadline of the operation or of its step has come.
 pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: Duration, at_most: Option<Duration>) -> Rested {
-    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let left = allowance::left_at_rest(cx, work).await;
     let left = at_most.map_or(left, |at_most| at_most.min(left));
     let woken = async {
         tokio::select! {
@@ -79,9 +78,9 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
     }
 }
 
-/// Waits until one of these places is free and keeps it for the next turn, or until the deadline has come.
+/// Waits until one of these places is free and keeps it for the next turn, or until the deadline of the operation or of its step has come.
 pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> Rested {
-    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
+    let left = allowance::left_at_rest(cx, work).await;
     let admitted = async {
         tokio::select! {
             biased;
@@ -100,13 +99,12 @@ pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> R
     }
 }
 
-/// Waits until one of the stacks has moved, or is to be looked at without, or the operation's deadline has come, and tells meanwhile how far
-/// they have come.
+/// Waits until one of the stacks has moved, or is to be looked at without, or the deadline of the operation or of its step has come, and tells
+/// meanwhile how far they have come.
 pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) -> Rested {
     let idle = waits.begin(&follows);
-    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
-    let deadline = Instant::now() + follows.iter().filter_map(|f| f.at_most).fold(left, Duration::min);
-    let age = stack::age(work.operation.created());
+    let at_most = follows.iter().filter_map(|f| f.at_most).min().map(|at_most| Instant::now() + at_most);
+    let age = stack::age(work.operation.begun());
     let mut told = Vec::with_capacity(follows.len());
     let mut watches = Vec::with_capacity(follows.len());
     for Follow { project, seen, session, told: place, at_most: _ } in follows {
@@ -115,12 +113,15 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
     }
     let ticket = cx.follower.follow(watches);
     loop {
+        // Progress that is told may be another step.
+        let end = Instant::now() + allowance::left_at_rest(cx, work).await;
+        let end = at_most.map_or(end, |at_most| at_most.min(end));
         let woken = async {
             tokio::select! {
                 biased;
                 wake = ticket.woken() => wake,
                 // The turn finds that its time is over.
-                () = tokio::time::sleep_until(deadline) => Wake::Look,
+                () = tokio::time::sleep_until(end) => Wake::Look,
             }
         };
         let recorded = match until(cx, work, woken).await {

@@ -51,12 +51,19 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     let named = |group: &Nodegroup, text: &str| format!("{}: {text}", group.name);
     // What has failed comes first.
     let told = end.reason.filter(|_| end.state != OperationState::Succeeded || status != Status::UpdateFailed);
+    // Nodes of a rotation that was cut off are of two generations, and nothing else would say so once another operation has ended well.
+    let is_sound = end.state == OperationState::Succeeded && status != Status::UpdateFailed;
+    let half = if is_sound { rotation::find(conn, &id).await?.map(|_| HALF_ROTATED) } else { None };
     let reason = match (told, status) {
-        (Some(reason), _) => Some(end.group.map_or_else(|| reason.to_owned(), |g| named(g, reason))),
+        (Some(reason), _) => {
+            let own = end.group.map_or_else(|| reason.to_owned(), |g| named(g, reason));
+            Some(match half {
+                Some(half) => format!("{own}; {half}"),
+                None => own,
+            })
+        }
         (None, Status::UpdateFailed) => failed.as_ref().map(|g| named(g, g.status_reason.as_deref().unwrap_or("failed"))),
-        // Nodes of a rotation that was cut off are of two generations, and nothing else would say so once another operation has ended well.
-        (None, _) if end.state == OperationState::Succeeded => rotation::find(conn, &id).await?.map(|_| HALF_ROTATED.to_owned()),
-        (None, _) => None,
+        (None, _) => half.map(str::to_owned),
     };
     gone_is_fine(clusters::record(conn, &id, &ClusterChange::status(status, reason)).await)
 }

@@ -263,7 +263,11 @@ pub(crate) async fn gone(cx: &Context, work: &Work, whose: Whose<'_>, known: &Kn
             }
             resource::forget_one(conn, id, ResourceKind::Stack, name).await?;
             match (whose, group) {
-                (Whose::Cluster(_), _) => clusters::record(conn, id, of_cluster).await,
+                (Whose::Cluster(_), _) => {
+                    // Whoever comes after this operation, should it end before it has looked for them, knows that by nothing else.
+                    leaving::volumes_are_unseen(conn, id).await?;
+                    clusters::record(conn, id, of_cluster).await
+                }
                 (_, Some(group)) => nodegroup::record(conn, group, of_group).await,
                 (_, None) => Ok(()),
             }
@@ -302,3 +306,6 @@ async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kin
         .await?;
     Ok(())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -8,13 +8,14 @@
 //! permit as well; there are few, for each may be at work in the cloud and the database. Between its turns an operation has none, and
 //! keeps no more than it needs to begin the next one.
 
+pub(crate) mod allowance;
 mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::notification::Outcome;
-use model::operation::{Claimed, Ending, OutcomeCode};
+use model::operation::{Claimed, Ending};
 use model::planted::{self, Bug};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
@@ -195,6 +196,10 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
         }
         // The turn's future is large and is gone while the operation rests.
         let turn = Box::pin(turn_before_deadline(cx, work).instrument(tracing::info_span!("turn"))).await;
+        // Of who waits for a place to begin, what failed before is still to be done.
+        if !matches!(turn, Ok(Turn::Room { .. })) {
+            work.repeats(matches!(turn, Err(Failure::Retry { .. })));
+        }
         let pause = match turn {
             Ok(Turn::Again { after }) => {
                 failures = 0;
@@ -246,8 +251,8 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
             Err(Failure::Final { code, reason, error }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
                 match Box::pin(acts::fail(cx, work, code, &reason, error.as_deref())).await {
-                    Ok(()) => {
-                        cx.metrics.ended(&work.operation, Some(code));
+                    Ok(recorded) => {
+                        cx.metrics.ended(&work.operation, recorded);
                         return Ended::Settled;
                     }
                     Err(StoreError::Stale { .. }) => return Ended::Stale,
@@ -277,37 +282,26 @@ impl From<Rested> for Ended {
     }
 }
 
-/// One turn, cut at the operation's deadline and, when the conductor stops, at the end of its grace.
+/// One turn, cut at the deadline of the operation and of the step that it is at and, when the conductor stops, at the end of its grace.
 async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let _at_work = cx.metrics.begin_turn();
-    let left = (work.operation.deadline() - now()).to_std().unwrap_or_default();
     let stopping = async {
         cx.stop.cancelled().await;
         tokio::time::sleep(cx.settings.timing.grace).await;
     };
-    // One whose end was asked for ends as cancelled, however late: it can end in no other way.
-    if left.is_zero() && work.operation.cancel_ms.is_none() {
-        return Err(timed_out(cx, work).await);
-    }
-    let ended = tokio::select! {
-        biased;
-        turn = acts::turn(cx, work) => turn,
-        () = tokio::time::sleep(left) => Err(timed_out(cx, work).await),
-        () = stopping => Err(Failure::Stale),
+    let ended = match allowance::left(cx, work).await {
+        // One whose end was asked for ends as cancelled, however late: it can end in no other way.
+        Ok(left) if left.is_zero() && work.operation.cancel_ms.is_none() => Err(allowance::over(cx, work).await),
+        Ok(left) => tokio::select! {
+            biased;
+            turn = acts::turn(cx, work) => turn,
+            () = allowance::overdue(cx, work, left) => Err(allowance::over(cx, work).await),
+            () = stopping => Err(Failure::Stale),
+        },
+        Err(error) => Err(error.into()),
     };
     work.leave();
     ended
-}
-
-async fn timed_out(cx: &Context, work: &Work) -> Failure {
-    if work.operation.understood().is_none() {
-        return Failure::fail(OutcomeCode::Timeout, "asked of a newer version of this service, of which no conductor took it in time");
-    }
-    let id = work.operation.operation_id();
-    let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &id).await).await.ok().flatten();
-    let waited = row.and_then(|r| r.waiting_for).unwrap_or_else(|| "the first step".into());
-    let minutes = (work.operation.deadline_ms - work.operation.created_ms) / 60_000;
-    Failure::fail(OutcomeCode::Timeout, format!("not done within {minutes} minutes; was waiting for {waited}"))
 }
 
 fn backoff(failures: u32) -> Duration {

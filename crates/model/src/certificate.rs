@@ -19,6 +19,7 @@ use openssl::sign::Signer;
 use openssl::symm::Cipher;
 use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectKeyIdentifier};
 use openssl::x509::{X509, X509Builder, X509Name, X509NameRef, X509Ref};
+use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::facts::Facts;
@@ -142,7 +143,7 @@ impl Opened {
 
     /// The private key as unencrypted PKCS#8 PEM, for the control plane nodes that need it.
     pub fn key_pem(&self) -> Result<SecretString, CertificateError> {
-        Ok(pem_text(self.key.private_key_to_pem_pkcs8()?).into())
+        Ok(secret_pem_text(self.key.private_key_to_pem_pkcs8()?))
     }
 
     /// SHA-256 of the subject public key info, as hex: what `kubeadm join` pins.
@@ -198,11 +199,12 @@ pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, Certif
 /// The key pair for service account tokens (ECDSA P-256): private PKCS#8 PEM and public PEM. It is derived from the authority's key, so that
 /// masters made on any day sign and accept the same tokens, and nobody without that key can guess it.
 pub fn service_account(authority: &Opened) -> Result<(SecretString, String), CertificateError> {
-    let secret = PKey::hmac(&authority.key.private_key_to_der()?)?;
+    let secret = PKey::hmac(&Zeroizing::new(authority.key.private_key_to_der()?))?;
     let mut mac = Signer::new(MessageDigest::sha512(), &secret)?;
     mac.update(b"service account key")?;
     // Twice the bits of the group's order: no number is noticeably likelier than another.
-    let (wide, one) = (BigNum::from_slice(&mac.sign_to_vec()?)?, BigNum::from_u32(1)?);
+    let (mut wide, one) = (BigNum::new_secure()?, BigNum::from_u32(1)?);
+    wide.copy_from_slice(&Zeroizing::new(mac.sign_to_vec()?))?;
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
     let mut context = BigNumContext::new_secure()?;
     let (mut order, mut below, mut rest, mut scalar) = (BigNum::new()?, BigNum::new()?, BigNum::new_secure()?, BigNum::new_secure()?);
@@ -213,7 +215,7 @@ pub fn service_account(authority: &Opened) -> Result<(SecretString, String), Cer
     let mut point = EcPoint::new(&group)?;
     point.mul_generator2(&group, &scalar, &mut context)?;
     let key = PKey::from_ec_key(EcKey::from_private_components(&group, &scalar, &point)?)?;
-    Ok((pem_text(key.private_key_to_pem_pkcs8()?).into(), pem_text(key.public_key_to_pem()?)))
+    Ok((secret_pem_text(key.private_key_to_pem_pkcs8()?), pem_text(key.public_key_to_pem()?)))
 }
 
 /// Certificates one after the other, as readers of PEM take several: the one that signs first.
@@ -263,17 +265,29 @@ fn certificate<T: openssl::pkey::HasPublic>(
 fn keypair(certificate: &X509Ref, key: &PKeyRef<Private>) -> Result<NewKeypair, CertificateError> {
     let passphrase = passphrase();
     let encrypted = key.private_key_to_pem_pkcs8_passphrase(Cipher::aes_256_cbc(), passphrase.expose_secret().as_bytes())?;
-    Ok(NewKeypair { certificate: pem_text(certificate.to_pem()?), encrypted_key: pem_text(encrypted).into(), passphrase })
+    Ok(NewKeypair { certificate: pem_text(certificate.to_pem()?), encrypted_key: secret_pem_text(encrypted), passphrase })
 }
 
 fn passphrase() -> SecretString {
     const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let text: String = (0..12).map(|_| char::from(ALPHABET[random::range(0..32)])).collect();
+    const LENGTH: usize = 12;
+    // With all its room from the beginning: a text that grows, or is made to fit, leaves what it was behind in memory.
+    let mut text = String::with_capacity(LENGTH);
+    text.extend((0..LENGTH).map(|_| char::from(ALPHABET[random::range(0..32)])));
     text.into()
 }
 
+/// As it is stored: without the newline at its end.
 fn pem_text(pem: Vec<u8>) -> String {
-    String::from_utf8(pem).expect("PEM is ASCII").trim_end().to_owned()
+    let mut text = String::from_utf8(pem).expect("PEM is ASCII");
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The same of a key; what OpenSSL has handed out is overwritten.
+fn secret_pem_text(pem: Vec<u8>) -> SecretString {
+    let text = Zeroizing::new(String::from_utf8(pem).expect("PEM is ASCII"));
+    text.trim_end().into()
 }
 
 #[cfg(test)]

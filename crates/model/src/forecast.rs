@@ -65,6 +65,7 @@ things!(
     Stack = "stacks",
     HelmRelease = "helm_releases",
     User = "users",
+    KeyPair = "key_pairs",
     Trust = "trusts",
     ApplicationCredential = "application_credentials",
     Certificate = "certificates",

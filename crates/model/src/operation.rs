@@ -6,6 +6,7 @@
 pub mod deadlines;
 mod outcome;
 mod payload;
+mod steps;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use deadlines::Deadlines;
 pub use outcome::{CloudFault, Fault, LastCloudError, OutcomeCode};
 pub use payload::{Before, Payload};
+pub use steps::{STEPS, StepLimits};
 
 use crate::id::{ClusterId, OperationId, ProjectId, UserId};
 use crate::schema::{operation, operation_event};
@@ -177,7 +179,7 @@ impl Operation {
         OperationKind::parse(&self.kind)
     }
 
-    /// When it must have ended.
+    /// When it must have ended; of one that nobody has taken yet, if it were taken when it was accepted.
     pub fn deadline(&self) -> DateTime<Utc> {
         from_millis(self.deadline_ms)
     }
@@ -185,6 +187,15 @@ impl Operation {
     /// When it was accepted.
     pub fn created(&self) -> DateTime<Utc> {
         from_millis(self.created_ms)
+    }
+
+    /// When its time began: when somebody took it for the first time. As long as nobody has, when it was accepted.
+    pub fn begun(&self) -> DateTime<Utc> {
+        from_millis(self.begun_ms())
+    }
+
+    fn begun_ms(&self) -> i64 {
+        self.started_ms.unwrap_or(self.created_ms)
     }
 
     /// Where it stands; none for a word of a newer version.
@@ -207,10 +218,9 @@ impl Operation {
         serde_json::from_str(&self.payload)
     }
 
-    /// How long it might take at most once it had begun.
+    /// How long it may take at most once it has begun.
     pub fn allowance(&self) -> Duration {
-        let begun = self.started_ms.unwrap_or(self.created_ms);
-        Duration::from_millis(u64::try_from(self.deadline_ms.saturating_sub(begun)).unwrap_or_default())
+        Duration::from_millis(u64::try_from(self.deadline_ms.saturating_sub(self.begun_ms())).unwrap_or_default())
     }
 
     /// The kind, if this version of the program knows what the operation asks.
@@ -228,7 +238,7 @@ pub struct NewOperation {
     pub project: ProjectId,
     pub user: UserId,
     pub request_id: Option<String>,
-    /// From acceptance to the latest end.
+    /// From its beginning, when somebody takes it for the first time, to its latest end.
     pub deadline: Duration,
     pub payload: Payload,
     /// The caller's token, sealed (see [`crate::seal`]); wiped once a trust exists or the operation has ended.
@@ -367,7 +377,7 @@ pub struct Leak {
 /// How far an operation has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The step at work, a short word.
+    /// The step at work, a short word: one of [`STEPS`].
     pub step: &'static str,
     /// What is waited for, in words for the user.
     pub waiting_for: Option<String>,

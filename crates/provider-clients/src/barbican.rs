@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
-use secrecy::{SecretSlice, SecretString};
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -101,19 +101,19 @@ impl Barbican {
     /// Stores a secret; its reference.
     pub async fn create_secret(&self, name: &str, payload: Payload<'_>) -> Result<String, CloudError> {
         let mut body = json!({"name": name, "secret_type": "opaque"});
-        let hidden = match payload {
+        let hidden: SecretString = match payload {
             Payload::Text(text) => {
                 body["payload_content_type"] = json!("text/plain");
-                text.to_owned()
+                text.into()
             }
             Payload::Bytes(bytes) => {
                 body["payload_content_type"] = json!("application/octet-stream");
                 body["payload_content_encoding"] = json!("base64");
-                STANDARD.encode(bytes)
+                STANDARD.encode(bytes).into()
             }
         };
-        body["payload"] = Value::String(hidden.clone());
-        let request = post("secret_create", ["secrets"], body).hide(&SecretString::from(hidden));
+        body["payload"] = hidden.expose_secret().into();
+        let request = post("secret_create", ["secrets"], body).hide(&hidden);
         Ok(self.0.fetch::<SecretMade>(request).await?.secret_ref)
     }
 
@@ -184,8 +184,6 @@ fn post<const N: usize>(operation: &'static str, path: [&str; N], body: Value) -
 
 #[cfg(test)]
 mod tests {
-    use secrecy::ExposeSecret;
-
     use super::*;
 
     #[test]

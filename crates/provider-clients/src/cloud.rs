@@ -25,7 +25,8 @@ pub struct CloudOptions {
     pub auth_url: String,
     pub region: Option<String>,
     pub interface: Interface,
-    /// Other interfaces for single services.
+    /// Other interfaces for single services. That of Keystone is where tokens of others are checked ([`Cloud::validate`]); for all else Keystone is
+    /// at `auth_url`.
     pub interfaces: HashMap<Service, Interface>,
     /// Whom to believe.
     pub trust: TlsTrust,
@@ -126,6 +127,7 @@ impl Cloud {
             .query_if("allow_expired", allow_expired.then_some("true"))
             .hide(token);
         request.subject = Some(token.clone());
+        request.by_catalogue = true;
         Ok(service.find::<TokenAnswer>(request).await?.map(TokenInfo::from))
     }
 }

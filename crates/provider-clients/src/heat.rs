@@ -83,6 +83,7 @@ impl Heat {
             body.insert("tags".into(), new.tags.join(",").into());
         }
         let request = Request::post(Service::Orchestration, "stack_create", ["stacks"], Value::Object(body));
+        let request = hiding(request, &new.parameters, new.hidden);
         Ok(self.0.fetch::<CreateAnswer>(request).await?.stack.id)
     }
 
@@ -173,6 +174,7 @@ impl Heat {
             body.insert("disable_rollback".into(), disable.into());
         }
         let request = Request::patch(Service::Orchestration, "stack_update", ["stacks", name, id], Value::Object(body));
+        let request = hiding(request, &update.parameters, update.hidden);
         self.0.answer(&request).await.map(drop)
     }
 
@@ -184,4 +186,10 @@ impl Heat {
 
 fn get<const N: usize>(operation: &'static str, path: [&str; N]) -> Request {
     Request::get(Service::Orchestration, operation, path)
+}
+
+/// The request, in whose errors the texts that these parameters are given do not appear.
+fn hiding(request: Request, parameters: &Map<String, Value>, names: &[&str]) -> Request {
+    let texts = names.iter().filter_map(|name| parameters.get(*name)?.as_str());
+    texts.fold(request, |request, text| request.hide(&text.into()))
 }

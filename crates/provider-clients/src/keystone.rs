@@ -64,8 +64,11 @@ pub struct NewTrust {
     pub roles: Vec<String>,
     /// The trustee acts as the trustor.
     pub impersonation: bool,
-    /// The trustee may pass the trust on, as Heat does for its deferred work.
-    pub allow_redelegation: bool,
+    /// How often the trustee may pass it on, as Heat has done for its deferred work; 0 is never.
+    pub redelegation_count: u64,
+    /// The trust that the trustor's session came by, if it came by one. This one is handed on from it: it ends with it, and may be passed on as
+    /// often as that leaves, if at all.
+    pub redelegated_from: Option<Trust>,
 }
 
 /// A trust.
@@ -78,9 +81,49 @@ pub struct Trust {
     pub project_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub impersonation: bool,
-    /// How often it may be handed on.
+    /// How often it may be passed on.
     #[serde(default, deserialize_with = "or_default")]
     pub redelegation_count: u64,
+    /// The trust that it was handed on from.
+    #[serde(default)]
+    pub redelegated_trust_id: Option<String>,
+    /// When it ends by itself, in Keystone's words; none: never.
+    #[serde(default)]
+    pub expires_at: Option<String>,
+    /// How many logins are left; none: any number.
+    #[serde(default)]
+    pub remaining_uses: Option<u64>,
+    /// None in a list: Keystone tells them of one trust at a time.
+    #[serde(default, deserialize_with = "or_default")]
+    pub roles: Vec<Role>,
+}
+
+impl NewTrust {
+    /// How often it may be passed on once it is made: of what is handed on Keystone counts down by itself.
+    fn redelegations(&self) -> u64 {
+        match &self.redelegated_from {
+            Some(parent) if self.redelegation_count > 0 => parent.redelegation_count.saturating_sub(1),
+            _ => self.redelegation_count,
+        }
+    }
+
+    /// Whether a trust is what is asked for here: no less, and no more that anybody could make use of. It must be told with its roles.
+    pub fn is_met_by(&self, trust: &Trust) -> bool {
+        let parent = self.redelegated_from.as_ref();
+        let is_between = trust.trustor_user_id == self.trustor_user_id && trust.trustee_user_id == self.trustee_user_id;
+        let is_for_good = trust.remaining_uses.is_none() && trust.expires_at == parent.and_then(|parent| parent.expires_at.clone());
+        let is_handed_on_as_this = trust.redelegation_count == self.redelegations()
+            && trust.redelegated_trust_id.as_deref() == parent.map(|parent| parent.id.as_str());
+        let has = |wanted: &String| trust.roles.iter().any(|role| role.name.eq_ignore_ascii_case(wanted));
+        let is_wanted = |role: &Role| self.roles.iter().any(|wanted| wanted.eq_ignore_ascii_case(&role.name));
+        is_between
+            && trust.project_id.as_deref() == Some(self.project_id.as_str())
+            && trust.impersonation == self.impersonation
+            && is_for_good
+            && is_handed_on_as_this
+            && self.roles.iter().all(has)
+            && trust.roles.iter().all(is_wanted)
+    }
 }
 
 /// An application credential. Its secret is told once, when it is made.
@@ -207,45 +250,68 @@ impl Keystone {
     /// Makes a trust; the session must be the trustor's.
     pub async fn create_trust(&self, trust: &NewTrust) -> Result<Trust, CloudError> {
         let roles: Vec<_> = trust.roles.iter().map(|name| json!({"name": name})).collect();
-        let body = json!({"trust": {
+        let mut body = json!({"trust": {
             "trustor_user_id": trust.trustor_user_id,
             "trustee_user_id": trust.trustee_user_id,
             "project_id": trust.project_id,
             "impersonation": trust.impersonation,
-            "allow_redelegation": trust.allow_redelegation,
+            "allow_redelegation": trust.redelegation_count > 0,
             "roles": roles,
         }});
+        // Without a number it may be passed on as often as Keystone lets any (three times, unless its operator says otherwise). Of what is
+        // handed on it refuses every number but the one that is left.
+        if trust.redelegation_count > 0 && trust.redelegated_from.is_none() {
+            body["trust"]["redelegation_count"] = trust.redelegation_count.into();
+        }
         Ok(self.0.fetch::<TrustAnswer>(post("trust_create", ["OS-TRUST", "trusts"], body)).await?.trust)
     }
 
     /// Whether Keystone lets this session, which is that user's, have anything to do with trusts. Since 27.1 it does not with the token of an
     /// application credential or another delegation that is no trust.
     pub async fn may_manage_trusts(&self, user: &str) -> Result<bool, CloudError> {
-        match self.0.fetch::<TrustsAnswer>(get("trust_list", ["OS-TRUST", "trusts"]).query("trustor_user_id", user)).await {
+        match self.trusts_given(user).await {
             Ok(_) => Ok(true),
             Err(error) if error.status() == Some(403) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// A trust by its id; none when there is no such trust, or no more.
+    /// A trust by its id, as one of the two whom it is between; none when there is no such trust, or no more.
     pub async fn trust(&self, id: &str) -> Result<Option<Trust>, CloudError> {
         Ok(self.0.find::<TrustAnswer>(get("trust_show", ["OS-TRUST", "trusts", id])).await?.map(|answer| answer.trust))
     }
 
-    /// A trust between the two, but for one of this id. Keystone looks at one of the two filters only (the trustor's, when given), so the
-    /// rest is done here.
-    pub async fn find_trust(
-        &self,
-        trustor_user_id: &str,
-        trustee_user_id: &str,
-        except: Option<&str>,
-    ) -> Result<Option<Trust>, CloudError> {
-        let request =
-            get("trust_list", ["OS-TRUST", "trusts"]).query("trustor_user_id", trustor_user_id).query("trustee_user_id", trustee_user_id);
+    /// The trusts that a user has given, as that user; without their roles.
+    pub async fn trusts_given(&self, trustor_user_id: &str) -> Result<Vec<Trust>, CloudError> {
+        let request = get("trust_list", ["OS-TRUST", "trusts"]).query("trustor_user_id", trustor_user_id);
         let answer: TrustsAnswer = self.0.fetch(request).await?;
-        let is_between = |t: &Trust| t.trustor_user_id == trustor_user_id && t.trustee_user_id == trustee_user_id;
-        Ok(answer.trusts.into_iter().find(|t| is_between(t) && except != Some(t.id.as_str())))
+        Ok(answer.trusts.into_iter().filter(|trust| trust.trustor_user_id == trustor_user_id).collect())
+    }
+
+    /// The trusts that a user was given, as that user; without their roles.
+    pub async fn trusts_taken(&self, trustee_user_id: &str) -> Result<Vec<Trust>, CloudError> {
+        let request = get("trust_list", ["OS-TRUST", "trusts"]).query("trustee_user_id", trustee_user_id);
+        let answer: TrustsAnswer = self.0.fetch(request).await?;
+        Ok(answer.trusts.into_iter().filter(|trust| trust.trustee_user_id == trustee_user_id).collect())
+    }
+
+    /// A trust that is what is asked for, and the others between the same two, all but those of these ids; as the trustor.
+    pub async fn find_trust(&self, wanted: &NewTrust, except: &[String]) -> Result<(Option<Trust>, Vec<Trust>), CloudError> {
+        let (mut found, mut others) = (None, Vec::new());
+        for listed in self.trusts_given(&wanted.trustor_user_id).await? {
+            if listed.trustee_user_id != wanted.trustee_user_id || except.contains(&listed.id) {
+                continue;
+            }
+            match self.trust(&listed.id).await {
+                Ok(Some(trust)) if found.is_none() && wanted.is_met_by(&trust) => found = Some(trust),
+                Ok(Some(trust)) => others.push(trust),
+                Ok(None) => {}
+                // One that was handed on and cannot be used any more, as when somebody on the way to it is disabled.
+                Err(error) if error.status() == Some(403) => others.push(listed),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((found, others))
     }
 
     /// Deletes the trust; false when there was none.

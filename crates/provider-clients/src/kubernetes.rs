@@ -1,4 +1,4 @@
-//! The API of a Kubernetes cluster, as far as its health is seen from outside.
+//! The API of a Kubernetes cluster, as far as its health is seen from outside, and nodes that are gone are taken out of it.
 //!
 //! Not the cloud's: another trust, a client certificate instead of a token, and an address that may well not be reachable from here. Every
 //! call has a deadline and no repetition; whoever asks will ask again anyway.
@@ -13,10 +13,11 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde_json::{Value, json};
 use url::{Host, Url};
 
 use self::networks::DENIED;
@@ -39,6 +40,8 @@ const TEXT: usize = 64 * 1024;
 const TOKEN: usize = 4 * 1024;
 /// Longest name of a node, as that of any subdomain.
 const NAME: usize = 253;
+/// Longest id of an object, and longest word for one of its versions: a UUID and a number.
+const IDENTITY: usize = 64;
 /// Characters of an answer that is no JSON which are repeated.
 const TOLD: usize = 200;
 /// Characters of an error of the connection which are repeated: it may list what names a certificate is for.
@@ -72,11 +75,22 @@ pub enum KubernetesError {
     Bad(String),
 }
 
-/// A node, as far as its health goes.
+/// A node, as far as its health goes, and which object it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
     pub ready: Ready,
+    /// Another object of the same name has another one.
+    pub uid: String,
+    /// Another one after each change of the object.
+    pub version: String,
+}
+
+impl Node {
+    /// Whether its condition `Ready` is true.
+    pub fn is_ready(&self) -> bool {
+        self.ready == Ready::True
+    }
 }
 
 /// The status of a node's condition `Ready`.
@@ -180,22 +194,53 @@ impl Kubernetes {
         Err(KubernetesError::Bad(format!("more than {NODES} nodes")))
     }
 
+    /// Removes a node, as it was when it was listed; one that is not there any more is removed.
+    ///
+    /// # Errors
+    /// [`KubernetesError::Bad`], beside what may come of every call, where it has changed since it was listed.
+    pub async fn delete_node(&self, node: &Node) -> Result<(), KubernetesError> {
+        if node.uid.is_empty() || node.version.is_empty() {
+            return Err(KubernetesError::Bad("a list that does not tell which objects its nodes are".into()));
+        }
+        let as_listed = json!({"uid": node.uid, "resourceVersion": node.version});
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": as_listed});
+        let (status, body) = self.ask(Method::DELETE, &format!("/api/v1/nodes/{}", node.name), Some(&options), LONGEST).await?;
+        match status.is_success() || status == StatusCode::NOT_FOUND {
+            true => Ok(()),
+            false => Err(bad(status, &told(&body))),
+        }
+    }
+
     async fn get(&self, path: &str, longest: usize) -> Result<(StatusCode, Vec<u8>), KubernetesError> {
+        self.ask(Method::GET, path, None, longest).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        longest: usize,
+    ) -> Result<(StatusCode, Vec<u8>), KubernetesError> {
         let unusable = |_| KubernetesError::Options("the address cannot be used".into());
         let url = Url::parse(&format!("{}{path}", self.base)).map_err(unusable)?;
         // Nobody resolves an address that is written as one.
         if literal(&url).is_some_and(|address| self.denied.contain(address)) {
             return Err(KubernetesError::Unreachable(DENIED.into()));
         }
-        let mut response = self.client.get(url).send().await.map_err(|error| lost(&error))?;
-        let mut body = Vec::new();
+        let mut request = self.client.request(method, url);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let mut response = request.send().await.map_err(|error| lost(&error))?;
+        let mut answer = Vec::new();
         while let Some(part) = response.chunk().await.map_err(|error| lost(&error))? {
-            if body.len() + part.len() > longest {
+            if answer.len() + part.len() > longest {
                 return Err(KubernetesError::Bad("an answer that is too long".into()));
             }
-            body.extend_from_slice(&part);
+            answer.extend_from_slice(&part);
         }
-        Ok((response.status(), body))
+        Ok((response.status(), answer))
     }
 }
 
@@ -253,6 +298,10 @@ struct Item {
 #[derive(Deserialize)]
 struct Meta {
     name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default, rename = "resourceVersion")]
+    version: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -275,10 +324,11 @@ fn nodes<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Node>, D::Error> {
         if nodes.len() == NODES {
             return Err("too many nodes");
         }
-        if !is_name(&item.metadata.name) {
-            return Err("no name of a node");
+        let Meta { name, uid, version } = item.metadata;
+        if !is_name(&name) || uid.len() > IDENTITY || version.len() > IDENTITY {
+            return Err("no name of a node, or no identity");
         }
-        nodes.push(Node { name: item.metadata.name, ready: item.status.ready.unwrap_or(Ready::Unknown) });
+        nodes.push(Node { name, ready: item.status.ready.unwrap_or(Ready::Unknown), uid, version });
         Ok(())
     })?;
     Ok(nodes)
@@ -329,8 +379,6 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     fn read(items: &Value) -> Option<Vec<Node>> {
@@ -338,7 +386,7 @@ mod tests {
     }
 
     fn item(name: &str, conditions: &Value) -> Value {
-        json!({"metadata": {"name": name, "uid": "u"}, "status": {"conditions": conditions, "images": []}})
+        json!({"metadata": {"name": name, "uid": "u", "resourceVersion": "7"}, "status": {"conditions": conditions, "images": []}})
     }
 
     #[test]
@@ -348,13 +396,18 @@ mod tests {
         for (word, ready) in [("True", Ready::True), ("False", Ready::False), ("Unknown", Ready::Unknown)] {
             for name in ["n", "blue-a1b2-node-0.example.org", &longest] {
                 let nodes = read(&json!([item(name, &conditions(word))]));
-                assert_eq!(nodes, Some(vec![Node { name: name.to_owned(), ready }]), "{name} {word}");
+                let wanted = Node { name: name.to_owned(), ready, uid: "u".into(), version: "7".into() };
+                assert_eq!(nodes, Some(vec![wanted]), "{name} {word}");
             }
         }
         let silent = json!([item("a", &json!([])), {"metadata": {"name": "b"}}]);
         assert!(read(&silent).is_some_and(|nodes| nodes.len() == 2 && nodes.iter().all(|node| node.ready == Ready::Unknown)));
         for word in ["", "true", "Perhaps"] {
             assert_eq!(read(&json!([item("n", &conditions(word))])), None, "{word}");
+        }
+        let long = "u".repeat(IDENTITY + 1);
+        for identity in [json!({"name": "n", "uid": long}), json!({"name": "n", "resourceVersion": long})] {
+            assert_eq!(read(&json!([{"metadata": identity}])), None, "{identity}");
         }
         for name in ["", "a b", "a\u{e9}", "a\"b", &"n".repeat(NAME + 1)] {
             assert_eq!(read(&json!([item(name, &conditions("True"))])), None, "{name}");

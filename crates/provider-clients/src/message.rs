@@ -7,11 +7,17 @@ const LONGEST: usize = 1000;
 
 /// The words of an error answer; empty when there are none.
 pub(crate) fn of_body(body: &[u8]) -> String {
+    of_body_without(body, str::to_owned)
+}
+
+/// The same once `blank` has taken out what nobody may read. Words are folded and cut after that: what that leaves of a secret could not be told
+/// any more.
+pub(crate) fn of_body_without(body: &[u8], blank: impl Fn(&str) -> String) -> String {
     let text = String::from_utf8_lossy(body);
     match serde_json::from_str::<Value>(&text) {
-        Ok(value) => plain(&of_json(&value).unwrap_or_default()),
+        Ok(value) => plain(&blank(&of_json(&value).unwrap_or_default())),
         Err(_) if text.trim_start().starts_with(['{', '[']) => String::new(),
-        Err(_) => plain(&text),
+        Err(_) => plain(&blank(&text)),
     }
 }
 

@@ -38,6 +38,21 @@ pub struct LoadBalancer {
     pub tags: Vec<String>,
 }
 
+/// A member of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct PoolMember {
+    pub id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub operating_status: String,
+}
+
+impl PoolMember {
+    /// Whether Octavia sends nobody there: its monitor has found it dead, or it was switched off. Without a monitor nobody knows.
+    pub fn is_down(&self) -> bool {
+        ["ERROR", "OFFLINE"].contains(&self.operating_status.as_str())
+    }
+}
+
 /// Which load balancers to list. Name and description must be exactly so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadBalancerFilter {
@@ -101,6 +116,16 @@ impl Octavia {
     pub async fn load_balancer(&self, id: &str) -> Result<Option<LoadBalancer>, CloudError> {
         let request = Request::get(Service::LoadBalancer, "load_balancer_show", ["lbaas", "loadbalancers", id]);
         Ok(self.0.find::<LoadBalancerAnswer>(request).await?.map(|answer| answer.loadbalancer))
+    }
+
+    /// The members of a pool; none where there is no such pool.
+    pub async fn pool_members(&self, pool: &str) -> Result<Vec<PoolMember>, CloudError> {
+        let path = ["lbaas", "pools", pool, "members"];
+        let listed = page::all(&self.0, "members", || Request::get(Service::LoadBalancer, "pool_member_list", path)).await;
+        match listed {
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            other => other,
+        }
     }
 
     /// Takes a member out of a pool; false when it was not in it. A load balancer that is being changed answers 409.

@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) repeatable: bool,
     /// What the request carries and no error text may show.
     pub(crate) secrets: Vec<SecretString>,
+    /// Of Keystone: it is asked at the configured interface of the catalogue, where there is one, and not where we log in.
+    pub(crate) by_catalogue: bool,
 }
 
 impl Request {
@@ -44,6 +46,7 @@ impl Request {
             microversion: None,
             repeatable,
             secrets: vec![],
+            by_catalogue: false,
         }
     }
 

@@ -99,6 +99,13 @@ impl Session {
         info.endpoint(service, interface, options.region.as_deref())
     }
 
+    /// Keystone at the interface that is configured for it; none when none is, or the catalogue has no such one.
+    fn listed_keystone(&self, info: &TokenInfo) -> Option<Url> {
+        let options = &self.inner.cloud.0.options;
+        let interface = options.interfaces.get(&Service::Identity)?;
+        info.endpoint(Service::Identity, *interface, options.region.as_deref()).ok()
+    }
+
     /// An answer 2xx or 3xx; everything else is an error.
     pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, CloudError> {
         let issued = self.issued(None).await?;
@@ -141,6 +148,7 @@ impl Session {
         let place = &self.inner.cloud.0;
         // Keystone is where we were told it is: a domain administrator's catalogue may not say.
         let endpoint = match request.service {
+            Service::Identity if request.by_catalogue => self.listed_keystone(&issued.info).unwrap_or_else(|| place.keystone.clone()),
             Service::Identity => place.keystone.clone(),
             service => self.endpoint_in(&issued.info, service)?,
         };

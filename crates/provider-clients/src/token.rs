@@ -1,5 +1,7 @@
 //! What Keystone says about a token: whose it is, what for, and the catalogue. Never the token itself.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -26,6 +28,8 @@ pub struct TokenInfo {
     pub system_scope: bool,
     /// Role names.
     pub roles: Vec<String>,
+    /// None where Keystone does not say.
+    pub issued_at: Option<DateTime<Utc>>,
     pub expires_at: DateTime<Utc>,
     pub trust_id: Option<String>,
     /// True unless Keystone says otherwise, as its middleware reads it.
@@ -80,6 +84,13 @@ impl TokenInfo {
     /// Whether the catalogue lists the service at all.
     pub fn has_service(&self, service: Service) -> bool {
         self.catalog.iter().any(|entry| service.types().contains(&entry.service_type.as_str()))
+    }
+
+    /// How long Keystone lets a token live that is got with a password, as this one tells that is such a one. None of any other: a token that was
+    /// made of another one ends with that, and one that was got with an application credential may end with it.
+    pub fn lifetime(&self) -> Option<Duration> {
+        let lives = (self.expires_at - self.issued_at?).to_std().ok()?;
+        (self.methods == ["password"]).then_some(lives)
     }
 
     /// The memory that it takes, in bytes, about.
@@ -140,6 +151,8 @@ struct Wire {
     system: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "or_default")]
     roles: Vec<Ref>,
+    #[serde(default)]
+    issued_at: Option<DateTime<Utc>>,
     expires_at: DateTime<Utc>,
     #[serde(rename = "OS-TRUST:trust", default)]
     trust: Option<Ref>,
@@ -201,6 +214,7 @@ impl From<TokenAnswer> for TokenInfo {
             domain_name,
             system_scope: token.system.is_some_and(|system| !system.is_null()),
             roles: token.roles.into_iter().map(|role| role.name).collect(),
+            issued_at: token.issued_at,
             expires_at: token.expires_at,
             trust_id: token.trust.map(|trust| trust.id),
             is_admin_project: token.is_admin_project.unwrap_or(true),
@@ -208,6 +222,40 @@ impl From<TokenAnswer> for TokenInfo {
             application_credential_id: token.application_credential.map(|it| it.id),
             methods: token.methods,
             catalog: token.catalog.into_iter().filter(|entry| is_spoken_to(&entry.service_type)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_of_the_project_of_admins_unless_keystone_says_otherwise() {
+        for (said, wanted) in [(json!({}), true), (json!({"is_admin_project": true}), true), (json!({"is_admin_project": false}), false)] {
+            let mut token = json!({"user": {"id": "u1"}, "expires_at": "2099-01-01T00:00:00.000000Z"});
+            token.as_object_mut().expect("an object").extend(said.as_object().expect("an object").clone());
+            let answer: TokenAnswer = serde_json::from_value(json!({"token": token})).expect("a token");
+            assert_eq!(TokenInfo::from(answer).is_admin_project, wanted, "{said}");
+        }
+    }
+    #[test]
+    fn a_token_that_was_got_with_a_password_tells_how_long_tokens_live() {
+        let hour = Some(Duration::from_secs(3600));
+        for (methods, issued_at, wanted) in [
+            (json!(["password"]), json!("2098-12-31T23:00:00.000000Z"), hour),
+            (json!(["token", "password"]), json!("2098-12-31T23:59:00.000000Z"), None),
+            (json!(["application_credential"]), json!("2098-12-31T23:00:00.000000Z"), None),
+            (json!(["password"]), json!(null), None),
+            // By a clock that was put back.
+            (json!(["password"]), json!("2099-01-01T00:00:01.000000Z"), None),
+        ] {
+            let token =
+                json!({"user": {"id": "u1"}, "methods": methods, "issued_at": issued_at, "expires_at": "2099-01-01T00:00:00.000000Z"});
+            let answer: TokenAnswer = serde_json::from_value(json!({"token": token})).expect("a token");
+            assert_eq!(TokenInfo::from(answer).lifetime(), wanted, "{token}");
         }
     }
 }

@@ -123,7 +123,8 @@ impl Transport {
         let outcome = match outcome {
             Ok(answer) if answer.status.is_success() || answer.status.is_redirection() => Ok(answer),
             Ok(answer) => {
-                let words = without(&message::of_body(&answer.body), token.into_iter().chain(&request.subject).chain(&request.secrets));
+                let secrets = || token.into_iter().chain(&request.subject).chain(&request.secrets);
+                let words = message::of_body_without(&answer.body, |words| without(words, secrets()));
                 Err(CloudError::refused(request.service, request.operation, answer.status.as_u16(), answer.request_id, &words))
             }
             Err(error) => Err(error),
@@ -282,9 +283,51 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
     words
 }
 
-/// The text with every secret blanked, in case a service repeats what it was sent.
+/// Of a secret that is longer, so much is enough to know it by.
+const BEGINNING: usize = 32;
+
+/// The text with every secret blanked, in case a service repeats what it was sent; a long one also where the service has cut it off.
 fn without<'a>(text: &str, secrets: impl Iterator<Item = &'a SecretString>) -> String {
-    secrets
-        .filter(|secret| secret.expose_secret().len() >= 4)
-        .fold(text.to_owned(), |text, secret| text.replace(secret.expose_secret(), "***"))
+    let secrets = secrets.map(|secret| secret.expose_secret()).filter(|secret| secret.len() >= 4);
+    secrets.fold(text.to_owned(), |text, secret| match secret.split_at_checked(BEGINNING) {
+        Some((beginning, rest)) => without_begun(&text, beginning, rest),
+        None => text.replace(secret, "***"),
+    })
+}
+
+/// The text without what begins like a secret, as far as it goes on like it.
+fn without_begun(text: &str, beginning: &str, rest: &str) -> String {
+    let mut parts = text.split(beginning);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let same = part.chars().zip(rest.chars()).take_while(|(here, there)| here == there);
+        let length: usize = same.map(|(here, _)| here.len_utf8()).sum();
+        out.push_str("***");
+        out.push_str(&part[length..]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_blanked_wherever_it_stands_and_a_long_one_also_where_it_was_cut_off() {
+        let long: SecretString = format!("{}{}", "b".repeat(BEGINNING), "ü-the-rest-of-it").into();
+        let (whole, begun) = (long.expose_secret().to_owned(), &long.expose_secret()[..BEGINNING + 4]);
+        let short: SecretString = "hunter2".into();
+        let none: SecretString = "abc".into();
+        let blanked = |text: &str| without(text, [&long, &short, &none].into_iter());
+        for (text, wanted) in [
+            (format!("x {whole} y {whole}"), "x *** y ***"),
+            (format!("x {begun}… y"), "x ***… y"),
+            (begun.to_owned(), "***"),
+            (format!("{whole}ü"), "***ü"),
+            ("x hunter2hunter2 abc".to_owned(), "x ****** abc"),
+            ("bbbb is no beginning".to_owned(), "bbbb is no beginning"),
+        ] {
+            assert_eq!(blanked(&text), wanted, "{text}");
+        }
+    }
 }

@@ -91,6 +91,8 @@ macro_rules! config {
             $($(#[doc = $help])* #[doc = concat!("`[", $section, "]`")] pub $field: $type,)*
             /// `[capi_management:NAME]` of each management cluster, by its name.
             pub capi_management: BTreeMap<String, CapiManagement>,
+            /// The section whose `cafile` and `insecure` count in calls to the cloud.
+            pub trust_section: String,
             /// The files read, weakest first.
             pub files: Vec<PathBuf>,
             /// Keys of these files that have no effect.
@@ -110,6 +112,7 @@ macro_rules! config {
                 let config = Self {
                     $($field: $type::read(&reader, $section)?,)*
                     capi_management: BTreeMap::new(),
+                    trust_section: String::new(),
                     files: sources.files(),
                     unknown: Vec::new(),
                     directories: Vec::new(),
@@ -196,12 +199,16 @@ impl Config {
     /// What one option alone cannot say: logins that stand elsewhere, the host's name, keys nobody read.
     fn completed(mut self, sources: &Sources, reader: &Reader<'_>) -> Result<Self, ConfigError> {
         let mut login_sections = Vec::new();
-        for login in [&mut self.keystone_auth, &mut self.keystone_authtoken_login] {
+        let mut names = ["keystone_auth", "keystone_authtoken"].map(str::to_owned);
+        for (login, name) in [&mut self.keystone_auth, &mut self.keystone_authtoken_login].into_iter().zip(&mut names) {
             if let Some(section) = login.auth_section.as_deref().map(ini::section_name) {
                 *login = Credentials::read(reader, &section)?;
-                login_sections.push(section);
+                login_sections.push(section.clone());
+                *name = section;
             }
         }
+        let [own, other] = names;
+        self.trust_section = if self.keystone_auth.has_trust() { own } else { other };
         self.keystone_auth = self.keystone_auth.or(&self.keystone_authtoken_login);
         // The one of kubeconfig_file has no other name; whether there is one, the section does not say.
         for name in self.capi_helm.management_clusters.iter().map(String::as_str).chain([DEFAULT]) {
@@ -243,6 +250,12 @@ impl Config {
             Some(Finding { section: section.to_owned(), key: key.to_owned(), place, reason })
         };
         self.unknown = sources.keys().into_iter().filter_map(finding).collect();
+        let of_notifications = self.oslo_messaging_notifications.transport_url.as_ref();
+        for (section, url) in [("DEFAULT", Some(&self.service.transport_url)), ("oslo_messaging_notifications", of_notifications)] {
+            if let (Some(url), Some(found)) = (url, sources.find(&[(section, "transport_url")], false)) {
+                self.unknown.extend(url.without_effect(section, &found.place));
+            }
+        }
         Ok(self)
     }
 

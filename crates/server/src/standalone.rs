@@ -12,6 +12,7 @@ use cloud_simulator::{Options, SERVICE_PASSWORD, Simulator};
 use model::queue::{Doorbell, Listener, memory};
 use model::store::migrate;
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 use crate::config::{Cli, Config};
 use crate::shutdown::Shutdown;
@@ -64,8 +65,16 @@ pub fn configuration(data: &Path, auth_url: &str) -> anyhow::Result<Config> {
         data = data.display(),
         database = database.display(),
     );
-    std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    write_private(data, &path, &text).with_context(|| format!("write {}", path.display()))?;
     Config::load(&Cli { config_file: vec![path], config_dir: Vec::new() }, "magnum-standalone")
+}
+
+/// Writes a file of the folder that only its owner can read, in the place of one that others could.
+fn write_private(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Runs both roles until the shutdown begins.
@@ -119,4 +128,32 @@ fn announce(plan: &Plan, ready: &Ready) -> anyhow::Result<()> {
     }
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_an_installation_writes_only_its_owner_can_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Of an earlier release.
+        let conf = folder.path().join("magnum.conf");
+        fs::write(&conf, "[DEFAULT]\n").expect("a file");
+        fs::set_permissions(&conf, Permissions::from_mode(0o644)).expect("set");
+        let config = configuration(folder.path(), "http://127.0.0.1:5000/v3").expect("a configuration");
+        let store = wire::store(&config).expect("a store");
+        migrate::upgrade(&store).await.expect("the schema");
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder.path()).expect("the folder") {
+            let entry = entry.expect("an entry");
+            let mode = entry.metadata().expect("a file").permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{entry:?}: {mode:o}");
+            names.push(entry.file_name());
+        }
+        assert!(names.iter().any(|name| name == "magnum.conf") && names.iter().any(|name| name == "magnum.sqlite"), "{names:?}");
+    }
 }

@@ -17,6 +17,8 @@ mod tls;
 mod transport;
 mod vault;
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +57,10 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
             (place, tls)
         }
         Configured::Sqlite { path } if path == ":memory:" => bail!("[database] connection: a SQLite database needs a file"),
-        Configured::Sqlite { path } => (DatabaseUrl::Sqlite(path.into()), None),
+        Configured::Sqlite { path } => {
+            make_private(Path::new(path));
+            (DatabaseUrl::Sqlite(path.into()), None)
+        }
     };
     let mut options = StoreOptions::new(url);
     options.tls = tls;
@@ -67,6 +72,13 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
     options.max_connections = usize::try_from(allowed).unwrap_or(useful).min(useful);
     options.acquire_timeout = Duration::from_secs(config.database.pool_timeout.clamp(1, 5));
     Ok(Store::open(options)?)
+}
+
+/// Makes the file of a database that is not there yet for its owner alone; SQLite gives the files beside it the same mode. One that is there keeps
+/// the mode that it has.
+fn make_private(path: &Path) {
+    // What is in the way SQLite says when it opens the file.
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// Fails when the database can be reached and has not the schema of this program.
@@ -99,8 +111,8 @@ fn amqp(config: &Config) -> anyhow::Result<AmqpOptions> {
 
 /// How to reach the brokers of a transport.
 fn reach(config: &Config, transport: &TransportUrl) -> anyhow::Result<Reach> {
-    let rabbit = &config.oslo_messaging_rabbit;
-    let tls = if transport.ssl.unwrap_or(rabbit.ssl) { Some(transport::broker(rabbit)?) } else { None };
+    let rabbit = config.oslo_messaging_rabbit.at(transport);
+    let tls = if rabbit.ssl { Some(transport::broker(&rabbit, transport.has_options())?) } else { None };
     let hosts = transport.hosts.iter();
     Ok(Reach {
         brokers: hosts.map(|h| Broker { host: h.host.clone(), port: h.port, user: h.user.clone(), password: h.password.clone() }).collect(),
@@ -114,9 +126,10 @@ fn reach(config: &Config, transport: &TransportUrl) -> anyhow::Result<Reach> {
 fn notifications(config: &Config) -> anyhow::Result<Option<conductor::Notifications>> {
     let wanted = &config.oslo_messaging_notifications;
     let Some(envelope) = wanted.envelope() else { return Ok(None) };
-    let rabbit = &config.oslo_messaging_rabbit;
+    let transport = wanted.transport_url.as_ref().unwrap_or(&config.service.transport_url);
+    let rabbit = config.oslo_messaging_rabbit.at(transport);
     let bus = NotifyOptions {
-        reach: reach(config, wanted.transport_url.as_ref().unwrap_or(&config.service.transport_url))?,
+        reach: reach(config, transport)?,
         exchange: config.service.control_exchange.clone(),
         topics: wanted.topics.clone(),
         envelope,

@@ -112,8 +112,8 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
 
 /// The sort of a finding of [`agreement::look`].
 fn kind_of(what: &str) -> Wrong {
-    let is_orphan = ["a user of", "0 times in the inventory", "is recorded for a cluster that is gone"];
-    let is_doubled = ["removals succeeded", "trusts for trustee", "users that are", "times in the inventory"];
+    let is_orphan = ["a user of", "a key pair that", "0 times in the inventory", "is recorded for a cluster that is gone"];
+    let is_doubled = ["removals succeeded", "trusts for the trustee", "users that are", "times in the inventory"];
     if is_orphan.iter().any(|words| what.contains(words)) {
         Wrong::Orphan
     } else if is_doubled.iter().any(|words| what.contains(words)) {

@@ -113,16 +113,21 @@ fn a_key_is_told_from_what_is_public_of_it() {
 
 #[test]
 fn the_secrets_of_a_first_boot_are_known() {
-    let key = pem(&PKey::from_rsa(Rsa::generate(1024).expect("a key")).expect("a key"));
+    let made = || pem(&PKey::from_rsa(Rsa::generate(1024).expect("a key")).expect("a key"));
+    let (key, among_others) = (made(), made());
     let token = "abcdef.0123456789abcdef";
     let document =
         serde_json::json!({"stringData": {"cloud.conf": "[Global]\nuser-id=\"u\"\npassword=\"Abcdefghijkmnopq23\"\n"}}).to_string();
-    let join = serde_json::json!({"discovery": {"bootstrapToken": {"token": token}}});
-    let files = [key.clone(), format!("addons/secret {document}\n"), format!("{join:#}\n"), "echo --password=\"$1\"\n".to_owned()];
+    let join = format!("{:#}", serde_json::json!({"discovery": {"bootstrapToken": {"token": token}}}));
+    let in_one_line = |text: &str| text.trim_end().replace('\n', "\u{1f}");
+    let documents = format!("addons/secret {document}\njoin.yaml {}\npki/sa.key {}\n", in_one_line(&join), in_one_line(&among_others));
+    let files = [key.clone(), documents, "echo --password=\"$1\"\n".to_owned()];
     let user_data: String = files.iter().map(|file| format!("\"source\":\"data:;base64,{}\"", packed(file))).collect();
     let mut secrets = Secrets::default();
     secrets.keep_first_boot(&user_data);
-    for (text, what) in [(key.as_str(), KEY), (token, BOOTSTRAP_TOKEN), ("Abcdefghijkmnopq23", TRUSTEE_PASSWORD)] {
+    for (text, what) in
+        [(key.as_str(), KEY), (among_others.as_str(), KEY), (token, BOOTSTRAP_TOKEN), ("Abcdefghijkmnopq23", TRUSTEE_PASSWORD)]
+    {
         assert_eq!(found(&secrets, text, &[]).len(), 1, "{what}");
         assert_eq!(found(&secrets, text, &[what]), [""; 0], "{what}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use cloud_simulator::Trouble;
+use cloud_simulator::{Fault, How, Trouble};
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -244,6 +244,48 @@ async fn what_was_written_is_read_again_and_goes_on_from_what_is_there() -> Resu
     ensure!(text(&told["metadata"], "name") == format!("{release}-authorities"), "it is moved and deleted with another cluster: {told}");
     let others = json!({"data": {"1-nodes.json": BASE64_STANDARD.encode("{}"), "2-extensions.json": BASE64_STANDARD.encode("{}")}});
     ensure!(management.cluster.change("Secret", "-authorities", &others) == 1);
+    wait::until("the word to be written anew", PATIENCE, async || {
+        let now = management.object("Secret", "-authorities")?;
+        Ok(Seen::when(now["data"] == told["data"], || now["data"].to_string()))
+    })
+    .await?;
+    management.cluster.trouble("ClusterResourceSet", "-authorities", None);
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", LONG).await?;
+    are_new(&management, &demo, &cluster).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
+    world.finish().await
+}
+
+/// What a former owner of the operation wrote while machines were made: the next pass would build on it.
+#[tokio::test]
+async fn what_was_written_during_a_pass_is_made_good_before_the_next_one_begins() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = complete_cluster(&demo).await?;
+    management.cluster.trouble("KubeadmControlPlane", "-control-plane", Some(Trouble::Stall));
+    rotate(&demo, &cluster).await?;
+    let waits = "1/5: masters that trust the new ones too: 5 of 5 machines ready, waiting for ControlPlaneReady of the cluster";
+    reason_has(&demo, &cluster, waits).await?;
+    let told = management.object("Secret", "-authorities")?;
+    // Cluster API does not see it: masters that join meanwhile are told what they were to be told.
+    management.cluster.trouble("ClusterResourceSet", "-authorities", Some(Trouble::Stall));
+    let others = json!({"data": {"1-nodes.json": BASE64_STANDARD.encode("{}")}});
+    ensure!(management.cluster.change("Secret", "-authorities", &others) == 1);
+    // As long as it cannot be written anew, this is the first pass.
+    management.cluster.inject(Fault { at: "kubernetes.patch".into(), nth: 0, how: How::Refuse });
+    let met = management.cluster.calls("kubernetes.patch");
+    management.cluster.trouble("KubeadmControlPlane", "-control-plane", None);
+    wait::until("somebody to write it anew", LONG, async || {
+        let calls = management.cluster.calls("kubernetes.patch") - met;
+        Ok(Seen::when(calls > 0, || format!("{calls} calls")))
+    })
+    .await?;
+    let phases = nodes::told(&demo, &cluster, "ca_rotation").await?;
+    ensure!(phases.len() == 1 && phases[0].contains("1/5"), "{phases:?}");
+    management.cluster.clear_faults();
     wait::until("the word to be written anew", PATIENCE, async || {
         let now = management.object("Secret", "-authorities")?;
         Ok(Seen::when(now["data"] == told["data"], || now["data"].to_string()))

@@ -17,7 +17,6 @@ use rstest::rstest;
 use serde_json::json;
 use tests::cells;
 use tests::client::Client;
-use tests::config::SMALL_KEYS;
 use tests::management::{Management, next_template, template};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
@@ -165,7 +164,7 @@ impl Scene {
         // A run that was cut off is taken up soon, for the world ends soon.
         environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
         environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), "60".into());
-        let options = Options { apis: 1, environment, conductor: SMALL_KEYS.to_owned(), ..Options::default() };
+        let options = Options { apis: 1, environment, ..Options::default() };
         let world = World::start(Mix::Distributed, options).await?;
         let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
         let template = demo.post("/v1/clustertemplates", &template("small")).await?.expect(201)?.uuid()?;

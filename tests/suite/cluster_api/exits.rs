@@ -82,6 +82,35 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     world.finish().await
 }
 
+/// A deletion that is cut off at its end tells all that is recorded: of a cluster that has no stack, no stack.
+#[tokio::test]
+async fn a_forced_deletion_that_is_cut_off_tells_the_release_and_no_stack() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    let complete = demo.at("1.12").wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let release = text(&complete, "stack_id");
+    let (id, _) = credential(&world, &management)?;
+    // Nobody bounds this call but the end of the operation's time.
+    let how = How::Slow(Duration::from_secs(600));
+    world.cloud.inject(Fault { at: "keystone.application_credential_list".to_owned(), nth: 0, how });
+    world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = leaks(&demo, &cluster).await?;
+    let kinds: Vec<&str> = told.iter().filter_map(|leak| leak["kind"].as_str()).collect();
+    ensure!(kinds == ["helm_release", "keystone_application_credential"] && told[0]["name"] == release.as_str(), "{told:?}");
+    let reason = text(&told[0], "reason");
+    let namespace = format!("namespace magnum-{}", world.cloud.project_id("demo"));
+    ensure!(reason.contains("not done within") && reason.contains(&namespace), "{reason}");
+    world.cloud.clear_faults();
+    let path = format!("/identity/v3/users/{}/application_credentials/{id}", world.cloud.user_id("demo"));
+    world.cloud_as("demo", "demo")?.delete(&path).await?.expect(204)?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn certificates_outside_the_database_go_with_their_cluster(
@@ -151,6 +180,45 @@ async fn a_credential_that_comes_while_its_cluster_is_deleted_goes_with_it() -> 
     demo.wait_gone(&cluster, PATIENCE).await?;
     let told = leaks(&demo, &cluster).await?;
     ensure!(credentials(&world) == 0 && told.is_empty(), "{told:?}, {:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
+/// Whoever goes on is another user: under the name that he makes his by, nobody would look for the one of the first among that one's.
+#[tokio::test]
+async fn a_credential_that_another_caller_may_have_made_is_found_under_its_own_name() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let options = Options { environment: management.environment(), ..Options::default() };
+    let world = World::start(Mix::Distributed, options).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    credential(&world, &management)?;
+    let at = "keystone.application_credential_create";
+    let asked = world.cloud.calls(at);
+    fail(&world, at);
+    world.user("member2", "demo").rotate_credentials(&cluster).await?;
+    wait::until(at, PATIENCE, async || Ok(Seen::when(world.cloud.calls(at) > asked, || "not asked".to_owned()))).await?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/cancel"), &json!({})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let sql = format!(
+        "SELECT name FROM cloud_resource \
+         WHERE cluster_uuid = '{cluster}' AND kind = 'keystone_application_credential' AND resource_id IS NULL"
+    );
+    let announced: Vec<String> = world.database()?.rows(&sql).await?;
+    ensure!(announced.len() == 1, "{announced:?}");
+    world.cloud.clear_faults();
+    let path = format!("/identity/v3/users/{}/application_credentials", world.cloud.user_id("member2"));
+    let made = json!({"application_credential": {"name": announced[0], "description": "nobody has heard of it"}});
+    world.cloud_as("member2", "demo")?.post(&path, &made).await?.expect(201)?;
+    ensure!(credentials(&world) == 2, "{:?}", world.cloud.leftovers(None));
+    demo.rotate_credentials(&cluster).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let (kept, _) = credential(&world, &management)?;
+    let left: Vec<String> = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).collect();
+    ensure!(left.len() == 1 && left[0].contains(&kept), "{left:?}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.leftovers(None).is_empty(), "{:#?}", world.cloud.leftovers(None));
     world.finish().await
 }
 

@@ -24,6 +24,20 @@ pub(super) async fn reason_has(demo: &Client, cluster: &str, words: &str) -> Res
     .map(drop)
 }
 
+/// The next turn of an operation gets no further than to its look at images, until the test lets the cloud go.
+pub(super) fn hold_next_turn(world: &World) {
+    world.cloud.inject(Fault { at: "glance.any".into(), nth: 1, how: How::Hold });
+}
+
+/// Waits until it is there.
+pub(super) async fn next_turn_is_held(world: &World) -> Result<()> {
+    wait::until("the next turn to be held", PATIENCE, async || {
+        let held = world.cloud.held();
+        Ok(Seen::when(held > 0, || "no call is held".to_owned()))
+    })
+    .await
+}
+
 /// helm 3 compares the documents of two revisions and never looks at the objects: a revision that it has recorded and not sent must not pass
 /// for one that it has.
 #[rstest]
@@ -38,13 +52,23 @@ async fn a_change_that_was_cut_off_reaches_every_object(#[values("3", "4")] helm
     let cluster = create(&demo, "blue").await?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     // The record of the revision is the first that helm makes.
+    let made = management.cluster.calls("kubernetes.create");
     management.cluster.inject(Fault { at: "kubernetes.create".into(), nth: 1, how: How::ActThenHold });
     demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 4})).await?.expect(202)?;
+    wait::until("helm to be at work", PATIENCE, async || {
+        let calls = management.cluster.calls("kubernetes.create") - made;
+        Ok(Seen::when(calls > 0, || "no call".to_owned()))
+    })
+    .await?;
+    // What it leaves stays so until it has been seen.
+    hold_next_turn(&world);
     reason_has(&demo, &cluster, "was killed").await?;
+    next_turn_is_held(&world).await?;
     ensure!(management.releases()?[0].1 == "pending-upgrade", "{:?}", management.releases()?);
     ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 2);
     management.cluster.let_go();
     management.cluster.clear_faults();
+    world.cloud.let_go();
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 4 && replicas(&management, "MachineDeployment", "-default-worker")? == 4, "{complete}");
     ensure!(management.releases()?.iter().all(|(_, status)| status == "deployed"), "{:?}", management.releases()?);

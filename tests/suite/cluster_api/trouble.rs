@@ -12,10 +12,20 @@ use tests::process::running_with;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
-use super::{STEP, create, world};
+use super::halves::{hold_next_turn, next_turn_is_held};
+use super::{STEP, create, group_is, world};
 
 fn fault(at: &str, nth: u32, how: How) -> Fault {
     Fault { at: format!("kubernetes.{at}"), nth, how }
+}
+
+/// Waits until a call is held.
+async fn is_held(management: &Management) -> Result<()> {
+    wait::until("the call to be held", PATIENCE, async || {
+        let held = management.cluster.held();
+        Ok(Seen::when(held == 1, || format!("{held} calls are held")))
+    })
+    .await
 }
 
 #[tokio::test]
@@ -69,13 +79,23 @@ async fn a_helm_run_that_was_killed_half_way_is_taken_up() -> Result<()> {
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     // The record of the release is the first that it makes; this is in the middle of the objects.
+    let made = management.cluster.calls("kubernetes.create");
     management.cluster.inject(fault("create", 5, How::Slow(Duration::from_secs(8))));
     let cluster = create(&demo, "blue").await?;
+    wait::until("helm to be there", PATIENCE, async || {
+        let calls = management.cluster.calls("kubernetes.create") - made;
+        Ok(Seen::when(calls >= 5, || format!("{calls} calls")))
+    })
+    .await?;
+    // Its end stays told until it has been seen.
+    hold_next_turn(&world);
     wait::until("a run that was cut off", PATIENCE, async || {
         let reason = text(&demo.cluster(&cluster).await?, "status_reason");
         Ok(Seen::when(reason.contains("was killed") || reason.contains("was cut off"), || reason))
     })
     .await?;
+    next_turn_is_held(&world).await?;
+    world.cloud.let_go();
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     let releases = management.releases()?;
     ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
@@ -234,8 +254,7 @@ async fn helm_ends_with_a_conductor_that_is(#[values("killed", "frozen")] fate: 
     let demo = world.demo();
     management.cluster.inject(fault("create", 5, How::Hold));
     let cluster = create(&demo, "blue").await?;
-    wait::until("helm to be at work", PATIENCE, async || Ok(Seen::when(management.cluster.held() == 1, || "no call is held".to_owned())))
-        .await?;
+    is_held(&management).await?;
     let kubeconfig = management.kubeconfig().display().to_string();
     let running = running_with(&kubeconfig)?;
     ensure!(running.len() == 2, "{} processes instead of helm and its warden", running.len());
@@ -269,16 +288,12 @@ async fn a_conductor_that_is_killed_is_followed_by_another_that_goes_on() -> Res
     // Each time in another part of the work: secrets, helm, machines.
     for (name, at, nth) in [("one", "patch", 4), ("two", "create", 6), ("three", "list", 12)] {
         management.cluster.clear_faults();
-        management.cluster.inject(fault(at, nth, How::Slow(Duration::from_secs(3))));
-        let met = management.cluster.calls(&format!("kubernetes.{at}"));
+        management.cluster.inject(fault(at, nth, How::Hold));
         let cluster = create(&demo, name).await?;
-        wait::until("the call to be under way", PATIENCE, async || {
-            let calls = management.cluster.calls(&format!("kubernetes.{at}")) - met;
-            Ok(Seen::when(calls >= nth as usize, || format!("{calls} calls")))
-        })
-        .await?;
+        is_held(&management).await?;
         let owner = world.owner(&cluster).await?;
         world.kill(owner)?;
+        management.cluster.let_go();
         world.start_conductor()?;
         demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     }
@@ -287,16 +302,12 @@ async fn a_conductor_that_is_killed_is_followed_by_another_that_goes_on() -> Res
     let credentials = world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).count();
     ensure!(credentials == 3, "{credentials}");
     let cluster = demo.get("/v1/clusters").await?.expect(200)?.body["clusters"][0]["uuid"].as_str().context("a cluster")?.to_owned();
-    management.cluster.inject(fault("delete", 3, How::Slow(Duration::from_secs(3))));
-    let met = management.cluster.calls("kubernetes.delete");
+    management.cluster.inject(fault("delete", 3, How::Hold));
     demo.delete_cluster(&cluster).await?;
-    wait::until("helm to be at work", PATIENCE, async || {
-        let calls = management.cluster.calls("kubernetes.delete") - met;
-        Ok(Seen::when(calls >= 3, || format!("{calls} calls")))
-    })
-    .await?;
+    is_held(&management).await?;
     let owner = world.owner(&cluster).await?;
     world.kill(owner)?;
+    management.cluster.let_go();
     world.start_conductor()?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await
@@ -325,6 +336,45 @@ async fn machines_that_an_autoscaler_did_not_get_are_not_waited_for() -> Result<
     demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 2})).await?.expect(202)?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 4, "what the autoscaler has asked for is the size: {complete}");
+    world.finish().await
+}
+
+/// The row follows what the autoscaler makes, and the bound that it is given does not: else it could never take away again what it has made.
+#[tokio::test]
+async fn an_autoscaler_may_take_away_all_beyond_what_was_asked_for_last() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo().at("1.14");
+    let template = demo.post("/v1/clustertemplates", &template("blue-template")).await?.expect(201)?.uuid()?;
+    let mut body = client::cluster("blue", &template);
+    body["labels"] = json!({"auto_scaling_enabled": "true", "max_node_count": "6"});
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (kind, name) = ("MachineDeployment", "-default-worker");
+    let bound = || -> Result<String> {
+        let annotations = management.object(kind, name)?["metadata"]["annotations"].take();
+        Ok(text(&annotations, "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"))
+    };
+    let autoscale = |count: i64| management.cluster.change(kind, name, &json!({"spec": {"replicas": count}}));
+    // An operation that asks for no size, at whose end the row says what there is.
+    let touch = async |most: i64| {
+        let bounds = json!([{"op": "replace", "path": "/max_node_count", "value": most}]);
+        demo.patch(&format!("/v1/clusters/{cluster}/nodegroups/default-worker"), &bounds).await?.expect(202)?;
+        group_is(&demo, &cluster, "default-worker", "UPDATE_COMPLETE").await
+    };
+    ensure!(bound()? == "2", "{}", bound()?);
+    // As many as there may be: also then the group is its autoscaler's.
+    for (count, most) in [(5, 7), (6, 8), (6, 9)] {
+        ensure!(autoscale(count) == 1);
+        let group = touch(most).await?;
+        ensure!(group["node_count"] == count && bound()? == "2", "{}: {group}", bound()?);
+    }
+    demo.resize(&cluster, 3).await?.expect(202)?;
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 6 && bound()? == "3", "{}: {complete}", bound()?);
+    ensure!(autoscale(4) == 1);
+    let group = touch(10).await?;
+    ensure!(group["node_count"] == 4 && bound()? == "3", "{}: {group}", bound()?);
     world.finish().await
 }
 

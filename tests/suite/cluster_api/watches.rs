@@ -85,7 +85,7 @@ async fn the_end_of_each_operation_is_heard(#[values(Mix::Embedded, Mix::Distrib
     demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &resize).await?.expect(202)?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     // Ended in order and begun anew, all without a list.
-    ensure!(management.cluster.open_watches() == WATCHES, "{}", management.cluster.open_watches());
+    watches_are_up(&management, WATCHES).await?;
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     ensure!(management.left().is_empty(), "{:#?}", management.left());
@@ -216,6 +216,34 @@ async fn clusters_that_are_well_cost_the_management_cluster_nothing() -> Result<
         Ok(Seen::when(shown["health_status"] == "UNHEALTHY", || shown.to_string()))
     })
     .await?;
+    world.finish().await
+}
+
+/// The last word on a cluster stayed for as long as nobody could ask.
+#[tokio::test]
+async fn while_the_management_cluster_is_away_nobody_says_that_a_cluster_is_well() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management, &[("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "1".to_owned())]).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let is_told = async |status: &str, of: &str| {
+        wait::until(status, PATIENCE, async || {
+            let shown = demo.cluster(&cluster).await?;
+            let reason = text(&shown["health_status_reason"], of);
+            let holds = shown["health_status"] == status && !reason.is_empty();
+            Ok(Seen::when(holds, || format!("{} {}", shown["health_status"], shown["health_status_reason"])))
+        })
+        .await
+    };
+    is_told("HEALTHY", "infrastructure").await?;
+    management.cluster.inject(Fault { at: "kubernetes.any".into(), nth: 0, how: How::Refuse });
+    management.cluster.drop_watches();
+    is_told("UNKNOWN", "management_cluster").await?;
+    management.cluster.clear_faults();
+    is_told("HEALTHY", "infrastructure").await?;
+    // Who removes it hears of its end by them.
+    watches_are_up(&management, WATCHES).await?;
     world.finish().await
 }
 

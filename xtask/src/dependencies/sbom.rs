@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
@@ -23,12 +23,20 @@ pub struct Options {
 
 /// Writes the document.
 pub fn run(options: &Options) -> Result<u8> {
-    let text = format!("{:#}\n", document(&Metadata::read()?)?);
     match &options.output {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?,
-        None => std::io::stdout().write_all(text.as_bytes()).context("write to standard output")?,
+        Some(path) => write(path)?,
+        None => std::io::stdout().write_all(text()?.as_bytes()).context("write to standard output")?,
     }
     Ok(0)
+}
+
+/// Writes the document into a file.
+pub fn write(path: &Path) -> Result<()> {
+    std::fs::write(path, text()?).with_context(|| format!("write {}", path.display()))
+}
+
+fn text() -> Result<String> {
+    Ok(format!("{:#}\n", document(&Metadata::read()?)?))
 }
 
 fn document(metadata: &Metadata) -> Result<Value> {

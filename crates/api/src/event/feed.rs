@@ -98,6 +98,15 @@ impl Feed {
     /// Follows a cluster of which everything up to `seen` is known. What was sent before (up to the number that is returned) may be missing
     /// when that is greater.
     pub fn follow(&self, store: &Store, runtime: &tokio::runtime::Handle, cluster: &ClusterId, seen: i64) -> (Following, i64) {
+        let (following, last, is_polled) = self.enter(cluster, seen);
+        if !is_polled {
+            runtime.spawn(poll(self.clone(), store.clone()));
+        }
+        (following, last)
+    }
+
+    /// As [`Self::follow`]; also whether somebody looks for new events already. If not, the caller sees to it.
+    fn enter(&self, cluster: &ClusterId, seen: i64) -> (Following, i64, bool) {
         let mut followed = self.lock();
         let entry = followed.clusters.entry(cluster.clone()).or_insert_with(|| Entry {
             sender: broadcast::Sender::new(BEHIND),
@@ -106,11 +115,8 @@ impl Feed {
         });
         entry.followers += 1;
         let (events, last) = (entry.sender.subscribe(), entry.last);
-        if !followed.is_polling {
-            followed.is_polling = true;
-            runtime.spawn(poll(self.clone(), store.clone()));
-        }
-        (Following { feed: self.clone(), cluster: cluster.clone(), events }, last)
+        let is_polled = std::mem::replace(&mut followed.is_polling, true);
+        (Following { feed: self.clone(), cluster: cluster.clone(), events }, last, is_polled)
     }
 
     fn lock(&self) -> MutexGuard<'_, Followed> {
@@ -127,11 +133,15 @@ impl Feed {
         Some(followed.clusters.iter().map(|(id, entry)| (id.clone(), entry.last)).collect())
     }
 
-    fn send(&self, rows: Vec<OperationEvent>) {
+    /// Hands out what came after the events of these numbers. While it was asked for the entry of a cluster may have become another one, which
+    /// has not come as far: what is between it and the answer would be missing for ever. It is asked for anew, from where that entry is.
+    fn send(&self, after: &[(ClusterId, i64)], rows: Vec<OperationEvent>) {
+        let after: HashMap<&ClusterId, i64> = after.iter().map(|(cluster, last)| (cluster, *last)).collect();
         let mut followed = self.lock();
         for row in rows {
-            let Some(entry) = followed.clusters.get_mut(&ClusterId::new(row.cluster_uuid.clone())) else { continue };
-            if row.id > entry.last {
+            let cluster = ClusterId::new(row.cluster_uuid.clone());
+            let (Some(entry), Some(after)) = (followed.clusters.get_mut(&cluster), after.get(&cluster)) else { continue };
+            if entry.last >= *after && row.id > entry.last {
                 entry.last = row.id;
                 // Nobody listens any more: no matter.
                 let _ = entry.sender.send(Arc::new(row));
@@ -174,7 +184,7 @@ async fn poll(feed: Feed, store: Store) {
         for part in seen.chunks(event::MOST_FOLLOWED) {
             match store.read(async |conn: &mut Conn| event::news(conn, part, BATCH).await).await {
                 // More than a batch: the rest comes with the next look.
-                Ok(rows) => feed.send(rows),
+                Ok(rows) => feed.send(part, rows),
                 Err(error) => failed = Some(error),
             }
         }
@@ -203,5 +213,49 @@ mod tests {
         assert!(feed.sit("a").is_ok());
         feed.close();
         assert!(feed.sit("a").is_err());
+    }
+
+    fn event(cluster: &ClusterId, id: i64) -> OperationEvent {
+        OperationEvent {
+            id,
+            operation_uuid: "o".into(),
+            cluster_uuid: cluster.to_string(),
+            at_ms: 0,
+            kind: "step".into(),
+            message: String::new(),
+            details: None,
+        }
+    }
+
+    /// The numbers of what has come.
+    fn came(following: &mut Following) -> Vec<i64> {
+        std::iter::from_fn(|| following.events.try_recv().ok()).map(|event| event.id).collect()
+    }
+
+    /// The last stream of a cluster goes while new events are asked for, and another one comes that has not read as far.
+    #[test]
+    fn what_was_asked_for_one_follower_is_not_sent_to_another_who_misses_what_is_before_it() {
+        let (feed, cluster) = (Feed::new(4), ClusterId::generate());
+        let (mut first, last, is_polled) = feed.enter(&cluster, 100);
+        assert_eq!((last, is_polled), (100, false));
+        let asked = feed.seen().expect("followed");
+        assert_eq!(asked, [(cluster.clone(), 100)]);
+        feed.send(&asked, vec![event(&cluster, 101)]);
+        assert_eq!(came(&mut first), [101]);
+        let asked = feed.seen().expect("followed");
+        drop(first);
+        let (mut second, last, is_polled) = feed.enter(&cluster, 90);
+        assert_eq!((last, is_polled), (90, true));
+        feed.send(&asked, vec![event(&cluster, 102)]);
+        assert!(came(&mut second).is_empty());
+        let asked = feed.seen().expect("followed");
+        assert_eq!(asked, [(cluster.clone(), 90)]);
+        feed.send(&asked, (91..=102).map(|id| event(&cluster, id)).collect());
+        assert_eq!(came(&mut second), (91..=102).collect::<Vec<_>>());
+        // One that has come further than what was asked for misses nothing of it.
+        drop(second);
+        let (mut third, ..) = feed.enter(&cluster, 104);
+        feed.send(&asked, (103..=106).map(|id| event(&cluster, id)).collect());
+        assert_eq!(came(&mut third), [105, 106]);
     }
 }

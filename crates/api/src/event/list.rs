@@ -19,10 +19,11 @@ pub async fn list(cx: Context) -> Result<Answer, ApiError> {
     let after = number("marker", page.marker.as_deref())?;
     if matches!(cx.head.accept, Accept::EventStream { .. }) {
         let last = cx.head.last_event_id.as_deref().or(cx.parameter("last_event_id"));
-        let (seen, of) = (number("Last-Event-ID", last)?.max(after), &cluster);
-        let newest = cx.shared.store.read(async |conn: &mut Conn| event::last_of_cluster(conn, of).await).await?;
+        let seen = number("Last-Event-ID", last)?.max(after);
+        let newest = cx.shared.store.read(async |conn: &mut Conn| event::newest(conn).await).await?;
         // A number beyond all that there are is another database's: whoever waits for what follows it would never hear anything, nor would
-        // those who follow the cluster with him.
+        // those who follow the cluster with him. Of the cluster's own the last ones may have been removed because they are old, and then he has
+        // seen what is not there any more.
         return stream::open(&cx, cluster, if seen > newest { 0 } else { seen });
     }
     let (cluster, limit) = (&cluster, page.limit);

@@ -1,9 +1,9 @@
 //! One stream of server-sent events.
 //!
 //! It first reads what has happened since the event that the client saw last (all that is kept, if it names none), then takes what comes from
-//! the feed, and reads again what it has missed when it falls behind. Every event goes out once, in order, under its number. The stream ends
-//! with the caller's token, also when that is revoked, after an hour, or when the process stops; the client comes back with the number of the
-//! last event.
+//! the feed, and reads again what it has missed when it falls behind. Every event that is kept goes out once in a stream, in order, under its
+//! number. The stream ends with the caller's token, also when that is revoked, after an hour, or when the process stops; the client comes back
+//! with the number of the last event.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -290,7 +290,7 @@ pub fn refusals() -> Value {
         "413": plain("The body is too large."),
         "414": plain("The path and query are too long."),
         "415": plain("The body is not JSON."),
-        "422": plain("The idempotency key was used for another request, by somebody else, or with other roles."),
+        "422": plain("The idempotency key was used for another request, or by somebody else of the project."),
         "429": often,
         "431": plain("The head of the request is too large."),
         "503": down,

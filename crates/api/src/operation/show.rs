@@ -26,5 +26,5 @@ pub async fn show(cx: Context) -> Result<Answer, ApiError> {
     };
     let (row, events) = cx.shared.store.read(read).await?;
     cx.allow_on(Act::OperationGet, Some(&row.project_id), Some(&row.user_id))?;
-    Answer::ok(&OperationView::full(&row, &events, &cx.base))
+    Answer::ok(&OperationView::full(&row, &events, &cx.shared.settings.step_limits, &cx.base))
 }

@@ -4,8 +4,11 @@
 mod properties;
 mod upstream;
 
+use provider_clients::TokenInfo;
+
 use super::*;
 use crate::identity::tests::caller;
+use crate::settings::Settings;
 
 fn target(project: &'static str, user: &'static str) -> Target<'static> {
     Target { project_id: Some(project), user_id: Some(user), trustee_domain_id: Some("trustees"), object: None }
@@ -39,6 +42,44 @@ fn users_of_the_trustee_domain_are_refused_but_may_sign_certificates() {
     assert!(allows(&policy, &node, Act::CertificateCreate));
     let unknown = Target { trustee_domain_id: None, ..target("p1", "u1") };
     assert!(policy.allow(&node, Act::ClusterGet, &unknown).is_ok());
+}
+
+#[test]
+fn until_the_id_of_the_trustee_domain_is_known_its_users_are_refused_by_its_name() {
+    let policy = Policy::default();
+    let of_domain = |id: &str, name: &str| {
+        let mut found = with(&policy, &["member", "reader"]);
+        found.user_domain_id = Some(id.into());
+        found.info = Arc::new(TokenInfo { user_domain_name: name.into(), ..(*found.info).clone() });
+        found
+    };
+    let (node, person) = (of_domain("d1", "Trustees"), of_domain("d2", "users"));
+    let may = |settings: &Settings, caller: &Caller| {
+        let target = Target { trustee_domain_id: settings.trustee_domain(caller), ..target("p1", "u1") };
+        policy.allow(caller, Act::ClusterGet, &target).is_ok()
+    };
+    let named = Settings { trustee_domain_name: Some("trustees".into()), ..Settings::default() };
+    assert!(!may(&named, &node) && may(&named, &person));
+    named.trustee_domain_id.get_or_init(|| "d1".into());
+    assert!(!may(&named, &node) && may(&named, &person));
+    // What Keystone says counts, whatever the domain is called.
+    let known = Settings { trustee_domain_id: Arc::new("d2".to_owned().into()), ..named.clone() };
+    assert!(may(&known, &node) && !may(&known, &person));
+    assert!(may(&Settings::default(), &node));
+}
+
+#[test]
+fn a_rule_may_ask_whether_an_admin_is_one_of_the_project_of_admins() {
+    let narrow = of(&["\"context_is_admin\": \"role:admin and is_admin_project:True\"\n"]).expect("good files");
+    let wide = Policy::default();
+    for is_admin_project in [true, false] {
+        let mut admin = caller("p2", "u2", &["admin"]);
+        admin.info = Arc::new(TokenInfo { is_admin_project, ..(*admin.info).clone() });
+        assert_eq!(narrow.is_admin(&admin), is_admin_project);
+        assert_eq!(allows(&narrow, &admin, Act::ServiceGetAll), is_admin_project);
+        // Nobody asks unless a rule does.
+        assert!(wide.is_admin(&admin) && allows(&wide, &admin, Act::ServiceGetAll));
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub async fn create(cx: Context) -> Result<Answer, ApiError> {
     }
     check_root_disks(&cx, &row, &found)?;
     check_name_servers(&row)?;
-    store(&cx, &row).await
+    store(&cx, &row, body.given("uuid").is_some()).await
 }
 
 /// The request as a row (T-01).
@@ -115,7 +115,8 @@ fn choose_network_driver(row: &mut ClusterTemplate, driver: DriverName) {
     }
 }
 
-async fn store(cx: &Context, row: &ClusterTemplate) -> Result<Answer, ApiError> {
+/// `is_chosen`: the uuid is the caller's choice.
+async fn store(cx: &Context, row: &ClusterTemplate, is_chosen: bool) -> Result<Answer, ApiError> {
     let everything = Visible { own: Scope::All, public: true, hidden: true };
     let id = row.template_id();
     let (everything, id) = (&everything, &id);
@@ -123,6 +124,11 @@ async fn store(cx: &Context, row: &ClusterTemplate) -> Result<Answer, ApiError> 
         .shared
         .store
         .write(async |conn: &mut Conn| {
+            // In old databases of upstream the row of a cluster's template may be gone: whoever gave another one its uuid would say what the
+            // cluster's nodes are made of. None comes to refer to it after this look, for that needs the row.
+            if is_chosen && template::is_in_use(conn, id).await? {
+                return Err(StoreError::Duplicate { what: "a cluster template with this uuid" });
+            }
             template::insert(conn, row).await?;
             let row = template::fetch(conn, everything, id).await?;
             let location = format!("{}/v1/clustertemplates/{}", cx.base, row.uuid);

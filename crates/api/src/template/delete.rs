@@ -1,4 +1,4 @@
-//! `DELETE /v1/clustertemplates/{uuid or name}`: not while a cluster refers to it (T-28).
+//! `DELETE /v1/clustertemplates/{uuid or name}`: not while a cluster refers to it (T-28), or is being brought to it.
 
 use model::store::{Conn, template};
 

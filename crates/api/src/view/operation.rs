@@ -1,6 +1,6 @@
 //! Operations as clients see them.
 
-use model::operation::{Fault, LastCloudError, Operation, OperationEvent, OperationKind, OperationState, OutcomeCode};
+use model::operation::{Fault, LastCloudError, Operation, OperationEvent, OperationKind, OperationState, OutcomeCode, StepLimits};
 use model::store::operation::STEP;
 use model::time::from_millis;
 use serde::Serialize;
@@ -32,6 +32,11 @@ static STEP_SHAPE: Object = Object {
     properties: &[
         Property::always("step", Shape::Text, "The step, a short word."),
         Property::always("started_at", Shape::Time, "When it began."),
+        Property::always(
+            "deadline",
+            Shape::Time,
+            "When it ends at the latest: with its operation, or before where the operator bounds such steps.",
+        ),
         Property::always("finished_at", MAYBE_TIME, "When the next one began, or the operation ended."),
     ],
     like: None,
@@ -60,7 +65,7 @@ macro_rules! operation_properties {
             Property::always("done", Shape::Integer(0), "Cloud resources complete."),
             Property::always("total", Shape::Integer(0), "Cloud resources in all; 0 while that is not known."),
             Property::always("last_error", Shape::Nullable(&Shape::Object(&LAST_ERROR)), "The last call to the cloud that failed."),
-            Property::always("deadline", Shape::Time, "When it ends at the latest."),
+            Property::always("deadline", Shape::Time, "When it ends at the latest; while no conductor has taken it, as if one took it when it was accepted."),
             Property::always("created_at", Shape::Time, "When it was accepted."),
             Property::always("started_at", MAYBE_TIME, "When a conductor took it for the first time."),
             Property::always("updated_at", Shape::Time, "When it was changed last."),
@@ -119,6 +124,7 @@ struct ErrorView {
 struct StepView<'a> {
     step: &'a str,
     started_at: Time,
+    deadline: Time,
     finished_at: Option<Time>,
 }
 
@@ -201,9 +207,9 @@ impl<'a> OperationView<'a> {
         }
     }
 
-    /// With its steps, which its events tell.
-    pub fn full(row: &'a Operation, events: &'a [OperationEvent], base: &'a str) -> Self {
-        Self { steps: Some(steps(row, events)), ..Self::short(row, base) }
+    /// With its steps, which its events tell, and how long each may take.
+    pub fn full(row: &'a Operation, events: &'a [OperationEvent], limits: &StepLimits, base: &'a str) -> Self {
+        Self { steps: Some(steps(row, events, limits)), ..Self::short(row, base) }
     }
 }
 
@@ -231,11 +237,15 @@ fn percent(row: &Operation) -> Option<i64> {
 }
 
 /// A step lasts until the next one begins. The first is the time before any conductor took a step.
-fn steps<'a>(row: &'a Operation, events: &'a [OperationEvent]) -> Vec<StepView<'a>> {
+fn steps<'a>(row: &'a Operation, events: &'a [OperationEvent], limits: &StepLimits) -> Vec<StepView<'a>> {
     let mut begins = vec![("accepted", row.created_ms)];
     begins.extend(events.iter().filter(|e| e.kind == STEP).map(|e| (e.message.as_str(), e.at_ms)));
     let ends = begins.iter().skip(1).map(|(_, at)| Some(*at)).chain([row.finished_ms]);
-    let views =
-        begins.iter().zip(ends).map(|(&(step, started), end)| StepView { step, started_at: time(started), finished_at: end.map(time) });
+    let views = begins.iter().zip(ends).map(|(&(step, started), end)| StepView {
+        step,
+        started_at: time(started),
+        deadline: time(limits.end_ms(row.kind(), step, started, row.deadline_ms)),
+        finished_at: end.map(time),
+    });
     views.collect()
 }

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use serde_json::json;
 
 use super::Cloud;
-use crate::clock;
+use crate::{clock, heat::Mishap};
 
 impl Cloud {
     /// Ends well what a stack is doing now. Says whether there is such a stack.
@@ -48,6 +48,21 @@ impl Cloud {
         }
         world.advance(now);
         true
+    }
+
+    /// The members of groups that a stack makes or waits for now, by their paths (`kube_masters/1`); none where it does nothing.
+    pub fn awaited_members(&self, stack: &str) -> Vec<String> {
+        self.world().heat.live(None, stack).map(|stack| stack.awaited_members()).unwrap_or_default()
+    }
+
+    /// Has a member of a group not become a node: the stack fails at it when what it is doing now would end. Says whether that can be.
+    pub fn spoil_member(&self, stack: &str, member: &str, mishap: Mishap) -> bool {
+        self.world().heat.live_mut(stack).is_some_and(|stack| stack.spoil(member, mishap))
+    }
+
+    /// Members of groups of a stack that have not become nodes, by their paths, with what befell them.
+    pub fn spoiled_members(&self, stack: &str) -> Vec<(String, Mishap)> {
+        self.world().heat.live(None, stack).map(|stack| stack.spoiled()).unwrap_or_default()
     }
 
     /// Deletes a stack at once, as somebody else might. Says whether there was such a stack.

@@ -34,12 +34,30 @@ impl Cloud {
         keystone.assignments.len() < before
     }
 
+    /// From now on tokens say whether they are of this project, whose administrators alone are the cloud's; none: they say nothing of it, as at
+    /// first.
+    ///
+    /// # Panics
+    /// When there is no such project.
+    pub fn set_admin_project(&self, name: Option<&str>) {
+        let id = name.map(|name| self.project_id(name));
+        self.world().keystone.admin_project = id;
+    }
+
     /// Deletes a trust by its id, with those that were made from it, as its giver might. Says whether there was such a trust.
     pub fn remove_trust(&self, id: &str) -> bool {
         let keystone = &mut self.world().keystone;
         let was_there = keystone.trusts.contains_key(id);
         keystone.delete_trust(id);
         was_there
+    }
+
+    /// Lets a trust be handed on so many times, as one that an earlier release of the service made. Says whether there is such a trust.
+    pub fn set_redelegations(&self, id: &str, times: u64) -> bool {
+        let mut world = self.world();
+        let Some(trust) = world.keystone.trusts.get_mut(id) else { return false };
+        trust.redelegation_count = times;
+        true
     }
 
     /// Makes a user of the trustee domain that no cluster has, as one that was forgotten. Returns its id.

@@ -2,11 +2,14 @@
 //!
 //! Nothing moves by itself: [`Stack::advance`] is called with each request and works out what has happened since.
 
+mod mishap;
+
 use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
+pub use self::mishap::Mishap;
 pub(crate) use crate::heat::resource::{Action, Event, Phase, Removed, Resource, StackName, status_name};
 use crate::{clock::Moment, heat::template::Blueprint, state::dashed_id};
 
@@ -43,6 +46,8 @@ pub(crate) struct Stack {
     pub(crate) events: Vec<Event>,
     /// What handles of wait conditions were told, by the path of the handle and the id of the signal.
     pub(crate) signals: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What befell members of groups, by their paths.
+    mishaps: BTreeMap<String, Mishap>,
     /// The trust Heat made for itself.
     pub(crate) trust: Option<String>,
     /// Numbers the stacks of the cloud, for addresses that do not collide.
@@ -112,6 +117,7 @@ impl Stack {
             removed: Removed::new(),
             events: Vec::new(),
             signals: BTreeMap::new(),
+            mishaps: BTreeMap::new(),
             trust: new.trust,
             serial: new.serial,
             started: now,
@@ -167,13 +173,15 @@ impl Stack {
                     next += 1;
                 }
             }
-            if !resource.is_ready() {
+            // Heat does not look for what it has made: what is gone behind its back stays so.
+            if !resource.is_ready() && !resource.gone {
                 pending.push(resources.len());
             }
             resources.push(resource);
         }
         self.resources = resources;
         self.pending = pending;
+        self.forget_the_gone();
     }
 
     /// Begins a delete, unless one runs.
@@ -198,31 +206,27 @@ impl Stack {
         }
     }
 
-    /// Brings the stack up to this moment. `hold` keeps it from ending; while its network is occupied a delete fails at the subnet.
-    pub(crate) fn advance(&mut self, now: Moment, hold: bool, is_occupied: bool) {
+    /// Brings the stack up to this moment. `held_at` keeps it from ending, and from having more than so many resources done; while its network
+    /// is occupied a delete fails at the subnet.
+    pub(crate) fn advance(&mut self, now: Moment, held_at: Option<usize>, is_occupied: bool) {
         if self.phase != Phase::InProgress {
             return;
         }
         let elapsed = now - self.started;
         let is_due = elapsed >= self.duration;
         let subnet = if is_occupied && self.action == Action::Delete { self.next_subnet() } else { None };
-        if let Some(subnet) = subnet.filter(|_| is_due && !hold) {
+        if let Some(subnet) = subnet.filter(|_| is_due && held_at.is_none()) {
             self.reach(subnet, now);
             self.fail(IN_USE, now);
             return;
         }
-        let failed = self.failed_conditions();
-        if let Some((first, _, reason)) = failed.first() {
-            self.reach(*first, now);
-            // One that the clock has taken for a success already.
-            self.done = *first;
-            self.fail(reason, now);
-            for (_, index, reason) in &failed[1..] {
-                self.set(*index, Phase::Failed, reason, now);
-            }
+        let ends = is_due && held_at.is_none();
+        let failed = self.failures(ends);
+        if !failed.is_empty() {
+            self.fail_at(&failed, ends, now);
             return;
         }
-        if is_due && !hold {
+        if ends {
             self.complete(now);
             return;
         }
@@ -234,7 +238,8 @@ impl Stack {
         let total = self.pending.len();
         let share = if is_due { 1.0 } else { as_seconds(elapsed) / as_seconds(self.duration).max(0.001) };
 
-        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(total.saturating_sub(1)).min(subnet.unwrap_or(usize::MAX));
+        let most = held_at.unwrap_or(usize::MAX).min(subnet.unwrap_or(usize::MAX)).min(total.saturating_sub(1));
+        let reached = ((share.clamp(0.0, 1.0) * total as f64) as usize).min(most);
         // Nothing has happened since the last look, which is so for nearly every stack at nearly every request.
         if reached > self.done {
             self.reach(reached, now);
@@ -245,24 +250,6 @@ impl Stack {
     fn next_subnet(&self) -> Option<usize> {
         let mut rest = self.pending.iter().enumerate().skip(self.done);
         rest.find(|(_, index)| self.resources[**index].acts_as == "OS::Neutron::Subnet").map(|(place, _)| place)
-    }
-
-    /// Wait conditions that the present action touches, whose handles were told of a failure: their places among what is touched and among the
-    /// resources, and what was told. A condition that is tried again finds what its handle was told before.
-    fn failed_conditions(&self) -> Vec<(usize, usize, String)> {
-        if self.signals.is_empty() || self.action == Action::Delete {
-            return Vec::new();
-        }
-        let failed = self.pending.iter().enumerate().filter_map(|(place, index)| {
-            let condition = &self.resources[*index];
-            let is_its_handle = |r: &&Resource| r.acts_as == "OS::Heat::WaitConditionHandle" && r.stack.id == condition.stack.id;
-            let handle = self.resources.iter().find(is_its_handle).filter(|_| condition.acts_as == "OS::Heat::WaitCondition")?;
-            let said = self.signals.get(&handle.path)?;
-            let failed = said.values().find(|signal| signal["status"] != "SUCCESS")?;
-            let reason = failed["reason"].as_str().unwrap_or_default();
-            Some((place, *index, format!("WaitConditionFailure: resources.{}: {reason}", condition.name)))
-        });
-        failed.collect()
     }
 
     /// Ends the present action well.

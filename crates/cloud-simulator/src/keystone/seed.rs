@@ -80,6 +80,7 @@ impl Store {
             token_lifetime: TimeDelta::hours(1),
             trusts_by_credential: false,
             withdrawn: Vec::new(),
+            admin_project: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Trusts, with Keystone's rules: only the trustor, or a token that acts as the trustor, makes and deletes them; no role is
-//! handed on that is not held; a trust is handed on only as often as it allows.
+//! handed on that is not held; a trust is handed on only as often as it allows, and what was made from it ends with it; of those that end
+//! there is one for each end between the same two. (Keystone does not even take one like a removed one. This one forgets what was removed.)
 //!
 //! Keystone also lets an administrator delete any trust. This one does not, so that our clients never come to need it.
 
@@ -13,7 +14,7 @@ use crate::{
     token::Token,
 };
 
-/// How often a trust may be handed on at most (`[trust] max_redelegation_count`).
+/// How often a trust may be handed on at most, and is where nobody says otherwise (`[trust] max_redelegation_count`).
 const MOST_REDELEGATIONS: u64 = 3;
 
 /// What is asked for.
@@ -61,7 +62,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
         .trusts
         .values()
         .filter(|trust| trustor.is_none_or(|user| user == trust.trustor) && trustee.is_none_or(|user| user == trust.trustee))
-        .map(|trust| store.trust_view(trust))
+        .map(listed)
         .collect();
     Answer::ok(json!({"trusts": trusts, "links": no_links()}))
 }
@@ -131,16 +132,33 @@ impl Store {
             Some(id) => Some(self.live_trust(id, now).ok_or_else(|| missing("trust", id))?),
             None => None,
         };
-        let asked = wanted.redelegation_count.unwrap_or(MOST_REDELEGATIONS);
-        let mut count = if wanted.allow_redelegation { asked } else { 0 };
-        if count > MOST_REDELEGATIONS {
-            return Err(Refusal::forbidden(format!(
-                "Requested redelegation depth of {count} is greater than allowed {MOST_REDELEGATIONS}."
-            )));
+        let asked = wanted.redelegation_count;
+        let may_be_handed_on = wanted.allow_redelegation && asked != Some(0);
+        if let Some(count) = asked.filter(|count| may_be_handed_on && *count > MOST_REDELEGATIONS) {
+            let message = format!("Requested redelegation depth of {count} is greater than allowed {MOST_REDELEGATIONS}.");
+            return Err(Refusal::forbidden(message));
         }
-        if let Some(parent) = parent {
-            check_handing_on(self, parent, &wanted)?;
-            count = if wanted.allow_redelegation { count.min(parent.redelegation_count - 1) } else { 0 };
+        let most = match parent {
+            Some(parent) => {
+                for ancestor in self.pedigree(parent) {
+                    check_handing_on(self, ancestor, &wanted)?;
+                }
+                let left = parent.redelegation_count - 1;
+                if may_be_handed_on && asked.is_some_and(|asked| asked != left) {
+                    let message = "Modifying \"redelegation_count\" upon redelegation is forbidden. Omitting this parameter is advised.";
+                    return Err(Refusal::forbidden(message));
+                }
+                left
+            }
+            None => asked.unwrap_or(MOST_REDELEGATIONS),
+        };
+        let count = if may_be_handed_on { most } else { 0 };
+        let expires_at = wanted.expires_at.or(parent.and_then(|parent| parent.expires_at));
+        let is_between =
+            |trust: &Trust| trust.trustor == wanted.trustor && trust.trustee == wanted.trustee && trust.project == wanted.project;
+        let is_same = |trust: &Trust| is_between(trust) && trust.impersonation == wanted.impersonation && trust.expires_at == expires_at;
+        if expires_at.is_some() && self.trusts.values().any(is_same) {
+            return Err(Refusal::new(409, "Conflict", "Conflict occurred attempting to store trust - Duplicate entry."));
         }
         let trust = Trust {
             id: hex_id(),
@@ -149,12 +167,17 @@ impl Store {
             project: wanted.project,
             impersonation: wanted.impersonation,
             roles: wanted.roles,
-            expires_at: wanted.expires_at.or(parent.and_then(|parent| parent.expires_at)),
+            expires_at,
             redelegation_count: count,
             redelegated_from: parent.map(|parent| parent.id.clone()),
         };
         self.trusts.insert(trust.id.clone(), trust.clone());
         Ok(trust)
+    }
+
+    /// A trust and those that it was handed on from, the nearest first.
+    fn pedigree<'a>(&'a self, trust: &'a Trust) -> impl Iterator<Item = &'a Trust> {
+        std::iter::successors(Some(trust), move |trust| trust.redelegated_from.as_deref().and_then(|id| self.trusts.get(id)))
     }
 
     fn named_roles(&self, given: &Value) -> Result<Vec<String>, Refusal> {
@@ -177,22 +200,28 @@ impl Store {
             .filter_map(|id| self.roles.get(id))
             .map(|role| json!({"id": role.id, "name": role.name, "links": {}}))
             .collect();
-        json!({
-            "id": trust.id,
-            "trustor_user_id": trust.trustor,
-            "trustee_user_id": trust.trustee,
-            "project_id": trust.project,
-            "impersonation": trust.impersonation,
-            "roles": roles,
-            "expires_at": trust.expires_at.map(clock::precise),
-            "deleted_at": null,
-            "remaining_uses": null,
-            "redelegation_count": trust.redelegation_count,
-            "redelegated_trust_id": trust.redelegated_from,
-            "links": {},
-            "roles_links": {},
-        })
+        let mut view = listed(trust);
+        view["roles"] = json!(roles);
+        view["roles_links"] = json!({});
+        view
     }
+}
+
+/// As a list shows it: without roles.
+fn listed(trust: &Trust) -> Value {
+    json!({
+        "id": trust.id,
+        "trustor_user_id": trust.trustor,
+        "trustee_user_id": trust.trustee,
+        "project_id": trust.project,
+        "impersonation": trust.impersonation,
+        "expires_at": trust.expires_at.map(clock::precise),
+        "deleted_at": null,
+        "remaining_uses": null,
+        "redelegation_count": trust.redelegation_count,
+        "redelegated_trust_id": trust.redelegated_from,
+        "links": {},
+    })
 }
 
 fn check_handing_on(store: &Store, parent: &Trust, wanted: &NewTrust) -> Result<(), Refusal> {

@@ -2,6 +2,7 @@
 
 mod auth;
 mod faults;
+mod mishaps;
 mod services;
 mod stacks;
 mod trusts;

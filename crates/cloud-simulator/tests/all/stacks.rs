@@ -12,24 +12,32 @@ async fn a_stack_progresses_resource_by_resource_and_completes() {
     let world = World::new(Duration::from_millis(600)).await;
     let demo = world.cloud.token_for("demo", "demo");
     let stacks = world.stacks_path();
+    // However seldom it is looked at: it is found at each of these.
+    let stages = [Some(1), Some(2), Some(5), None];
+    world.cloud.hold_stacks_at(1);
     let (status, made) = world.post(&stacks, &demo, cluster("one")).await;
     assert_eq!(status, 201, "{made}");
     let path = format!("{stacks}/one/{}", text(&made["stack"]["id"]));
 
     let start = Instant::now();
     let mut seen = Vec::new();
-    loop {
-        let (_, body) = world.get(&format!("{path}/resources?nested_depth=2"), &demo).await;
-        let resources = body["resources"].as_array().expect("resources");
-        let done = resources.iter().filter(|resource| resource["resource_status"] == "CREATE_COMPLETE").count();
-        if seen.last() != Some(&done) {
-            seen.push(done);
+    for stage in stages {
+        match stage {
+            Some(resources) => world.cloud.hold_stacks_at(resources),
+            None => world.cloud.hold_stacks(false),
         }
-        if done == resources.len() {
-            break;
+        loop {
+            let (done, total) = done(&world, &path, &demo).await;
+            if seen.last() != Some(&done) {
+                seen.push(done);
+            }
+            assert!(done <= stage.unwrap_or(total), "{seen:?}");
+            if done == stage.unwrap_or(total) {
+                break;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{seen:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "{seen:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(seen.is_sorted() && seen.len() > 3, "{seen:?}");
 
@@ -113,6 +121,28 @@ async fn a_held_stack_waits_for_the_test() {
     assert_eq!(world.get(&format!("{stacks}/two"), &demo).await.1["stack"]["stack_status"], "DELETE_IN_PROGRESS");
     assert!(world.cloud.complete_stack("two"));
     assert_eq!(world.get(&format!("{stacks}/two"), &demo).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_stack_that_is_held_at_a_resource_goes_no_further() {
+    let world = World::quick().await;
+    world.cloud.hold_stacks_at(3);
+    let demo = world.cloud.token_for("demo", "demo");
+    let stacks = world.stacks_path();
+    let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
+    let path = format!("{stacks}/one/{}", text(&made["stack"]["id"]));
+    let (now, total) = done(&world, &path, &demo).await;
+    assert_eq!(now, 3, "of {total}");
+    world.cloud.hold_stacks_at(1);
+    assert_eq!(done(&world, &path, &demo).await, (3, total));
+    world.cloud.hold_stacks_at(4);
+    assert_eq!(done(&world, &path, &demo).await, (4, total));
+    world.cloud.hold_stacks(true);
+    assert_eq!(done(&world, &path, &demo).await, (total - 1, total));
+    assert_eq!(world.get(&path, &demo).await.1["stack"]["stack_status"], "CREATE_IN_PROGRESS");
+    world.cloud.hold_stacks(false);
+    assert_eq!(done(&world, &path, &demo).await, (total, total));
+    assert_eq!(world.get(&path, &demo).await.1["stack"]["stack_status"], "CREATE_COMPLETE");
 }
 
 #[tokio::test]
@@ -301,4 +331,12 @@ async fn a_type_that_the_environment_maps_is_what_it_stands_for() {
     let left = world.cloud.leftovers(None);
     assert_eq!(left.iter().filter(|line| line.starts_with("network ")).count(), 1, "{left:?}");
     assert_eq!(left.iter().filter(|line| line.starts_with("volume ")).count(), 0, "{left:?}");
+}
+
+/// How many resources of a stack are made, of how many.
+async fn done(world: &World, path: &str, token: &str) -> (usize, usize) {
+    let (_, body) = world.get(&format!("{path}/resources?nested_depth=2"), token).await;
+    let resources = body["resources"].as_array().expect("resources");
+    let done = resources.iter().filter(|resource| resource["resource_status"] == "CREATE_COMPLETE").count();
+    (done, resources.len())
 }

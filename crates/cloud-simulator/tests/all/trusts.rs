@@ -90,3 +90,73 @@ async fn heat_takes_a_trust_scoped_token_only_when_the_trust_may_be_handed_on() 
     let (_, token, _) = world.as_trustee(&trustee, "pw", &text(&open["trust"]["id"])).await;
     assert_eq!(world.post(&world.stacks_path(), &token, cluster("a")).await.0, 201);
 }
+
+#[tokio::test]
+async fn a_trust_is_handed_on_as_often_as_it_says_and_what_was_made_from_it_ends_with_it() {
+    let world = World::quick().await;
+    let demo = world.cloud.token_for("demo", "demo");
+    let demo_id = user_id(&world, &demo).await;
+    let mut trustees = Vec::new();
+    for name in ["first", "second", "third"] {
+        trustees.push(world.trustee(name, "pw").await);
+    }
+    let [first, second, third] = &trustees[..] else { panic!("three") };
+    // As often as Keystone lets any, where nobody says otherwise.
+    let mut counts = Vec::new();
+    for more in [
+        json!({}),
+        json!({"allow_redelegation": false, "redelegation_count": 2}),
+        json!({"allow_redelegation": true}),
+        json!({"allow_redelegation": true, "redelegation_count": 0}),
+        json!({"allow_redelegation": true, "redelegation_count": 1}),
+    ] {
+        let (status, made) = trust(&world, &demo, &demo_id, first, more).await;
+        assert_eq!(status, 201, "{made}");
+        counts.push(made["trust"]["redelegation_count"].clone());
+    }
+    assert_eq!(counts, [0, 0, 3, 0, 1]);
+    // Those that never end may be alike.
+    let ends = |at: &str| json!({"expires_at": at});
+    let mut answers = Vec::new();
+    for more in [ends("2100-01-01T00:00:00.000000Z"), ends("2100-01-01T00:00:00.000000Z"), ends("2100-01-02T00:00:00.000000Z")] {
+        answers.push(trust(&world, &demo, &demo_id, third, more).await.0.as_u16());
+    }
+    assert_eq!(answers, [201, 409, 201]);
+    let too_often = json!({"allow_redelegation": true, "redelegation_count": 4});
+    assert_eq!(trust(&world, &demo, &demo_id, first, too_often).await.0, 403);
+
+    let (_, own) = trust(&world, &demo, &demo_id, first, json!({"allow_redelegation": true, "redelegation_count": 1})).await;
+    let own = text(&own["trust"]["id"]);
+    let (_, token, _) = world.as_trustee(first, "pw", &own).await;
+    // Keystone counts down by itself.
+    let counted = json!({"allow_redelegation": true, "redelegation_count": 1});
+    let (status, refused) = trust(&world, &token, &demo_id, second, counted).await;
+    assert!(status == 403 && refused.to_string().contains("upon redelegation is forbidden"), "{refused}");
+    let (status, child) = trust(&world, &token, &demo_id, second, json!({"allow_redelegation": true})).await;
+    assert_eq!((status.as_u16(), &child["trust"]["redelegation_count"]), (201, &json!(0)), "{child}");
+    assert_eq!(child["trust"]["redelegated_trust_id"], own.as_str());
+    let child = text(&child["trust"]["id"]);
+    let (status, token, _) = world.as_trustee(second, "pw", &child).await;
+    assert_eq!(status, 201);
+    let (status, refused) = trust(&world, &token, &demo_id, third, json!({})).await;
+    assert!(status == 403 && refused.to_string().contains("Remaining redelegation depth of 0"), "{refused}");
+
+    // A list tells no roles; whoever was given a trust sees it, in whatever he may log in.
+    let (_, listed) = world.get(&format!("/identity/v3/OS-TRUST/trusts?trustor_user_id={demo_id}"), &demo).await;
+    assert!(
+        listed["trusts"].as_array().is_some_and(|all| all.len() == 9 && all.iter().all(|trust| trust.get("roles").is_none())),
+        "{listed}"
+    );
+    let identity = json!({"methods": ["password"], "password": {"user": {"id": second, "password": "pw"}}});
+    let (status, unscoped, _) = world.authenticate(identity, json!("unscoped")).await;
+    assert_eq!(status, 201);
+    let (_, listed) = world.get(&format!("/identity/v3/OS-TRUST/trusts?trustee_user_id={second}"), &unscoped).await;
+    assert_eq!(listed["trusts"][0]["id"], child.as_str(), "{listed}");
+    let (_, shown) = world.get(&format!("/identity/v3/OS-TRUST/trusts/{child}"), &unscoped).await;
+    assert_eq!(shown["trust"]["roles"][0]["name"], "member", "{shown}");
+
+    assert_eq!(world.delete(&format!("/identity/v3/OS-TRUST/trusts/{own}"), &demo).await.0, 204);
+    assert_eq!(world.get("/network/v2.0/networks", &token).await.0, 401);
+    assert_eq!(world.as_trustee(second, "pw", &child).await.0, 404);
+    assert_eq!(world.get(&format!("/identity/v3/OS-TRUST/trusts/{child}"), &demo).await.0, 404);
+}

@@ -25,7 +25,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
     }
-    if credentials::ensure(cx, work, &rows.cluster).await? || certificates::ensure(cx, work, &rows.cluster).await? {
+    if credentials::ensure(cx, work, &rows).await? || certificates::ensure(cx, work, &rows.cluster).await? {
         return Ok(Turn::NOW);
     }
     let payload = work.payload()?;
@@ -78,8 +78,8 @@ async fn finish(cx: &Context, work: &Work, target: &Target<'_>, seen: &Seen) -> 
     let id = target.cluster.cluster_id();
     let change = ClusterChange {
         status: word.clone(),
-        // Nothing, but that labels are without effect.
-        status_reason: Some(target.note()),
+        // Nothing, but that labels are without effect, or the version is not known.
+        status_reason: Some(target.note(facts.kube_version.as_deref())),
         stack_id: Some(Some(seen.stack_id.clone())),
         api_address: Some(facts.api_address.clone()),
         // Set when the stack was made; a stack that was adopted tells it by its parameters.

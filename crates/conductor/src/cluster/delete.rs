@@ -103,33 +103,36 @@ pub(crate) fn owner<'a>(rows: &'a Rows, known: &Known) -> Whose<'a> {
     group.map_or(Whose::Nobody(&rows.cluster), |g| Whose::Group(&rows.cluster, g))
 }
 
-/// Everything else is gone: remove trust and trustee and the stacks' owner, then certificates that are kept outside the database, then the rows.
+/// Everything else is gone: remove trust and trustee and the stacks' owner with his key pair, then certificates that are kept outside the database, then the rows.
 async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Turn, Failure> {
     if let Some(turn) = await_unclear(cx, work, rows).await? {
         return Ok(turn);
     }
     credentials::remove(cx, work, &rows.cluster).await?;
-    stack_owner::remove(cx, work, rows).await?;
+    let left = stack_owner::remove(cx, work, rows).await?;
     certificates::remove(cx, work, &rows.cluster).await?;
-    forget(cx, work, rows, Vec::new()).await
+    forget(cx, work, rows, left).await
 }
 
-/// Waits for users, trusts, credentials and certificates that were asked for without a clear answer: they may still appear, and nobody would
+/// Waits for users, trusts, key pairs, credentials and certificates that were asked for without a clear answer: they may still appear, and nobody would
 /// remove them then. The time counts as for stacks.
 pub(crate) async fn await_unclear(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Turn>, Failure> {
     if rows.unclear.is_empty() {
         return Ok(None);
     }
-    let waiting_for = Some("a user, a trust, a credential or a certificate that was asked for without a clear answer".to_owned());
+    let waiting_for =
+        Some("a user, a trust, a key pair, a credential or a certificate that was asked for without a clear answer".to_owned());
     work.guard(cx, &Progress { step: "credentials", waiting_for, ..Progress::default() }).await?;
     Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
 }
 
-/// The report, and the end of the rows. `leaks`: what is known to be left; what may still appear is told beside that.
+/// The report, and the end of the rows. `leaks`: what is known to be left; told beside that is what may still appear, and what a deletion before
+/// this one has kept.
 pub(crate) async fn forget(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) -> Result<Turn, Failure> {
     let cluster = &rows.cluster;
     let events = stack::events(cx, work).await?;
     leaks.extend(leaving::may_appear(cluster, &rows.unclear, &events, &leaks));
+    leaks.extend(leaving::kept_before(&events, rows.kept_inside(), &leaks));
     let (message, details) = leaving::report(&events, leaks);
     let left = details.leaks.as_deref().unwrap_or_default();
     if !left.is_empty() {

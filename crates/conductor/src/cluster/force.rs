@@ -1,7 +1,8 @@
 //! Being rid of a cluster in a bounded time, whatever the cloud says: by force, or by abandoning its stacks.
 //!
 //! Each thing that was made is tried to be removed (abandoned: credentials only). What could not be removed when the time is up is told in the
-//! report before the operation's end, and the rows go.
+//! report before the operation's end, and the rows go. The time begins when a conductor takes the operation: nothing is given up untried because
+//! none was there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ use crate::worker::{Work, succeed};
 
 /// What goes before the stacks.
 const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
-/// What clusters of Cluster API have in place of stacks and trusts.
-const OF_CLUSTER_API: [ResourceKind; 2] = [ResourceKind::HelmRelease, ResourceKind::ApplicationCredential];
+/// Why what is abandoned is left.
+const ABANDONED: &str = "left alone, as was asked for";
 /// What Kubernetes makes.
 const INSIDE: [ResourceKind; 3] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume];
 
@@ -35,9 +36,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     match attempt(cx, work).await {
         Err(Failure::Retry { reason, error }) => {
             note_retry(cx, work, &reason, error.as_deref()).await?;
-            let left = time_to_try(work).saturating_sub(stack::age(work.operation.created()));
             let timing = cx.settings.timing;
-            Ok(Turn::Again { after: left.clamp(timing.poll_min, timing.poll_max.max(timing.poll_min)) })
+            Ok(Turn::Again { after: left_to_try(work).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min)) })
         }
         other => other,
     }
@@ -53,7 +53,8 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let mut leaks = Vec::new();
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
         let all = every_stack(&rows);
-        leaks.extend(all.iter().map(|known| leak_of_stack(known, "left alone, as was asked for")));
+        leaks.extend(all.iter().map(|known| leak_of_stack(known, ABANDONED)));
+        leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, ABANDONED).await?);
     } else if let Some(turn) = remove_things(cx, work, &rows, &mut leaks).await? {
         return Ok(turn);
     }
@@ -73,11 +74,18 @@ pub(crate) async fn give_up(cx: &Context, work: &Work, reason: &str) -> Result<(
     let Some(rows) = find_rows(cx, work).await? else {
         return stored(succeed(cx, work, async |_: &mut Conn| Ok(())).await);
     };
-    let mut leaks: Vec<Leak> = every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect();
+    let mut leaks: Vec<Leak> = if capi_helm::is_ours(&rows) {
+        // It never had a stack: its `stack_id` is the name of its release.
+        capi_helm::release_left(cx, &rows, reason).into_iter().collect()
+    } else {
+        every_stack(&rows).iter().map(|known| leak_of_stack(known, reason)).collect()
+    };
     leaks.extend(leaving::left(cx, &rows.cluster, &INSIDE, reason).await?);
-    leaks.extend(leaving::left(cx, &rows.cluster, &OF_CLUSTER_API, reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::ApplicationCredential], reason).await?);
     leaks.extend(credentials_left(cx, &rows.cluster, reason).await?);
-    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::Certificate], reason).await?);
+    leaks.extend(
+        leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::KeyPair, ResourceKind::Certificate], reason).await?,
+    );
     stored(delete::forget(cx, work, &rows, leaks).await)
 }
 
@@ -90,15 +98,14 @@ fn stored(turn: Result<Turn, Failure>) -> Result<(), StoreError> {
     }
 }
 
-/// The part of the operation's time in which things are tried; what is left of it is for the end.
-pub(crate) fn time_to_try(work: &Work) -> Duration {
-    let all = work.operation.deadline_ms - work.operation.created_ms;
-    deadlines::time_to_try(Duration::from_millis(u64::try_from(all).unwrap_or_default()))
+/// What is left of the part of the operation's time in which things are tried; the rest of it is for the end.
+pub(crate) fn left_to_try(work: &Work) -> Duration {
+    deadlines::time_to_try(work.operation.allowance()).saturating_sub(stack::age(work.operation.begun()))
 }
 
 /// Whether it is time to be content with what was reached.
 pub(crate) fn is_over(work: &Work) -> bool {
-    stack::age(work.operation.created()) >= time_to_try(work)
+    left_to_try(work).is_zero()
 }
 
 /// The stacks of groups, then the cluster's own.
@@ -134,11 +141,14 @@ async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
     {
         return Ok(Some(turn));
     }
-    if are_volumes_due {
-        return step(cx, work, rows, leaving::volumes(cx, work, rows, &reach).await, &[ResourceKind::Volume], leaks).await;
-    }
     // Seen to be gone a moment ago: look at the rows again, for volumes.
-    if leaks.is_empty() && !stacks.is_empty() { Ok(Some(Turn::NOW)) } else { Ok(None) }
+    if leaks.is_empty() && !stacks.is_empty() {
+        return Ok(Some(Turn::NOW));
+    }
+    if !are_volumes_due {
+        return Ok(None);
+    }
+    step(cx, work, rows, leaving::volumes(cx, work, rows, &reach).await, &[ResourceKind::Volume], leaks).await
 }
 
 /// What a step on things that Kubernetes made came to: when it goes no further, what is recorded of them is left.
@@ -234,17 +244,20 @@ pub(crate) async fn remove_credentials(cx: &Context, work: &Work, cluster: &Clus
     Ok(())
 }
 
-/// The user whom the stacks belong to, as long as there is time; then it is told.
+/// The user whom the stacks belong to and his key pair, as long as there is time; then they are told.
 async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
     let reason = if leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
         "the stacks that are left belong to it: without it Heat can neither change them nor end their deletion".to_owned()
     } else {
         match stack_owner::remove(cx, work, rows).await {
-            Ok(()) => return Ok(()),
+            Ok(left) => {
+                leaks.extend(left);
+                return Ok(());
+            }
             Err(failure) => given_up(work, failure)?,
         }
     };
-    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner], &reason).await?);
+    leaks.extend(leaving::left(cx, &rows.cluster, &[ResourceKind::StackOwner, ResourceKind::KeyPair], &reason).await?);
     Ok(())
 }
 
@@ -263,10 +276,18 @@ fn leak_of_stack(known: &Known, reason: &str) -> Leak {
     leak(ResourceKind::Stack, &name, known.handle.id.clone(), reason)
 }
 
-/// Trust and trustee that the row names, and those that were announced and may have been made.
+/// Trust and trustee that the row names, those that were announced and may have been made, and former trusts.
 async fn credentials_left(cx: &Context, cluster: &Cluster, reason: &str) -> Result<Vec<Leak>, StoreError> {
-    let announced = leaving::left(cx, cluster, &[ResourceKind::Trust, ResourceKind::Trustee], reason).await?;
-    Ok(credentials_of(cluster, reason).into_iter().chain(announced.into_iter().filter(|leak| leak.id.is_none())).collect())
+    let recorded = leaving::left(cx, cluster, &[ResourceKind::Trust, ResourceKind::Trustee], reason).await?;
+    let mut left = credentials_of(cluster, reason);
+    left.extend(recorded.into_iter().filter(|leak| is_beside(leak, cluster)));
+    Ok(left)
+}
+
+/// Whether it is not what the row names.
+fn is_beside(leak: &Leak, cluster: &Cluster) -> bool {
+    let is_former = leak.kind == ResourceKind::Trust.as_str() && leak.name != credentials::trustee_name(cluster);
+    leak.id.is_none() || is_former
 }
 
 fn credentials_of(cluster: &Cluster, reason: &str) -> Vec<Leak> {

@@ -104,6 +104,8 @@ impl<'a> Todo<'a> {
 pub(crate) struct Made {
     pub new: NewNodes,
     minutes: u32,
+    /// The API is behind a load balancer.
+    is_balanced: bool,
 }
 
 /// Refuses a stack whose nodes cannot be replaced.
@@ -182,7 +184,7 @@ pub(crate) async fn prepare(
     let succession = todo.succession(seen);
     let terms = (replacing.generation, minutes);
     let new = driver::new_nodes(&cx.settings, target, todo.pool, &facts, &material, terms, succession.as_ref())?;
-    Ok(Made { new, minutes })
+    Ok(Made { new, minutes, is_balanced: target.cluster.master_lb_enabled() })
 }
 
 /// Asks the stack for the next step, recorded first.
@@ -194,6 +196,11 @@ pub(crate) async fn send(cx: &Context, work: &Work, session: &Session, seen: &Se
         if !driver::excuse(session, seen, &todo.excused).await? {
             return Ok(Turn::Again { after: cx.settings.timing.poll_min });
         }
+    }
+    if made.is_balanced && todo.pool.0 == PoolKind::Masters {
+        // Before the step is recorded: while the load balancer is being changed it takes no other change, and nothing was asked of the stack.
+        work.guard(cx, &progress).await?;
+        driver::leave_api(session, seen, &todo.step).await?;
     }
     stack::record(cx, work, &progress, &[(STEP, &todo.words), (stack::UPDATE, &stack::before(seen))]).await?;
     driver::replace(session, seen, todo.pool.0, &todo.step, &made.new, made.minutes).await?;

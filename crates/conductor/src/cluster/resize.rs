@@ -3,6 +3,8 @@
 //! The wish is in the operation; the stack is asked until its own parameters say the same and it is complete. Nodes that the user names are
 //! looked up once, and what they were found to be is recorded before the stack is asked: afterwards they are gone and could not be found.
 
+mod masters;
+
 use std::sync::Arc;
 
 use model::cluster::status::Status;
@@ -65,7 +67,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         (None, None) => Vec::new(),
     };
     let excused = match observed.at_rest() {
-        Some(seen) => driver::excused(&session, seen).await?,
+        Some(seen) => driver::excused(&session, seen, PoolKind::Workers).await?,
         None => Vec::new(),
     };
     let absent: Vec<String> = excused.iter().filter(|m| m.is_absent && !remove.contains(&m.number)).map(|m| m.number.clone()).collect();
@@ -84,7 +86,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             let group = Nodegroup { node_count: Some(wanted.count), ..group.clone() };
             nodegroup::make(cx, work, &rows, &group, &session).await
         }
-        UpdateStep::Send(seen) => send(cx, work, &rows, group, &session, &seen, (wanted, absent)).await,
+        UpdateStep::Send(seen) => match masters::pass_by(cx, work, &session, &seen, &events).await? {
+            Some(turn) => Ok(turn),
+            None => send(cx, work, &rows, group, &session, &seen, (wanted, absent)).await,
+        },
         UpdateStep::Wait(seen) => {
             let verb = format!("resizing {} to {}", group.name, wanted.count);
             stack::follow(cx, work, whose, &verb, seen, &session).await
@@ -93,7 +98,14 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         UpdateStep::Finish(seen) if !work.is_settled(cx) && may_change(&payload, group, seen.workers.count, sent.is_some()) => {
             stack::wait_for(cx, work, &stays(&seen)).await
         }
-        UpdateStep::Finish(seen) => nodegroup::finish(cx, work, &rows, group, &session, &seen, note(&excused)).await,
+        UpdateStep::Finish(seen) => {
+            if may_have_lost(&payload, &wanted, &events) && nodegroup::objects::are_left(&seen) {
+                nodegroup::objects::take_out(cx, work, &rows, (seen.stack_name.as_str(), Some(&seen)), &session).await?;
+            }
+            let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(note(&excused)).collect();
+            let note = (!notes.is_empty()).then(|| notes.join("; "));
+            nodegroup::finish(cx, work, &rows, group, &session, &seen, note).await
+        }
         UpdateStep::Fail { reason, .. } => Err(Failure::of_stack(reason)),
     }
 }
@@ -131,9 +143,15 @@ fn may_change(payload: &Payload, group: &Nodegroup, count: Option<i32>, has_aske
     was_left(payload, group) || (!has_asked && count < before(payload))
 }
 
-/// Whether the operation about a group before this one ended badly.
+/// Whether nodes may have gone: the group had more, some were named, or did not become any and went unasked.
+fn may_have_lost(payload: &Payload, wanted: &Wanted, events: &[OperationEvent]) -> bool {
+    before(payload) > Some(wanted.count) || !payload.nodes_to_remove.is_empty() || events.iter().any(|e| e.kind == GIVEN_UP)
+}
+
+/// Whether the operation about a group before this one ended badly, or one that is about no group: that replaces nodes of any.
 pub(crate) fn was_left(payload: &Payload, group: &Nodegroup) -> bool {
-    payload.before.as_ref().and_then(|kept| kept.group(&group.nodegroup_id())) == Some(Status::UpdateFailed)
+    let Some(before) = &payload.before else { return false };
+    [before.group(&group.nodegroup_id()), before.status()].contains(&Some(Status::UpdateFailed))
 }
 
 /// What is waited for until nothing can be on its way any more.
@@ -155,7 +173,7 @@ pub(crate) fn growth(seen: &Seen, wanted: i32) -> Option<(u64, u64)> {
 }
 
 /// What is told of workers that another operation passed by: they stay, for they may be nodes.
-fn note(excused: &[Missing]) -> Option<String> {
+pub(crate) fn note(excused: &[Missing]) -> Option<String> {
     let numbers: Vec<&str> = excused.iter().map(|m| m.number.as_str()).collect();
     (!numbers.is_empty()).then(|| {
         let numbers = numbers.join(", ");
@@ -216,10 +234,12 @@ async fn given_up(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Vec
     Ok(missing.into_iter().filter(|m| !m.is_awaited && !wanted.remove.contains(&m.number)).map(|m| m.number).collect())
 }
 
-/// What was asked of the stack by this operation.
+/// What was asked of the stack by this operation, beside the passing by of masters.
 fn sent(cx: &Context, events: &[OperationEvent], seen: &Seen) -> Option<Sent> {
-    let tries = events.iter().filter(|e| e.kind == stack::UPDATE).count();
-    stack::sent(cx, events, &seen.stack_name, tries)
+    let all = events.iter().filter(|e| e.kind == stack::UPDATE).count();
+    let sent = stack::sent(cx, events, &seen.stack_name, all.saturating_sub(masters::tries(events)))?;
+    // That fails, as the stack did before: what comes next has not been asked for.
+    Some(sent).filter(|sent| !masters::are_last(events) || sent.may_not_have_begun(seen))
 }
 
 /// The numbers of the nodes that go; none while they are not looked up.
@@ -391,6 +411,26 @@ mod tests {
             assert_eq!(may_change(&behind(status), &group, Some(count), has_asked), wanted, "{status:?} {count} {has_asked}");
         }
         assert!(!may_change(&Payload::default(), &group, Some(3), false));
+        // A rotation says nothing of the groups whose nodes it replaces: the cluster was left as it was cut off.
+        let on = |status: Status| {
+            let before = model::operation::Before { status: Some(status.as_str().to_owned()), ..Default::default() };
+            Payload { before: Some(before), ..behind(Status::UpdateComplete) }
+        };
+        for (status, wanted) in [(Status::UpdateFailed, true), (Status::UpdateComplete, false), (Status::CreateComplete, false)] {
+            assert_eq!(may_change(&on(status), &group, Some(3), true), wanted, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_may_have_gone_where_fewer_are_wanted_or_some_were_named_or_given_up() {
+        let wanted = |count: i32| Wanted { count, remove: Vec::new() };
+        let given_up = [crate::stack::tests::event(GIVEN_UP, "3")];
+        for (count, is) in [(2, true), (3, false), (4, false)] {
+            assert_eq!(may_have_lost(&payload(3, Some(count)), &wanted(count), &[]), is, "{count}");
+        }
+        assert!(may_have_lost(&payload(3, None), &wanted(3), &given_up));
+        let named = Payload { nodes_to_remove: vec!["0".into()], ..payload(3, Some(3)) };
+        assert!(may_have_lost(&named, &wanted(3), &[]) && !may_have_lost(&Payload::default(), &wanted(3), &[]));
     }
 
     #[test]

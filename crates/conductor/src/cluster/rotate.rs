@@ -1,12 +1,15 @@
-//! New credentials for a cluster: the caller of the request becomes the one who delegates, and the trustee gets a new password.
+//! New credentials for a cluster: the caller of the request becomes the one who delegates, by a new trust, and the trustee gets a new password.
 //!
-//! Whatever was known of the old password is void after this. The trust of a former delegator is useless without it; it goes with the trustee,
-//! and not before: the trusts that Heat holds for its stacks were made from it, and Keystone would remove them with it.
+//! Whoever knew the old password is shut out after this, also who had the trust of that time handed on to a user of his own: once the new trust and the
+//! new password are recorded, the former trust is removed, and with it Keystone removes what was made from it. As long as trusts that Heat holds for
+//! stacks hang on it, it stays, and what becomes of it is looked at again when masters were replaced; who asks is told of one that stays then.
+//! New masters do not wait for it longer than for a while.
 //! Programs of the cloud provider inside the cluster get the new credentials as they got the old ones: from the first boot of masters, which
 //! are replaced one by one, so that no conductor has to reach the cluster. Until the first of them has come, those programs cannot act.
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use model::cluster::{Cluster, ClusterChange};
 use model::id::OperationId;
 use model::json::python_json;
@@ -17,7 +20,7 @@ use model::time::{millis, now};
 use provider_clients::Session;
 
 use super::replacement::{self, Next, Replacing};
-use super::{Rows, rows};
+use super::{Rows, rows, upgrade};
 use crate::context::Context;
 use crate::driver::{PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
@@ -29,6 +32,12 @@ use crate::{certificates, credentials, driver, stack};
 
 /// The event of a new password of the trustee, recorded with it.
 const RENEWED: &str = "trustee_password";
+/// The event of its being seen to that the former credentials are of no use; its text is the trust that is left.
+const SHUT_OUT: &str = "former_credentials_ended";
+/// The event of that being put off until masters were replaced; its text says why.
+const PUT_OFF: &str = "former_credentials_put_off";
+/// The event of a former trust that stays; its text says why.
+const STAYS: &str = "former_trust_stays";
 /// Operations looked through that did one thing again after each other.
 const LONGEST_CHAIN: usize = 50;
 
@@ -38,46 +47,85 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
     }
-    let Some(renewed_by) = renewed_by(cx, work).await? else {
+    let Some(renewal) = renewal(cx, work).await? else {
         let has_delegated = !stack::events_of(cx, &work.operation.operation_id(), &[credentials::TRUSTED]).await?.is_empty();
         renew(cx, work, &rows, has_delegated).await?;
         return Ok(Turn::NOW);
     };
+    if !renewal.has_shut_out {
+        return shut_out(cx, work, &rows, &renewal).await;
+    }
     let session = credentials::for_stacks(cx, work, &rows).await?;
     let observed = driver::observe(&rows.stack().handle, &session).await?;
     match observed.seen().is_some_and(|seen| seen.has_our_workers && seen.has_cloud_provider) {
-        true => hand_over(cx, work, &rows, &session, observed, &renewed_by).await,
-        false => finish(cx, work, &rows, None).await,
+        true => hand_over(cx, work, &rows, &session, observed, &renewal).await,
+        false => finish(cx, work, &rows, &renewal, None).await,
     }
 }
 
-/// The operation that made the password that is to be handed over: this one, or one that failed and that this one does again. What that one
-/// has handed over already stays as it is.
-async fn renewed_by(cx: &Context, work: &Work) -> Result<Option<OperationId>, Failure> {
-    let mut id = work.operation.operation_id();
+/// The new password that is to be handed over.
+struct Renewal {
+    /// The operation that made it: this one, or one that failed and that this one does again. What that one has handed over already stays as it is.
+    by: OperationId,
+    /// When it was recorded.
+    at: DateTime<Utc>,
+    /// Who had the former credentials is seen to be shut out, or that is put off.
+    has_shut_out: bool,
+    /// A stack may have been changed through the trust that came with it: by this operation, or by one that was between the failed one and this one.
+    is_in_use: bool,
+}
+
+async fn renewal(cx: &Context, work: &Work) -> Result<Option<Renewal>, Failure> {
+    let mut by = work.operation.operation_id();
     let mut retry_of = work.payload()?.retry_of;
+    let (mut has_shut_out, mut is_in_use) = (false, false);
     for _ in 0..LONGEST_CHAIN {
-        if !stack::events_of(cx, &id, &[RENEWED]).await?.is_empty() {
-            return Ok(Some(id));
+        let events = stack::events_of(cx, &by, &[RENEWED, SHUT_OUT, PUT_OFF, stack::UPDATE]).await?;
+        has_shut_out |= events.iter().any(|e| e.kind == SHUT_OUT || e.kind == PUT_OFF);
+        is_in_use |= events.iter().any(|e| e.kind == stack::UPDATE);
+        if let Some(renewed) = events.iter().find(|e| e.kind == RENEWED) {
+            return Ok(Some(Renewal { by, at: stack::at(renewed), has_shut_out, is_in_use }));
         }
         let Some(failed) = retry_of else { return Ok(None) };
+        is_in_use = true;
         let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &failed).await).await?;
         retry_of = row.and_then(|row| row.payload().ok()?.retry_of);
-        id = failed;
+        by = failed;
     }
     Ok(None)
+}
+
+/// Takes from others what they had by the former credentials, as soon as a login with the new password counts. Where Keystone cannot do it for a while,
+/// masters are replaced first: without new ones programs of the cloud provider cannot act. They also go on trying the former password until then, for which
+/// a Keystone that locks users out refuses the trustee, and so us.
+async fn shut_out(cx: &Context, work: &Work, rows: &Rows, renewal: &Renewal) -> Result<Turn, Failure> {
+    let age = stack::age(renewal.at);
+    let early = credentials::SETTLED.saturating_sub(age);
+    if !early.is_zero() {
+        return Ok(Turn::Again { after: early });
+    }
+    let (kind, text) = match credentials::end_former_trusts(cx, work, rows, !renewal.is_in_use).await {
+        Ok(stay) => {
+            if !stay.is_empty() {
+                tracing::info!(?stay, "former trusts of a cluster stay for now");
+            }
+            (SHUT_OUT, rows.cluster.trust_id.clone().unwrap_or_default())
+        }
+        Err(Failure::Retry { reason, .. }) if age >= 2 * cx.settings.timing.settle => {
+            tracing::warn!(reason, "what others have by the former credentials of a cluster is ended later");
+            (PUT_OFF, reason)
+        }
+        Err(failure) => return Err(failure),
+    };
+    stack::record(cx, work, &Progress { step: "trust", ..Progress::default() }, &[(kind, &text)]).await?;
+    Ok(Turn::NOW)
 }
 
 /// Refuses, before anything changes, what new masters could not be made for: once the password is a new one, only they can bring it in.
 async fn try_out(cx: &Context, work: &Work, rows: &Rows, session: &Session, seen: &Seen) -> Result<(), Failure> {
     let cluster = &rows.cluster;
     replacement::check(seen, &masters(rows))?;
-    // The rows say what the cluster was until its upgrade is done: masters of then would join those of now.
-    if seen.kube_version.is_some() && cluster.coe_version.is_some() && seen.kube_version != cluster.coe_version {
-        let text =
-            "an upgrade of the cluster is half done: resize it to the size it has, upgrade it again, and rotate the credentials then";
-        return Err(Failure::fail(OutcomeCode::User, text));
-    }
+    upgrade::check_whole(cluster, seen, "rotate the credentials")?;
     // In its last phase new masters would no longer know the workers that it has not come to.
     let id = &cluster.cluster_id();
     if cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?.is_some() {
@@ -120,22 +168,16 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
                 try_out(cx, work, rows, &session, &seen).await?;
             }
         }
-        // Before the caller's token goes with the making of the trust.
-        credentials::renew_stack_owner(cx, work, rows).await?;
-        // A rotation that was cut off may have left a password that nobody knows. The trust is tried with one that is known: it would be
-        // taken for useless otherwise, and there would be two.
-        if credentials::is_trustee_shut_out(cx, cluster).await? {
-            renew_password(cx, work, cluster, trustee, None).await?;
-            credentials::make_trust(cx, work, &self::rows(cx, work).await?.cluster).await?;
-        } else {
-            credentials::make_trust(cx, work, cluster).await?;
-        }
+        // Before the caller's token goes with the making of the trust, of which it decides what it must allow.
+        let has_owner = credentials::renew_stack_owner(cx, work, rows).await?;
+        credentials::make_trust(cx, work, cluster, has_owner).await?;
     }
-    renew_password(cx, work, cluster, trustee, Some(RENEWED)).await
+    // After the trust: where the caller cannot give one, what is in the cluster goes on working.
+    renew_password(cx, work, cluster, trustee).await
 }
 
-/// Gives the trustee a new password, and records it together with an event of this kind, if there is to be one.
-async fn renew_password(cx: &Context, work: &Work, cluster: &Cluster, trustee: &str, kind: Option<&'static str>) -> Result<(), Failure> {
+/// Gives the trustee a new password, and records it.
+async fn renew_password(cx: &Context, work: &Work, cluster: &Cluster, trustee: &str) -> Result<(), Failure> {
     let progress = Progress { step: "trustee", waiting_for: Some("a new password of the Keystone trustee".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let password = credentials::new_password_of(cx, trustee).await?;
@@ -147,9 +189,7 @@ async fn renew_password(cx: &Context, work: &Work, cluster: &Cluster, trustee: &
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
             clusters::record(conn, id, change).await?;
-            if let Some(kind) = kind {
-                event::append(conn, operation_id, id, kind, trustee).await?;
-            }
+            event::append(conn, operation_id, id, RENEWED, trustee).await?;
             credential_health::renewed(conn, id, millis(now())).await
         })
         .await?;
@@ -167,9 +207,9 @@ async fn hand_over(
     rows: &Rows,
     session: &Session,
     observed: Observed,
-    renewed_by: &OperationId,
+    renewal: &Renewal,
 ) -> Result<Turn, Failure> {
-    let generation = generation(renewed_by);
+    let generation = generation(&renewal.by);
     let replacing = Replacing {
         whose: Whose::Cluster(&rows.cluster),
         pools: masters(rows),
@@ -180,7 +220,7 @@ async fn hand_over(
     };
     match replacement::next(cx, work, session, observed, &replacing).await? {
         Next::Turn(turn) => Ok(turn),
-        Next::Done(seen) => finish(cx, work, rows, Some((session, &seen))).await,
+        Next::Done(seen) => finish(cx, work, rows, renewal, Some((session, &seen))).await,
         Next::Send(todo, seen) => {
             let made = replacement::prepare(cx, work, &rows.target(session)?, &replacing, (&todo, &seen)).await?;
             replacement::send(cx, work, session, &seen, &todo, &made).await
@@ -189,7 +229,9 @@ async fn hand_over(
 }
 
 /// Ends the operation well; where masters were replaced, with their addresses.
-async fn finish(cx: &Context, work: &Work, rows: &Rows, replaced: Option<(&Session, &Seen)>) -> Result<Turn, Failure> {
+async fn finish(cx: &Context, work: &Work, rows: &Rows, renewal: &Renewal, replaced: Option<(&Session, &Seen)>) -> Result<Turn, Failure> {
+    let stay = credentials::end_former_trusts(cx, work, rows, !renewal.is_in_use).await?;
+    let note = tell_those_that_stay(cx, work, &stay).await?;
     let mut of_cluster = ClusterChange::default();
     let mut of_groups = Vec::new();
     if let Some((session, seen)) = replaced {
@@ -198,7 +240,7 @@ async fn finish(cx: &Context, work: &Work, rows: &Rows, replaced: Option<(&Sessi
         of_groups.extend(masters(rows).into_iter().map(|(_, group)| (group.nodegroup_id(), addresses.clone())));
         of_cluster.api_address = Some(facts.api_address);
     }
-    let end = End { state: OperationState::Succeeded, group: None, facts: NodegroupChange::default(), reason: None };
+    let end = End { state: OperationState::Succeeded, group: None, facts: NodegroupChange::default(), reason: note.as_deref() };
     let (end, id, of_cluster, of_groups) = (&end, &rows.cluster.cluster_id(), &of_cluster, &of_groups);
     succeed(cx, work, async |conn: &mut Conn| {
         for (group, change) in of_groups {
@@ -208,4 +250,17 @@ async fn finish(cx: &Context, work: &Work, rows: &Rows, replaced: Option<(&Sessi
         settle::record(conn, &work.operation, end).await
     })
     .await
+}
+
+/// Tells of former trusts that stay, each once; what the cluster's owner is told of them, if there are any.
+async fn tell_those_that_stay(cx: &Context, work: &Work, stay: &[String]) -> Result<Option<String>, Failure> {
+    if stay.is_empty() {
+        return Ok(None);
+    }
+    tracing::warn!(?stay, "former trusts of a cluster stay");
+    let told = stack::events_of(cx, &work.operation.operation_id(), &[STAYS]).await?;
+    let new: Vec<(&'static str, &str)> =
+        stay.iter().filter(|text| told.iter().all(|event| event.message != **text)).map(|text| (STAYS, text.as_str())).collect();
+    stack::record(cx, work, &Progress { step: "trust", ..Progress::default() }, &new).await?;
+    Ok(Some(format!("what was made from a former trust of the cluster is not ended: {}", stay.join("; "))))
 }

@@ -17,7 +17,7 @@ use model::store::{Conn, certificate, cluster as clusters, event, nodegroup, ope
 use provider_clients::Session;
 
 use super::replacement::{self, Next, Replacing, sizes};
-use super::{Rows, rows};
+use super::{Rows, rows, upgrade};
 use crate::context::Context;
 use crate::driver::{PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
@@ -150,6 +150,9 @@ async fn begin(cx: &Context, work: &Work, rows: &Rows, session: &Session) -> Res
             observed => {
                 if let Some(seen) = observed.seen() {
                     replacement::check(seen, &leg.pools)?;
+                    if leg.group.is_default() {
+                        upgrade::check_whole(&rows.cluster, seen, "rotate its certificate authorities")?;
+                    }
                 }
             }
         }

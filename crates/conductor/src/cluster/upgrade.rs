@@ -146,6 +146,16 @@ async fn check_versions(rows: &Rows, goal: &Goal<'_>, session: &Session, new: &N
     Ok(())
 }
 
+/// Refuses whatever makes masters of what the rows say while an upgrade is half done: the rows say what the cluster was until all is done, and
+/// masters of then would join those of now. `seen` is the cluster's stack, `then` what is to be asked for when the upgrade has ended.
+pub(super) fn check_whole(cluster: &Cluster, seen: &Seen, then: &str) -> Result<(), Failure> {
+    if seen.kube_version.is_none() || cluster.coe_version.is_none() || seen.kube_version == cluster.coe_version {
+        return Ok(());
+    }
+    let text = format!("an upgrade of the cluster is half done: resize it to the size it has, upgrade it again, and {then} then");
+    Err(Failure::fail(OutcomeCode::User, text))
+}
+
 /// Ends the operation well: the rows say what the cluster has become.
 async fn finish(cx: &Context, work: &Work, rows: &Rows, goal: &Goal<'_>, session: &Session, seen: &Seen) -> Result<Turn, Failure> {
     let facts = driver::facts(&rows.cluster, session, seen).await?;
@@ -170,7 +180,8 @@ async fn finish(cx: &Context, work: &Work, rows: &Rows, goal: &Goal<'_>, session
         api_address: Some(facts.api_address.clone()),
         ..ClusterChange::default()
     });
-    let end = End { state: OperationState::Succeeded, group: Some(goal.group), facts: workers, reason: None };
+    let note = driver::note_of_version(facts.kube_version.as_deref()).filter(|_| goal.group.is_default());
+    let end = End { state: OperationState::Succeeded, group: Some(goal.group), facts: workers, reason: note.as_deref() };
     let (id, end, masters, of_cluster) = (&rows.cluster.cluster_id(), &end, &masters, &of_cluster);
     succeed(cx, work, async |conn: &mut Conn| {
         resource::record(conn, id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;
@@ -183,4 +194,27 @@ async fn finish(cx: &Context, work: &Work, rows: &Rows, goal: &Goal<'_>, session
         settle::record(conn, &work.operation, end).await
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::capi_helm::tests as rows;
+
+    #[test]
+    fn a_cluster_whose_stack_is_of_another_version_than_its_row_is_not_whole() {
+        let check = |row: Option<&str>, stack: Option<&str>| {
+            let cluster = Cluster { coe_version: row.map(str::to_owned), ..rows::cluster() };
+            let seen = Seen { kube_version: stack.map(str::to_owned), ..Seen::default() };
+            check_whole(&cluster, &seen, "rotate")
+        };
+        for (row, stack) in [(Some("v1.33.1"), Some("v1.33.1")), (None, Some("v1.33.1")), (Some("v1.33.1"), None)] {
+            assert_eq!(check(row, stack), Ok(()), "{row:?} {stack:?}");
+        }
+        let told = check(Some("v1.33.1"), Some("v1.34.0"));
+        assert!(
+            matches!(&told, Err(Failure::Final { code: OutcomeCode::User, reason, .. }) if reason.ends_with("upgrade it again, and rotate then")),
+            "{told:?}"
+        );
+    }
 }

@@ -4,7 +4,7 @@ use model::cluster::Cluster;
 use model::operation::{OperationKind, OutcomeCode};
 use model::seal::vault::VaultError;
 use model::store::{Conn, operation};
-use provider_clients::{Credential, Scope, Session, UserRef};
+use provider_clients::{CloudError, Credential, Scope, Session, UserRef};
 
 use super::{UNOPENED, expired, refusal, stack_owner, with_request};
 use crate::cluster::Rows;
@@ -44,7 +44,11 @@ pub(super) fn as_trustee(cx: &Context, cluster: &Cluster) -> Result<Option<Sessi
     Ok(of_trustee(cx, cluster, Scope::Unscoped)?.map(|credential| cx.cloud.session(credential)))
 }
 
-fn of_trustee(cx: &Context, cluster: &Cluster, scope: Scope) -> Result<Option<Credential>, VaultError> {
+/// What logs in as the trustee, for this scope; none without trustee or password.
+///
+/// # Errors
+/// When the password is sealed and cannot be opened.
+pub(super) fn of_trustee(cx: &Context, cluster: &Cluster, scope: Scope) -> Result<Option<Credential>, VaultError> {
     let (Some(user), Some(password)) = (cluster.trustee_user_id.clone(), cluster.trustee_password(cx.store.vault())?) else {
         return Ok(None);
     };
@@ -59,7 +63,7 @@ pub(crate) fn caller(cx: &Context, work: &Work) -> Result<Option<Session>, Failu
 }
 
 /// A session that makes, sees and changes the cluster's stacks: as their owner, who is made if need be; where there can be none, through the
-/// trust while it works, else as the caller if he is of the same project.
+/// trust while it works and Heat can be given one of its own by it, else as the caller if he is of the same project.
 ///
 /// The project matters: a token of another project would find no stack, and a delete would take that for done.
 pub(crate) async fn for_stacks(cx: &Context, work: &Work, rows: &Rows) -> Result<Session, Failure> {
@@ -69,7 +73,27 @@ pub(crate) async fn for_stacks(cx: &Context, work: &Work, rows: &Rows) -> Result
     }
     let cluster = &rows.cluster;
     let giver = through(cx, work, cluster, trusted(cx, work, cluster)?).await?;
-    Ok(stack_owner::make(cx, work, rows, &giver).await?.unwrap_or(giver))
+    if let Some(owner) = stack_owner::make(cx, work, rows, &giver).await? {
+        return Ok(owner);
+    }
+    // The trust of a cluster that has an owner of its stacks was not made to be handed on: Heat would answer 202, make nothing of it, and tell nobody.
+    if stack_owner::recorded(rows).is_some() && !can_be_handed_on(&giver).await? {
+        let why = "the owner of the cluster's stacks cannot log in";
+        let caller = of_caller(cx, work, cluster, why).await?;
+        if can_be_handed_on(&caller).await? {
+            return Ok(caller);
+        }
+        let text = format!("{why}, and Heat can be given nothing by a trust that may not be handed on; ask with a password");
+        return Err(Failure::fail(OutcomeCode::Credentials, text));
+    }
+    Ok(giver)
+}
+
+/// Whether Heat can make a trust of its own by a session: by one that came by a trust as far as that may be handed on.
+async fn can_be_handed_on(session: &Session) -> Result<bool, Failure> {
+    let info = session.info().await?;
+    let Some(id) = &info.trust_id else { return Ok(true) };
+    Ok(session.keystone().trust(id).await?.is_none_or(|trust| trust.redelegation_count > 0))
 }
 
 /// Wipes the caller's token where all that is left to do is the stacks' owner's, who stays; an operation can last for hours. Credentials that
@@ -92,10 +116,11 @@ pub(crate) async fn for_looking(cx: &Context, work: &Work, rows: &Rows) -> Resul
     }
 }
 
-/// Gives the owner of the cluster's stacks, where there is one or can be one, what the request's caller has and it lacks.
-pub(crate) async fn renew_stack_owner(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
+/// Gives the owner of the cluster's stacks, where there is one or can be one, what the request's caller has and it lacks. True when there is one.
+pub(crate) async fn renew_stack_owner(cx: &Context, work: &Work, rows: &Rows) -> Result<bool, Failure> {
     let caller = of_caller(cx, work, &rows.cluster, "the owner of the cluster's stacks has the roles of whoever asks for it").await?;
-    stack_owner::make(cx, work, rows, &caller).await.map(drop)
+    // An administrator hands nothing on to one that there is since another caller asked.
+    Ok(stack_owner::make(cx, work, rows, &caller).await?.is_some() || stack_owner::session(cx, work, rows).await?.is_some())
 }
 
 /// As [`for_stacks`], for one who makes the credentials anew or removes them: none is made, and neither may depend on a password that cannot be
@@ -118,11 +143,21 @@ async fn through(cx: &Context, work: &Work, cluster: &Cluster, session: Option<S
     let why = match session {
         None => "the cluster has no trust".to_owned(),
         Some(session) => match refusal(&session).await? {
-            None => return Ok(session),
+            None => {
+                if is_of_project(&session, cluster).await? {
+                    return Ok(session);
+                }
+                "the cluster's trust is for another project".to_owned()
+            }
             Some(error) => format!("the cluster's trust does not work any more ({error})"),
         },
     };
     of_caller(cx, work, cluster, &why).await
+}
+
+/// Whether a session works in the cluster's project.
+pub(super) async fn is_of_project(session: &Session, cluster: &Cluster) -> Result<bool, CloudError> {
+    Ok(session.info().await?.project_id.as_deref() == Some(cluster.project().0.as_str()))
 }
 
 /// A session as whoever made the request, if he is of the cluster's project; `why` says what he is needed for.
@@ -130,8 +165,7 @@ pub(crate) async fn of_caller(cx: &Context, work: &Work, cluster: &Cluster, why:
     let Some(caller) = caller(cx, work)? else {
         return Err(Failure::fail(OutcomeCode::Credentials, format!("{why}, and the request's token is gone; ask again")));
     };
-    let info = caller.info().await.map_err(expired)?;
-    if info.project_id.as_deref() != Some(cluster.project().0.as_str()) {
+    if !is_of_project(&caller, cluster).await.map_err(expired)? {
         let text = format!("{why}, and the request came from another project; a member of the cluster's project can ask for this");
         return Err(Failure::fail(OutcomeCode::Credentials, text));
     }

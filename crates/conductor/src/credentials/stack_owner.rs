@@ -6,16 +6,16 @@
 //! and no table holds it. Heat makes a stack over to whoever changes it: one that somebody else made comes to the owner with its next change.
 //!
 //! There is none where the service gives no roles (it is no administrator, or Keystone refuses), and none for an administrator's cluster: what
-//! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, as upstream's are.
+//! he may everywhere is not handed on to a user who stays. Then stacks are made and changed through the trust, which Heat must be able to have handed on.
 
-use std::time::Duration;
-
-use model::operation::Progress;
+use model::operation::{Leak, OutcomeCode, Progress};
 use model::resource::ResourceKind;
 use model::store::{Conn, operation, resource};
 use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, UserRef};
 
-use super::{find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
+use super::lent_key::{self, Lent};
+use super::session::is_of_project;
+use super::{SETTLED, find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
 use crate::cluster::Rows;
 use crate::context::Context;
 use crate::outcome::Failure;
@@ -25,9 +25,6 @@ use crate::worker::Work;
 const ADMIN: &str = "admin";
 /// A role that is not handed on: it counts everywhere, and the owner works in one project.
 const SERVICE: &str = "service";
-
-/// How long after a new password nobody logs in: to Keystone a token of the same second is one from before.
-const SETTLED: Duration = Duration::from_secs(2);
 
 /// A session as the owner that is recorded; none when there is none, or it cannot log in whatever is done.
 ///
@@ -69,7 +66,7 @@ async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &S
 }
 
 /// The step of an operation.
-const STEP: &str = "stack_owner";
+pub(super) const STEP: &str = "stack_owner";
 
 /// Makes the owner, or gives it what it lacks, with the roles of `giver`; none where that is not to be had, which is not tried again by this
 /// operation.
@@ -97,9 +94,12 @@ pub(super) async fn make(cx: &Context, work: &Work, rows: &Rows, giver: &Session
 
 async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Result<Option<Session>, Failure> {
     let Some(admin) = service(cx).await? else { return Ok(None) };
-    let info = giver.info().await?;
+    let (info, cluster) = (giver.info().await?, &rows.cluster);
+    // What he may there is given here.
+    if !is_of_project(giver, cluster).await? {
+        return Err(Failure::fail(OutcomeCode::Credentials, "the owner's roles would be those of another project than the cluster's"));
+    }
     let Some(wanted) = roles(&info.roles, &cx.settings.trust_roles) else { return Ok(None) };
-    let cluster = &rows.cluster;
     let name = name(rows);
     let progress = Progress { step: STEP, waiting_for: Some("a Keystone user for the cluster's stacks".into()), ..Progress::default() };
     let domain = trustee_domain(cx).await?;
@@ -114,14 +114,22 @@ async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Res
         return if error.status() == Some(403) { tell_refused(&error) } else { Err(error.into()) };
     }
     let session = open(cx, work, rows, &user.id);
-    if !lets_in(cx, work, rows, &user.id, &session).await? || !lend_key(rows, giver, &info.user_id, &session).await? {
+    if !lets_in(cx, work, rows, &user.id, &session).await? {
         return Ok(None);
     }
+    let key = match lent_key::lend(cx, work, rows, giver, &user.id, &session).await? {
+        Lent::Key(key) => Some(key),
+        Lent::Nothing => None,
+        Lent::Missing => return Ok(None),
+    };
     let id = cluster.cluster_id();
-    let (id, progress, name, user) = (&id, &progress, &name, &user);
+    let (id, progress, name, user, key) = (&id, &progress, &name, &user, key.as_deref());
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
+            if let Some(key) = key {
+                resource::record(conn, id, ResourceKind::KeyPair, key, Some(key)).await?;
+            }
             resource::record(conn, id, ResourceKind::StackOwner, name, Some(&user.id)).await
         })
         .await?;
@@ -133,15 +141,13 @@ fn tell_refused(error: &CloudError) -> Result<Option<Session>, Failure> {
     Ok(None)
 }
 
-/// The roles that an owner is given: of those that the giver has, those that trusts carry; none where there are none, or he is an administrator.
+/// The roles that an owner is given: of those that the giver has, those that trusts carry; none where there are none, or an administrator's is among
+/// them.
 fn roles(held: &[String], of_trusts: &[String]) -> Option<Vec<String>> {
     let is = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
-    if held.iter().any(|role| is(role, ADMIN)) {
-        return None;
-    }
     let is_carried = |role: &&String| of_trusts.is_empty() || of_trusts.iter().any(|carried| is(carried, role));
     let wanted: Vec<String> = held.iter().filter(|role| !is(role, SERVICE)).filter(is_carried).cloned().collect();
-    (!wanted.is_empty()).then_some(wanted)
+    (!wanted.is_empty() && !wanted.iter().any(|role| is(role, ADMIN))).then_some(wanted)
 }
 
 /// Gives a user roles on a project, by their names; those that it has already stay.
@@ -152,18 +158,19 @@ async fn give(admin: &Keystone, project: &str, user: &User, names: &[String]) ->
     Ok(())
 }
 
-/// Removes the owner and its key pairs.
-pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(), Failure> {
+/// Removes the owner and its key pairs; of these, what is left.
+pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Vec<Leak>, Failure> {
     let cluster = &rows.cluster;
     // Where the inventory was dropped the name still says whose it is.
     if rows.stack_owner.is_none() && cluster.trustee_user_id.is_none() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let progress = Progress { step: STEP, waiting_for: Some("the removal of the stacks' owner".into()), ..Progress::default() };
     let name = name(rows);
-    if let Some(user) = user_left(cx, recorded(rows), &name).await? {
-        take_keys(cx, &user).await?;
-        remove_user(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, &user).await?;
+    let user = user_left(cx, recorded(rows), &name).await?;
+    let left = lent_key::remove(cx, work, cluster, user.as_deref()).await?;
+    if let Some(user) = &user {
+        remove_user(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, user).await?;
     }
     let (id, progress) = (&cluster.cluster_id(), &progress);
     cx.store
@@ -172,51 +179,7 @@ pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<(),
             resource::forget(conn, id, ResourceKind::StackOwner).await
         })
         .await?;
-    Ok(())
-}
-
-/// Sees to it that the owner has the cluster's key pair: Nova looks among those of the user who makes the server. Only the creator's is copied:
-/// of somebody else's with the same name nobody knows whom it lets in. False where there is none to copy; Heat says then what is missing, to
-/// the giver.
-async fn lend_key(rows: &Rows, giver: &Session, giver_id: &str, owner: &Session) -> Result<bool, Failure> {
-    // Clusters of old upstreams have their template's.
-    let of_template = || rows.template.as_ref().and_then(|template| template.keypair_id.as_deref());
-    let Some(name) = rows.cluster.keypair.as_deref().or_else(of_template).filter(|name| !name.is_empty()) else { return Ok(true) };
-    if owner.nova().keypair(name).await?.is_some() {
-        return Ok(true);
-    }
-    if rows.cluster.user().0 != giver_id {
-        return Ok(false);
-    }
-    let Some(pair) = giver.nova().keypair(name).await? else { return Ok(false) };
-    match owner.nova().import_keypair(name, &pair.public_key).await {
-        // By an attempt whose answer was lost.
-        Err(error) if error.status() == Some(409) => Ok(true),
-        result => Ok(result.map(|()| true)?),
-    }
-}
-
-/// Removes the key pairs of an owner, by its id, as the service: Nova keeps those of users who are gone.
-pub(crate) async fn take_keys(cx: &Context, owner: &str) -> Result<(), Failure> {
-    let Some(admin) = service(cx).await? else {
-        tracing::warn!(user.id = owner, "the service is no administrator any more: the public key of a cluster's stacks stays in Nova");
-        return Ok(());
-    };
-    let nova = admin.nova();
-    let taken = async {
-        for pair in nova.keypairs_of(owner).await? {
-            nova.delete_keypair_of(owner, &pair.name).await?;
-        }
-        Ok(())
-    };
-    let taken: Result<(), CloudError> = taken.await;
-    match taken {
-        Err(error) if !error.retry_may_help() => {
-            tracing::warn!(%error, "the public key of a cluster's stacks stays in Nova, where nobody can use it");
-            Ok(())
-        }
-        result => Ok(result?),
-    }
+    Ok(left)
 }
 
 /// A session as a user that has this cluster's password of an owner.
@@ -235,7 +198,7 @@ fn log_in(cx: &Context, user: &str, name: &str) -> Session {
 }
 
 /// Its id, once it has been made.
-fn recorded(rows: &Rows) -> Option<&str> {
+pub(super) fn recorded(rows: &Rows) -> Option<&str> {
     rows.stack_owner.as_ref()?.resource_id.as_deref()
 }
 
@@ -253,7 +216,15 @@ mod tests {
         let given = |held: &[&str], carried: &[&str]| roles(&names(held), &names(carried));
         assert_eq!(given(&["member", "reader"], &[]), Some(names(&["member", "reader"])));
         assert_eq!(given(&["member", "reader", "service"], &["Member", "creator"]), Some(names(&["member"])));
-        for (held, carried) in [(&["admin", "member"][..], &[][..]), (&["service"], &[]), (&["reader"], &["member"]), (&[], &["member"])] {
+        // As through a trust, which does not carry what makes him an administrator.
+        assert_eq!(given(&["admin", "member"], &["member"]), Some(names(&["member"])));
+        for (held, carried) in [
+            (&["admin", "member"][..], &[][..]),
+            (&["Admin"], &["admin", "member"]),
+            (&["service"], &[]),
+            (&["reader"], &["member"]),
+            (&[], &["member"]),
+        ] {
             assert_eq!(given(held, carried), None, "{held:?} {carried:?}");
         }
     }

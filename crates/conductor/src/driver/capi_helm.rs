@@ -48,6 +48,7 @@ pub use settings::{CapiSettings, Kinds};
 
 pub(crate) use converge::ASKED;
 use door::Door;
+pub(crate) use remove::release_left;
 
 /// Why nothing can be done without a management cluster.
 const NONE: &str = "no management cluster is configured: [capi_helm] kubeconfig_file, management_clusters";

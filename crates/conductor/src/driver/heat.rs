@@ -11,6 +11,7 @@ mod api_name;
 mod auto_healer;
 mod autoscaler;
 mod bootstrap;
+mod catalogue;
 mod cloud_config;
 mod dual_stack;
 mod given_network;
@@ -43,7 +44,8 @@ pub use templates::{HeatTemplates, SHIPPED_TEMPLATES, TemplateError};
 pub(crate) use access::CloudFacts;
 pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new, of_workers as facts_of_workers};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
-pub(super) use pools::replace;
+pub(crate) use catalogue::note as note_of_version;
+pub(super) use pools::{give_up, leave_api, replace};
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
 pub(super) use workers::{excuse, excused, members, missing, resize};
@@ -212,6 +214,7 @@ fn count(stack: &HeatStack, action: &str, resources: &[StackResource]) -> Seen {
         has_keystone_auth: access::is_on(stack.parameters.get(keystone_auth::PARAMETER)),
         // Of the key itself Heat does not show whether there is one.
         has_secrets_key: access::is_on(stack.parameters.get(parameters::ENCRYPTED)),
+        has_monitoring: access::is_on(stack.parameters.get(monitoring::PARAMETER)),
         has_ipv6: access::is_on(stack.parameters.get(dual_stack::PARAMETER)),
         api_name: api_name::seen(&stack.parameters),
     }
@@ -238,6 +241,7 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
         files: stack.files.clone(),
         environment: stack.environment.clone(),
         parameters: stack.parameters.clone(),
+        hidden: parameters::SECRETS,
         timeout_mins: stack.minutes,
         tags: vec![TAG.into(), stack.owner.clone()],
         disable_rollback: true,

@@ -40,6 +40,20 @@ impl PoolKind {
             Self::Workers => seen.minions.as_deref(),
         }
     }
+
+    /// How the names of its nodes begin in a stack of ours, as the templates have them: servers and nodes in Kubernetes are called alike.
+    pub fn prefix(self, stack: &str) -> String {
+        match self {
+            Self::Masters => format!("{stack}-master-"),
+            Self::Workers => format!("{stack}-node-"),
+        }
+    }
+
+    /// The number of a member, by the name of its node; none of one that is called otherwise.
+    pub fn number_in<'a>(self, stack: &str, node: &'a str) -> Option<&'a str> {
+        let number = node.strip_prefix(self.prefix(stack).as_str())?;
+        number.parse::<u32>().is_ok_and(|parsed| parsed.to_string() == number).then_some(number)
+    }
 }
 
 /// Workers that new ones are to replace.
@@ -71,4 +85,29 @@ pub(crate) struct Resize {
     pub minutes: u32,
     /// Whether the cloud takes back a change that failed.
     pub rollback: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_known_by_its_name_and_by_nothing_that_is_like_it() {
+        for (node, wanted) in [
+            ("blue-1-node-0", Some("0")),
+            ("blue-1-node-12", Some("12")),
+            ("blue-1-node-", None),
+            ("blue-1-node-01", None),
+            ("blue-1-node-+1", None),
+            ("blue-1-node-1x", None),
+            ("blue-1-node-99999999999", None),
+            ("blue-1-master-0", None),
+            ("blue-10-node-0", None),
+            ("a-blue-1-node-0", None),
+            ("blue-1-node-0-node-1", None),
+        ] {
+            assert_eq!(PoolKind::Workers.number_in("blue-1", node), wanted, "{node}");
+        }
+        assert_eq!(PoolKind::Masters.number_in("blue-1", "blue-1-master-3"), Some("3"));
+    }
 }

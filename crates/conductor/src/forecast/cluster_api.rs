@@ -44,7 +44,8 @@ pub(super) async fn tell(
                 told.unknown
                     .push("which machines nodes_to_remove names is asked of the management cluster when the operation begins".into());
             }
-            let present = Present { wanted: Some(before.node_count()), machines: usize::try_from(before.node_count()).unwrap_or(0) };
+            let machines = usize::try_from(before.node_count()).unwrap_or(0);
+            let present = Present { wanted: Some(before.node_count()), machines, asked: None };
             need::by_rows(rows, defaults, [&after].into_iter(), |_| present)?
         }
         OperationKind::ClusterUpgrade => {

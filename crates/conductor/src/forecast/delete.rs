@@ -13,7 +13,7 @@ const INSIDE: &str = "load balancers, floating IPs and volumes that Kubernetes m
 pub(super) fn tell(intent: &Intent, told: &mut Forecast) {
     let nodes = intent.groups.iter().map(|group| u64::try_from(Nodegroup::node_count(group)).unwrap_or(0)).sum();
     told.removes(Thing::Server, nodes);
-    let recorded = |thing: Thing| intent.recorded.iter().filter(move |r| r.kind().map(of) == Some(thing));
+    let recorded = |thing: Thing| intent.recorded.iter().filter(move |r| r.kind().map(of) == Some(thing) && !r.is_unseen());
     told.removes(Thing::Stack, stacks(intent).len() as u64);
     for thing in [
         Thing::HelmRelease,
@@ -21,6 +21,7 @@ pub(super) fn tell(intent: &Intent, told: &mut Forecast) {
         Thing::FloatingIp,
         Thing::Volume,
         Thing::User,
+        Thing::KeyPair,
         Thing::Trust,
         Thing::ApplicationCredential,
         Thing::Certificate,
@@ -49,6 +50,7 @@ fn stacks(intent: &Intent) -> BTreeSet<&str> {
 fn of(kind: ResourceKind) -> Thing {
     match kind {
         ResourceKind::Trustee | ResourceKind::StackOwner => Thing::User,
+        ResourceKind::KeyPair => Thing::KeyPair,
         ResourceKind::Trust => Thing::Trust,
         ResourceKind::Stack => Thing::Stack,
         ResourceKind::LoadBalancer => Thing::LoadBalancer,

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use model::forecast::{Amount, Replacement, Thing};
 use model::operation::{CloudFault, Payload};
-use model::resource::{CloudResource, OnDelete, ResourceKind};
+use model::resource::{CloudResource, OnDelete, ResourceKind, UNSEEN_VOLUMES};
 use model::template::ClusterTemplate;
 
 use super::*;
@@ -32,6 +32,7 @@ fn forecaster() -> Forecaster {
         timing: crate::Timing::default(),
         retention: std::time::Duration::ZERO,
         deadlines: model::operation::Deadlines::default(),
+        step_limits: model::operation::StepLimits::default(),
         load_balancer_timeout: std::time::Duration::ZERO,
         terms: model::certificate::Terms { validity_days: 1, rsa_bits: 2048 },
         trustee_domain_id: None,
@@ -44,6 +45,7 @@ fn forecaster() -> Forecaster {
         encrypt_secrets: true,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: provider_clients::Networks::default(),
         region: None,
         nodes_affinity_policy: "soft-anti-affinity".into(),
@@ -80,13 +82,18 @@ async fn a_deletion_takes_what_is_recorded_and_what_rows_know() {
         record(ResourceKind::Stack, "group", OnDelete::Remove),
         record(ResourceKind::Trustee, "trustee", OnDelete::Remove),
         record(ResourceKind::StackOwner, "owner", OnDelete::Remove),
+        record(ResourceKind::KeyPair, "owner/key", OnDelete::Remove),
         record(ResourceKind::Trust, "trust", OnDelete::Remove),
         record(ResourceKind::Volume, "data", OnDelete::Remove),
         record(ResourceKind::Volume, "kept", OnDelete::Keep),
+        // How many there are, nobody knows.
+        CloudResource { resource_id: None, ..record(ResourceKind::Volume, UNSEEN_VOLUMES, OnDelete::Remove) },
+        // What it is, a later release knows.
+        CloudResource { kind: "of_a_later_release".into(), ..record(ResourceKind::Volume, "thing", OnDelete::Remove) },
     ];
     let forecast = told(&intent).await;
     // The cluster's own stack is known by its row.
-    let want = [(Thing::Server, 4), (Thing::Stack, 2), (Thing::Volume, 1), (Thing::User, 2), (Thing::Trust, 1)];
+    let want = [(Thing::Server, 4), (Thing::Stack, 2), (Thing::Volume, 1), (Thing::User, 2), (Thing::KeyPair, 1), (Thing::Trust, 1)];
     assert_eq!(forecast.removed, amounts(&want));
     assert_eq!(forecast.notes[0], "1 of volumes stay where they are");
     assert_eq!(forecast.is_possible(), Some(true));

@@ -1,12 +1,15 @@
 //! What was seen of a cluster, and what is said of it: pure.
 //!
 //! The words are upstream's (`api`, `<node>.Ready`). A cluster that was not reached is UNKNOWN with the reason; one that was reached and did
-//! not answer well, or has a node that is not ready, is UNHEALTHY.
+//! not answer well, or lacks a node that is ready, is UNHEALTHY.
 
 use indexmap::IndexMap;
 use model::cluster::Cluster;
 use model::json::python_json;
-use provider_clients::{KubernetesError, Node, Ready};
+use model::nodegroup::Nodegroup;
+use provider_clients::{KubernetesError, Node};
+
+use crate::driver::{Handle, PoolKind};
 
 pub(super) const HEALTHY: &str = "HEALTHY";
 pub(super) const UNHEALTHY: &str = "UNHEALTHY";
@@ -37,8 +40,8 @@ pub(super) struct Verdict {
     pub reason: IndexMap<String, String>,
 }
 
-/// Judges.
-pub(super) fn verdict(cluster: &Cluster, seen: &Seen) -> Verdict {
+/// Judges. The groups are looked at where a node is not ready; none of them: each node counts.
+pub(super) fn verdict(cluster: &Cluster, groups: &[Nodegroup], seen: &Seen) -> Verdict {
     let told = |status, text: String| Verdict { status, reason: IndexMap::from([("api".to_owned(), text)]) };
     let body = match &seen.healthz {
         Ok(body) => body,
@@ -56,10 +59,9 @@ pub(super) fn verdict(cluster: &Cluster, seen: &Seen) -> Verdict {
             &[]
         }
     };
-    let all_ready = nodes.iter().all(|node| node.ready == Ready::True);
     let have_room = nodes.len() <= NODES && nodes.iter().map(takes).sum::<usize>() <= ROOM;
     let mut left = ROOM;
-    let named = nodes.iter().filter(|node| have_room || node.ready != Ready::True).take(NODES).map_while(|node| {
+    let named = nodes.iter().filter(|node| have_room || !node.is_ready()).take(NODES).map_while(|node| {
         left = left.checked_sub(takes(node))?;
         Some((format!("{}.Ready", node.name), node.ready.as_str().to_owned()))
     });
@@ -68,8 +70,28 @@ pub(super) fn verdict(cluster: &Cluster, seen: &Seen) -> Verdict {
         reason.insert("nodes".to_owned(), "no node has joined".to_owned());
     }
     reason.insert("api".to_owned(), body.clone());
-    let is_healthy = body == "ok" && all_ready && !nodes.is_empty();
+    let is_healthy = body == "ok" && !nodes.is_empty() && are_well(cluster, groups, nodes);
     Verdict { status: if is_healthy { HEALTHY } else { UNHEALTHY }, reason }
+}
+
+/// Whether the nodes that a cluster is to have are ready. One that is not is none of them where its group has as many that are, or where there is no
+/// such group: its machine was taken away, and what Kubernetes keeps of it stays until somebody removes it. That can be told by the names that nodes
+/// of our stacks have; in a cluster whose masters are called otherwise each node counts.
+fn are_well(cluster: &Cluster, groups: &[Nodegroup], nodes: &[Node]) -> bool {
+    if nodes.iter().all(Node::is_ready) {
+        return true;
+    }
+    let own = Handle::of_cluster(cluster).name;
+    if groups.is_empty() || !nodes.iter().any(|node| PoolKind::Masters.number_in(&own, &node.name).is_some()) {
+        return false;
+    }
+    groups.iter().all(|group| {
+        let stack = Handle::of_group(cluster, group).name;
+        let kind = if group.is_master() { PoolKind::Masters } else { PoolKind::Workers };
+        let members: Vec<&Node> = nodes.iter().filter(|node| kind.number_in(&stack, &node.name).is_some()).collect();
+        let ready = members.iter().filter(|node| node.is_ready()).count();
+        ready == members.len() || i32::try_from(ready).is_ok_and(|ready| ready >= group.node_count())
+    })
 }
 
 /// Bytes of a node in the column.
@@ -87,20 +109,71 @@ fn is_public(cluster: &Cluster) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use provider_clients::Ready;
+
     use super::*;
     use crate::driver::capi_helm::tests::cluster;
 
     /// Bytes that a column of MariaDB's type TEXT holds.
     const COLUMN: usize = 65_535;
 
+    fn node(name: String, ready: Ready) -> Node {
+        Node { name, ready, uid: String::new(), version: String::new() }
+    }
+
     fn nodes(length: usize, ready: Ready) -> Vec<Node> {
-        (0..NODES).map(|number| Node { name: format!("{number:0length$}"), ready }).collect()
+        (0..NODES).map(|number| node(format!("{number:0length$}"), ready)).collect()
     }
 
     fn judged(healthz: &str, nodes: Vec<Node>) -> Verdict {
-        let verdict = verdict(&cluster(), &Seen { healthz: Ok(healthz.to_owned()), nodes: Ok(nodes) });
+        let verdict = verdict(&cluster(), &[], &Seen { healthz: Ok(healthz.to_owned()), nodes: Ok(nodes) });
         assert!(python_json(&verdict.reason).len() <= COLUMN, "{} bytes", python_json(&verdict.reason).len());
         verdict
+    }
+
+    #[test]
+    fn a_node_that_no_group_is_to_have_is_left_out_and_one_that_a_group_lacks_is_not() {
+        let cluster = cluster();
+        let group = |name: &str, role: &str, is_default: bool, count: i32| Nodegroup {
+            uuid: "0d1b2c3e-4f50-4617-8283-94a5b6c7d8e9".into(),
+            name: name.into(),
+            role: Some(role.into()),
+            is_default: Some(is_default),
+            node_count: Some(count),
+            ..Nodegroup::default()
+        };
+        let groups =
+            [group("default-master", "master", true, 1), group("default-worker", "worker", true, 2), group("more", "worker", false, 1)];
+        let (own, more) = (Handle::of_cluster(&cluster).name, Handle::of_group(&cluster, &groups[2]).name);
+        let judged = |groups: &[Nodegroup], changed: &[(String, Ready)]| {
+            let well = [format!("{own}-master-0"), format!("{own}-node-0"), format!("{own}-node-2"), format!("{more}-node-0")];
+            let well = well.into_iter().filter(|name| changed.iter().all(|(other, _)| other != name)).map(|name| (name, Ready::True));
+            let nodes = well.chain(changed.iter().cloned()).map(|(name, ready)| node(name, ready)).collect();
+            verdict(&cluster, groups, &Seen { healthz: Ok("ok".into()), nodes: Ok(nodes) })
+        };
+        for (changed, wanted) in [
+            (vec![], HEALTHY),
+            // Taken away: of a group that has as many as it is to have, of one that is gone; and somebody's own.
+            (vec![(format!("{own}-node-1"), Ready::Unknown), (format!("{more}-node-1"), Ready::False)], HEALTHY),
+            (vec![("mycluster-1-gone-0d1b2c3e4f51-node-0".to_owned(), Ready::Unknown), ("theirs".to_owned(), Ready::Unknown)], HEALTHY),
+            (vec![(format!("{own}-master-1"), Ready::Unknown)], HEALTHY),
+            // One of those that are to be there.
+            (vec![(format!("{own}-node-2"), Ready::False)], UNHEALTHY),
+            (vec![(format!("{own}-node-2"), Ready::False), (format!("{own}-node-1"), Ready::Unknown)], UNHEALTHY),
+            (vec![(format!("{more}-node-0"), Ready::Unknown)], UNHEALTHY),
+            (vec![(format!("{own}-master-0"), Ready::Unknown)], UNHEALTHY),
+        ] {
+            let verdict = judged(&groups, &changed);
+            assert_eq!(verdict.status, wanted, "{changed:?}");
+            // What is seen is told all the same.
+            assert!(changed.iter().all(|(name, ready)| verdict.reason[&format!("{name}.Ready")] == ready.as_str()), "{:?}", verdict.reason);
+        }
+        let left = [(format!("{own}-node-1"), Ready::Unknown)];
+        assert_eq!(judged(&[], &left).status, UNHEALTHY, "of whose groups nobody knows");
+        let elsewhere = [("upstreams-master-0".to_owned(), Ready::True), ("upstreams-node-1".to_owned(), Ready::Unknown)];
+        let nodes = elsewhere.map(|(name, ready)| node(name, ready)).to_vec();
+        let seen = Seen { healthz: Ok("ok".into()), nodes: Ok(nodes) };
+        assert_eq!(verdict(&cluster, &groups, &seen).status, UNHEALTHY, "made by another driver");
     }
 
     #[test]

@@ -82,6 +82,7 @@ fn once(things: Vec<Thing>) -> Vec<Thing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack::tests as events;
 
     fn thing(name: &str) -> Thing {
         Thing { kind: ResourceKind::LoadBalancer.as_str().into(), name: name.into(), id: Some(format!("id of {name}")) }
@@ -90,15 +91,7 @@ mod tests {
     fn event(kind: &str, name: &str) -> OperationEvent {
         let leaks = (kind == KEEP).then(|| vec![leak(ResourceKind::Volume, name, None, "kept")]);
         let details = EventDetails { thing: (kind != KEEP).then(|| thing(name)), leaks, ..EventDetails::default() };
-        OperationEvent {
-            id: 1,
-            operation_uuid: String::new(),
-            cluster_uuid: String::new(),
-            at_ms: 0,
-            kind: kind.into(),
-            message: name.into(),
-            details: Some(details.column()),
-        }
+        OperationEvent { details: Some(details.column()), ..events::event(kind, name) }
     }
 
     fn names(things: Option<Vec<Thing>>) -> Vec<String> {

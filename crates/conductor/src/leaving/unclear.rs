@@ -8,6 +8,7 @@ use model::operation::{Leak, OperationEvent, Thing};
 use model::resource::{CloudResource, ResourceKind};
 
 use super::report::{FOUND_GONE, REMOVE, leak};
+use crate::credentials::trustee_of;
 
 /// Why it may be left.
 const REASON: &str = "it was asked for without a clear answer, and may have appeared after it was looked for";
@@ -22,11 +23,11 @@ pub(crate) fn may_appear(cluster: &Cluster, unclear: &[CloudResource], events: &
         .collect()
 }
 
-/// Whether it is a trust whose trustee was removed: it goes with him, who bears the same name, and none comes when he is gone.
+/// Whether it is a trust whose trustee was removed: it goes with him, by whose name it is called, and none comes when he is gone.
 fn went_with_trustee(events: &[OperationEvent], row: &CloudResource, told: &[Leak]) -> bool {
-    let trustee = ResourceKind::Trustee.as_str();
-    let is_left = || told.iter().any(|leak| leak.kind == trustee && leak.name == row.name);
-    row.kind() == Some(ResourceKind::Trust) && removed(events, trustee, &row.name) && !is_left()
+    let (trustee, name) = (ResourceKind::Trustee.as_str(), trustee_of(&row.name));
+    let is_left = || told.iter().any(|leak| leak.kind == trustee && leak.name == name);
+    row.kind() == Some(ResourceKind::Trust) && removed(events, trustee, name) && !is_left()
 }
 
 /// Whether it was there when it was removed.
@@ -60,6 +61,7 @@ mod tests {
 
     use super::*;
     use crate::driver::capi_helm::tests as rows;
+    use crate::stack::tests as events;
 
     fn row(kind: ResourceKind, name: &str) -> CloudResource {
         CloudResource {
@@ -76,15 +78,8 @@ mod tests {
 
     fn event(kind: &str, of: ResourceKind, name: &str) -> OperationEvent {
         let thing = Thing { kind: of.as_str().into(), name: name.into(), id: None };
-        OperationEvent {
-            id: 1,
-            operation_uuid: String::new(),
-            cluster_uuid: String::new(),
-            at_ms: 0,
-            kind: kind.into(),
-            message: name.into(),
-            details: Some(EventDetails { thing: Some(thing), ..EventDetails::default() }.column()),
-        }
+        let details = EventDetails { thing: Some(thing), ..EventDetails::default() };
+        OperationEvent { details: Some(details.column()), ..events::event(kind, name) }
     }
 
     fn names(leaks: &[Leak]) -> Vec<(&str, &str)> {
@@ -98,6 +93,7 @@ mod tests {
             row(ResourceKind::Trustee, "c_p"),
             row(ResourceKind::Trust, "c_p"),
             row(ResourceKind::StackOwner, "c_p_stacks"),
+            row(ResourceKind::KeyPair, "owner/key"),
             row(ResourceKind::ApplicationCredential, "magnum-c-01234567"),
             row(ResourceKind::Certificate, "magnum_c_client_01234567"),
         ];
@@ -120,10 +116,16 @@ mod tests {
         assert_eq!(left(&[event(REMOVE, user, "a"), event(FOUND_GONE, user, "a")], &[]), 3);
         // The answer to its removal was lost.
         assert_eq!(left(&[event(REMOVE, user, "a"), event(REMOVE, user, "a"), event(FOUND_GONE, user, "a")], &[]), 2);
-        // A trust goes with its trustee, and stays where he does.
-        let trust = [row(ResourceKind::Trust, "a")];
-        let left_of_trust = |told: &[Leak]| may_appear(&rows::cluster(), &trust, &[event(REMOVE, user, "a")], told).len();
-        assert_eq!((left_of_trust(&[]), left_of_trust(&[leak(user, "a", None, "keystone does not answer")])), (0, 1));
+        // A key pair does not go with its owner, also where he is removed first.
+        let key = [row(ResourceKind::KeyPair, "a/key")];
+        let left_of_key = |events: &[OperationEvent]| may_appear(&rows::cluster(), &key, events, &[]).len();
+        assert_eq!((left_of_key(&[event(REMOVE, owner, "a")]), left_of_key(&[event(REMOVE, ResourceKind::KeyPair, "a/key")])), (1, 0));
+        // A trust goes with its trustee, and stays where he does; so does one that was to take the place of another.
+        for name in ["a", "a_next"] {
+            let trust = [row(ResourceKind::Trust, name)];
+            let left_of_trust = |told: &[Leak]| may_appear(&rows::cluster(), &trust, &[event(REMOVE, user, "a")], told).len();
+            assert_eq!((left_of_trust(&[]), left_of_trust(&[leak(user, "a", None, "keystone does not answer")])), (0, 1), "{name}");
+        }
         assert_eq!(left(&[event(REMOVE, user, "c")], &[leak(user, "b", None, "keystone does not answer")]), 2);
     }
 }

@@ -6,15 +6,17 @@ use model::nodegroup::NodegroupChange;
 use model::operation::{OperationState, OutcomeCode};
 use model::resource::ResourceKind;
 use model::store::{Conn, resource};
+use provider_clients::Session;
 
-use crate::cluster::rows;
+use super::objects;
+use crate::cluster::{Rows, rows};
 use crate::context::Context;
-use crate::credentials;
 use crate::driver::capi_helm;
 use crate::outcome::{Failure, Turn};
 use crate::settle::{self, End};
 use crate::stack::{self, Whose};
 use crate::worker::{Work, succeed};
+use crate::{credentials, driver};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -37,6 +39,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             if let Some(turn) = stack::leave(cx, work, whose, &known, &session).await? {
                 return Ok(turn);
             }
+            if leaves_objects(&rows, &session).await {
+                objects::take_out(cx, work, &rows, (known.handle.name.as_str(), None), &session).await?;
+            }
         }
         stack_name = known.recorded_as;
     }
@@ -49,4 +54,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         settle::record(conn, &work.operation, end).await
     })
     .await
+}
+
+/// Whether nobody in the cluster removes what Kubernetes keeps of the group's nodes; where its stack cannot be looked at that may be so.
+async fn leaves_objects(rows: &Rows, session: &Session) -> bool {
+    match driver::observe(&rows.stack().handle, session).await {
+        Ok(observed) => observed.seen().is_some_and(objects::are_left),
+        Err(_) => true,
+    }
 }

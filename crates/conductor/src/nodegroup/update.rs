@@ -9,10 +9,10 @@ use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, Payload};
 use model::store::Conn;
 
-use super::finish;
+use super::{facts, finish};
 use crate::cluster::{resize, rows};
 use crate::context::Context;
-use crate::driver::capi_helm;
+use crate::driver::{Missing, PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
@@ -34,6 +34,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let known = rows.stack_of(group);
     let whose = Whose::of(&rows.cluster, group);
     let broken = |reason: String| NodegroupChange::status(Status::UpdateFailed, Some(reason));
+    let mut note = None;
     let facts = if known.may_exist {
         let session = credentials::for_looking(cx, work, &rows).await?;
         match driver::observe(&known.handle, &session).await? {
@@ -50,15 +51,28 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             {
                 return stack::wait_for(cx, work, &resize::stays(&seen)).await;
             }
-            Observed::Ready(seen) | Observed::RolledBack { seen, .. } if has_fewer(&payload, group, &seen) => {
-                return finish(cx, work, &rows, group, &session, &seen, None).await;
+            Observed::Ready(seen) | Observed::RolledBack { seen, .. } => {
+                let excused = if group.is_master() { Vec::new() } else { driver::excused(&session, &seen, PoolKind::Workers).await? };
+                let has_fewer = has_fewer(&payload, group, &seen);
+                match unsound(&payload, group, &excused) {
+                    None if has_fewer => return finish(cx, work, &rows, group, &session, &seen, resize::note(&excused)).await,
+                    None => {
+                        note = resize::note(&excused);
+                        NodegroupChange::default()
+                    }
+                    Some(reason) => {
+                        let found = if has_fewer { facts(&rows, &session, &seen).await? } else { NodegroupChange::default() };
+                        let NodegroupChange { status, status_reason, .. } = broken(reason);
+                        NodegroupChange { status, status_reason, ..found }
+                    }
+                }
             }
-            Observed::Ready(_) | Observed::RolledBack { .. } | Observed::Foreign { .. } => NodegroupChange::default(),
+            Observed::Foreign { .. } => NodegroupChange::default(),
         }
     } else {
         broken("the group has no stack".into())
     };
-    let end = End { state: OperationState::Succeeded, group: Some(group), facts, reason: None };
+    let end = End { state: OperationState::Succeeded, group: Some(group), facts, reason: note.as_deref() };
     let end = &end;
     succeed(cx, work, async |conn: &mut Conn| settle::record(conn, &work.operation, end).await).await
 }
@@ -68,6 +82,21 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
 fn has_fewer(payload: &Payload, group: &Nodegroup, seen: &Seen) -> bool {
     let known = payload.before.as_ref().and_then(|before| before.node_count).unwrap_or_else(|| group.node_count());
     !group.is_master() && seen.settled_workers().is_some_and(|count| count < known)
+}
+
+/// Why a group has failed though its stack is complete: of workers that did not become nodes Heat was told to wait no longer, so that others could be
+/// replaced past them, and they are members still. One that is known to be no node makes its group a failed one until a resize has another come. Of
+/// one that may be a node nobody can say more than what was said when the group came to rest last.
+fn unsound(payload: &Payload, group: &Nodegroup, excused: &[Missing]) -> Option<String> {
+    let absent: Vec<&str> = excused.iter().filter(|m| m.is_absent).map(|m| m.number.as_str()).collect();
+    if !absent.is_empty() {
+        return Some(format!(
+            "nodes {} never joined the cluster; a resize, to the size that the group has as well, has others come",
+            absent.join(", ")
+        ));
+    }
+    let had_failed = payload.before.as_ref().and_then(|before| before.group(&group.nodegroup_id())) == Some(Status::UpdateFailed);
+    resize::note(excused).filter(|_| had_failed)
 }
 
 /// Whether the operation makes its group, or mends it, as a resize does: the group's creation failed while this one waited for it, or this one
@@ -98,6 +127,32 @@ mod tests {
             assert!(makes(&again, &group(false)) && !makes(&again, &group(true)), "{status:?}");
         }
         assert!(!makes(&Payload::default(), &group(false)) && !makes(&behind(Status::CreateFailed), &group(true)));
+    }
+
+    #[test]
+    fn a_group_of_a_complete_stack_stays_failed_where_a_member_is_no_node_or_was_not_known_to_be_one_before() {
+        let group = Nodegroup { uuid: "g".into(), ..Nodegroup::default() };
+        let behind = |status: Status| {
+            let before = Before { groups: [(NodegroupId::new("g"), status.as_str().to_owned())].into(), ..Before::default() };
+            Payload { before: Some(before), ..Payload::default() }
+        };
+        let member = |number: &str, is_absent| Missing { kind: PoolKind::Workers, number: number.into(), is_awaited: false, is_absent };
+        let (absent, unknown) = (member("2", true), member("4", false));
+        for (status, excused, wanted) in [
+            (Status::UpdateFailed, vec![], None),
+            (Status::UpdateComplete, vec![absent.clone(), unknown.clone()], Some("nodes 2 never joined")),
+            (Status::UpdateFailed, vec![unknown.clone(), absent], Some("nodes 2 never joined")),
+            (Status::UpdateFailed, vec![unknown.clone()], Some("of nodes 4 nobody knows")),
+            // A resize has ended well since, and has told of it.
+            (Status::UpdateComplete, vec![unknown], None),
+        ] {
+            let told = unsound(&behind(status), &group, &excused);
+            let is_right = match (wanted, &told) {
+                (Some(wanted), Some(told)) => told.starts_with(wanted),
+                (wanted, told) => wanted.is_none() && told.is_none(),
+            };
+            assert!(is_right, "{status:?} {excused:?}: {told:?}");
+        }
     }
 
     #[test]

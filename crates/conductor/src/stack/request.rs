@@ -49,10 +49,10 @@ mod tests {
     use model::time::from_millis;
 
     use super::*;
+    use crate::stack::tests as events;
 
     fn event(at_ms: i64, kind: &str, message: &str) -> OperationEvent {
-        let (operation_uuid, cluster_uuid) = (String::new(), String::new());
-        OperationEvent { id: at_ms, operation_uuid, cluster_uuid, at_ms, kind: kind.into(), message: message.into(), details: None }
+        OperationEvent { at_ms, ..events::event(kind, message) }
     }
 
     fn seen(name: &str, changed: &str) -> Seen {

@@ -44,6 +44,10 @@ pub(crate) struct Work {
     asked: Mutex<Instant>,
     /// Nothing of the failed operation before this one, which does it again, is under way any more.
     is_alone: AtomicBool,
+    /// The step that it was last seen at, and since when.
+    step: Mutex<Option<(String, i64)>>,
+    /// The last turn failed, and is repeated.
+    is_repeated: AtomicBool,
     /// A place among those who speak to a management cluster, waited for between two turns and used by the next.
     admitted: Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -61,6 +65,8 @@ impl Work {
             size: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
             is_alone: AtomicBool::new(false),
+            step: Mutex::new(None),
+            is_repeated: AtomicBool::new(false),
             admitted: Mutex::new(None),
         }
     }
@@ -83,6 +89,18 @@ impl Work {
     /// Something was asked of the cloud until now, and what came of it is not recorded yet.
     pub fn has_asked(&self) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Says whether the last turn failed and is repeated.
+    pub fn repeats(&self, is_repeated: bool) {
+        self.is_repeated.store(is_repeated, Ordering::Relaxed);
+    }
+
+    /// Since when it is at a step, in milliseconds, by the last event of its beginning. A turn that is repeated may go through several steps each time
+    /// until it comes to the one that fails: this is at that since it came to it first.
+    pub fn at_step_since(&self, step: &str, began_ms: i64) -> i64 {
+        let mut held = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        since(&mut held, self.is_repeated.load(Ordering::Relaxed), step, began_ms)
     }
 
     /// Keeps a place for the next turn.
@@ -188,5 +206,30 @@ impl Work {
                 resource::unannounce(conn, id, kind, name).await
             })
             .await
+    }
+}
+
+/// See [`Work::at_step_since`]; `held` is the step that it was last seen at.
+fn since(held: &mut Option<(String, i64)>, is_repeated: bool, step: &str, began_ms: i64) -> i64 {
+    match &*held {
+        Some((known, since)) if is_repeated && known == step => *since,
+        _ => held.insert((step.to_owned(), began_ms)).1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_fails_is_the_same_each_time_that_a_turn_comes_to_it_and_another_round_of_it_is_not() {
+        let mut held = None;
+        // The turns between go through a step before it, and nobody looks then.
+        assert_eq!(since(&mut held, false, "credential", 1_000), 1_000);
+        assert_eq!(since(&mut held, true, "credential", 2_000), 1_000);
+        assert_eq!(since(&mut held, true, "credential", 3_000), 1_000);
+        assert_eq!(since(&mut held, false, "credential", 4_000), 4_000);
+        assert_eq!(since(&mut held, true, "certificates", 5_000), 5_000);
+        assert_eq!(since(&mut held, true, "credential", 6_000), 6_000);
     }
 }

@@ -59,6 +59,24 @@ fn an_authority_and_its_client_are_as_upstream_makes_them() {
 }
 
 #[test]
+fn keys_are_handed_out_as_they_are_stored_without_a_newline_at_their_end() {
+    let pair = new_authority("blue", Terms::default()).unwrap();
+    let opened = pair.open().unwrap();
+    let (of_accounts, public) = service_account(&opened).unwrap();
+    let key = opened.key_pem().unwrap();
+    for (text, what) in [
+        (pair.encrypted_key.expose_secret(), "ENCRYPTED PRIVATE KEY"),
+        (key.expose_secret(), "PRIVATE KEY"),
+        (of_accounts.expose_secret(), "PRIVATE KEY"),
+        (&*public, "PUBLIC KEY"),
+        (&*pair.certificate, "CERTIFICATE"),
+    ] {
+        assert!(text.starts_with(&format!("-----BEGIN {what}-----\n")) && text.ends_with(&format!("\n-----END {what}-----")), "{what}");
+    }
+    assert!(PKey::private_key_from_pem(key.expose_secret().as_bytes()).unwrap().public_eq(opened.key()));
+}
+
+#[test]
 fn a_plain_request_is_signed_with_its_subject() {
     let ca = authority();
     let pem = sign(&ca, &csr(Vec::new), &SigningRules::default()).unwrap();

@@ -9,7 +9,7 @@
 mod exits;
 mod found;
 
-pub use exits::{Cancel, NoExit, cancel, may_retry, mends, retry};
+pub use exits::{Cancel, NoExit, cancel, may_come_to_retry, may_retry, mends, retry};
 pub use found::{Found, taken_up};
 
 use crate::operation::{OperationKind, OperationState};

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::OperationKind;
 
-/// From the acceptance of an operation to its latest end, as far as the service is configured.
+/// From the beginning of an operation to its latest end, as far as the service is configured. What it waits before that, for those ahead of it
+/// on its cluster or for a conductor, takes nothing from its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     /// Minutes, when the cluster's creator named none (`[cluster_heat] create_timeout`).

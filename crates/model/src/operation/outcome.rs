@@ -42,7 +42,7 @@ codes!(
     Cloud = "cloud", fault Cloud,
     /// What was delegated to us no longer works (expired token, removed trust): somebody of the project has to ask again.
     Credentials = "credentials", fault User,
-    /// The deadline passed while the cloud was waited for.
+    /// The deadline of the operation, or of one of its steps, passed while the cloud was waited for.
     Timeout = "timeout", fault Cloud,
     /// Somebody asked for its end.
     Cancelled = "cancelled", fault User,

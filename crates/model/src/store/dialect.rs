@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diesel::dsl::DuplicatedKeys;
 use diesel::expression::ValidGrouping;
 use diesel::mysql::Mysql;
 use diesel::prelude::*;
@@ -133,22 +132,29 @@ async fn change_columns(conn: &mut Conn, sql: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes a guard row, new or not, and so waits for every other transaction that has written it.
+/// Inserts a row of a table; where there is one with the same `key` (a column, or a tuple of columns), changes that one instead.
 ///
 /// One statement, because two would deadlock: of several transactions that update nothing and then insert, each holds the gap that the
 /// others want to insert into.
-///
-/// Written in the query builder, for text of our own would be prepared anew each time.
+macro_rules! upsert {
+    ($conn:expr, $table:ident, $key:expr, $row:expr, $change:expr) => {{
+        let (insert, change) = (diesel::insert_into($table::table).values($row), $change);
+        match $conn {
+            $crate::store::Conn::Mysql(c) => {
+                insert.on_conflict(diesel::dsl::DuplicatedKeys).do_update().set(change).execute(&mut **c).await?
+            }
+            $crate::store::Conn::Sqlite(c) => insert.on_conflict($key).do_update().set(change).execute(&mut **c).await?,
+        }
+    }};
+}
+pub(super) use upsert;
+
+/// Writes a guard row, new or not, and so waits for every other transaction that has written it.
 pub(super) async fn touch_guard(conn: &mut Conn, guard: Guard<'_>) -> Result<(), StoreError> {
     macro_rules! touch {
         ($table:ident, $key:ident, $value:expr) => {{
             let row = ($table::$key.eq($value), $table::touched.eq(1));
-            let again = $table::touched.eq($table::touched + 1);
-            let insert = diesel::insert_into($table::table).values(row);
-            match conn {
-                Conn::Mysql(c) => insert.on_conflict(DuplicatedKeys).do_update().set(again).execute(&mut **c).await?,
-                Conn::Sqlite(c) => insert.on_conflict($table::$key).do_update().set(again).execute(&mut **c).await?,
-            }
+            upsert!(conn, $table, $table::$key, row, $table::touched.eq($table::touched + 1))
         }};
     }
     match guard {

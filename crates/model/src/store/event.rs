@@ -127,15 +127,9 @@ pub async fn last_operation(conn: &mut Conn, cluster: &ClusterId) -> Result<Opti
     Ok(last.map(OperationId::new))
 }
 
-/// The number of the last event of a cluster; 0 when none is kept.
-pub async fn last_of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<i64, StoreError> {
-    let last: Option<i64> = on_conn!(conn, |c| {
-        operation_event::table
-            .filter(operation_event::cluster_uuid.eq(cluster.as_str()))
-            .select(diesel::dsl::max(operation_event::id))
-            .first(&mut **c)
-            .await
-    })?;
+/// The number of the last event of all that are kept; 0 when there is none.
+pub async fn newest(conn: &mut Conn) -> Result<i64, StoreError> {
+    let last: Option<i64> = on_conn!(conn, |c| operation_event::table.select(diesel::dsl::max(operation_event::id)).first(&mut **c).await)?;
     Ok(last.unwrap_or(0))
 }
 

@@ -6,7 +6,7 @@ use super::lifecycle::{self, Left, Waiting};
 use super::scope::Scope;
 use super::{cluster as clusters, event, history, nodegroup, operation};
 use crate::cluster::ClusterChange;
-use crate::cluster::status::{self, Cancel, Concerns, NoExit, Rest, settle, settle_group};
+use crate::cluster::status::{self, Cancel, Concerns, NoExit, Rest, Status, settle, settle_group};
 use crate::id::{ClusterId, NodegroupId, OperationId};
 use crate::nodegroup::{DEFAULT_WORKER, Nodegroup, NodegroupChange};
 use crate::operation::{Before, EventDetails, Operation, OperationKind, OperationState};
@@ -147,18 +147,62 @@ pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) ->
     if let Some(busy) = operation::unfinished(conn, cluster).await?.iter().find_map(Operation::kind) {
         return Err(NoExit::Busy(busy.phrase()).into());
     }
-    // What went well since, and the group that it was about (none: the cluster as a whole).
-    let mut done: Vec<(OperationKind, Option<NodegroupId>)> = Vec::new();
-    for found in history::finished(conn, cluster, history::LOOKED_THROUGH).await? {
-        let (Some(kind), Some(state)) = (found.understood(), found.state()) else { continue };
-        let group = found.payload().ok().and_then(|p| p.nodegroup);
+    // What went well since.
+    let mut done: Vec<About> = Vec::new();
+    for (found, state, about) in ended(conn, cluster).await? {
         if state == OperationState::Succeeded {
-            done.push((kind, group));
-        } else if status::may_retry(row.status(), kind, state)
-            && !done.iter().any(|(by, about)| *about == group && status::mends(*by, kind))
-        {
+            done.push(about);
+        } else if status::may_retry(row.status(), about.kind, state) && !about.is_mended_by(&done) {
             return Ok(found);
         }
     }
     Err(NoExit::NothingFailed(row.status()).into())
+}
+
+/// The oldest operation of a cluster, by its number, that [`last_failed`] may yet come to name: while the cluster is in `status`, or has come to
+/// what is at work on it leads to. Of several about the same thing that is the newest, which stands for those before it.
+pub(super) async fn first_to_retry(conn: &mut Conn, cluster: &ClusterId, status: Option<Status>) -> Result<Option<i64>, StoreError> {
+    // Nothing is read of the many that are well.
+    if status.is_none_or(Status::is_complete) {
+        return Ok(None);
+    }
+    let mut first = None;
+    let mut done: Vec<About> = Vec::new();
+    for (found, state, about) in ended(conn, cluster).await? {
+        if state == OperationState::Succeeded {
+            done.push(about);
+        } else if status::may_come_to_retry(status, about.kind, state) && !about.is_mended_by(&done) {
+            first = Some(found.id);
+            // Whoever does this one again does theirs.
+            done.push(about);
+        }
+    }
+    Ok(first)
+}
+
+/// What an operation does, and the group that it is about (none: the cluster as a whole).
+struct About {
+    kind: OperationKind,
+    group: Option<NodegroupId>,
+}
+
+impl About {
+    /// Whether its work is done by one of these, which came after it.
+    fn is_mended_by(&self, later: &[Self]) -> bool {
+        later.iter().any(|by| by.group == self.group && status::mends(by.kind, self.kind))
+    }
+}
+
+/// The last operations of a cluster that have ended, the newest first, those left out that this version does not understand.
+async fn ended(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<(Operation, OperationState, About)>, StoreError> {
+    // Whoever names no group means this one.
+    let usual = nodegroup::find_in_cluster(conn, cluster, DEFAULT_WORKER).await?.map(|group| group.nodegroup_id());
+    let finished = history::finished(conn, cluster, history::LOOKED_THROUGH).await?;
+    let about = |found: Operation| {
+        let (kind, state) = (found.understood()?, found.state()?);
+        let named = found.payload().ok().and_then(|p| p.nodegroup);
+        let group = if kind.concerns() == Concerns::OneGroup { named.or_else(|| usual.clone()) } else { None };
+        Some((found, state, About { kind, group }))
+    };
+    Ok(finished.into_iter().filter_map(about).collect())
 }

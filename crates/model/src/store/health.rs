@@ -9,7 +9,7 @@ use diesel_async::RunQueryDsl;
 
 use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
-use super::dialect::AsUpstreams;
+use super::dialect::{AsUpstreams, upsert};
 use super::error::StoreError;
 use super::named::has_uuid;
 use crate::cluster::status::Status;
@@ -62,14 +62,23 @@ pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i6
         on_conn!(conn, |c| diesel::delete(rows).execute(&mut **c).await)?;
     }
     for uuid in new {
-        insert(conn, &ClusterId::new(uuid), due_ms, None).await?;
+        insert(conn, &ClusterId::new(uuid), due_ms).await?;
     }
     Ok(())
 }
 
+/// What came of claiming looks.
+#[derive(Default)]
+pub struct Due {
+    /// The clusters to look at.
+    pub clusters: Vec<Cluster>,
+    /// So many were due as could be claimed at once: there may be more.
+    pub may_be_more: bool,
+}
+
 /// Claims a look at clusters that are due, at most `limit`; those that an agent has spoken for since `reported_ms` wait for their next turn.
 /// Clusters on the management clusters of the names `busy` are left to others, and stay due.
-pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, busy: &[&str]) -> Result<Vec<Cluster>, StoreError> {
+pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, busy: &[&str]) -> Result<Due, StoreError> {
     let is_on_busy = exists(
         capi_placement::table
             .filter(capi_placement::cluster_uuid.eq(cluster_health::cluster_uuid))
@@ -86,8 +95,9 @@ pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, b
             .await
     })?;
     if due.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Due::default());
     }
+    let may_be_more = i64::try_from(due.len()).is_ok_and(|found| found >= limit);
     on_conn!(conn, |c| {
         diesel::update(
             cluster_health::table.filter(cluster_health::cluster_uuid.eq_any(&due)).filter(cluster_health::due_ms.le(look.at_ms)),
@@ -107,14 +117,15 @@ pub async fn claim(conn: &mut Conn, look: &Look, reported_ms: i64, limit: i64, b
             .load(&mut **c)
             .await
     })?;
-    Ok(on_conn!(conn, |c| {
+    let clusters: Vec<Cluster> = on_conn!(conn, |c| {
         cluster::table
             .select(Cluster::as_select())
             .filter(cluster::uuid.eq_any(&ours))
             .filter(cluster::status.eq_any(LOOKED_AT.map(Status::as_str)))
             .load(&mut **c)
             .await
-    })?)
+    })?;
+    Ok(Due { clusters, may_be_more })
 }
 
 /// Gives up looks that were claimed and could not begin: they are due again at `due_ms`.
@@ -146,15 +157,15 @@ pub async fn record(conn: &mut Conn, look: &Look, id: &ClusterId, change: &Clust
 
 /// An agent in the cluster has reported its health: nobody else looks for a while.
 pub async fn reported(conn: &mut Conn, id: &ClusterId, at_ms: i64) -> Result<(), StoreError> {
-    let row = cluster_health::table.filter(cluster_health::cluster_uuid.eq(id.as_str()));
-    let rows = on_conn!(conn, |c| diesel::update(row).set(cluster_health::reported_ms.eq(Some(at_ms))).execute(&mut **c).await)?;
-    if rows == 0 { insert(conn, id, at_ms, Some(at_ms)).await } else { Ok(()) }
+    let reported = || cluster_health::reported_ms.eq(Some(at_ms));
+    let row = (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(at_ms), reported());
+    upsert!(conn, cluster_health, cluster_health::cluster_uuid, row, reported());
+    Ok(())
 }
 
 /// Somebody else may have inserted it meanwhile, which is as good.
-async fn insert(conn: &mut Conn, id: &ClusterId, due_ms: i64, reported_ms: Option<i64>) -> Result<(), StoreError> {
-    let row =
-        (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(due_ms), cluster_health::reported_ms.eq(reported_ms));
+async fn insert(conn: &mut Conn, id: &ClusterId, due_ms: i64) -> Result<(), StoreError> {
+    let row = (cluster_health::cluster_uuid.eq(id.as_str()), cluster_health::due_ms.eq(due_ms));
     match on_conn!(conn, |c| diesel::insert_into(cluster_health::table).values(row).execute(&mut **c).await).map_err(StoreError::from) {
         Ok(_) | Err(StoreError::Duplicate { .. }) => Ok(()),
         Err(error) => Err(error),

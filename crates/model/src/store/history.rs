@@ -1,7 +1,10 @@
 //! Queries on what was asked for and what became of it: pages of `operation`, also of clusters that are gone.
 
+use std::collections::HashMap;
+
 use diesel::dsl::exists;
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
@@ -113,4 +116,27 @@ pub async fn finished(conn: &mut Conn, cluster: &ClusterId, limit: i64) -> Resul
             .load(&mut **c)
             .await
     })?)
+}
+
+#[derive(QueryableByName)]
+struct Freed {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = BigInt)]
+    freed_ms: i64,
+}
+
+/// When the last operation before each of these on its cluster ended, by the numbers of their rows. Those that nothing was before, or nothing
+/// that has ended and is kept, are left out.
+pub async fn freed(conn: &mut Conn, rows: &[i64]) -> Result<HashMap<i64, i64>, StoreError> {
+    if rows.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids = rows.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let sql = format!(
+        "SELECT o.id AS id, MAX(e.finished_ms) AS freed_ms FROM operation o JOIN operation e ON e.cluster_uuid = o.cluster_uuid AND e.id < o.id \
+         WHERE o.id IN ({ids}) AND e.finished_ms IS NOT NULL GROUP BY o.id"
+    );
+    let freed: Vec<Freed> = on_conn!(conn, |c| diesel::sql_query(sql).load(&mut **c).await)?;
+    Ok(freed.into_iter().map(|row| (row.id, row.freed_ms)).collect())
 }

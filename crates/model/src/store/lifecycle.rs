@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::connection::Conn;
 use super::error::StoreError;
 use super::scope::Scope;
-use super::{cluster as clusters, event, nodegroup, operation};
+use super::{cluster as clusters, event, nodegroup, operation, template};
 use crate::cluster::Cluster;
 use crate::cluster::status::{self, Begin, Concerns, Status, begin, begin_group};
 use crate::id::{ClusterId, NodegroupId, OperationId, ProjectId};
@@ -33,7 +33,8 @@ pub struct Accepted {
 /// else the request changes (sizes, bounds, a new group's row) the caller writes in the same transaction.
 ///
 /// # Errors
-/// [`StoreError::NotFound`] when the scope sees no such cluster or the cluster has no such group, [`StoreError::Refused`].
+/// [`StoreError::NotFound`] when the scope sees no such cluster, the cluster has no such group, or the template of an upgrade has gone,
+/// [`StoreError::Refused`].
 pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Result<Accepted, StoreError> {
     let id = &new.cluster;
     event::queue_up(conn, id).await?;
@@ -59,6 +60,10 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),
         (Begin::Start(next) | Begin::Supersede(next), _) => next,
     };
+    if let Some(wanted) = &new.payload.template {
+        // A write, so that a change of the template and an upgrade to it exclude each other: what is read of it at each step stays the same.
+        template::touch(conn, wanted).await?;
+    }
     let group = concerned(conn, new).await?;
     let before = before(conn, &cluster, group.as_ref(), new.kind, &unfinished).await?;
     if let Some(group) = &group {
@@ -116,12 +121,14 @@ async fn concerned(conn: &mut Conn, new: &NewOperation) -> Result<Option<Nodegro
     nodegroup::fetch_in_cluster(conn, &new.cluster, ident).await.map(Some)
 }
 
+/// Whether an operation is about one group, whichever that is.
+fn is_about_one(operation: &Operation) -> bool {
+    operation.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup)
+}
+
 /// Whether an operation is about this one group, by its payload or as the default of those that name none.
 pub fn is_about(operation: &Operation, group: &Nodegroup) -> bool {
-    match (operation.kind().map(OperationKind::concerns), operation.payload()) {
-        (Some(Concerns::OneGroup), Ok(payload)) => names(&payload, group),
-        _ => false,
-    }
+    is_about_one(operation) && operation.payload().is_ok_and(|payload| names(&payload, group))
 }
 
 /// Whether this is the group that an operation about one group is about; `payload` is the operation's.
@@ -162,8 +169,7 @@ pub(super) async fn beyond_rows(conn: &mut Conn, project: &ProjectId) -> Result<
 /// Has the rows of groups say the most nodes that they may have, when the operations about them give way: how far those came nobody says any
 /// more, and fewer nodes in the row would be nodes that a quota does not see.
 async fn say_most(conn: &mut Conn, cluster: &ClusterId, unfinished: &[Operation]) -> Result<(), StoreError> {
-    let about_one = unfinished.iter().filter(|o| o.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup));
-    let carried: Vec<Payload> = about_one.filter_map(|o| o.payload().ok()).collect();
+    let carried: Vec<Payload> = unfinished.iter().filter(|o| is_about_one(o)).filter_map(|o| o.payload().ok()).collect();
     if carried.is_empty() {
         return Ok(());
     }

@@ -57,13 +57,23 @@ pub async fn first(conn: &mut Conn, limit: i64) -> Result<Vec<Waiting>, StoreErr
     })?)
 }
 
-/// Removes messages that were told.
+/// Of the first `limit` messages those that were written before. What is looked through is read by its number, and nothing is locked: of the
+/// time of writing there is no index, and a statement that removed by it would lock all messages, and the end of the table, to which others
+/// write in the transactions of their changes.
+pub async fn late(conn: &mut Conn, before_ms: i64, limit: i64) -> Result<Vec<i64>, StoreError> {
+    let first: Vec<(i64, i64)> = on_conn!(conn, |c| {
+        notification::table
+            .select((notification::id, notification::created_ms))
+            .order(notification::id.asc())
+            .limit(limit)
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(first.into_iter().filter(|(_, created_ms)| *created_ms < before_ms).map(|(id, _)| id).collect())
+}
+
+/// Removes messages that were told, or are to be told no more.
 pub async fn remove(conn: &mut Conn, ids: &[i64]) -> Result<(), StoreError> {
     on_conn!(conn, |c| diesel::delete(notification::table.filter(notification::id.eq_any(ids))).execute(&mut **c).await)?;
     Ok(())
-}
-
-/// Removes messages that were written before; how many.
-pub async fn remove_older(conn: &mut Conn, before_ms: i64) -> Result<usize, StoreError> {
-    Ok(on_conn!(conn, |c| diesel::delete(notification::table.filter(notification::created_ms.lt(before_ms))).execute(&mut **c).await)?)
 }

@@ -12,7 +12,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
-pub use backlog::{Unfinished, about_groups, unfinished_by_kind};
+pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
 pub use renewal::{Renewed, renew};
 pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
 
@@ -124,6 +124,9 @@ fn known_version() -> String {
 ///
 /// "Still held" matters for operations that were superseded: whoever worked on one may be in the middle of a call to the cloud, and the
 /// operation that took over must not look at the cloud before that call has ended, or its lease has.
+///
+/// The time that an operation has begins when it is taken for the first time: one that waited for those ahead of it, or for a conductor, is
+/// tried all the same, however late. Later claims change nothing of it.
 pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, lease_ms: i64) -> Result<Claimed, StoreError> {
     let Some(found) = find(conn, id).await? else { return Ok(Claimed::NotNow) };
     if found.finished_ms.is_some() || found.due_ms > at_ms {
@@ -145,7 +148,11 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     if ahead > 0 {
         return Ok(Claimed::NotNow);
     }
-    let deadline_ms = if found.started_ms.is_none() { first_deadline(conn, &found).await? } else { found.deadline_ms };
+    let deadline_ms = match (found.started_ms, found.understood()) {
+        (Some(_), _) => found.deadline_ms,
+        (None, Some(_)) => at_ms.saturating_add(found.deadline_ms.saturating_sub(found.created_ms)),
+        (None, None) => deadline_untaken(conn, &found).await?,
+    };
     // What a newer version accepted is left to that version's conductors, which run beside this one during a rolling upgrade. When its time
     // is over none of them runs any more, and ending it takes no understanding.
     if found.understood().is_none() && deadline_ms >= at_ms && found.cancel_ms.is_none() {
@@ -183,8 +190,9 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
     Ok(Claimed::Ours(Box::new(row), claim))
 }
 
-/// The deadline of an operation that begins: the time that it has counts from when those before it had ended.
-async fn first_deadline(conn: &mut Conn, found: &Operation) -> Result<i64, StoreError> {
+/// The deadline of an operation that nobody who understands it has taken: its time counts from when those before it had ended, for nobody may
+/// be there to begin it.
+async fn deadline_untaken(conn: &mut Conn, found: &Operation) -> Result<i64, StoreError> {
     let freed: Option<i64> = on_conn!(conn, |c| {
         operation::table
             .filter(operation::cluster_uuid.eq(&found.cluster_uuid))

@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
-use super::dialect::{self, AsUpstreams, Guard};
+use super::dialect::{self, AsUpstreams, Guard, upsert};
 use super::error::StoreError;
 use crate::id::ClusterId;
 use crate::schema::{capi_placement, cluster};
@@ -79,17 +79,10 @@ pub async fn elsewhere(conn: &mut Conn, name: &str, limit: i64) -> Result<(i64, 
 
 /// Records where a cluster is, in the place of what was recorded before.
 pub async fn record(conn: &mut Conn, id: &ClusterId, name: &str) -> Result<(), StoreError> {
-    let row = capi_placement::table.filter(capi_placement::cluster_uuid.eq(id.as_str()));
-    let change = (capi_placement::management_cluster.eq(name), capi_placement::placed_ms.eq(millis(now())));
-    if on_conn!(conn, |c| diesel::update(row).set(change).execute(&mut **c).await)? > 0 {
-        return Ok(());
-    }
-    let row = (capi_placement::cluster_uuid.eq(id.as_str()), change);
-    match on_conn!(conn, |c| diesel::insert_into(capi_placement::table).values(row).execute(&mut **c).await).map_err(StoreError::from) {
-        // Somebody else has found it at the same moment, and found the same.
-        Ok(_) | Err(StoreError::Duplicate { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
+    let (is_on, since) = (capi_placement::management_cluster.eq(name), capi_placement::placed_ms.eq(millis(now())));
+    let row = (capi_placement::cluster_uuid.eq(id.as_str()), is_on, since);
+    upsert!(conn, capi_placement, capi_placement::cluster_uuid, row, (is_on, since));
+    Ok(())
 }
 
 /// Forgets a cluster; one that is not recorded is no error.

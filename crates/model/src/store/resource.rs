@@ -4,7 +4,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
-use super::dialect::AsUpstreams;
+use super::dialect::{AsUpstreams, upsert};
 use super::error::StoreError;
 use crate::id::ClusterId;
 use crate::resource::{CloudResource, OnDelete, ResourceKind};
@@ -32,35 +32,22 @@ pub async fn record_for(
     on_delete: OnDelete,
 ) -> Result<(), StoreError> {
     let at = millis(now());
-    on_conn!(conn, |c| {
-        let rows = diesel::update(
-            cloud_resource::table
-                .filter(cloud_resource::cluster_uuid.eq(cluster.as_str()))
-                .filter(cloud_resource::kind.eq(kind.as_str()))
-                .filter(cloud_resource::name.eq(name)),
-        )
-        .set((
-            resource_id.map(|id| cloud_resource::resource_id.eq(id)),
-            cloud_resource::on_delete.eq(on_delete.as_str()),
-            cloud_resource::updated_ms.eq(at),
-        ))
-        .execute(&mut **c)
-        .await?;
-        if rows == 0 {
-            diesel::insert_into(cloud_resource::table)
-                .values((
-                    cloud_resource::cluster_uuid.eq(cluster.as_str()),
-                    cloud_resource::kind.eq(kind.as_str()),
-                    cloud_resource::name.eq(name),
-                    cloud_resource::resource_id.eq(resource_id),
-                    cloud_resource::on_delete.eq(on_delete.as_str()),
-                    cloud_resource::created_ms.eq(at),
-                    cloud_resource::updated_ms.eq(at),
-                ))
-                .execute(&mut **c)
-                .await?;
-        }
-    });
+    let row = (
+        cloud_resource::cluster_uuid.eq(cluster.as_str()),
+        cloud_resource::kind.eq(kind.as_str()),
+        cloud_resource::name.eq(name),
+        cloud_resource::resource_id.eq(resource_id),
+        cloud_resource::on_delete.eq(on_delete.as_str()),
+        cloud_resource::created_ms.eq(at),
+        cloud_resource::updated_ms.eq(at),
+    );
+    // An id that is known stays known.
+    let change = (
+        resource_id.map(|id| cloud_resource::resource_id.eq(id)),
+        cloud_resource::on_delete.eq(on_delete.as_str()),
+        cloud_resource::updated_ms.eq(at),
+    );
+    upsert!(conn, cloud_resource, (cloud_resource::cluster_uuid, cloud_resource::kind, cloud_resource::name), row, change);
     Ok(())
 }
 

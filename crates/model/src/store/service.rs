@@ -1,4 +1,4 @@
-//! Queries on `magnum_service`, the heartbeats.
+//! Queries on `magnum_service`, the heartbeats: which services there are, and how many conductors.
 
 use chrono::TimeDelta;
 use diesel::prelude::*;
@@ -6,9 +6,10 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
-use crate::schema::magnum_service;
+use crate::operation::OperationState;
+use crate::schema::{magnum_service, operation};
 use crate::service::{CONDUCTOR, Service};
-use crate::time::{now, whole_seconds};
+use crate::time::{millis, now, whole_seconds};
 
 /// Services at most in a list; far more hosts than any deployment has.
 const LIST_LIMIT: i64 = 10_000;
@@ -50,15 +51,28 @@ pub async fn list(conn: &mut Conn) -> Result<Vec<Service>, StoreError> {
     })?)
 }
 
-/// How many conductors said within the last `seconds` that they are alive.
+/// How many conductors there are: hosts of which one said within the last `seconds` that it is alive, or owners of operations whose leases have
+/// not run out, whichever are more. Several on hosts of one name have one row, which says no more than that one of them is alive; those that
+/// have work are told apart.
 pub async fn count_live(conn: &mut Conn, seconds: i64) -> Result<i64, StoreError> {
     let since = whole_seconds(now() - TimeDelta::seconds(seconds));
-    Ok(on_conn!(conn, |c| {
+    let hosts: i64 = on_conn!(conn, |c| {
         magnum_service::table
             .filter(magnum_service::binary.eq(CONDUCTOR))
             .filter(magnum_service::last_seen_up.ge(since))
             .count()
             .get_result(&mut **c)
             .await
-    })?)
+    })?;
+    let owners: Vec<Option<String>> = on_conn!(conn, |c| {
+        operation::table
+            .select(operation::owner)
+            .filter(operation::state.eq(OperationState::Running.as_str()))
+            .filter(operation::owner.is_not_null())
+            .filter(operation::lease_ms.ge(millis(now())))
+            .distinct()
+            .load(&mut **c)
+            .await
+    })?;
+    Ok(hosts.max(i64::try_from(owners.len()).unwrap_or(i64::MAX)))
 }

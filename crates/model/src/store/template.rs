@@ -3,13 +3,13 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::cluster as clusters;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::many::{Many, among};
 use super::named::has_uuid;
 use super::page::Page;
 use super::scope::Scope;
+use super::{cluster as clusters, operation};
 use crate::id::TemplateId;
 use crate::schema::cluster_template;
 use crate::template::ClusterTemplate;
@@ -198,17 +198,17 @@ pub async fn replace(conn: &mut Conn, seen: &ClusterTemplate, row: &ClusterTempl
     Ok(())
 }
 
-/// Whether a cluster refers to it.
+/// Whether a cluster refers to it, or is being brought to it.
 pub async fn is_in_use(conn: &mut Conn, id: &TemplateId) -> Result<bool, StoreError> {
-    clusters::any_with_template(conn, id).await
+    Ok(clusters::any_with_template(conn, id).await? || operation::is_upgraded_to(conn, id).await?)
 }
 
-/// Removes a template that no cluster refers to.
+/// Removes a template that is not in use.
 ///
 /// # Errors
 /// [`StoreError::InUse`].
 pub async fn delete(conn: &mut Conn, id: &TemplateId) -> Result<(), StoreError> {
-    // Delete first, look after: the row lock keeps a cluster create, which touches the template (see `touch`), behind us.
+    // Delete first, look after: the row lock keeps a create or an upgrade of a cluster, which touches the template (see `touch`), behind us.
     on_conn!(conn, |c| diesel::delete(cluster_template::table.filter(cluster_template::uuid.eq(id.as_str()))).execute(&mut **c).await)?;
     if is_in_use(conn, id).await? {
         return Err(StoreError::InUse { what: "cluster template", key: id.to_string() });

@@ -4,6 +4,7 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::ClusterId;
 use model::store::credential_health::{self, Known, Summary};
 use model::store::health::Look;
+use model::store::housekeeping::{self, Place};
 use model::store::{Conn, Store, StoreError, cluster as clusters, event};
 use rstest::rstest;
 
@@ -82,6 +83,23 @@ async fn each_cluster_that_is_at_rest_is_looked_at_by_one_and_counted_as_seen(#[
     assert_eq!(next.iter().map(|(_, known)| known.clone()).collect::<Vec<_>>(), [broken(), well]);
     world.execute("UPDATE cluster SET status = 'DELETE_FAILED'").await;
     assert_eq!(summary(store).await, Summary::default(), "of clusters that are to go nothing is counted");
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_has_been_at_rest_for_longer_than_operations_are_kept_is_told_as_well(#[case] kind: Kind) {
+    let (world, ids) = three(kind).await;
+    let store = &world.store;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    let first = Place::default();
+    let removed = store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, i64::MAX, first, 10).await).await;
+    assert_eq!(removed.expect("cleaned").count, 0);
+    let mine = look("one", 200);
+    let claimed = claim(store, &mine).await;
+    assert!(record(store, &mine, &claimed[0].0, &broken(), Some("told")).await.expect("recorded"));
+    assert_eq!(told(store, &ids[0]).await, ["told"]);
 }
 
 #[rstest]

@@ -1,11 +1,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::id::{ClusterId, OperationId, ProjectId, UserId};
-use model::operation::{Claim, Claimed, CloudFault, Ending, EventDetails, OperationEvent, OperationKind, OutcomeCode, Progress};
+use model::id::{ClusterId, NodegroupId, OperationId, ProjectId, UserId};
+use model::operation::{
+    Claim, Claimed, CloudFault, Ending, EventDetails, NewOperation, Operation, OperationEvent, OperationKind, OperationState, OutcomeCode,
+    Payload, Progress,
+};
 use model::store::history::{self, Shown};
+use model::store::housekeeping::{self, Place};
 use model::store::idempotency::{self, Held, Keyed, Stored};
-use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, event, exit, housekeeping, operation};
+use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, event, exit, operation};
 use model::time::{millis, now};
 use rstest::rstest;
 
@@ -103,7 +107,7 @@ async fn whoever_is_told_to_end_can_write_nothing_more_and_the_next_one_can_only
     let lease = millis(now()) + LEASE;
     let claims = [holder.clone()];
     let lost = store.write(async |conn: &mut Conn| operation::renew(conn, owner, &claims, lease).await).await.unwrap();
-    assert_eq!(lost.gone, std::slice::from_ref(&id));
+    assert_eq!(lost.gone, claims);
     // Nobody else before the holder has let go.
     assert_eq!(claim(store, &id, "two").await, None);
     store.write(async |conn: &mut Conn| operation::release(conn, &holder, millis(now())).await).await.unwrap();
@@ -197,44 +201,182 @@ async fn what_an_operation_did_is_found_however_long_its_course_was(#[case] kind
     assert_eq!(told(none), Vec::<String>::new());
 }
 
+/// Removes what ended before, in pieces of so many; how many it was.
+async fn clean(store: &Store, before: i64, limit: i64) -> usize {
+    let (mut place, mut count) = (Some(Place::default()), 0);
+    while let Some(from) = place {
+        let removed = store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, before, from, limit).await).await.unwrap();
+        (place, count) = (removed.next, count + removed.count);
+    }
+    count
+}
+
+/// The operations of a cluster that are kept, in order of acceptance.
+async fn kept(store: &Store, cluster: &ClusterId) -> Vec<OperationId> {
+    let page = Page { limit: 100, marker: None, sort_key: "id".into(), sort_dir: SortDir::Asc };
+    let (shown, page) = (&Shown { cluster: Some(cluster.clone()), ..Shown::default() }, &page);
+    let rows = store.read(async |conn: &mut Conn| history::page(conn, &Scope::All, shown, page).await).await.unwrap();
+    rows.iter().map(Operation::operation_id).collect()
+}
+
+/// A cluster of this status with operations of these kinds, each about a group or none and in this state, all of them accepted long ago.
+async fn cluster_with(
+    world: &World,
+    name: &str,
+    status: &str,
+    operations: &[(OperationKind, Option<&NodegroupId>, OperationState)],
+) -> (ClusterId, Vec<OperationId>) {
+    let s = spec(name);
+    let mut ids = Vec::new();
+    world.store.write(async |conn: &mut Conn| cluster::insert(conn, &s).await).await.unwrap();
+    for (at, (kind, group, state)) in (1..).zip(operations) {
+        let payload = Payload { nodegroup: group.cloned(), ..Payload::default() };
+        let new = NewOperation { payload, ..request(&s, *kind) };
+        let new = &new;
+        world.store.write(async |conn: &mut Conn| operation::insert(conn, new).await).await.unwrap();
+        let ended = if *state == OperationState::Running { "NULL".to_owned() } else { format!("{at}") };
+        let set = format!("state = '{}', finished_ms = {ended}", state.as_str());
+        world.execute(&format!("UPDATE operation SET {set} WHERE uuid = '{}'", new.id)).await;
+        ids.push(new.id.clone());
+    }
+    world.execute(&format!("UPDATE cluster SET status = '{status}' WHERE uuid = '{}'", s.id)).await;
+    (s.id, ids)
+}
+
 #[rstest]
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 #[tokio::test(flavor = "multi_thread")]
-async fn old_operations_go_in_batches_and_the_last_failed_one_of_a_cluster_stays(#[case] kind: Kind) {
+async fn old_operations_go_but_the_newest_of_a_cluster_and_what_may_be_done_again_with_all_that_came_after_it(#[case] kind: Kind) {
+    use OperationKind::{ClusterCreate, ClusterDelete, ClusterResize, ClusterUpgrade, CredentialRotate, NodegroupCreate, NodegroupUpdate};
+    use OperationState::{Cancelled, Failed, Running, Succeeded};
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let (one, other) = (NodegroupId::generate(), NodegroupId::generate());
+    let (one, other) = (Some(&one), Some(&other));
+    let created = (ClusterCreate, None, Succeeded);
+    let rotated = (CredentialRotate, None, Succeeded);
+    let cases = [
+        ("UPDATE_COMPLETE", vec![created, (ClusterResize, None, Succeeded), rotated], vec![2]),
+        ("UPDATE_FAILED", vec![created, (ClusterUpgrade, one, Failed), rotated, (ClusterResize, other, Succeeded)], vec![1, 2, 3]),
+        // All that failed has been done since.
+        (
+            "UPDATE_FAILED",
+            vec![
+                created,
+                (ClusterResize, one, Failed),
+                (NodegroupUpdate, one, Failed),
+                (ClusterResize, one, Succeeded),
+                (CredentialRotate, None, Failed),
+                rotated,
+            ],
+            vec![5],
+        ),
+        // What was cancelled before it had begun is not done again, but for what was to be made.
+        ("UPDATE_FAILED", vec![created, (ClusterResize, one, Failed), (CredentialRotate, None, Cancelled), rotated], vec![1, 2, 3]),
+        ("UPDATE_FAILED", vec![created, (NodegroupCreate, one, Cancelled), rotated], vec![1, 2]),
+        ("CREATE_FAILED", vec![(ClusterCreate, None, Cancelled), (ClusterDelete, None, Cancelled)], vec![0, 1]),
+        // It would be done again in no such status.
+        ("UPDATE_COMPLETE", vec![created, (CredentialRotate, None, Failed), (ClusterResize, None, Succeeded)], vec![2]),
+        ("UPDATE_FAILED", vec![(ClusterCreate, None, Failed), (ClusterResize, None, Failed), rotated], vec![1, 2]),
+        // What is at work may lead to any.
+        ("UPDATE_IN_PROGRESS", vec![created, (ClusterResize, one, Failed), rotated, (ClusterResize, other, Running)], vec![1, 2, 3]),
+        // The newest of those about the same is the one that is done again.
+        ("UPDATE_FAILED", vec![created, (ClusterResize, one, Failed), (ClusterResize, one, Failed), rotated], vec![2, 3]),
+    ];
+    let mut clusters = Vec::new();
+    for (at, (status, operations, stay)) in cases.iter().enumerate() {
+        let (cluster, ids) = cluster_with(&world, &format!("c{at}"), status, operations).await;
+        clusters.push((cluster, stay.iter().map(|at: &usize| ids[*at].clone()).collect::<Vec<_>>(), ids));
+    }
+    let named = async |cluster: &ClusterId| {
+        let found = store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, cluster).await).await;
+        found.ok().map(|found| found.operation_id())
+    };
+    let mut before = Vec::new();
+    for (cluster, ..) in &clusters {
+        before.push(named(cluster).await);
+    }
+    assert_eq!(clean(store, 1, 2).await, 0, "none is as old");
+    let all: usize = cases.iter().map(|(_, operations, stay)| operations.len() - stay.len()).sum();
+    assert_eq!(clean(store, 1000, 2).await, all);
+    for (at, (cluster, stay, _)) in clusters.iter().enumerate() {
+        assert_eq!(kept(store, cluster).await, *stay, "case {at}: {:?}", cases[at]);
+        assert_eq!(named(cluster).await, before[at], "case {at}: what is done again");
+    }
+    assert_eq!(clean(store, 1000, 2).await, 0);
+    let (_, _, ids) = &clusters[0];
+    let gone = store.read(async |conn: &mut Conn| event::besides_course(conn, &ids[0]).await).await.unwrap();
+    assert!(gone.is_empty(), "{gone:?}");
+    // Without their clusters all go, but for the one that has not ended.
+    world.execute("DELETE FROM cluster").await;
+    let stayed: usize = cases.iter().map(|(_, _, stay)| stay.len()).sum();
+    assert_eq!(clean(store, 1000, 2).await, stayed - 1);
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_gave_way_and_is_still_held_stays_however_short_operations_are_kept(#[case] kind: Kind) {
     let world = World::new(kind).await;
     let store = &world.store;
     let s = spec("blue");
+    let create = accept(store, &s).await;
+    let holder = claim(store, &create, "one").await.expect("claimed");
+    let delete = request(&s, OperationKind::ClusterDelete);
+    store
+        .write(async |conn: &mut Conn| {
+            operation::supersede(conn, &s.id, &delete.id).await?;
+            operation::insert(conn, &delete).await
+        })
+        .await
+        .unwrap();
+    let later = millis(now()) + 60_000;
+    assert_eq!(clean(store, later, 10).await, 0);
+    assert_eq!(claim(store, &delete.id, "two").await, None, "its holder may be in the middle of a call to the cloud");
+    store.write(async |conn: &mut Conn| operation::release(conn, &holder, later).await).await.unwrap();
+    assert_eq!(clean(store, later, 10).await, 1);
+    assert!(claim(store, &delete.id, "two").await.is_some());
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_is_free_to_be_claimed_when_the_last_one_before_it_has_ended(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let (s, other) = (spec("blue"), spec("green"));
     let mut ids = vec![accept(store, &s).await];
-    for _ in 0..4 {
+    for _ in 0..2 {
         let new = request(&s, OperationKind::CredentialRotate);
         let new = &new;
         store.write(async |conn: &mut Conn| operation::insert(conn, new).await).await.unwrap();
         ids.push(new.id.clone());
     }
-    // The first two fail, the third goes well, the others wait.
-    for (at, id) in ids.iter().enumerate().take(3) {
-        let claim = claim(store, id, "one").await.expect("claimed");
-        let ending = match at {
-            0 | 1 => Ending::Failed { code: OutcomeCode::Cloud, reason: "no".into() },
-            _ => Ending::Succeeded,
-        };
-        store.write(async |conn: &mut Conn| operation::finish(conn, &claim, &s.id, &ending).await).await.unwrap();
+    ids.push(accept(store, &other).await);
+    let row = async |at: usize| {
+        let id = &ids[at];
+        store.read(async |conn: &mut Conn| operation::find(conn, id).await).await.unwrap().unwrap()
+    };
+    let rows = [row(0).await.id, row(1).await.id, row(2).await.id, row(3).await.id];
+    let freed = async || {
+        let rows = &rows;
+        let freed = store.read(async |conn: &mut Conn| history::freed(conn, rows).await).await.unwrap();
+        rows.map(|row| freed.get(&row).copied())
+    };
+    assert_eq!(freed().await, [None; 4]);
+    for (at, behind) in [(0, 2), (1, 1)] {
+        let claim = claim(store, &ids[at], "one").await.expect("claimed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        store.write(async |conn: &mut Conn| operation::finish(conn, &claim, &s.id, &Ending::Succeeded).await).await.unwrap();
+        let (ended, now) = (row(at).await.finished_ms, freed().await);
+        assert_eq!(now[at + 1..3], vec![ended; behind], "{at}");
+        assert_eq!((now[0], now[3]), (None, None), "nothing is before them");
     }
-    let later = millis(now()) + 60_000;
-    let clean =
-        async |before: i64| store.write(async |conn: &mut Conn| housekeeping::remove_operations(conn, before, 1).await).await.unwrap();
-    assert_eq!(clean(millis(now()) - 60_000).await, 0);
-    assert_eq!((clean(later).await, clean(later).await, clean(later).await), (1, 1, 0));
-    let page = Page { limit: 100, marker: None, sort_key: "id".into(), sort_dir: SortDir::Asc };
-    let (shown, page) = (&Shown::default(), &page);
-    let left = store.read(async |conn: &mut Conn| history::page(conn, &Scope::All, shown, page).await).await.unwrap();
-    assert_eq!(left.iter().map(|o| o.uuid.as_str()).collect::<Vec<_>>(), [ids[1].as_str(), ids[3].as_str(), ids[4].as_str()]);
-    let gone = store.read(async |conn: &mut Conn| event::besides_course(conn, &ids[0]).await).await.unwrap();
-    assert!(gone.is_empty());
-    // Without its cluster it goes too.
-    world.execute("DELETE FROM cluster").await;
-    assert_eq!(clean(later).await, 1);
+    let none = store.read(async |conn: &mut Conn| history::freed(conn, &[]).await).await.unwrap();
+    assert!(none.is_empty());
 }
 
 async fn is_known(store: &Store, scope: &Scope, id: &ClusterId) -> bool {

@@ -5,10 +5,12 @@
 
 mod credential_health;
 mod doorbell;
+mod health;
 mod history;
 mod list;
 mod nameless;
 mod nodegroup;
+mod notification;
 mod operation;
 mod paging;
 mod payload;
@@ -17,4 +19,6 @@ mod quota;
 mod scale;
 mod schema;
 mod sealing;
+mod service;
+mod upsert;
 mod world;

@@ -109,7 +109,7 @@ async fn conductors_find_what_else_there_is_to_do(#[case] kind: Kind) {
         Ok((health::claim(conn, &look, 0, 10, &[]).await?, credential_health::claim(conn, &look, 10).await?))
     });
     let (healths, credentials) = claimed.await.expect("claimed");
-    let mut seen: Vec<ClusterId> = healths.iter().map(|row| row.cluster_id()).collect();
+    let mut seen: Vec<ClusterId> = healths.clusters.iter().map(|row| row.cluster_id()).collect();
     seen.sort();
     let mut logins: Vec<ClusterId> = credentials.iter().map(|(row, _)| row.cluster_id()).collect();
     logins.sort();

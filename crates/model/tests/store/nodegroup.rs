@@ -2,7 +2,7 @@ use model::cluster::CreateSpec;
 use model::cluster::status::{MOST_UNFINISHED, Status};
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::json::Labels;
-use model::nodegroup::{NewNodegroup, Nodegroup, Nodes, Taint};
+use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, Nodes, Taint};
 use model::operation::{EventDetails, NewOperation, Operation, OperationKind, Payload};
 use model::store::lifecycle::{self, Accepted};
 use model::store::nodegroup::Shown;
@@ -353,6 +353,40 @@ async fn ended(world: &World, new: &NewOperation, state: &str) {
     world.execute(&format!("UPDATE operation SET state = '{state}', finished_ms = 1 WHERE uuid = '{}'", new.id)).await;
 }
 
+/// The operation that can be done again.
+async fn last_failed(world: &World, s: &CreateSpec) -> Option<String> {
+    match world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await {
+        Ok(operation) => Some(operation.uuid),
+        Err(StoreError::NoExit(_)) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// A patch of the cluster names no group, and a resize may name the one that the patch means. What failed of it would undo what came after.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_done_since_about_the_usual_group_counts_whether_it_was_named_or_not(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let (s, _) = with_group(&world).await;
+    at_rest(&world, "UPDATE_FAILED").await;
+    let workers = groups(&world.store, &s.id).await.into_iter().find(|g| g.name == DEFAULT_WORKER).expect("the usual group").nodegroup_id();
+    let unnamed = |count| NewOperation { kind: OperationKind::ClusterUpdate, ..resize(&s, None, count) };
+    let named = |count| resize(&s, Some(&workers), count);
+    for (failed, done) in [(unnamed(5), named(3)), (named(7), unnamed(4))] {
+        ended(&world, &failed, "FAILED").await;
+        assert_eq!(last_failed(&world, &s).await, Some(failed.id.to_string()));
+        ended(&world, &done, "SUCCEEDED").await;
+        assert_eq!(last_failed(&world, &s).await, None);
+    }
+    // It is about no group, and no group's size does its work.
+    let rotation = request(&s, OperationKind::CredentialRotate);
+    ended(&world, &rotation, "FAILED").await;
+    ended(&world, &unnamed(2), "SUCCEEDED").await;
+    assert_eq!(last_failed(&world, &s).await, Some(rotation.id.to_string()));
+}
+
 /// It leaves a broken group as broken as it was.
 #[rstest]
 #[case(Kind::Sqlite)]
@@ -362,14 +396,7 @@ async fn new_bounds_of_a_group_do_not_keep_what_failed_from_being_done_again(#[c
     let world = World::new(kind).await;
     let (s, new) = with_group(&world).await;
     at_rest(&world, "UPDATE_FAILED").await;
-    let last = async || {
-        let found = world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await;
-        match found {
-            Ok(operation) => Some(operation.uuid),
-            Err(StoreError::NoExit(_)) => None,
-            Err(other) => panic!("{other}"),
-        }
-    };
+    let last = async || last_failed(&world, &s).await;
     let (failed, bounds) = (resize(&s, Some(&new.id), 9), update(&s, &new.id));
     ended(&world, &failed, "FAILED").await;
     ended(&world, &bounds, "SUCCEEDED").await;

@@ -6,7 +6,7 @@ use model::id::{ClusterId, OperationId};
 use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Payload, Progress};
 use model::store::operation::Renewed;
 use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
-use model::time::{millis, now};
+use model::time::{from_millis, millis, now};
 use rstest::rstest;
 use tokio::sync::Notify;
 
@@ -22,8 +22,8 @@ async fn claim(store: &Store, id: &model::id::OperationId, owner: &str, at: i64)
     }
 }
 
-/// The operations whose claims no longer hold.
-async fn renew(store: &Store, claims: &[&Claim], until: i64) -> Vec<OperationId> {
+/// The claims that no longer hold.
+async fn renew(store: &Store, claims: &[&Claim], until: i64) -> Vec<Claim> {
     let Renewed { gone, locked } = lengthen(store, claims, until).await;
     assert_eq!(locked, []);
     gone
@@ -100,7 +100,7 @@ async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind
     // Its lease runs out: somebody else takes over, and the first may not write any more.
     assert_eq!(claim(&world.store, &id, "late", at + LEASE - 1).await, None);
     let second = claim(&world.store, &id, "second", at + LEASE + 1).await.expect("taken over");
-    assert_eq!(renew(&world.store, &[first], at + 5 * LEASE).await, std::slice::from_ref(&id));
+    assert_eq!(renew(&world.store, &[first], at + 5 * LEASE).await, std::slice::from_ref(first));
     let stale = world
         .store
         .write(async |conn: &mut Conn| {
@@ -123,7 +123,7 @@ async fn only_one_of_many_claims_succeeds_and_only_its_writes_count(#[case] kind
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_ends(#[case] kind: Kind) {
+async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_it_is_taken(#[case] kind: Kind) {
     let world = World::new(kind).await;
     let (s, other) = (spec("blue"), spec("green"));
     let create = accept(&world.store, &s).await;
@@ -138,18 +138,18 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_that_one_
     let creating = claim(&world.store, &create, "c", at).await.expect("claimed");
     assert_eq!(due().await, std::slice::from_ref(&elsewhere));
     let accepted = row().await;
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     world.store.write(async |conn: &mut Conn| operation::finish(conn, &creating, &s.id, &Ending::Succeeded).await).await.unwrap();
-    let ended = world.store.read(async |conn: &mut Conn| operation::find(conn, &create).await).await.unwrap().unwrap();
-    let waited = ended.finished_ms.expect("ended") - accepted.created_ms;
-    assert!(waited >= 20, "{waited}");
     assert_eq!(due().await, [behind.clone(), elsewhere]);
-    let first = claim(&world.store, behind, "c", millis(now())).await.expect("claimed");
-    assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+    // Nobody was there for longer than it may take: it has all of its time, which counts from now.
+    let begun = accepted.deadline_ms + 60_000;
+    let first = claim(&world.store, behind, "c", begun).await.expect("claimed");
+    let taken = row().await;
+    assert_eq!((taken.started_ms, taken.deadline_ms), (Some(begun), begun + 3_600_000));
+    assert_eq!((taken.begun(), taken.allowance()), (from_millis(begun), Duration::from_secs(3600)));
     // Once it has begun its deadline stays.
     world.store.write(async |conn: &mut Conn| operation::release(conn, &first, at).await).await.unwrap();
-    claim(&world.store, behind, "d", millis(now())).await.expect("claimed again");
-    assert_eq!(row().await.deadline_ms, accepted.deadline_ms + waited);
+    claim(&world.store, behind, "d", begun + 5_000).await.expect("claimed again");
+    assert_eq!((row().await.started_ms, row().await.deadline_ms), (Some(begun), begun + 3_600_000));
 }
 
 /// When the programs were put back to this version, what the newer one accepted stands first and may be more than a scan takes.
@@ -203,7 +203,7 @@ async fn a_delete_that_supersedes_waits_until_the_other_lets_go(#[case] kind: Ki
     // The creator may be in the middle of a call to the cloud.
     let later = millis(now());
     assert_eq!(claim(&world.store, &delete.id, "deleter", later).await, None);
-    assert_eq!(renew(&world.store, &[&creating], at + 5 * LEASE).await, std::slice::from_ref(&create));
+    assert_eq!(renew(&world.store, &[&creating], at + 5 * LEASE).await, std::slice::from_ref(&creating));
     // He notices and lets go.
     world.store.write(async |conn: &mut Conn| operation::release(conn, &creating, later).await).await.unwrap();
     let deleting = claim(&world.store, &delete.id, "deleter", later).await.expect("claimed");
@@ -239,12 +239,10 @@ async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[cas
 
     let until = at + 7 * LEASE;
     let all: Vec<&Claim> = held.iter().collect();
-    let mut lost = renew(&world.store, &all, until).await;
-    lost.sort();
-    let mut wanted: Vec<_> = held[1..4].iter().map(|claim| claim.operation.clone()).collect();
-    wanted.sort();
-    assert_eq!(lost, wanted);
+    assert_eq!(renew(&world.store, &all, until).await, held[1..4]);
     assert_eq!(renew(&world.store, &[&held[0], &again, &held[4]], until).await, []);
+    // Of an operation that was taken again before it was let go of, only the later claim holds.
+    assert_eq!(renew(&world.store, &[&held[2], &again], until).await, held[2..3]);
     for (claim, wanted) in [(&held[0], Some(until)), (&other, Some(at + LEASE + 1 + LEASE)), (&again, Some(until)), (ended, None)] {
         let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();
         assert_eq!(row.lease_ms, wanted);
@@ -291,7 +289,7 @@ async fn a_row_that_somebody_has_locked_is_passed_over_and_waited_for_alone() {
     let (unlocked, (past, alone)) = tokio::join!(locking, renewing);
     unlocked.unwrap();
     let past = past.expect("nobody is waited for");
-    assert_eq!(past, Renewed { gone: vec![gone.operation.clone()], locked: vec![locked.operation.clone()] });
+    assert_eq!(past, Renewed { gone: vec![gone.clone()], locked: vec![locked.clone()] });
     assert_eq!(alone, Renewed::default());
     for (claim, wanted) in held.iter().zip([Some(until), None, Some(later), Some(until)]) {
         let row = store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();

@@ -2,10 +2,11 @@
 
 use model::cluster::CreateSpec;
 use model::cluster::status::Status;
-use model::id::{NodegroupId, OperationId};
+use model::id::{NodegroupId, OperationId, TemplateId};
 use model::operation::{Claim, Claimed, Ending, EventDetails, NewOperation, Operation, OperationKind, OutcomeCode, Payload};
 use model::store::lifecycle::{self, Left};
-use model::store::{Conn, Scope, Store, StoreError, exit, nodegroup, operation};
+use model::store::{Conn, Scope, Store, StoreError, exit, nodegroup, operation, template};
+use model::template::ClusterTemplate;
 use model::time::{millis, now};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -197,4 +198,39 @@ async fn what_an_operation_carries_is_changed_by_nobody_who_has_lost_it(#[case] 
     assert!(carried(store, &id).await.get("sizes").is_none());
     store.write(async |conn: &mut Conn| operation::carry(conn, &held, &payload).await).await.expect("kept");
     assert_eq!(carried(store, &id).await["sizes"], json!({"g": 3}));
+}
+
+async fn remove(store: &Store, template: &TemplateId) -> Result<(), StoreError> {
+    store.write(async |conn: &mut Conn| template::delete(conn, template).await).await
+}
+
+/// It reads the template at each of its steps, and no cluster's row refers to that until the last.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_template_that_an_upgrade_goes_to_is_in_use_until_it_has_ended(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let spec = at_rest(&world).await;
+    let (wanted, other) = (TemplateId::generate(), TemplateId::generate());
+    for id in [&wanted, &other] {
+        let row = ClusterTemplate { uuid: id.to_string(), project_id: Some("p1".into()), ..ClusterTemplate::default() };
+        store.write(async |conn: &mut Conn| template::insert(conn, &row).await).await.expect("stored");
+    }
+    let upgrade = |to: &TemplateId| {
+        let payload = Payload { template: Some(to.clone()), ..Payload::default() };
+        NewOperation { payload, ..request(&spec, OperationKind::ClusterUpgrade) }
+    };
+    let id = begin(store, &upgrade(&wanted)).await;
+    assert!(matches!(remove(store, &wanted).await, Err(StoreError::InUse { .. })), "it waits");
+    remove(store, &other).await.expect("nobody goes there");
+    let claim = claim(store, &id, "one", millis(now())).await;
+    assert!(matches!(remove(store, &wanted).await, Err(StoreError::InUse { .. })), "it is at work");
+    fail(store, &spec, &claim).await;
+    remove(store, &wanted).await.expect("it has ended");
+    // Whoever deletes it first is not overtaken.
+    world.execute("UPDATE cluster SET status = 'UPDATE_COMPLETE'").await;
+    let refused = store.write(async |conn: &mut Conn| lifecycle::accept(conn, &Scope::All, &upgrade(&wanted)).await).await;
+    assert!(matches!(refused, Err(StoreError::NotFound { what: "cluster template", .. })), "{refused:?}");
 }

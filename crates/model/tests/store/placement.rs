@@ -117,7 +117,7 @@ async fn looks_at_clusters_on_a_busy_management_cluster_stay_due(#[case] kind: K
         let look = Look { owner: "one".into(), at_ms, due_ms: at_ms + 1000 };
         let look = &look;
         let due = store.write(async |conn: &mut Conn| health::claim(conn, look, 0, 10, busy).await).await.expect("claimed");
-        due.into_iter().map(|cluster| cluster.uuid).collect::<Vec<_>>()
+        due.clusters.into_iter().map(|cluster| cluster.uuid).collect::<Vec<_>>()
     };
     let sorted = |mut all: Vec<String>| {
         all.sort();

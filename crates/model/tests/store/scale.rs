@@ -5,6 +5,7 @@ use model::id::{ClusterId, ProjectId};
 use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
 use model::store::health::Look;
+use model::store::housekeeping::{self, Place, Removed};
 use model::store::{Conn, Store, StoreError, credential_health, health, placement, quota, resource};
 
 use crate::world::{Kind, World, accept, spec};
@@ -75,6 +76,14 @@ async fn what_is_asked_of_all_clusters_grows_no_faster_than_they_do() {
     let limited = new_cluster(Some(10_000));
     is_linear!(store, "a reservation under a quota of nodes", |conn| quota::reserve(conn, &ProjectId("p1".into()), &limited).await?);
     is_linear!(store, "things without a cluster", |conn| assert!(resource::ownerless(conn, 0, i64::MAX, 10).await?.is_empty()));
+    // All are old, and each has to stay.
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = id").await;
+    world.execute("ANALYZE TABLE operation").await;
+    let first = Place::default();
+    is_linear!(store, "operations that are old", |conn| assert_eq!(
+        housekeeping::remove_operations(conn, i64::MAX, first, 10).await?,
+        Removed { count: 0, next: None }
+    ));
 }
 
 /// What a cluster of three nodes takes of the quotas of its project, of which this is the one of nodes.

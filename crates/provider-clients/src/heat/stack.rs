@@ -22,6 +22,8 @@ pub struct NewStack {
     /// Registry of resource types, parameters and their defaults; empty: none.
     pub environment: Map<String, Value>,
     pub parameters: Map<String, Value>,
+    /// Names of parameters of which no error may show what they are given.
+    pub hidden: &'static [&'static str],
     pub timeout_mins: u32,
     /// Without commas: Heat splits at them.
     pub tags: Vec<String>,
@@ -41,6 +43,8 @@ pub struct Blueprint {
 #[derive(Clone, Default, PartialEq)]
 pub struct StackUpdate {
     pub parameters: Map<String, Value>,
+    /// Names of parameters of which no error may show what they are given.
+    pub hidden: &'static [&'static str],
     pub template: Option<String>,
     pub files: BTreeMap<String, String>,
     pub timeout_mins: Option<u32>,

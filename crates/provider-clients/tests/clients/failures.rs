@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provider_clients::{Cloud, CloudError, CloudOptions, ErrorKind, Outputs, TlsTrust};
+use provider_clients::{Cloud, CloudError, CloudOptions, ErrorKind, NewStack, Outputs, StackUpdate, TlsTrust};
 use serde_json::json;
 
 use crate::server::{Reply, Server, password, token};
@@ -114,6 +114,26 @@ async fn no_secret_is_shown_even_when_a_service_repeats_it() {
     for secret in ["hunter2-secret", "token-1", "trustee-secret"] {
         assert!(!all.contains(secret), "{secret} in {all}");
     }
+}
+
+#[tokio::test]
+async fn what_a_stack_is_given_in_hidden_parameters_is_not_shown_whole_or_cut_off() {
+    let server = Server::cloud(|_, asked, _| {
+        let given = asked.body["parameters"]["master_user_data"].as_str().unwrap_or_default();
+        let repeated = if asked.method == "POST" { given } else { &given[..900] };
+        Reply::json(400, json!({"error": {"message": format!("Parameter master_user_data is invalid: {repeated} (m1.small)")}}))
+    })
+    .await;
+    let heat = server.session().heat();
+    let mut new = NewStack { hidden: &["master_user_data", "not_given"], ..new_stack() };
+    // Longer than any message is told.
+    new.parameters.insert("master_user_data".into(), format!("#cloud-config\n{}", "<c2VjcmV0>\n".repeat(200)).into());
+    new.parameters.insert("master_flavor".into(), "m1.small".into());
+    let refused = heat.create_stack(&new).await.expect_err("refused");
+    assert_eq!(refused.message(), "Parameter master_user_data is invalid: *** (m1.small)");
+    let update = StackUpdate { parameters: new.parameters, hidden: new.hidden, ..StackUpdate::default() };
+    let refused = heat.update_stack("s", "id1", &update).await.expect_err("refused");
+    assert_eq!(refused.message(), "Parameter master_user_data is invalid: *** (m1.small)");
 }
 
 #[tokio::test]

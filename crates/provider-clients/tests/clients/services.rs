@@ -1,6 +1,6 @@
 //! What single clients send and understand.
 
-use provider_clients::{ErrorKind, LoadBalancerFilter, NeutronFilter, NewStack, NewTrust};
+use provider_clients::{ErrorKind, LoadBalancerFilter, NeutronFilter, NewStack, NewTrust, Trust};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server};
@@ -48,6 +48,26 @@ async fn deleting_what_is_not_there_is_no_error() {
     assert_eq!(server.asked("DELETE", "/v2.0/lbaas/loadbalancers/gone?cascade=true").len(), 1);
     let error = session.keystone().delete_user("").await.expect_err("an empty id");
     assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn members_of_a_pool_are_listed_and_those_that_are_known_to_be_down_are_told_from_others() {
+    let member = |id: &str, status: Value| json!({"id": id, "operating_status": status, "protocol_port": 6443});
+    let server = Server::cloud(move |_, asked, _| match asked.target.as_str() {
+        "/v2.0/lbaas/pools/p/members?limit=200" => {
+            let members =
+                [("a", "ONLINE"), ("b", "NO_MONITOR"), ("c", "ERROR"), ("d", "OFFLINE")].map(|(id, status)| member(id, status.into()));
+            let unsaid = member("e", Value::Null);
+            Reply::json(200, json!({"members": members.into_iter().chain([unsaid]).collect::<Vec<_>>(), "members_links": []}))
+        }
+        _ => not_found(),
+    })
+    .await;
+    let octavia = server.session().octavia();
+    let members = octavia.pool_members("p").await.expect("members");
+    let down: Vec<&str> = members.iter().filter(|member| member.is_down()).map(|member| member.id.as_str()).collect();
+    assert_eq!((members.len(), down), (5, vec!["c", "d"]));
+    assert!(octavia.pool_members("gone").await.expect("an answer").is_empty());
 }
 
 #[tokio::test]
@@ -107,27 +127,95 @@ async fn look_ups_ask_by_id_and_by_name_and_never_for_everything() {
     assert_eq!(session.cinder().volume_types().await.expect("types")[0].name, "ssd");
 }
 
-#[tokio::test]
-async fn a_trust_is_made_and_found_among_others() {
-    let trust = |id: &str, trustee: &str| json!({"id": id, "trustor_user_id": "me", "trustee_user_id": trustee, "project_id": "p", "impersonation": true});
-    let server = Server::cloud(move |_, asked, _| match asked.method.as_str() {
-        "POST" => Reply::json(201, json!({"trust": trust("t1", "you")})),
-        _ => Reply::json(200, json!({"trusts": [trust("t0", "other"), trust("t1", "you")], "links": {"next": null}})),
-    })
-    .await;
-    let keystone = server.session().keystone();
-    let new = NewTrust {
+fn new_trust() -> NewTrust {
+    NewTrust {
         trustor_user_id: "me".into(),
         trustee_user_id: "you".into(),
         project_id: "p".into(),
         roles: vec!["member".into()],
         impersonation: true,
-        allow_redelegation: true,
-    };
-    assert_eq!(keystone.create_trust(&new).await.expect("made").id, "t1");
-    let sent = &server.asked("POST", "/v3/OS-TRUST/trusts")[0].body["trust"];
-    assert_eq!((&sent["roles"], &sent["allow_redelegation"]), (&json!([{"name": "member"}]), &json!(true)));
-    assert_eq!(keystone.find_trust("me", "you", None).await.expect("an answer").map(|t| t.id).as_deref(), Some("t1"));
-    assert_eq!(keystone.find_trust("me", "you", Some("t1")).await.expect("an answer"), None);
-    assert_eq!(keystone.find_trust("me", "nobody", None).await.expect("an answer"), None);
+        redelegation_count: 0,
+        redelegated_from: None,
+    }
+}
+
+/// As Keystone shows it; with what is given here in place of what is usual.
+fn trust(id: &str, other: Value) -> Value {
+    let mut trust = json!({
+        "id": id, "trustor_user_id": "me", "trustee_user_id": "you", "project_id": "p", "impersonation": true, "expires_at": null,
+        "remaining_uses": null, "redelegation_count": 0, "roles": [{"id": "r1", "name": "member", "links": {}}],
+    });
+    for (key, value) in other.as_object().expect("an object") {
+        trust[key] = value.clone();
+    }
+    trust
+}
+
+#[tokio::test]
+async fn how_often_a_trust_may_be_handed_on_is_said_where_keystone_takes_a_number() {
+    let server = Server::cloud(|_, _, _| Reply::json(201, json!({"trust": trust("t1", json!({}))}))).await;
+    let keystone = server.session().keystone();
+    let parent: Trust = serde_json::from_value(trust("t0", json!({"redelegation_count": 2}))).expect("a trust");
+    let handed_on = NewTrust { redelegated_from: Some(parent), ..new_trust() };
+    for new in
+        [new_trust(), NewTrust { redelegation_count: 1, ..new_trust() }, handed_on.clone(), NewTrust { redelegation_count: 1, ..handed_on }]
+    {
+        assert_eq!(keystone.create_trust(&new).await.expect("made").id, "t1");
+    }
+    let sent = server.asked("POST", "/v3/OS-TRUST/trusts");
+    let said: Vec<_> =
+        sent.iter().map(|asked| &asked.body["trust"]).map(|t| (&t["allow_redelegation"], &t["redelegation_count"])).collect();
+    let (yes, no, one) = (json!(true), json!(false), json!(1));
+    assert_eq!(said, [(&no, &Value::Null), (&yes, &one), (&no, &Value::Null), (&yes, &Value::Null)]);
+    assert!(sent.iter().all(|asked| asked.body["trust"]["roles"] == json!([{"name": "member"}])), "{:?}", sent[0].body);
+}
+
+#[tokio::test]
+async fn a_trust_is_found_among_others_if_it_is_what_is_asked_for() {
+    let all = [
+        trust("to-another", json!({"trustee_user_id": "other"})),
+        trust("another-project", json!({"project_id": "q"})),
+        trust("no-impersonation", json!({"impersonation": false})),
+        trust("ends", json!({"expires_at": "2030-01-01T00:00:00.000000Z"})),
+        trust("few-uses", json!({"remaining_uses": 3})),
+        trust("may-be-handed-on", json!({"redelegation_count": 3})),
+        trust("was-handed-on", json!({"redelegated_trust_id": "t0"})),
+        trust("other-roles", json!({"roles": [{"id": "r2", "name": "reader"}]})),
+        trust("more-roles", json!({"roles": [{"id": "r1", "name": "member"}, {"id": "r2", "name": "admin"}]})),
+        trust("known", json!({})),
+        trust("right", json!({})),
+        trust("the-same", json!({})),
+    ];
+    let server = Server::cloud(move |_, asked, _| match asked.target.strip_prefix("/v3/OS-TRUST/trusts/") {
+        Some(id) => all.iter().find(|trust| trust["id"] == id).map_or_else(not_found, |trust| Reply::json(200, json!({"trust": trust}))),
+        // A list says nothing of roles.
+        None => {
+            let mut listed = all.to_vec();
+            listed.iter_mut().filter_map(Value::as_object_mut).for_each(|trust| drop(trust.remove("roles")));
+            Reply::json(200, json!({"trusts": listed, "links": {"next": null}}))
+        }
+    })
+    .await;
+    let keystone = server.session().keystone();
+    let known = ["known".to_owned()];
+    let (found, others) = keystone.find_trust(&new_trust(), &known).await.expect("an answer");
+    assert_eq!(found.map(|trust| trust.id).as_deref(), Some("right"));
+    let others: Vec<String> = others.into_iter().map(|trust| trust.id).collect();
+    let wrong =
+        ["another-project", "no-impersonation", "ends", "few-uses", "may-be-handed-on", "was-handed-on", "other-roles", "more-roles"];
+    assert_eq!(others, wrong.into_iter().chain(["the-same"]).collect::<Vec<_>>());
+    let nobodys = NewTrust { trustee_user_id: "nobody".into(), ..new_trust() };
+    assert_eq!(keystone.find_trust(&nobodys, &[]).await.expect("an answer"), (None, vec![]));
+    // What is handed on ends with what it was handed on from, and Keystone counts down by itself.
+    let parent = json!({"redelegation_count": 2, "expires_at": "2030-01-01T00:00:00.000000Z"});
+    let parent: Trust = serde_json::from_value(trust("t0", parent)).expect("a trust");
+    let wanted = NewTrust { redelegation_count: 1, redelegated_from: Some(parent), ..new_trust() };
+    let child = |more: Value| -> Trust { serde_json::from_value(trust("child", more)).expect("a trust") };
+    let right = json!({"redelegated_trust_id": "t0", "redelegation_count": 1, "expires_at": "2030-01-01T00:00:00.000000Z"});
+    assert!(wanted.is_met_by(&child(right.clone())));
+    for (key, value) in [("redelegated_trust_id", Value::Null), ("redelegation_count", json!(2)), ("expires_at", Value::Null)] {
+        let mut wrong = right.clone();
+        wrong[key] = value;
+        assert!(!wanted.is_met_by(&child(wrong)), "{key}");
+    }
 }

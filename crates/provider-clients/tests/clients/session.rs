@@ -147,6 +147,38 @@ async fn validate_asks_as_the_service_and_knows_unknown_tokens() {
 }
 
 #[tokio::test]
+async fn tokens_of_others_are_checked_at_the_configured_interface_of_keystone_and_all_else_is_asked_where_we_log_in() {
+    let server = Server::start(|url, asked, _| {
+        let mut body = token(url);
+        let endpoint = |interface: &str| json!({"interface": interface, "region": "RegionOne", "url": format!("{url}/{interface}")});
+        body["token"]["catalog"] =
+            json!([{"type": "identity", "name": "keystone", "endpoints": [endpoint("public"), endpoint("internal")]}]);
+        match asked.method.as_str() {
+            "POST" => Reply::json(201, body).with("X-Subject-Token", "ours"),
+            _ => Reply::json(200, body),
+        }
+    })
+    .await;
+    for (interface, checked_at, times) in [
+        (None, "/v3/auth/tokens", 1),
+        (Some(Interface::Internal), "/internal/v3/auth/tokens", 1),
+        // The catalogue has no such one.
+        (Some(Interface::Admin), "/v3/auth/tokens", 2),
+    ] {
+        let mut options = CloudOptions { region: Some("RegionOne".into()), ..server.options() };
+        options.interfaces.extend(interface.map(|interface| (Service::Identity, interface)));
+        let cloud = Cloud::new(options).expect("good options");
+        let service = cloud.session(password());
+        assert!(cloud.validate(&service, &"theirs".into(), false).await.expect("an answer").is_some());
+        assert_eq!(server.asked("GET", checked_at).len(), times, "{interface:?}");
+        // Whatever it is answered with.
+        let _ = service.keystone().project("p").await;
+    }
+    assert_eq!(server.asked("GET", "/v3/projects/p").len(), 3);
+    assert_eq!(server.asked("POST", "/v3/auth/tokens").len(), 3);
+}
+
+#[tokio::test]
 async fn calls_carry_the_request_id() {
     let server = Server::cloud(|_, _, _| not_found()).await;
     let session = server.session().with_request_id("req-42".into());

@@ -50,7 +50,9 @@ section! {
 }
 
 section! {
-    /// The service's own login. What is missing is taken from `[keystone_authtoken]`.
+    /// The service's own login. What is missing is taken from `[keystone_authtoken]`, but neither cafile nor insecure where this
+    /// section has a cafile or insecure = true. Only Keystone, which may have another address for callers' tokens, is believed by
+    /// the cafile of either.
     Credentials {
         /// Kind of login; only `password` is supported.
         auth_type: Option<String>,
@@ -102,27 +104,24 @@ impl Credentials {
         (self.username.is_some() || self.user_id.is_some()) && self.password.is_some()
     }
 
+    /// Whether the section itself says whom to believe. That certificates are to be verified says nothing of by whom.
+    pub(super) fn has_trust(&self) -> bool {
+        self.cafile.is_some() || self.insecure == Some(true)
+    }
+
     /// Fills what is missing from another section. Login options are taken together or not at all, so that one section's
-    /// user never meets the other's password or domain.
+    /// user never meets the other's password or domain; so are `cafile` and `insecure`, for who names authorities wants them asked.
     pub(super) fn or(self, other: &Self) -> Self {
-        let tls = (
-            self.cafile.or_else(|| other.cafile.clone()),
-            self.certfile.or_else(|| other.certfile.clone()),
-            self.keyfile.or_else(|| other.keyfile.clone()),
-            self.insecure.or(other.insecure),
-            self.timeout.or(other.timeout),
-        );
+        let (cafile, insecure) = match self.has_trust() {
+            true => (self.cafile, self.insecure),
+            false => (other.cafile.clone(), self.insecure.or(other.insecure)),
+        };
+        let certfile = self.certfile.or_else(|| other.certfile.clone());
+        let keyfile = self.keyfile.or_else(|| other.keyfile.clone());
+        let timeout = self.timeout.or(other.timeout);
         let empty = Self { cafile: None, certfile: None, keyfile: None, ..self };
         let login = if empty.has_login() { empty } else { other.clone() };
-        Self {
-            auth_url: login.auth_url.or_else(|| other.auth_url.clone()),
-            cafile: tls.0,
-            certfile: tls.1,
-            keyfile: tls.2,
-            insecure: tls.3,
-            timeout: tls.4,
-            ..login
-        }
+        Self { auth_url: login.auth_url.or_else(|| other.auth_url.clone()), cafile, certfile, keyfile, insecure, timeout, ..login }
     }
 }
 
@@ -133,7 +132,8 @@ section! {
         www_authenticate_uri: Option<String>,
         /// Region of Keystone.
         region_name: Option<String>,
-        /// Which address of Keystone to use: public, internal or admin.
+        /// Which address of Keystone in the catalogue callers' tokens are checked at: public, internal or admin. Where the catalogue has no such one,
+        /// and for all else: auth_url.
         interface: Interface = "internal",
         /// Seconds for which the answer to a token is remembered; -1 turns that off.
         token_cache_time: i64 = "300",

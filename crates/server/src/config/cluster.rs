@@ -151,7 +151,12 @@ section! {
         keystone_auth_default_policy: PathBuf = "/etc/magnum/keystone_auth_default_policy.json",
         /// Manifest (http or https) that every new cluster of the Heat driver gets, once, after all else.
         post_install_manifest_url: Option<String>,
-        /// Seconds between two health checks of a cluster; a negative number turns them off.
+        /// Mirror (http or https) that nodes of the Heat driver download from in the place of the projects' own sites: what those have at
+        /// https://HOST/PATH it has at HOST/PATH below this address, published checksums too. It has no images, for which there is the label
+        /// container_infra_prefix. What nodes reach is in operators-guide.md. Not known to upstream.
+        downloads_mirror_url: Option<String>,
+        /// Seconds between two health checks of a cluster, as long as the conductors keep up: each makes 32 at once, and one that gets no answer lasts up
+        /// to ten seconds. A negative number turns them off.
         health_polling_interval: i64 = "60",
         /// Networks where no cluster's API is asked for its health: its address comes from its stack, which is its user's to change. Names are
         /// resolved first, and an IPv4 address counts in every IPv6 form too (mapped, translated, 6to4, NAT64 by 64:ff9b::/96 and 64:ff9b:1::/48). The

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::options::section;
+use super::options::{Section, section};
 use super::transport::TransportUrl;
 use super::value::Repeated;
 
@@ -37,6 +37,18 @@ section! {
         rabbit_quorum_max_memory_bytes: u64 = "0",
         /// Queues that are not quorum queues survive a restart of the broker.
         amqp_durable_queues: bool = "false",
+    }
+}
+
+impl Rabbit {
+    /// What holds for the brokers of this address: its query is stronger than the section, as oslo.messaging has it.
+    pub fn at(&self, url: &TransportUrl) -> Self {
+        let mut rabbit = self.clone();
+        for (name, text) in url.options() {
+            // It could be read when the address was.
+            let _ = rabbit.set(name, text);
+        }
+        rabbit
     }
 }
 

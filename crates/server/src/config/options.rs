@@ -24,6 +24,9 @@ pub(super) trait Section: Sized {
 
     /// Reads every option from the section of that name.
     fn read(reader: &Reader<'_>, section: &str) -> Result<Self, ConfigError>;
+
+    /// Sets one option from a text that stands elsewhere; none when there is no option of this name. The error completes "must be".
+    fn set(&mut self, name: &str, text: &str) -> Option<Result<(), String>>;
 }
 
 /// Declares a section: `name: Type = "default"`, or without default for an option that may be unset.
@@ -56,6 +59,13 @@ macro_rules! section {
                     let option = defaults.next().expect("OPTIONS has an entry for each field, in order");
                     reader.get(section, option)?
                 }),* })
+            }
+
+            fn set(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
+                $(if name == stringify!($field) {
+                    return Some(<$type as $crate::config::value::Value>::parse(text).map(|value| self.$field = value));
+                })*
+                None
             }
         }
     };

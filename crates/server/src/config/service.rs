@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use model::operation::StepLimits;
+
 use super::options::section;
 use super::transport::TransportUrl;
 use super::value::Positive;
@@ -10,11 +12,13 @@ use super::value::Positive;
 section! {
     /// The process: its name in the cloud, its logs, its broker.
     Service {
-        /// Name of this machine in `magnum_service`. Unset: the fully qualified host name.
+        /// Name of this machine in `magnum_service`: one for each conductor, for those of one name are one service there. Unset: the fully qualified host
+        /// name.
         host: Option<String>,
         /// Directory for files the service keeps.
         state_path: PathBuf = "/var/lib/magnum",
         /// The brokers: `rabbit://user:password@host:port,user:password@host2:port//virtual_host`.
+        /// Options of [oslo_messaging_rabbit] may follow (`?ssl=true&ssl_ca_file=/path`); they are stronger than that section.
         transport_url: TransportUrl = "rabbit://",
         /// Exchange of messages and notifications.
         control_exchange: String = "magnum",
@@ -106,7 +110,8 @@ section! {
         notification_hours: Positive = "24",
         /// Most operations a conductor has at the same time, those that wait for the cloud included.
         max_held: Positive = "10000",
-        /// Days for which finished operations and their events are kept.
+        /// Days for which finished operations and their events are kept. Of a cluster that is there the newest stays, and what a retry may do
+        /// again with what came after it.
         retention_days: u32 = "30",
         /// Seconds between two looks for what is older than that.
         housekeeping_seconds: Positive = "60",
@@ -116,8 +121,14 @@ section! {
         /// Seconds between two looks at each cluster's credentials (whether somebody can log in with them) and at the ends of its
         /// certificates. 0: never.
         credential_check_seconds: u64 = "3600",
-        /// Seconds after which a forced deletion ends and says what it could not remove. Three quarters of it, in which things are tried, are no
-        /// less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is long enough, with a warning.
+        /// Seconds after which a forced deletion ends and says what it could not remove, from when a conductor has taken it. Three quarters of it, in
+        /// which things are tried, are no less than settle_seconds and lease_seconds together: a shorter time is taken for the shortest that is
+        /// long enough, with a warning.
         force_delete_seconds: Positive = "600",
+        /// Seconds that a step of an operation may take at most, step by step, such as `volumes:1800, machines:7200`. The words are those of `steps` in
+        /// `GET /v1/operations/{id}`, which shows the deadline of each; an operation whose step takes longer fails with the code `timeout` and says
+        /// what it waited for. Unset, and of steps that are not named: as long as the operation may take. Forced deletions divide their time themselves.
+        /// APIs show it and conductors keep it: the same is to be said to all of them.
+        step_seconds: StepLimits,
     }
 }

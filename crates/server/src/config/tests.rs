@@ -194,6 +194,30 @@ fn a_missing_login_is_taken_from_the_token_section_as_a_whole() {
 }
 
 #[test]
+fn whom_to_believe_is_taken_from_one_section() {
+    let trust = |auth: &str, authtoken: &str| {
+        let config = parse(&format!("[keystone_auth]\n{auth}\n[keystone_authtoken]\n{authtoken}\n[mine]\ninsecure = true\n"));
+        let login = config.keystone_auth;
+        (login.cafile.map(|file| file.display().to_string()), login.insecure, config.trust_section)
+    };
+    let said = |cafile: Option<&str>, insecure: Option<bool>, section: &str| (cafile.map(str::to_owned), insecure, section.to_owned());
+    for (auth, authtoken, wanted) in [
+        ("", "cafile = /ca\ninsecure = true", said(Some("/ca"), Some(true), "keystone_authtoken")),
+        // Who names authorities wants them asked.
+        ("cafile = /own", "insecure = true", said(Some("/own"), None, "keystone_auth")),
+        ("cafile = /own\ninsecure = true", "", said(Some("/own"), Some(true), "keystone_auth")),
+        ("insecure = true", "cafile = /ca", said(None, Some(true), "keystone_auth")),
+        // Who wants certificates verified and names nobody is served by those that the other section names.
+        ("insecure = false", "cafile = /ca\ninsecure = true", said(Some("/ca"), Some(false), "keystone_authtoken")),
+        ("auth_section = Mine", "cafile = /ca", said(None, Some(true), "mine")),
+        ("cafile = /own", "auth_section = mine", said(Some("/own"), None, "keystone_auth")),
+        ("", "auth_section = mine", said(None, Some(true), "mine")),
+    ] {
+        assert_eq!(trust(auth, authtoken), wanted, "{auth:?} {authtoken:?}");
+    }
+}
+
+#[test]
 fn keys_without_effect_are_collected_with_their_place() {
     let config = parse("[api]\napi_paste_config = x\nprot = 1\n[nova_client]\napi_version = 2\n[ap]\nport = 1");
     let seen: Vec<_> = config.unknown.iter().map(|f| (&*f.section, &*f.key, f.place.to_string(), f.reason)).collect();

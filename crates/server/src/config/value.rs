@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use model::operation::{STEPS, StepLimits};
 use provider_clients::Networks;
 use secrecy::SecretString;
 
@@ -84,6 +85,17 @@ impl Value for IpAddr {
 impl Value for Networks {
     fn parse(text: &str) -> Result<Self, String> {
         Self::read(text).ok_or_else(|| "a list of networks such as 10.0.0.0/8 and fd00::/8".to_owned())
+    }
+}
+
+impl Value for StepLimits {
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text)
+            .ok_or_else(|| format!("a list of steps and seconds such as volumes:1800, machines:7200, where steps are {}", STEPS.join(", ")))
+    }
+
+    fn unset() -> Option<Self> {
+        Some(Self::default())
     }
 }
 
@@ -203,6 +215,14 @@ mod tests {
         for (text, wanted) in [("", vec![]), (" , ", vec![]), ("a", vec!["a"]), ("a, b ,,c,", vec!["a", "b", "", "c"])] {
             assert_eq!(Vec::<String>::parse(text).expect("list"), wanted, "{text:?}");
         }
+    }
+
+    #[test]
+    fn limits_of_steps_name_steps_that_there_are() {
+        assert_eq!(StepLimits::parse("volumes:60").ok(), StepLimits::read("volumes:60"));
+        assert_eq!(StepLimits::parse(""), Ok(StepLimits::default()));
+        let rule = StepLimits::parse("volume:60").expect_err("there is no such step");
+        assert!(rule.starts_with("a list of steps and seconds") && STEPS.iter().all(|step| rule.contains(step)), "{rule}");
     }
 
     #[test]

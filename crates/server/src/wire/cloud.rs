@@ -26,7 +26,10 @@ pub(super) fn cloud(config: &Config, watchers: Watchers) -> anyhow::Result<Cloud
     options.region = region(config, &clients)?;
     options.interfaces = clients.iter().map(|(service, client)| (*service, interface(client.endpoint_type))).collect::<HashMap<_, _>>();
     options.interfaces.insert(Service::Identity, interface(config.keystone_authtoken.interface));
-    options.trust = transport::cloud(login)?;
+    options.trust = transport::cloud(login, &config.trust_section)?;
+    if let Some(own) = transport::keystone(login, &config.keystone_authtoken_login, &options.trust)? {
+        options.own_trust.insert(Service::Identity, own);
+    }
     for (service, client) in clients {
         if let Some(own) = transport::service(&format!("{}_client", service.name()), client, &options.trust)? {
             options.own_trust.insert(service, own);
@@ -34,7 +37,8 @@ pub(super) fn cloud(config: &Config, watchers: Watchers) -> anyhow::Result<Cloud
     }
     if options.trust.insecure {
         tracing::warn!(
-            "[keystone_auth] insecure: certificates of Keystone, and of services whose sections say nothing else, are not verified"
+            "[{}] insecure: certificates of Keystone, and of services whose sections say nothing else, are not verified",
+            config.trust_section
         );
     }
     for (service, _) in options.own_trust.iter().filter(|(_, own)| own.insecure) {

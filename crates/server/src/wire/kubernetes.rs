@@ -1,4 +1,4 @@
-//! What is set up inside clusters: who may do what with a token of Keystone, and a manifest of the operator's.
+//! What is set up inside clusters: who may do what with a token of Keystone, a manifest of the operator's, and where nodes download from.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,6 +11,7 @@ use crate::config::Config;
 
 const POLICY: &str = "[kubernetes] keystone_auth_default_policy";
 const MANIFEST: &str = "[kubernetes] post_install_manifest_url";
+const MIRROR: &str = "[kubernetes] downloads_mirror_url";
 
 /// Longest policy: masters are made with it, and Nova takes 64 KiB of user data in all.
 const POLICY_LIMIT: usize = 6 * 1024;
@@ -52,17 +53,30 @@ fn is_rule(rule: &Value) -> bool {
 
 /// Where the operator's manifest is.
 pub(super) fn post_install_manifest(config: &Config) -> anyhow::Result<Option<String>> {
-    manifest(config.kubernetes.post_install_manifest_url.as_deref())
+    address(MANIFEST, config.kubernetes.post_install_manifest_url.as_deref())
+}
+
+/// Where nodes download from in the place of the projects' own sites; it ends with a slash.
+pub(super) fn downloads_mirror(config: &Config) -> anyhow::Result<Option<String>> {
+    mirror(config.kubernetes.downloads_mirror_url.as_deref())
+}
+
+/// Hosts and paths are put behind it.
+fn mirror(given: Option<&str>) -> anyhow::Result<Option<String>> {
+    match address(MIRROR, given)? {
+        Some(address) if address.contains(['?', '#', '$']) => bail!("{MIRROR} must have no query, and none of the signs # and $"),
+        found => Ok(found.map(|address| format!("{}/", address.trim_end_matches('/')))),
+    }
 }
 
 /// It ends up in a list that nodes read by words.
-fn manifest(address: Option<&str>) -> anyhow::Result<Option<String>> {
-    let Some(address) = address.map(str::trim).filter(|address| !address.is_empty()) else { return Ok(None) };
+fn address(option: &str, given: Option<&str>) -> anyhow::Result<Option<String>> {
+    let Some(address) = given.map(str::trim).filter(|address| !address.is_empty()) else { return Ok(None) };
     let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let is_plain = address.chars().all(|c| c.is_ascii_graphic() && !"'\"\\`{}[]".contains(c));
     match url.filter(|_| is_plain) {
         Some(_) => Ok(Some(address.to_owned())),
-        None => bail!("{MANIFEST} must be an http or https URL without spaces, quotes and brackets"),
+        None => bail!("{option} must be an http or https URL without spaces, quotes and brackets"),
     }
 }
 
@@ -94,12 +108,25 @@ mod tests {
 
     #[test]
     fn a_manifest_is_fetched_by_http_alone() {
+        let manifest = |given| address(MANIFEST, given);
         assert_eq!(manifest(None).unwrap(), None);
         assert_eq!(manifest(Some(" ")).unwrap(), None);
         let good = "https://example.org/manifests/all.yaml?ref=1";
         assert_eq!(manifest(Some(good)).unwrap().as_deref(), Some(good));
         for bad in ["/etc/x.yaml", "file:///etc/x.yaml", "https://", "https://a/b c", "https://a/'x'", "https://a/{b,c}", "ftp://a/b"] {
             assert!(manifest(Some(bad)).unwrap_err().to_string().starts_with(MANIFEST), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_is_an_address_that_others_are_put_behind() {
+        assert_eq!(mirror(None).unwrap(), None);
+        for given in ["http://mirror.example:8080/k8s", "http://mirror.example:8080/k8s/", " http://mirror.example:8080/k8s// "] {
+            assert_eq!(mirror(Some(given)).unwrap().as_deref(), Some("http://mirror.example:8080/k8s/"), "{given}");
+        }
+        for bad in ["mirror.example", "file:///mirror", "https://a/?at=", "https://a/#b", "https://a/$b", "https://a/'b'", "https://a/b c"]
+        {
+            assert!(mirror(Some(bad)).unwrap_err().to_string().starts_with(MIRROR), "{bad}");
         }
     }
 }

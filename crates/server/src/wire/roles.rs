@@ -106,24 +106,30 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     Ok(())
 }
 
-/// Asks Keystone for the id of the trustee domain until it is known; policies refuse that domain's users from then on. A deployment without
-/// a domain admin has no such users.
+/// Asks Keystone for the id of the trustee domain until it is known; policies refuse that domain's users by it from then on, and until then by
+/// the domain's name. A deployment without a domain admin has no such users.
 async fn find_trustee_domain(admin: Option<Session>, known: Arc<OnceLock<String>>) {
     let Some(admin) = admin else { return };
+    let ask = || {
+        let admin = admin.clone();
+        async move {
+            let info = admin.info().await.map_err(|error| error.to_string())?;
+            info.domain_id.clone().ok_or_else(|| "its admin's token is not scoped to a domain: see [trust]".to_owned())
+        }
+    };
+    until_known(&known, ask).await;
+}
+
+/// Asks until there is an answer, which is kept. The pauses double up to a minute: what is wrong may be put right in Keystone at any time.
+async fn until_known<F: Future<Output = Result<String, String>>>(known: &OnceLock<String>, ask: impl Fn() -> F) {
     let mut pause = Duration::from_secs(1);
     while known.get().is_none() {
-        match admin.info().await {
-            Ok(info) => match info.domain_id.clone() {
-                Some(id) => {
-                    known.get_or_init(|| id);
-                }
-                None => {
-                    tracing::warn!("The trustee domain admin's token is not scoped to a domain: see [trust]");
-                    return;
-                }
-            },
-            Err(error) => {
-                tracing::warn!(%error, "Failed to find the trustee domain; trying again");
+        match ask().await {
+            Ok(id) => {
+                known.get_or_init(|| id);
+            }
+            Err(reason) => {
+                tracing::warn!(reason, "Failed to find the trustee domain; trying again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(60));
             }
@@ -216,6 +222,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         default_nodes_per_project: config.quotas.max_nodes_per_project.map(i64::from),
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
         deadlines: deadlines::deadlines(config),
+        step_limits: config.operations.step_seconds.clone(),
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
@@ -233,6 +240,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         },
         www_authenticate_uri: public.unwrap_or_default(),
         trustee_domain_id: config.trust.trustee_domain_id.clone().map_or_else(Arc::default, |id| Arc::new(OnceLock::from(id))),
+        trustee_domain_name: config.trust.trustee_domain_name.clone(),
         enable_proxy_headers: config.oslo_middleware.enable_proxy_headers_parsing,
         cloud_check_cache: Duration::from_secs(config.requests.cloud_check_cache_seconds.min(300)),
         token_cache_seconds: u64::try_from(auth.token_cache_time).unwrap_or(0),
@@ -276,6 +284,7 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         openstack_ca: openstack_ca(config)?,
         keystone_policy: kubernetes::keystone_policy(config)?,
         post_install_manifest: kubernetes::post_install_manifest(config)?,
+        downloads_mirror: kubernetes::downloads_mirror(config)?,
         ..without_files(config)
     })
 }
@@ -292,6 +301,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         timing: Timing::default(),
         retention: Duration::from_secs(u64::from(operations.retention_days) * 24 * 60 * 60),
         deadlines: deadlines::deadlines(config),
+        step_limits: operations.step_seconds.clone(),
         load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
         terms: terms(config),
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
@@ -304,6 +314,7 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         encrypt_secrets: config.kubernetes.encrypt_secrets,
         keystone_policy: None,
         post_install_manifest: None,
+        downloads_mirror: None,
         health_denied_networks: config.kubernetes.health_denied_networks.clone(),
         region: config.cinder_client.region_name.clone().or_else(|| config.keystone_authtoken.region_name.clone()),
         nodes_affinity_policy: config.cluster.nodes_affinity_policy.clone(),
@@ -329,4 +340,29 @@ fn health_interval(config: &Config) -> Option<Duration> {
 
 fn terms(config: &Config) -> Terms {
     Terms { validity_days: config.x509.term_of_validity.0, rsa_bits: config.x509.rsa_key_size.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_trustee_domain_is_asked_for_until_it_is_known_with_pauses_of_a_minute_at_most() {
+        let (known, asked, begin) = (OnceLock::new(), Cell::new(0), Instant::now());
+        let ask = || {
+            asked.set(asked.get() + 1);
+            let is_last = asked.get() == 10;
+            async move { if is_last { Ok("1f".to_owned()) } else { Err("no domain".to_owned()) } }
+        };
+        until_known(&known, ask).await;
+        assert_eq!((known.get().map(String::as_str), asked.get()), (Some("1f"), 10));
+        assert_eq!(begin.elapsed().as_secs(), 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 + 60);
+        // What is known is not asked for.
+        until_known(&known, ask).await;
+        assert_eq!(asked.get(), 10);
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! Looking changes nothing. Texts name options and hosts, never the value of a secret.
 
+mod services;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,9 +12,9 @@ use model::queue::amqp;
 use model::store::migrate::{self, Fitness};
 use model::store::{Conn, Store, adoption, clock, service};
 use model::time;
-use provider_clients::{Cloud, CloudError, ErrorKind, Service, Watchers};
+use provider_clients::Watchers;
 
-use super::{capi, cloud, deadlines, policy, reach};
+use super::{capi, deadlines, policy, reach};
 use crate::config::{CertManager, Config, Reason};
 use crate::sealing;
 use crate::upgrade_check::{Check, Trouble};
@@ -28,7 +30,7 @@ pub async fn status(config: &Config) -> Vec<Check> {
     let database = within("Database", database(config));
     let clock = within("Clock", clock(config));
     let broker = within("Message broker", broker(config));
-    let cloud = within_all(cloud_checks(config));
+    let cloud = within_all(services::checks(config));
     let management = within("Management clusters", management(config));
     let (database, clock, broker, cloud, management) = futures::join!(database, clock, broker, cloud, management);
     let mut checks = vec![
@@ -153,99 +155,6 @@ async fn broker(config: &Config) -> Vec<Trouble> {
         some if some < count => vec![Trouble::warning(format!("{some} of {count} brokers cannot be used: {}", away.join("; ")), cure)],
         _ => vec![Trouble::failure(away.join("; "), cure)],
     }
-}
-
-async fn cloud_checks(config: &Config) -> Vec<Check> {
-    let cloud = match cloud::cloud(config, Watchers::default()) {
-        Ok(cloud) => cloud,
-        Err(error) => return vec![Check::of("Keystone", vec![Trouble::failure(format!("{error:#}"), "correct the option that is named")])],
-    };
-    let (keystone, trustee, catalogue) =
-        futures::join!(keystone(config, &cloud), trustee_domain(config, &cloud), catalogue(config, &cloud));
-    vec![Check::of("Keystone", keystone), Check::of("Trustee domain", trustee), Check::of("Service catalogue", catalogue)]
-}
-
-async fn keystone(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
-    let session = match cloud::service(config, cloud) {
-        Ok(session) => session,
-        Err(error) => return vec![Trouble::failure(format!("{error:#}"), "set the option that is named")],
-    };
-    match session.info().await {
-        Ok(info) if info.roles.iter().any(|role| role == "admin") => Vec::new(),
-        Ok(info) => {
-            let problem = format!("the service user {} has not the role admin (it has {})", info.user_name, info.roles.join(", "));
-            vec![Trouble::warning(
-                problem,
-                "give it that role in its project: else it can neither list stacks of all projects nor delete what absent users left",
-            )]
-        }
-        Err(error) => vec![login_failed(&error, "[keystone_auth] username, password, project_name and the names of their domains")],
-    }
-}
-
-async fn trustee_domain(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
-    let session = match cloud::trustee_admin(config, cloud) {
-        Ok(session) => session,
-        Err(error) => return vec![Trouble::failure(format!("{error:#}"), "set the option that is named, or conductors do not start")],
-    };
-    let login =
-        "[trust] trustee_domain_admin_name, trustee_domain_admin_password, trustee_domain_name and trustee_domain_admin_domain_name";
-    match session.info().await {
-        Ok(info) if info.domain_id.is_none() => {
-            vec![Trouble::failure(
-                "the token of the trustee domain's admin is not for a domain",
-                "set [trust] trustee_domain_name or trustee_domain_id",
-            )]
-        }
-        Ok(info) if !info.roles.iter().any(|role| role == "admin") => {
-            let problem = format!("{} has not the role admin on the trustee domain", info.user_name);
-            vec![Trouble::failure(problem, "openstack role add --domain <domain> --user <user> admin")]
-        }
-        Ok(_) => Vec::new(),
-        Err(error) => vec![login_failed(&error, login)],
-    }
-}
-
-fn login_failed(error: &CloudError, login: &str) -> Trouble {
-    let cure = match error.kind() {
-        ErrorKind::Auth => format!("see {login}"),
-        ErrorKind::Unreachable => "see [keystone_auth] auth_url, and cafile where it is https".to_owned(),
-        ErrorKind::Refused | ErrorKind::Malformed | ErrorKind::NoEndpoint | ErrorKind::Invalid => {
-            format!("see whether [keystone_auth] auth_url is Keystone's address; then {login}")
-        }
-    };
-    Trouble::failure(error.to_string(), cure)
-}
-
-async fn catalogue(config: &Config, cloud: &Cloud) -> Vec<Trouble> {
-    let Ok(session) = cloud::service(config, cloud) else { return Vec::new() };
-    let Ok(info) = session.info().await else {
-        return vec![Trouble::warning("the catalogue cannot be seen without a login", "see the check of Keystone")];
-    };
-    let heat = !config.drivers.disabled_drivers.iter().any(|name| name == DriverName::K8sFedoraCoreosV1.as_str());
-    let barbican = config.certificates.cert_manager_type == CertManager::Barbican;
-    let wanted = [
-        (Service::Orchestration, "heat_client", heat, "no cluster of the Heat driver can be made"),
-        (Service::Compute, "nova_client", true, "flavors and key pairs cannot be checked"),
-        (Service::Network, "neutron_client", true, "networks cannot be checked"),
-        (Service::Image, "glance_client", true, "images cannot be found"),
-        (Service::KeyManager, "barbican_client", barbican, "certificates cannot be kept ([certificates] cert_manager_type = barbican)"),
-        (Service::LoadBalancer, "octavia_client", false, "clusters with load balancers fail"),
-        (Service::BlockStorage, "cinder_client", false, "clusters with volumes fail"),
-    ];
-    let mut found = Vec::new();
-    for (service, section, is_needed, effect) in wanted {
-        // Nobody asks a service that there is not, unless something needs it.
-        if !is_needed && (service == Service::Orchestration || service == Service::KeyManager) {
-            continue;
-        }
-        let Err(error) = session.endpoint(service).await else { continue };
-        let known = if info.has_service(service) { "it is there with other interfaces or regions" } else { "it is not there at all" };
-        let problem = format!("{error} ({known}): {effect}");
-        let cure = format!("see [{section}] endpoint_type and region_name, or register the endpoint of {}", service.name());
-        found.push(if is_needed { Trouble::failure(problem, cure) } else { Trouble::warning(problem, cure) });
-    }
-    found
 }
 
 fn drivers(config: &Config) -> Vec<Trouble> {

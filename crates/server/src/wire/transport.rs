@@ -11,9 +11,9 @@ use secrecy::SecretString;
 use super::read;
 use crate::config::{Client, Credentials, MysqlUrl, Rabbit};
 
-/// TLS to RabbitMQ.
-pub(super) fn broker(rabbit: &Rabbit) -> anyhow::Result<Tls> {
-    let section = "[oslo_messaging_rabbit]";
+/// TLS to RabbitMQ; `has_query`: the query of the brokers' address may have said some of it.
+pub(super) fn broker(rabbit: &Rabbit, has_query: bool) -> anyhow::Result<Tls> {
+    let section = if has_query { "[oslo_messaging_rabbit] or the query of transport_url," } else { "[oslo_messaging_rabbit]" };
     let ca_pem = rabbit.ssl_ca_file.as_deref().map(|path| text(path, &format!("{section} ssl_ca_file"))).transpose()?;
     let (certificate, key) = (rabbit.ssl_cert_file.as_deref(), rabbit.ssl_key_file.as_deref());
     let identity = pair(section, ("ssl_cert_file", certificate), ("ssl_key_file", key))?;
@@ -47,14 +47,25 @@ pub(super) fn database(url: &MysqlUrl) -> anyhow::Result<Option<StoreTls>> {
     Ok(Some(StoreTls { ca: read(&ca, &format!("{section} ssl_ca"))?, identity }))
 }
 
-/// Whom to believe in calls to the cloud.
-pub(super) fn cloud(login: &Credentials) -> anyhow::Result<TlsTrust> {
-    let section = "[keystone_auth]";
+/// Whom to believe in calls to the cloud; `section` is the one that says it.
+pub(super) fn cloud(login: &Credentials, section: &str) -> anyhow::Result<TlsTrust> {
     Ok(TlsTrust {
-        ca: login.cafile.as_deref().map(|path| read(path, &format!("{section} cafile"))).transpose()?,
+        ca: login.cafile.as_deref().map(|path| read(path, &format!("[{section}] cafile"))).transpose()?,
         insecure: login.insecure.unwrap_or(false),
-        identity: identity(section, ("certfile", login.certfile.as_deref()), ("keyfile", login.keyfile.as_deref()))?,
+        identity: identity("[keystone_auth]", ("certfile", login.certfile.as_deref()), ("keyfile", login.keyfile.as_deref()))?,
     })
+}
+
+/// The same for Keystone, where both of its sections name authorities: logins go to one address of it and tokens of callers are checked at another,
+/// whose certificates need not be of one authority. `checking` is the section about callers' tokens.
+pub(super) fn keystone(login: &Credentials, checking: &Credentials, all: &TlsTrust) -> anyhow::Result<Option<TlsTrust>> {
+    let (Some(ca), Some(path)) = (&all.ca, checking.cafile.as_deref()) else { return Ok(None) };
+    if login.cafile.as_deref() == Some(path) || all.insecure || checking.insecure == Some(true) {
+        return Ok(None);
+    }
+    let more = read(path, "[keystone_authtoken] cafile")?;
+    let ca = [ca.as_slice(), b"\n".as_slice(), more.as_slice()].concat();
+    Ok(Some(TlsTrust { ca: Some(ca), ..all.clone() }))
 }
 
 /// The same for one service, where its section says something of its own; what it does not say is as for all.
@@ -91,4 +102,77 @@ fn pair(section: &str, certificate: (&str, Option<&Path>), key: (&str, Option<&P
 
 fn text(path: &Path, option: &str) -> anyhow::Result<String> {
     String::from_utf8(read(path, option)?).with_context(|| format!("{option}: {} is not PEM", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{notifications, reach};
+    use crate::config::Config;
+
+    #[test]
+    fn the_query_of_an_address_is_stronger_than_the_section_for_its_brokers_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).expect("a file");
+            path.display().to_string()
+        };
+        let (one, other) = (file("one"), file("other"));
+        let config = Config::parse_for_test(&format!(
+            "[DEFAULT]\ntransport_url = rabbit://u:p@h/?ssl=1&ssl_ca_file={one}&heartbeat_timeout_threshold=7\n\
+             [oslo_messaging_notifications]\ndriver = messagingv2\ntransport_url = rabbit://u:p@h/?rabbit_quorum_queue=true&ssl_version=x\n\
+             [oslo_messaging_rabbit]\nssl = false\nssl_ca_file = {other}\nheartbeat_timeout_threshold = 9\n"
+        ))
+        .expect("a configuration");
+        let bell = reach(&config, &config.service.transport_url).expect("an address");
+        assert_eq!((bell.tls.and_then(|tls| tls.ca_pem).as_deref(), bell.heartbeat), (Some("one"), 7));
+        let told = notifications(&config).expect("an address").expect("somebody is told").bus;
+        assert!(told.reach.tls.is_none() && told.queues.quorum && told.reach.heartbeat == 9);
+        let idle: Vec<&str> = config.unknown.iter().map(|finding| finding.key.as_str()).collect();
+        assert_eq!(idle, ["transport_url?ssl_version"]);
+    }
+
+    #[test]
+    fn keystone_is_believed_by_the_authorities_of_both_its_sections_and_nobody_else_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).expect("a file");
+            path.display().to_string()
+        };
+        let (one, other) = (file("one"), file("other"));
+        let of = |auth: &str, authtoken: &str| {
+            let config = Config::parse_for_test(&format!("[keystone_auth]\n{auth}\n[keystone_authtoken]\n{authtoken}\n"));
+            let config = config.expect("a configuration");
+            let all = super::cloud(&config.keystone_auth, &config.trust_section).expect("files");
+            let keystone = super::keystone(&config.keystone_auth, &config.keystone_authtoken_login, &all).expect("files");
+            let text = |ca: Option<Vec<u8>>| ca.map(|ca| String::from_utf8(ca).expect("a text"));
+            (text(all.ca), text(keystone.and_then(|own| own.ca)))
+        };
+        let said = |all: Option<&str>, keystone: Option<&str>| (all.map(str::to_owned), keystone.map(str::to_owned));
+        let (cafile, others) = (format!("cafile = {one}"), format!("cafile = {other}"));
+        assert_eq!(of(&cafile, &others), said(Some("one"), Some("one\nother")));
+        assert_eq!(of(&cafile, &cafile), said(Some("one"), None));
+        assert_eq!(of("", &others), said(Some("other"), None));
+        assert_eq!(of(&cafile, ""), said(Some("one"), None));
+        // Authorities that nobody asks say nothing.
+        assert_eq!(of(&cafile, &format!("{others}\ninsecure = true")), said(Some("one"), None));
+        assert_eq!(of(&format!("{cafile}\ninsecure = true"), &others), said(Some("one"), None));
+        assert_eq!(of("insecure = true", &others), said(None, None));
+    }
+
+    #[test]
+    fn an_address_whose_query_lacks_what_it_needs_is_refused_by_the_names_of_both_places() {
+        let of = |query: &str| {
+            let config = Config::parse_for_test(&format!(
+                "[DEFAULT]\ntransport_url = rabbit://u:p@h/{query}\n[oslo_messaging_rabbit]\nssl = true\nssl_key_file = /k\n"
+            ));
+            let config = config.expect("a configuration");
+            reach(&config, &config.service.transport_url).map(drop).map_err(|error| error.to_string())
+        };
+        let rest = "ssl_cert_file is missing: ssl_key_file is of no use without it";
+        assert_eq!(of(""), Err(format!("[oslo_messaging_rabbit] {rest}")));
+        assert_eq!(of("?amqp_durable_queues=1"), Err(format!("[oslo_messaging_rabbit] or the query of transport_url, {rest}")));
+        assert_eq!(of("?ssl=false"), Ok(()));
+    }
 }

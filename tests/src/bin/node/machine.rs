@@ -180,6 +180,11 @@ impl Machine {
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))
     }
 
+    /// Takes a file away that is there, whether it runs or not.
+    pub fn remove(&self, path: &str) -> Result<()> {
+        fs::remove_file(self.path(path)).with_context(|| format!("remove {path}"))
+    }
+
     /// The content of a file.
     pub fn read(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.path(path)).with_context(|| format!("read {path}"))

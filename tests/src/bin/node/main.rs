@@ -3,6 +3,7 @@
 
 mod data;
 mod machine;
+mod restarts;
 mod site;
 mod successors;
 
@@ -88,6 +89,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     println!(
         "ok - a worker with a download that is not what its sum says tells Heat which, and that it is no node, and takes that back before it joins"
     );
+    nodes.restarts([next()?, next()?, next()?], &usual[0], &three_masters).await?;
     let numbers = [next()?, next()?, next()?, next()?, next()?, next()?];
     nodes.successions(numbers, &three_masters, &short_of_time).await
 }
@@ -110,7 +112,8 @@ async fn documents(folder: &Path, site: &Site) -> Result<Given> {
         ("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned()),
         ("OS_DRIVERS__OPENSTACK_CA_FILE".to_owned(), authority.display().to_string()),
     ];
-    let world = World::start(Mix::Embedded, Options { environment: environment.into(), ..Options::default() }).await?;
+    let options = Options { environment: environment.into(), usual_keys: true, ..Options::default() };
+    let world = World::start(Mix::Embedded, options).await?;
     let three_masters = |template: &mut Value, cluster: &mut Value| {
         template["master_lb_enabled"] = json!(true);
         cluster["master_count"] = json!(3);
@@ -134,7 +137,8 @@ async fn made(world: &World, image: &str, change: impl FnOnce(&mut Value, &mut V
     let demo = world.demo();
     let (mut template, mut cluster) = (client::template(image), client::cluster("blue", ""));
     template["image_id"] = json!(image);
-    cluster["labels"] = json!({"containerd_version": data::CONTAINERD});
+    // Manifests of these are held to no sum, which stand-ins would not have.
+    cluster["labels"] = json!({"containerd_version": data::CONTAINERD, "flannel_tag": "v0.27.2", "metrics_server_tag": "v0.8.0"});
     change(&mut template, &mut cluster);
     cluster["cluster_template_id"] = json!(demo.post("/v1/clustertemplates", &template).await?.expect(201)?.uuid()?);
     let cluster = demo.post("/v1/clusters", &cluster).await?.expect(202)?.uuid()?;
@@ -171,21 +175,7 @@ impl Nodes<'_> {
     async fn master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
         let (own, api) = (address(number).to_string(), free_address(number).to_string());
-        let data = UserData::of(
-            document,
-            &[
-                ("NODE_NAME", "blue-master-0"),
-                ("NODE_INDEX", "0"),
-                ("NODE_ADDRESS", &own),
-                ("API_ADDRESS", &api),
-                ("API_PUBLIC_ADDRESS", "203.0.113.9"),
-                ("API_HOLDER", "yes"),
-                ("SUBNET_ID", "the-subnet"),
-                ("SECRETS_KEY", SECRETS_KEY),
-                ("SIGNAL_ENDPOINT", &format!("https://{HEAT}{path}")),
-                ("SIGNAL_TOKEN", SIGNAL_TOKEN),
-            ],
-        )?;
+        let data = first_master(document, number, path)?;
         let mut machine = self.machine(number, &data).await?;
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
@@ -354,6 +344,24 @@ async fn is_master(machine: &Machine, api: &str) -> Result<()> {
     held.await
 }
 
+/// What the first master of a cluster without a load balancer is made with: nobody has its API's address before it.
+fn first_master(document: &str, number: u8, path: &str) -> Result<UserData> {
+    let (own, api, endpoint) = (address(number).to_string(), free_address(number).to_string(), format!("https://{HEAT}{path}"));
+    let values = [
+        ("NODE_NAME", "blue-master-0"),
+        ("NODE_INDEX", "0"),
+        ("NODE_ADDRESS", own.as_str()),
+        ("API_ADDRESS", api.as_str()),
+        ("API_PUBLIC_ADDRESS", "203.0.113.9"),
+        ("API_HOLDER", "yes"),
+        ("SUBNET_ID", "the-subnet"),
+        ("SECRETS_KEY", SECRETS_KEY),
+        ("SIGNAL_ENDPOINT", endpoint.as_str()),
+        ("SIGNAL_TOKEN", SIGNAL_TOKEN),
+    ];
+    UserData::of(document, &values)
+}
+
 /// What a worker is made with; `more` are values that not every one has.
 fn worker(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
     let (own, api, endpoint) = (address(number).to_string(), gateway(number).to_string(), format!("https://{HEAT}{path}"));
@@ -387,6 +395,10 @@ async fn has_ended(machine: &Machine, image: Image) -> Result<()> {
     ensure!(unit.contains("\nSIGNAL_TOKEN=\n") && !unit.contains(SIGNAL_TOKEN), "the token is kept: {unit}");
     ensure!(!machine.read(LOG)?.contains(SIGNAL_TOKEN), "the log has the token");
     ensure!(machine.tell(&["sysctl", "-n", "net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]).await? == "1\n1");
+    // Pods do not reach the metadata service, by a rule that networkd takes for the kernel's.
+    let rules = machine.tell(&["ip", "-details", "rule", "show"]).await?;
+    let kept = |rule: &str| ["169.254.169.254", "prohibit", "kernel"].iter().all(|word| rule.split_whitespace().any(|part| part == *word));
+    ensure!(rules.lines().any(kept), "{rules}");
     if image != Image::Ubuntu {
         return Ok(());
     }

@@ -31,7 +31,7 @@ const ORDER: &str = "0123456789abcdef";
 const TOKENS: &str = "bootstrap-token-older0 nodes of this cluster\nbootstrap-token-others somebody's own\n";
 
 /// A file of what the stand-ins are told and keep.
-fn stand_in(name: &str) -> String {
+pub fn stand_in(name: &str) -> String {
     format!("/var/lib/stand-ins/{name}")
 }
 
@@ -65,18 +65,23 @@ impl Nodes<'_> {
 
     async fn joining_master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
-        let data = master(document, number, "blue-master-1", path, &[])?;
+        let data = master(document, number, "blue-master-1", path, &[("NODE_PUBLIC_ADDRESS", "203.0.113.21")])?;
         let mut machine = self.machine(number, &data).await?;
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         is_success(&signal, "blue-master-1", &machine)?;
         has_ended(&machine, data.image).await?;
         is_as_written(&machine, &data)?;
-        took(&machine, &["waiting for the API", "kubeadm join", "readiness of the node", "end"])?;
+        took(&machine, &["waiting for the API", "kubeadm join", "certificate of the API", "readiness of the node", "end"])?;
         let (asked, due) = (self.site.asked(address(number)), programs(&machine)?);
         ensure!(asked == due, "{asked:?} and not {due:?}");
         let calls = machine.read(CALLS)?;
-        ensure!(calls == format!("{JOIN}\n{}", is_ready("blue-master-1")), "{calls}");
+        let certified = "kubeadm init phase certs apiserver --config /var/lib/kubernetes-bootstrap/init.yaml";
+        ensure!(calls == format!("{JOIN}\n{certified}\n{}", is_ready("blue-master-1")), "{calls}");
+        // Clients reach it at its own address as well.
+        let names = format!("\"{}\", \"{}\", \"203.0.113.9\", \"203.0.113.21\"", gateway(number), address(number));
+        let config = machine.read(&stand_in("certified.yaml"))?;
+        ensure!(config.contains(&names), "no {names} in {config}");
         has_joined(&machine, number)?;
         self.told_once(path)
     }
@@ -212,6 +217,10 @@ impl Nodes<'_> {
         let rest = calls.strip_prefix(&format!("{JOIN}\n{}", is_ready(name))).with_context(|| calls.clone())?;
         let until = rest.lines().next().and_then(|line| line.strip_prefix(&said)).with_context(|| format!("{rest} and not {said}"))?;
         ensure!(rest.lines().all(|line| line == format!("{said}{until}")), "it changes its mind: {rest}");
+        // Masters look at those that bear a label: it does as long as it waits.
+        let labels = machine.read(&stand_in("labels"))?;
+        let label = "magnum.openstack.org/replaces";
+        ensure!(labels.starts_with(&format!("{label}=\n")) && labels.ends_with(&format!("{label}=\n{label}-\n")), "{labels}");
         // Two drains, one after the other, and a little more.
         let until: u64 = until.parse().with_context(|| rest.to_owned())?;
         ensure!((since_epoch()?..=since_epoch()? + 1500).contains(&until), "{until} at {}", since_epoch()?);
@@ -233,14 +242,14 @@ impl Nodes<'_> {
 }
 
 /// Tells that it is so.
-async fn good(what: &str, test: impl Future<Output = Result<()>>) -> Result<()> {
+pub async fn good(what: &str, test: impl Future<Output = Result<()>>) -> Result<()> {
     test.await.with_context(|| format!("it is not so: {what}"))?;
     println!("ok - {what}");
     Ok(())
 }
 
 /// What a master of a cluster with a load balancer is made with, where the API answers already.
-fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
+pub fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
     let (own, api, endpoint) = (address(number).to_string(), gateway(number).to_string(), format!("https://{HEAT}{path}"));
     let index = name.rsplit('-').next().context("a number")?;
     let mut values = vec![
@@ -258,7 +267,7 @@ fn master(document: &str, number: u8, name: &str, path: &str, more: &[(&str, &st
     UserData::of(document, &values)
 }
 
-fn is_success(signal: &Signal, name: &str, machine: &Machine) -> Result<()> {
+pub fn is_success(signal: &Signal, name: &str, machine: &Machine) -> Result<()> {
     let is_told = signal.status == "SUCCESS" && [&signal.id, &signal.data] == [name; 2] && signal.reason == format!("{name} is ready");
     ensure!(is_told, "{signal:?}\n{}", machine.last_words());
     Ok(())

@@ -14,7 +14,7 @@
 //!   restarted, once, before masters show what the new authorities signed (`controllers`).
 //!
 //! Which document and which secrets belong to a phase follows from its row alone. What was written of it by others, who owned the operation before,
-//! is read again before each pass (`written`).
+//! is read again before each pass and, but for the last one, at its end (`written`).
 
 mod controllers;
 mod objects;
@@ -142,8 +142,8 @@ async fn held(bench: &Bench<'_>, part: &str) -> Result<Option<Value>, Failure> {
     Ok(bench.management.get("secret_get", &secrets(), Some(&bench.namespace), &name).await?)
 }
 
-/// Brings about, before a phase's document is sent, what must be so by then; none when it is so. In this order: whoever shows something is
-/// trusted by whom he meets, and whoever is trusted no more has gone.
+/// Brings about, before a phase's document is sent, what must be so by then, and still when the next phase begins; none when it is so. In this
+/// order: whoever shows something is trusted by whom he meets, and whoever is trusted no more has gone.
 pub(super) async fn prepare(bench: &Bench<'_>, stand: &InForce, seen: &Seen) -> Result<Option<Turn>, Failure> {
     let material = certificates::material(bench.cx, &bench.rows.cluster).await?;
     let both = &material.kubernetes.certificate;
@@ -196,6 +196,13 @@ pub(super) async fn advance(bench: &Bench<'_>, stand: &InForce, seen: &Seen) -> 
     // What a former owner of the operation asked for last must not come in a later phase.
     if !work.is_settled(cx) {
         return wait(bench, stand, "what was asked for last", cx.settings.timing.settle).await;
+    }
+    // Nor may what has come while machines were made stay: the next pass takes for granted what this one wants. Not in the last phase, of which
+    // the end tells otherwise than the beginning: each of the two would take back what the other has told.
+    if stand.phase != Phase::Retire
+        && let Some(turn) = prepare(bench, stand, seen).await?
+    {
+        return Ok(turn);
     }
     let (own, other) = (&cluster.references(), &stand.rotation.references);
     let to = |phase: Phase| (phase, words(phase));

@@ -89,7 +89,7 @@ impl Bench<'_> {
     /// Look again when something has moved, or after `at_most`. While nobody can tell: often at first, less often when it takes longer.
     pub(super) fn again(&self, at_most: Option<Duration>) -> Turn {
         let timing = self.cx.settings.timing;
-        let age = stack::age(self.work.operation.created());
+        let age = stack::age(self.work.operation.begun());
         let poll = (age / 20).clamp(timing.poll_min, timing.poll_max.max(timing.poll_min));
         Turn::Hear { news: self.news.clone(), poll, at_most }
     }
@@ -189,6 +189,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         cluster: target.cluster,
         template: target.template,
         groups: &wish.groups,
+        asked_last: &wish.asked_last,
         nodes: target.nodes,
         release: &bench.release,
         found: &found,

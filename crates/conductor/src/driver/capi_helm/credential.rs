@@ -7,7 +7,7 @@ use model::capi::{credential_prefix, new_credential};
 use model::cluster::Cluster;
 use model::id::ClusterId;
 use model::operation::{Operation, OperationKind, OutcomeCode, Progress, Thing};
-use model::resource::ResourceKind;
+use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, credential_health, event, history, operation, resource};
 use model::time::{millis, now};
 use provider_clients::{ApplicationCredential, CloudError, Credential, Session};
@@ -76,7 +76,7 @@ pub(super) async fn ensure(bench: &Bench<'_>, anew: bool) -> Result<Held, Failur
     }
     let caller = credentials::of_caller(cx, work, cluster, "a new application credential is needed").await?;
     let user = caller.info().await?.user_id.clone();
-    let Announced { name, is_first } = announce(bench).await?;
+    let Announced { name, is_first } = announce(bench, &user).await?;
     let keystone = caller.keystone();
     for left in keystone.application_credentials(&user, &name).await?.iter().filter(|c| c.name == name) {
         keystone.delete_application_credential(&user, &left.id).await?;
@@ -98,13 +98,21 @@ struct Announced {
     is_first: bool,
 }
 
-/// The name of the credential that this operation makes: recorded by an earlier attempt, or new.
-async fn announce(bench: &Bench<'_>) -> Result<Announced, Failure> {
+/// The name of the credential that this operation makes for this user: recorded by an earlier attempt, or new.
+///
+/// A name that somebody else has asked for stays as it is recorded: his credential may be there or may come, and where the name were that of
+/// another user's nobody would look for it among his any more.
+async fn announce(bench: &Bench<'_>, user: &str) -> Result<Announced, Failure> {
     let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
     let id = &cluster.cluster_id();
     let recorded = cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
-    let is_open = |r: &&model::resource::CloudResource| r.kind() == Some(ResourceKind::ApplicationCredential) && r.resource_id.is_none();
-    let open = recorded.iter().find(is_open).map(|r| r.name.clone());
+    let is_open = |r: &CloudResource| r.kind() == Some(ResourceKind::ApplicationCredential) && r.resource_id.is_none();
+    let mut open: Vec<CloudResource> = recorded.into_iter().filter(is_open).collect();
+    if !open.is_empty() && former_callers(cx, id).await?.iter().any(|other| other != user) {
+        let since = work.operation.started_ms.unwrap_or(work.operation.created_ms);
+        open.retain(|r| r.created_ms >= since);
+    }
+    let open = open.pop().map(|r| r.name);
     let is_first = open.is_none();
     let name = open.unwrap_or_else(|| new_credential(&cluster.uuid));
     let progress = Progress { step: "credential", waiting_for: Some("an application credential".into()), ..Progress::default() };

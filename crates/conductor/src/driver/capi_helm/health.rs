@@ -7,7 +7,7 @@ use model::capi::{derived, namespace};
 use model::cluster::Cluster;
 use model::cluster::status::Status;
 use model::nodegroup::Nodegroup;
-use model::store::{Conn, nodegroup, placement};
+use model::store::{Conn, StoreError, nodegroup, placement};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -36,22 +36,43 @@ pub(crate) enum Heard {
     Unchanged,
     /// The texts, by what they are about.
     Texts(IndexMap<String, String>),
+    /// Nothing: the management cluster cannot be asked, and why.
+    Nothing(String),
+}
+
+/// Why it cannot be asked.
+fn why(failure: Failure) -> String {
+    match failure {
+        Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
+        // Who only looks holds nothing that he could lose.
+        Failure::Stale => "the look was given up".to_owned(),
+    }
 }
 
 /// Asks the management cluster, unless it would have told; `recorded` is its name as far as the row says it.
 ///
 /// # Errors
-/// When the management cluster cannot be asked: nothing is known then.
-pub(crate) async fn health(cx: &Context, cluster: &Cluster, recorded: Option<&str>) -> Result<Heard, Failure> {
-    let Place { capi, door, namespace, release } = place(cx, cluster, recorded).await?;
-    let management = door.open(capi)?;
+/// When the database cannot be asked, which says nothing of the cluster.
+pub(crate) async fn health(cx: &Context, cluster: &Cluster, recorded: Option<&str>) -> Result<Heard, StoreError> {
+    let Place { capi, door, namespace, release } = match place(cx, cluster, recorded).await {
+        Ok(place) => place,
+        Err(failure) => return Ok(Heard::Nothing(why(failure))),
+    };
+    let management = match door.open(capi) {
+        Ok(management) => management,
+        Err(failure) => return Ok(Heard::Nothing(why(failure))),
+    };
     if cluster.health_status.as_deref() == Some(HEALTHY) && door.news.is_still_well(&namespace, release) {
         return Ok(Heard::Unchanged);
     }
     let looking = door.news.looks(&namespace, release);
     let id = &cluster.cluster_id();
     let groups = cx.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
-    let texts = texts(&seen::look(&management, &capi.settings.kinds, &namespace, release).await?, &groups);
+    let seen = match seen::look(&management, &capi.settings.kinds, &namespace, release).await {
+        Ok(seen) => seen,
+        Err(failure) => return Ok(Heard::Nothing(capi.named(door, &why(failure)))),
+    };
+    let texts = texts(&seen, &groups);
     if is_well(&texts) {
         looking.found_well();
     }
@@ -67,6 +88,9 @@ pub(super) struct Place<'a> {
 }
 
 /// Where a cluster is, for who only looks at it; `recorded` is the name of its management cluster as far as the row says it.
+///
+/// # Errors
+/// Why no management cluster can be asked about it.
 pub(super) async fn place<'a>(cx: &'a Context, cluster: &'a Cluster, recorded: Option<&str>) -> Result<Place<'a>, Failure> {
     let Some(capi) = cx.capi.as_deref() else { return Err(Failure::retry(NONE)) };
     let namespace = namespace(&capi.settings.namespace_prefix, &cluster.project().0);
@@ -84,8 +108,11 @@ async fn find<'a>(cx: &Context, capi: &'a Capi, cluster: &Cluster, namespace: &s
         return Err(Failure::retry(format!("release {release} is on no management cluster")));
     };
     let (id, name) = (&cluster.cluster_id(), door.cluster.name.as_str());
-    // One that goes at this moment leaves a row, which counts for nothing and is removed with others of its kind.
-    cx.store.write(async |conn: &mut Conn| placement::record(conn, id, name).await).await?;
+    // One that goes at this moment leaves a row, which counts for nothing and is removed with others of its kind. Where it cannot be recorded
+    // the next look finds it again: this one has what it needs.
+    if let Err(error) = cx.store.write(async |conn: &mut Conn| placement::record(conn, id, name).await).await {
+        tracing::debug!(cluster.id = %id, %error, "failed to record on which management cluster a cluster is");
+    }
     Ok(door)
 }
 

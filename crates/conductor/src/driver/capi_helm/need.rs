@@ -20,6 +20,8 @@ pub(crate) struct Present {
     pub wanted: Option<i32>,
     /// Each may have a server.
     pub machines: usize,
+    /// The size that was asked for last of a group that is scaled by load, where this request asks for none.
+    pub asked: Option<i64>,
 }
 
 /// The servers that are to be made for groups that are to have more nodes than before, each with its flavor.
@@ -33,11 +35,11 @@ pub(super) fn of<'a>(
 ) -> Result<Need, Failure> {
     let mut need = Need::default();
     for group in groups {
-        let wanted = match scaling::of(choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))? {
+        let present = present(group);
+        let wanted = match scaling::of(choices, group, present.asked).map_err(|text| Failure::fail(OutcomeCode::User, text))? {
             Scale::Fixed => i64::from(group.node_count()),
             Scale::Between { least, .. } => least,
         };
-        let present = present(group);
         let is_more = present.wanted.is_none_or(|before| wanted > i64::from(before));
         let more = usize::try_from(wanted).unwrap_or(0).saturating_sub(present.machines);
         if is_more && more > 0 {
@@ -80,9 +82,13 @@ mod tests {
         let scaled = [("auto_scaling_enabled", "true"), ("min_node_count", "2"), ("max_node_count", "9")];
         assert_eq!(need(&[], Present::default()), [(4, "w".to_owned())]);
         assert_eq!(need(&scaled, Present::default()), [(2, "w".to_owned())]);
-        assert_eq!(need(&[], Present { wanted: Some(3), machines: 3 }), [(1, "w".to_owned())]);
+        assert_eq!(need(&[], Present { wanted: Some(3), machines: 3, asked: None }), [(1, "w".to_owned())]);
         // A server of the fourth may be on its way already.
-        assert_eq!(need(&[], Present { wanted: Some(3), machines: 4 }), []);
-        assert_eq!(need(&[], Present { wanted: Some(6), machines: 2 }), []);
+        assert_eq!(need(&[], Present { wanted: Some(3), machines: 4, asked: None }), []);
+        assert_eq!(need(&[], Present { wanted: Some(6), machines: 2, asked: None }), []);
+        // Without a lower bound, what was asked for last.
+        let open = [("auto_scaling_enabled", "true"), ("max_node_count", "9")];
+        assert_eq!(need(&open, Present { wanted: Some(2), machines: 2, asked: Some(3) }), [(1, "w".to_owned())]);
+        assert_eq!(need(&open, Present { wanted: Some(2), machines: 2, asked: None }), [(2, "w".to_owned())]);
     }
 }

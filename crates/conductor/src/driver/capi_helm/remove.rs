@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
-use crate::cluster::force::{is_over, time_to_try};
+use crate::cluster::force::{is_over, left_to_try};
 use crate::cluster::{Rows, delete, force};
 use crate::context::Context;
 use crate::leaving::{self, leak};
@@ -208,7 +208,7 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
         leaks.push(leak_of(bench.rows, &bench.place(), LEFT_ALONE));
     } else {
         // A management cluster that does not answer must not use up the time that the rest needs.
-        let left = time_to_try(work).saturating_sub(stack::age(work.operation.created())).max(LAST_LOOK);
+        let left = left_to_try(work).max(LAST_LOOK);
         let late = || Err(Failure::retry("the management cluster has not answered in time"));
         match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
             Ok(None) => {}
@@ -256,11 +256,13 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
         Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     };
-    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
-    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
-    let known = rows.management_cluster.as_deref();
-    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
-    the_rest(cx, work, rows, vec![leak_of(rows, &place(&namespace, &called), &reason)]).await
+    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)]).await
+}
+
+/// What is told of a cluster's release, and of all that is beside it on the management cluster, where a deletion can go no further: also where
+/// the release itself may be gone. None of a cluster that never had one.
+pub(crate) fn release_left(cx: &Context, rows: &Rows, reason: &str) -> Option<Leak> {
+    rows.cluster.stack_id.is_some().then(|| leak_of(rows, &recorded_place(cx, rows), reason))
 }
 
 impl Bench<'_> {
@@ -268,6 +270,15 @@ impl Bench<'_> {
     fn place(&self) -> String {
         place(&self.namespace, &self.capi.called(Some(&self.door.cluster.name)))
     }
+}
+
+/// Where the release is, as far as the rows tell.
+fn recorded_place(cx: &Context, rows: &Rows) -> String {
+    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
+    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
+    let known = rows.management_cluster.as_deref();
+    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
+    place(&namespace, &called)
 }
 
 fn place(namespace: &str, called: &str) -> String {

@@ -14,6 +14,8 @@ pub(super) use judge::{Extent, Judged, Wanted, WantedGroup, is_provisioned, judg
 /// Labels by which the chart marks all that belongs to a release.
 pub(super) const RELEASE: &str = "capi.stackhpc.com/cluster";
 const GROUP: &str = "capi.stackhpc.com/node-group";
+/// The annotation of a deployment by which the cluster's autoscaler knows its lower bound.
+const LEAST: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
 
 /// What there is of a cluster. Absent objects are null.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +62,11 @@ impl Seen {
     pub fn deployment(&self, group: &str) -> Option<&Value> {
         let name = derived(&self.release, group);
         self.deployments.iter().find(|deployment| name_of(deployment) == name)
+    }
+
+    /// The lower bound that the release gives its autoscaler for a group, by the group's name; none where it is not scaled.
+    pub fn least(&self, group: &str) -> Option<i64> {
+        self.deployment(group)?["metadata"]["annotations"][LEAST].as_str()?.parse().ok()
     }
 
     /// The machines of a worker group, by the group's name.

@@ -41,6 +41,8 @@ pub(super) struct Input<'a> {
     pub template: &'a ClusterTemplate,
     /// All groups that the release is to have, masters as well, with the sizes they are to have.
     pub groups: &'a [Nodegroup],
+    /// Sizes that were asked for last, by the groups' uuids, of those that are scaled by load and for which none is asked now.
+    pub asked_last: &'a HashMap<String, i64>,
     pub nodes: &'a HashMap<String, Nodes>,
     pub release: &'a str,
     pub found: &'a Found,
@@ -214,7 +216,7 @@ fn node_groups(input: &Input<'_>) -> Result<Vec<Value>, String> {
 
 fn node_group(input: &Input<'_>, group: &Nodegroup) -> Result<Value, String> {
     let mut out = json!({"name": cleaned(&group.name), "machineFlavor": group.flavor_id, "machineCount": group.node_count()});
-    if let Scale::Between { least, most } = scaling::of(input.choices, group)? {
+    if let Scale::Between { least, most } = scaling::of(input.choices, group, input.asked_last.get(&group.uuid).copied())? {
         out["autoscale"] = "true".into();
         out["machineCountMin"] = least.into();
         out["machineCountMax"] = most.into();

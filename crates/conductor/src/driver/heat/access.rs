@@ -58,12 +58,16 @@ pub(crate) struct CloudFacts {
     pub keystone: Option<Keystone>,
     /// Whether masters are given a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Whether the cluster is watched from inside; masters alone are told.
+    pub has_monitoring: bool,
     /// Where nodes are on a network that is there; in a cluster that is there too, as far as they are told of it.
     pub given: Option<GivenNetwork>,
     /// Where nodes have addresses of both versions of IP.
     pub dual_stack: Option<DualStack>,
     /// The name of the API in DNS; masters alone are told.
     pub api_name: Option<String>,
+    /// How long tokens of Keystone live, in seconds; none where that is not known. With one that Heat draws a node tells that it became one.
+    pub token_seconds: Option<u32>,
 }
 
 /// How programs inside the cluster reach the cloud. Holds a secret: no `Debug`.
@@ -99,6 +103,7 @@ struct Asked {
     provider: bool,
     /// Who needs that provider's login.
     users: UsersOfLogin,
+    monitoring: bool,
     /// Of the API in DNS.
     api_name: Option<String>,
 }
@@ -126,7 +131,16 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
     };
     let given = given_network::of_new(target).await?;
     let dual_stack = dual_stack::of_new(target, given.as_ref())?;
-    Ok(CloudFacts { provider, keystone, has_secrets_key: settings.encrypt_secrets, given, dual_stack, api_name: asked.api_name })
+    Ok(CloudFacts {
+        provider,
+        keystone,
+        has_secrets_key: settings.encrypt_secrets,
+        has_monitoring: asked.monitoring,
+        given,
+        dual_stack,
+        api_name: asked.api_name,
+        token_seconds: token_seconds(target).await?,
+    })
 }
 
 /// The same as far as it is known before the cluster has a trustee: enough to count what it takes.
@@ -141,9 +155,12 @@ pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) ->
         provider: if asked.provider { CloudProvider::Present } else { CloudProvider::Absent },
         keystone: asked.keystone.then(|| Keystone { url: String::new(), policy: None }),
         has_secrets_key: settings.encrypt_secrets,
+        has_monitoring: asked.monitoring,
         given,
         dual_stack,
         api_name: asked.api_name,
+        // Only what nodes are made with depends on it.
+        token_seconds: None,
     })
 }
 
@@ -152,8 +169,8 @@ fn asked(settings: &Settings, target: &Target<'_>) -> Result<Asked, Failure> {
     let keystone = has_keystone_auth(&labels, settings.keystone_auth, settings.verify_ca).map_err(refused)?;
     let api_name = api_name::of_new(&labels, target.cluster.display_name()).map_err(refused)?;
     let users = UsersOfLogin::read(&labels).map_err(refused)?;
-    monitoring::asked_for(&labels).map_err(refused)?;
-    Ok(Asked { keystone, provider: has_provider(settings, target, &users)?, users, api_name })
+    let monitoring = monitoring::asked_for(&labels).map_err(refused)?.is_some();
+    Ok(Asked { keystone, provider: has_provider(settings, target, &users)?, users, monitoring, api_name })
 }
 
 /// What new masters of a cluster that is there are told; its stack says what it has.
@@ -175,7 +192,16 @@ pub(in crate::driver) async fn of_masters(
         false => None,
     };
     let (given, dual_stack) = given_network::of_more(target, seen).await?;
-    Ok(CloudFacts { provider, keystone, has_secrets_key: seen.has_secrets_key, given, dual_stack, api_name: seen.api_name.clone() })
+    Ok(CloudFacts {
+        provider,
+        keystone,
+        has_secrets_key: seen.has_secrets_key,
+        has_monitoring: seen.has_monitoring,
+        given,
+        dual_stack,
+        api_name: seen.api_name.clone(),
+        token_seconds: token_seconds(target).await?,
+    })
 }
 
 /// What new workers are told, which join what `seen` is: where they are, and nothing of the cloud.
@@ -185,7 +211,16 @@ pub(in crate::driver) async fn of_masters(
 pub(in crate::driver) async fn of_workers(target: &Target<'_>, seen: &Seen) -> Result<CloudFacts, Failure> {
     let (given, dual_stack) = given_network::of_more(target, seen).await?;
     let provider = CloudProvider::seen(seen);
-    Ok(CloudFacts { provider, keystone: None, has_secrets_key: seen.has_secrets_key, given, dual_stack, api_name: None })
+    let (has_secrets_key, has_monitoring) = (seen.has_secrets_key, seen.has_monitoring);
+    let token_seconds = token_seconds(target).await?;
+    Ok(CloudFacts { provider, keystone: None, has_secrets_key, has_monitoring, given, dual_stack, api_name: None, token_seconds })
+}
+
+/// How long tokens of Keystone live, as the session's own tells. Those that nodes have for their signals live as long: Heat draws each with the
+/// password of a user that it makes for the node's handle (`stack_domain_user_token` of its Keystone client).
+async fn token_seconds(target: &Target<'_>) -> Result<Option<u32>, Failure> {
+    let lives = target.session.info().await?.lifetime();
+    Ok(lives.map(|lives| u32::try_from(lives.as_secs()).unwrap_or(u32::MAX)))
 }
 
 /// Whether users of a new cluster log in with Keystone: unless its label says otherwise, as upstream. The webhook checks Keystone's

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::access::{Access, CloudProvider, PARAMETER};
 use super::bootstrap::BASE;
+use super::catalogue::{self, Release};
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 use super::stack_input::StackInput;
@@ -35,8 +36,8 @@ pub(super) struct Addon {
     wanted: Wanted,
     /// The label that says which version.
     tag: &'static str,
-    /// Versions from a minor version of Kubernetes on; the last that fits holds.
-    versions: &'static [(u32, &'static str)],
+    /// Without it, by the version of Kubernetes.
+    version: fn(&Release) -> &'static str,
     /// Its manifests, in the order in which they are applied.
     manifests: &'static [Manifest],
     /// Labels that say the version of an image of the manifests, by the image's name.
@@ -60,7 +61,7 @@ enum Wanted {
     Ingress(ingress::Ingress),
     /// With the cloud provider too, where the template's volume driver is `cinder`, and a label does not say otherwise.
     Cinder(&'static str),
-    /// Where the cluster is to be watched.
+    /// Where the cluster is watched.
     Monitoring,
 }
 
@@ -130,13 +131,13 @@ fn login<'a>(input: &StackInput<'a>) -> Result<&'a Access, RenderError> {
     }
 }
 
-const CATALOGUE: [Addon; 13] = [
+const ADDONS: [Addon; 13] = [
     // First: nodes take no other pods before it runs.
     Addon {
         name: "openstack-cloud-controller-manager",
         wanted: Wanted::CloudProvider,
         tag: "cloud_provider_tag",
-        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        version: |of| of.cloud_provider,
         manifests: &[
             Manifest::Ours(Document::CloudConfig),
             cloud_provider!("controller-manager/cloud-controller-manager-roles.yaml"),
@@ -149,7 +150,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "cinder-csi",
         wanted: Wanted::Cinder("cinder_csi_enabled"),
         tag: "cinder_csi_plugin_tag",
-        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        version: |of| of.cloud_provider,
         manifests: &[
             cloud_provider!("cinder-csi-plugin/csi-cinder-driver.yaml"),
             cloud_provider!("cinder-csi-plugin/cinder-csi-controllerplugin-rbac.yaml"),
@@ -170,7 +171,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "keystone-auth",
         wanted: Wanted::Keystone,
         tag: "k8s_keystone_auth_tag",
-        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        version: |of| of.cloud_provider,
         manifests: &[Manifest::Ours(Document::KeystonePolicy), Manifest::Ours(Document::KeystoneAuth)],
         images: &[],
     },
@@ -178,7 +179,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "cluster-autoscaler",
         wanted: Wanted::Login(AUTO_SCALING),
         tag: "autoscaler_tag",
-        versions: &[(31, "v1.31.0"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.0")],
+        version: |of| of.autoscaler,
         manifests: &[Manifest::Ours(Document::Autoscaler)],
         images: &[],
     },
@@ -186,7 +187,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "magnum-auto-healer",
         wanted: Wanted::Healer,
         tag: "magnum_auto_healer_tag",
-        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        version: |of| of.cloud_provider,
         manifests: &[Manifest::Ours(Document::AutoHealer)],
         images: &[],
     },
@@ -194,7 +195,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "octavia-ingress-controller",
         wanted: Wanted::Ingress(ingress::Ingress::Octavia),
         tag: "octavia_ingress_controller_tag",
-        versions: &[(31, "v1.31.3"), (32, "v1.32.0"), (33, "v1.33.0"), (34, "v1.34.1"), (35, "v1.35.0")],
+        version: |of| of.cloud_provider,
         manifests: &[Manifest::Ours(Document::OctaviaIngress)],
         images: &[],
     },
@@ -203,7 +204,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "ingress-nginx",
         wanted: Wanted::Ingress(ingress::Ingress::Nginx),
         tag: "nginx_ingress_controller_tag",
-        versions: &[(31, "v1.15.1")],
+        version: |of| of.ingress_nginx,
         manifests: &[Manifest::Project(
             "https://raw.githubusercontent.com/kubernetes/ingress-nginx/controller-TAG/deploy/static/provider/REACHED/deploy.yaml",
         )],
@@ -213,7 +214,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "metrics-server",
         wanted: Wanted::Label("metrics_server_enabled", true),
         tag: "metrics_server_tag",
-        versions: &[(31, "v0.8.0")],
+        version: |of| of.metrics_server,
         manifests: &[Manifest::Project("https://github.com/kubernetes-sigs/metrics-server/releases/download/TAG/components.yaml")],
         images: &[],
     },
@@ -221,7 +222,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "node-problem-detector",
         wanted: Wanted::Label("npd_enabled", true),
         tag: "node_problem_detector_tag",
-        versions: &[(31, "v0.8.20")],
+        version: |of| of.node_problem_detector,
         manifests: &[
             Manifest::Project("https://raw.githubusercontent.com/kubernetes/node-problem-detector/TAG/deployment/rbac.yaml"),
             Manifest::Project(
@@ -237,7 +238,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "dashboard",
         wanted: Wanted::Label("kube_dashboard_enabled", false),
         tag: "kube_dashboard_version",
-        versions: &[(31, "v2.7.0")],
+        version: |of| of.dashboard,
         manifests: &[Manifest::Project("https://raw.githubusercontent.com/kubernetes/dashboard/TAG/aio/deploy/recommended.yaml")],
         images: &[],
     },
@@ -246,7 +247,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "prometheus",
         wanted: Wanted::Monitoring,
         tag: "prometheus_tag",
-        versions: &[(31, "v3.13.2")],
+        version: |of| of.prometheus,
         manifests: &[Manifest::Ours(Document::Prometheus)],
         images: &[],
     },
@@ -254,7 +255,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "kube-state-metrics",
         wanted: Wanted::Monitoring,
         tag: "kube_state_metrics_tag",
-        versions: &[(31, "v2.14.0"), (32, "v2.16.0"), (33, "v2.17.0"), (34, "v2.18.0"), (35, "v2.19.1")],
+        version: |of| of.kube_state_metrics,
         manifests: &[Manifest::Ours(Document::KubeStateMetrics)],
         images: &[],
     },
@@ -262,7 +263,7 @@ const CATALOGUE: [Addon; 13] = [
         name: "node-exporter",
         wanted: Wanted::Monitoring,
         tag: "node_exporter_tag",
-        versions: &[(31, "v1.11.1")],
+        version: |of| of.node_exporter,
         manifests: &[Manifest::Ours(Document::NodeExporter)],
         images: &[],
     },
@@ -291,29 +292,26 @@ impl Addon {
                 let is_possible = this == ingress::Ingress::Nginx || input.cloud.is_there();
                 Ok(is_possible && ingress::asked_for(input.labels) == Ok(Some(this)))
             }
-            Wanted::Monitoring => Ok(matches!(monitoring::asked_for(input.labels), Ok(Some(_)))),
+            // Its stack says whether; a version that cannot be may have come with another template since, and what is there stays as it is.
+            Wanted::Monitoring => Ok(input.has_monitoring && matches!(monitoring::asked_for(input.labels), Ok(Some(_)))),
             Wanted::Cinder(name) => {
                 Ok(choices::flag(input, name)?.unwrap_or(true) && input.volume_driver == Some(CINDER) && input.cloud.is_there())
             }
         }
     }
-
-    /// The version without a label.
-    fn version(&self, minor: u32) -> &'static str {
-        self.versions.iter().rev().find(|(from, _)| *from <= minor).map_or(self.versions[0].1, |(_, tag)| *tag)
-    }
 }
 
-/// The add-ons of a cluster, in the order in which they are installed; `minor` is of its version of Kubernetes.
-pub(super) fn choose(input: &StackInput<'_>, minor: u32) -> Result<Vec<Chosen>, RenderError> {
+/// The add-ons of a cluster, in the order in which they are installed.
+pub(super) fn choose(input: &StackInput<'_>, release: &Release) -> Result<Vec<Chosen>, RenderError> {
     let mut chosen = Vec::new();
-    for addon in &CATALOGUE {
+    for addon in &ADDONS {
         if addon.is_wanted(input)? {
             let is_given = |label: &str| input.labels.get(label).is_some_and(|tag| !tag.trim().is_empty());
             let images = addon.images.iter().filter(|(label, _)| is_given(label));
-            let images = images.map(|(label, name)| Ok(format!("{name}={}", choices::version(input, label, addon.version(minor))?)));
+            let default = (addon.version)(release);
+            let images = images.map(|(label, name)| Ok(format!("{name}={}", choices::version(input, label, default)?)));
             let images = images.collect::<Result<_, RenderError>>()?;
-            chosen.push(Chosen { addon, tag: choices::version(input, addon.tag, addon.version(minor))?, images });
+            chosen.push(Chosen { addon, tag: choices::version(input, addon.tag, default)?, images });
         }
     }
     Ok(chosen)
@@ -326,8 +324,8 @@ pub(super) struct Files {
     pub documents: Vec<(&'static str, String)>,
 }
 
-/// What a master applies: the list, a line for each manifest with the add-on, where it is and which images have other versions, and the
-/// files of documents of ours.
+/// What a master applies: the list, a line for each manifest with the add-on, where it is, what it must be where that is known, and which images
+/// have other versions; and the files of documents of ours.
 ///
 /// # Errors
 /// When nobody has looked up what the cloud provider gets, or where Keystone is, and the cluster has what needs it.
@@ -343,7 +341,10 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
                     format!("file://{BASE}/{FOLDER}/{}", document.file())
                 }
             };
-            let line = format!("{} {place} {}", addon.name, images.join(","));
+            // `scripts/master.sh` takes the sum off.
+            let sum = catalogue::sum(&place).map(|sum| format!("sha256={sum}"));
+            let words: Vec<&str> = sum.iter().chain(images).map(String::as_str).collect();
+            let line = format!("{} {} {}", addon.name, input.download(&place), words.join(","));
             writeln!(list, "{}", line.trim_end()).expect("a text takes it");
         }
     }
@@ -353,16 +354,16 @@ pub(super) fn files(input: &StackInput<'_>, choices: &Choices) -> Result<Files, 
 #[cfg(test)]
 mod tests {
     use model::driver::DriverName;
+    use model::kubernetes::Version;
 
     use super::*;
-
-    /// The minor version of Kubernetes without a label.
-    const MINOR: u32 = 33;
+    use crate::driver::heat::catalogue::KUBE_VERSION;
 
     #[test]
     fn users_are_told_the_defaults_that_hold() {
         let default = |name: &str| DriverName::K8sFedoraCoreosV1.label(name).and_then(|label| label.default);
-        for addon in &CATALOGUE {
+        let release = catalogue::of(Version::parse(KUBE_VERSION).expect("a version").minor);
+        for addon in &ADDONS {
             match addon.wanted {
                 Wanted::Label(name, wanted) => assert_eq!(default(name), Some(if wanted { "true" } else { "false" }), "{}", addon.name),
                 Wanted::Cinder(name) => assert_eq!(default(name), Some("true"), "{}", addon.name),
@@ -370,17 +371,16 @@ mod tests {
                 Wanted::Keystone => assert_eq!(default(keystone_auth::PARAMETER), Some("true"), "{}", addon.name),
                 Wanted::Healer => assert_eq!(default(auto_healer::LABEL), Some("false"), "{}", addon.name),
                 Wanted::Ingress(_) => assert_eq!(default(ingress::LABEL), None, "{}", addon.name),
-                Wanted::Monitoring => assert_eq!(default(monitoring::LABEL), Some("false"), "{}", addon.name),
+                Wanted::Monitoring => assert_eq!(default(monitoring::PARAMETER), Some("false"), "{}", addon.name),
                 Wanted::CloudProvider => {}
             }
-            assert_eq!(default(addon.tag), Some(addon.version(MINOR)), "{}", addon.name);
+            assert_eq!(default(addon.tag), Some((addon.version)(release)), "{}", addon.name);
         }
-        assert_eq!(default("kube_tag").and_then(model::kubernetes::Version::parse).map(|version| version.minor), Some(MINOR));
     }
 
     #[test]
     fn the_version_follows_that_of_kubernetes() {
-        let version = |minor| CATALOGUE[0].version(minor);
-        assert_eq!([31, 33, 34, 40].map(version), ["v1.31.3", "v1.33.0", "v1.34.1", "v1.35.0"]);
+        let version = |minor| (ADDONS[0].version)(catalogue::of(minor));
+        assert_eq!([31, 33, 34, 40].map(version), ["v1.31.3", "v1.33.0", "v1.34.1", "v1.36.0"]);
     }
 }

@@ -29,6 +29,9 @@ pub(super) use common::{BASE, path};
 /// Nova's limit of user data, after encoding.
 const USER_DATA_LIMIT: usize = 65_535;
 
+/// In the place of the ends of lines in a document that has several: JSON and PEM have no such character.
+const LINE_END: &str = "\u{1f}";
+
 /// What Heat fills in may be longer than its place-holder: addresses, an endpoint, a token.
 const ROOM_FOR_VALUES: usize = 2_048;
 
@@ -74,10 +77,10 @@ impl NodeConfig {
         self.file(format!("{}/{name}", common::BASE), 0o600, lines.flat_map(|line| [line, "\n"]).collect::<String>());
     }
 
-    /// Documents of ours, each by its place below our folder, as JSON in one line: in one file they take half the room. `scripts/master.sh`
-    /// takes it apart.
+    /// Documents of ours, each by its place below our folder, in one line: in one file they take half the room. `scripts/master.sh` takes it
+    /// apart.
     fn documents(&mut self, all: &[(String, String)]) {
-        let lines = all.iter().map(|(name, text)| format!("{name} {text}\n"));
+        let lines = all.iter().map(|(name, text)| format!("{name} {}\n", text.trim_end().replace('\n', LINE_END)));
         self.file(format!("{}/documents", common::BASE), 0o600, lines.collect::<String>());
     }
 

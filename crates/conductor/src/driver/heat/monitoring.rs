@@ -20,8 +20,9 @@ use super::cloud_config::digest;
 use super::parameters::choices::{self, Choices};
 use super::render::RenderError;
 
-/// The label that asks for it.
-pub(super) const LABEL: &str = "monitoring_enabled";
+/// The label that asks for it in a new cluster, and the parameter of its stack. A cluster that was made without stays without, though it may
+/// have upstream's label from before anybody read it: what it has no volume for would wait in it for ever.
+pub(super) const PARAMETER: &str = "monitoring_enabled";
 /// The label of the class of Prometheus' volume.
 const STORAGE_CLASS: &str = "monitoring_storage_class_name";
 /// The label of Prometheus' version. Upstream's monitoring of old has it too, with a version that knows none of these options.
@@ -80,7 +81,7 @@ pub(super) struct Wish {
 /// # Errors
 /// When that cannot be made.
 pub(super) fn asked_for(labels: &Labels) -> Result<Option<Wish>, RenderError> {
-    if choices::truth(labels, LABEL)? != Some(true) {
+    if choices::truth(labels, PARAMETER)? != Some(true) {
         return Ok(None);
     }
     if let Some(tag) = labels.get(TAG).map(str::trim).filter(|tag| is_too_old(tag)) {
@@ -110,7 +111,7 @@ fn is_name(text: &str) -> bool {
 /// # Errors
 /// When the labels do not ask for it, or for what cannot be made.
 pub(super) fn prometheus(labels: &Labels, choices: &Choices, tag: &str) -> Result<String, RenderError> {
-    let wish = asked_for(labels)?.ok_or_else(|| RenderError::new(LABEL, "is not true, and there is nothing to write"))?;
+    let wish = asked_for(labels)?.ok_or_else(|| RenderError::new(PARAMETER, "is not true, and there is nothing to write"))?;
     let restricted = json!({"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}});
     let metadata = json!({"name": NAME, "namespace": NAMESPACE});
     let config = scrape::config(&wish);

@@ -6,11 +6,22 @@ pub(crate) mod choices;
 use serde_json::{Map, Value, json};
 
 use super::stack_input::{Joint, StackInput};
-use super::{api_name, dual_stack};
+use super::{api_name, dual_stack, monitoring};
 use choices::{Choices, Ipv6, Subnet};
 
 /// Whether masters are given a key for what is secret in etcd.
 pub(super) const ENCRYPTED: &str = "secrets_encrypted";
+
+/// What templates hide, and no error of Heat may show, of those of ours and of upstream's.
+pub(super) const SECRETS: &[&str] = &[
+    "master_user_data",
+    "worker_user_data",
+    "secrets_key",
+    "trustee_password",
+    "kube_service_account_key",
+    "kube_service_account_private_key",
+    "grafana_admin_passwd",
+];
 
 /// Networks that workers have a port on beside that of the cluster.
 pub(super) const EXTRA_NETWORKS: &str = "extra_networks";
@@ -61,6 +72,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "cloud_provider_enabled": input.cloud.is_there(),
         "keystone_auth_enabled": input.keystone.is_some(),
         ENCRYPTED: input.has_secrets_key,
+        (monitoring::PARAMETER): input.has_monitoring,
         "wait_condition_timeout": wait_seconds(input),
         "master_user_data": master_user_data,
         "worker_user_data": worker_user_data,

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use provider_clients::{Session, StackUpdate};
+use provider_clients::{PoolMember, Session, StackUpdate};
 use serde_json::{Map, Value, json};
 
+use super::parameters::SECRETS;
 use super::{DEPTH, KUBE_VERSION, workers};
 use crate::driver::{NewNodes, PoolKind};
 use crate::outcome::Failure;
@@ -95,13 +96,32 @@ pub(in crate::driver) async fn replace(
     new: &NewNodes,
     minutes: u32,
 ) -> Result<(), Failure> {
-    if let (PoolKind::Masters, RollStep::Remove { numbers, .. } | RollStep::Discard { numbers, .. }) = (kind, step) {
-        leave_pool(session, seen, numbers).await?;
-    }
     let parameters = parameters(names(kind), kind.of(seen).cloned().unwrap_or_default(), step, new);
+    let update =
+        StackUpdate { parameters, hidden: SECRETS, timeout_mins: Some(minutes), disable_rollback: Some(true), ..StackUpdate::default() };
+    session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
+    Ok(())
+}
+
+/// Records in a stack that members of a pool did not become nodes, as [`RollStep::GiveUp`] of a replacement does: none comes in their place yet.
+pub(in crate::driver) async fn give_up(
+    session: &Session,
+    seen: &Seen,
+    kind: PoolKind,
+    numbers: &[String],
+    generation: &str,
+    minutes: u32,
+) -> Result<(), Failure> {
+    let parameters = given_up(names(kind), kind.of(seen).cloned().unwrap_or_default(), numbers, generation);
     let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(true), ..StackUpdate::default() };
     session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
     Ok(())
+}
+
+fn given_up(names: &Names, pool: Pool, numbers: &[String], generation: &str) -> Map<String, Value> {
+    let former = json!(with_former(pool, numbers));
+    let given = [(names.former, former), (names.generation, json!(generation)), (names.replaces, json!([]))];
+    given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map<String, Value> {
@@ -136,11 +156,7 @@ fn parameters(names: &Names, pool: Pool, step: &RollStep, new: &NewNodes) -> Map
             // Members that are made after this replace nobody.
             set(names.replaces, json!([]));
         }
-        RollStep::GiveUp { numbers, generation } => {
-            set(names.former, json!(with_former(pool, numbers)));
-            set(names.generation, json!(generation));
-            set(names.replaces, json!([]));
-        }
+        RollStep::GiveUp { numbers, generation } => return given_up(names, pool, numbers, generation),
         RollStep::Discard { count, numbers, generation } => {
             set(names.count, json!(count));
             set(names.remove, json!(numbers));
@@ -162,17 +178,45 @@ fn with_former(pool: Pool, numbers: &[String]) -> BTreeMap<String, String> {
     former
 }
 
-/// Takes masters out of the API's load balancer: what the template keeps for the end of the whole pool (see `kubemaster.yaml`).
-async fn leave_pool(session: &Session, seen: &Seen, numbers: &[String]) -> Result<(), Failure> {
+/// Before a step is asked for: takes masters out of the API's load balancer, which the template keeps there for the end of the whole pool (see
+/// `kubemaster.yaml`). Those that go with the step do, and those whose successor comes with it, as long as others are left: it takes them out of
+/// etcd, and what is sent to their API from then on fails, while it goes on taking connections.
+pub(in crate::driver) async fn leave_api(session: &Session, seen: &Seen, step: &RollStep) -> Result<(), Failure> {
+    let (numbers, stay) = match step {
+        RollStep::Remove { numbers, .. } | RollStep::Discard { numbers, .. } => (numbers, false),
+        RollStep::Add { replaces, .. } => (replaces, true),
+        RollStep::GiveUp { .. } | RollStep::Done => return Ok(()),
+    };
+    if numbers.is_empty() {
+        return Ok(());
+    }
     let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
     let pool = resources.iter().find(|r| r.resource_type == "OS::Octavia::Pool" && r.parent_resource.is_none());
     let Some(pool) = pool.map(|r| r.physical_resource_id.as_str()).filter(|id| !id.is_empty()) else { return Ok(()) };
-    for master in workers::in_group(&resources, PoolKind::Masters).filter(|r| numbers.contains(&r.resource_name)) {
-        if let Some(member) = workers::inside(&resources, master, "OS::Octavia::PoolMember") {
-            session.octavia().delete_pool_member(pool, member).await?;
-        }
+    let octavia = session.octavia();
+    // Heat shows those that were taken out before, too.
+    let present = octavia.pool_members(pool).await?;
+    let masters: Vec<(&str, &PoolMember)> = workers::in_group(&resources, PoolKind::Masters)
+        .filter_map(|master| {
+            let id = workers::inside(&resources, master, "OS::Octavia::PoolMember")?;
+            Some((master.resource_name.as_str(), present.iter().find(|member| member.id == id)?))
+        })
+        .collect();
+    for id in leaving(&masters, numbers, stay) {
+        octavia.delete_pool_member(pool, id).await?;
     }
     Ok(())
+}
+
+/// The members of the API's pool that leave it, of masters by their numbers: those of these numbers; where they stay as machines, only if another
+/// one is left that may serve, for it is better that some requests fail than all.
+fn leaving<'a>(masters: &[(&str, &'a PoolMember)], numbers: &[String], stay: bool) -> Vec<&'a str> {
+    let goes = |number: &str| numbers.iter().any(|named| named == number);
+    let others_serve = masters.iter().any(|&(number, member)| !goes(number) && !member.is_down());
+    match stay && !others_serve {
+        true => Vec::new(),
+        false => masters.iter().filter(|&&(number, _)| goes(number)).map(|&(_, member)| member.id.as_str()).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +225,28 @@ mod tests {
 
     fn new() -> NewNodes {
         NewNodes { generation: "two".into(), image: "new".into(), user_data: "boot".into(), kube_version: "v1.34.1".into() }
+    }
+
+    #[test]
+    fn a_master_that_is_to_be_replaced_leaves_the_api_before_where_another_one_serves_it() {
+        let member = |id: &str, status: &str| PoolMember { id: id.into(), operating_status: status.into() };
+        let (a, b, dead) = (member("a", "ONLINE"), member("b", "NO_MONITOR"), member("dead", "ERROR"));
+        let named = |numbers: &[&str]| numbers.iter().map(|number| (*number).to_owned()).collect::<Vec<_>>();
+        for (masters, numbers, wanted) in [
+            (vec![("0", &a), ("1", &b)], vec!["0"], vec!["a"]),
+            (vec![("0", &a), ("10", &b)], vec!["1"], vec![]),
+            // The only one, the only one that lives, and with the one that came for it and failed.
+            (vec![("0", &a)], vec!["0"], vec![]),
+            (vec![("0", &a), ("1", &dead)], vec!["0"], vec![]),
+            (vec![("0", &a), ("1", &b)], vec!["1", "0"], vec![]),
+            (vec![("0", &a), ("1", &b), ("3", &dead)], vec!["3", "0"], vec!["a", "dead"]),
+            // It was taken out by an attempt before.
+            (vec![("1", &b)], vec!["0"], vec![]),
+        ] {
+            assert_eq!(leaving(&masters, &named(&numbers), true), wanted, "{masters:?} {numbers:?}");
+        }
+        // Its machine goes.
+        assert_eq!(leaving(&[("0", &a)], &named(&["0"]), false), ["a"]);
     }
 
     #[test]

@@ -226,9 +226,11 @@ fn with_input<T>(
         cloud: &facts.provider,
         keystone: facts.keystone.as_ref(),
         has_secrets_key: facts.has_secrets_key,
+        has_monitoring: facts.has_monitoring,
         dual_stack: facts.dual_stack.as_ref(),
         api_name: facts.api_name.as_deref(),
         post_install_manifest: settings.post_install_manifest.as_deref(),
+        downloads: settings.downloads_mirror.as_deref(),
         volume_driver: template.volume_driver.as_deref(),
         labels: &labels,
         nodes_affinity_policy: &settings.nodes_affinity_policy,
@@ -236,6 +238,7 @@ fn with_input<T>(
         openstack_ca: &settings.openstack_ca,
         verify_ca: settings.verify_ca,
         timeout_minutes: minutes,
+        token_seconds: facts.token_seconds,
         kubernetes: material.map(pki).unwrap_or_default(),
     };
     render(&input).map_err(|e| invalid(e.to_string()))

@@ -45,9 +45,9 @@ impl RenderError {
     }
 }
 
-/// Renders the stack of a cluster.
+/// Renders the stack of a new cluster.
 pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
-    let choices = Choices::read(input)?;
+    let choices = Choices::of_new(input)?;
     if input.dual_stack.is_some_and(|dual_stack| dual_stack.given_subnet.is_some() != input.fixed_network.is_some()) {
         return Err(RenderError::new(dual_stack::PARAMETER, "the IPv6 subnet of fixed_network was not looked up"));
     }
@@ -61,9 +61,9 @@ pub(crate) fn render(input: &StackInput<'_>) -> Result<Rendered, RenderError> {
     })
 }
 
-/// The parameters of a cluster's stack, all but the first boot of its nodes.
+/// The parameters of a new cluster's stack, all but the first boot of its nodes.
 pub(crate) fn without_first_boot(input: &StackInput<'_>) -> Result<Map<String, Value>, RenderError> {
-    Ok(parameters::of(input, &Choices::read(input)?, String::new(), String::new()))
+    Ok(parameters::of(input, &Choices::of_new(input)?, String::new(), String::new()))
 }
 
 /// Renders the stack of a group of workers.

@@ -77,12 +77,16 @@ pub(crate) struct StackInput<'a> {
     pub keystone: Option<&'a Keystone>,
     /// Whether Heat gives masters a key for what is secret in etcd.
     pub has_secrets_key: bool,
+    /// Whether it is watched from inside; the labels say how.
+    pub has_monitoring: bool,
     /// Where nodes have addresses of both versions of IP.
     pub dual_stack: Option<&'a DualStack>,
     /// The name of the API in DNS, with a dot at the end.
     pub api_name: Option<&'a str>,
     /// Where a manifest of the operator's is, that every cluster gets.
     pub post_install_manifest: Option<&'a str>,
+    /// What stands before host and path of what nodes download, in the place of `https://`.
+    pub downloads: Option<&'a str>,
     pub volume_driver: Option<&'a str>,
     pub labels: &'a Labels,
     pub nodes_affinity_policy: &'a str,
@@ -91,7 +95,19 @@ pub(crate) struct StackInput<'a> {
     /// Whether nodes check the certificates of OpenStack's services.
     pub verify_ca: bool,
     pub timeout_minutes: u32,
+    /// How long tokens of Keystone live, in seconds, where it is known.
+    pub token_seconds: Option<u32>,
     pub kubernetes: Pki<'a>,
+}
+
+impl StackInput<'_> {
+    /// Where nodes find what a project has at this address.
+    pub fn download(&self, address: &str) -> String {
+        match self.downloads.zip(address.strip_prefix("https://")) {
+            Some((mirror, place)) => format!("{mirror}{place}"),
+            None => address.to_owned(),
+        }
+    }
 }
 
 /// The group that the workers of a stack are in, as they tell Kubernetes.
@@ -155,6 +171,19 @@ pub(crate) fn group_stack_name(cluster_name: &str, group_name: &str, group_uuid:
     named(&parts.join("-"), group_uuid)
 }
 
+/// How much of a cluster's name goes into the one that cilium knows it by, which has 32 characters at most: with the mark.
+const CILIUM_NAME_PART: usize = 19;
+
+/// The name that cilium knows a cluster by, the same for every attempt. Its chart takes small letters, digits and hyphens between them, 32 at most,
+/// from 1.16 on (cilium/cilium#32641, cilium/cilium#34006); without one, its installer takes what kubeadm was told, which is any name.
+pub(crate) fn cilium_name(cluster_name: &str, cluster_uuid: &str) -> String {
+    let unique = model::cluster::stack_mark(cluster_uuid);
+    match plain(cluster_name, CILIUM_NAME_PART) {
+        words if words.is_empty() => unique,
+        words => format!("{words}-{unique}"),
+    }
+}
+
 /// What of a name may stand in a host name.
 fn plain(name: &str, limit: usize) -> String {
     let cut = name.chars().take(limit).filter_map(|c| match c {
@@ -178,7 +207,7 @@ fn named(words: &str, uuid: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{group_stack_name, stack_name};
+    use super::{cilium_name, group_stack_name, stack_name};
 
     #[test]
     fn a_stack_name_starts_with_a_letter_and_fits_into_a_host_name() {
@@ -196,6 +225,29 @@ mod tests {
         let long = stack_name(&"9".repeat(242), uuid);
         assert!(format!("{long}-master-999").len() <= 63, "{long}");
     }
+
+    #[test]
+    fn cilium_takes_the_name_that_it_is_told_for_any_cluster() {
+        let uuid = "7d1B2c3e-4f50-4617-8283-94a5b6c7d8e9";
+        for (name, want) in [
+            ("prod", "prod-7d1b2c3e4f50"),
+            ("Prod", "prod-7d1b2c3e4f50"),
+            ("my.cluster", "my-cluster-7d1b2c3e4f50"),
+            ("", "7d1b2c3e4f50"),
+            ("_ü_", "7d1b2c3e4f50"),
+            // What a nameless cluster is called.
+            (uuid, "7d1b2c3e-4f50-4617-7d1b2c3e4f50"),
+        ] {
+            assert_eq!(cilium_name(name, uuid), want, "{name}");
+        }
+        for name in ["x".repeat(33), "9".repeat(242), format!("{}-.-{}", "a".repeat(17), "b".repeat(17)), "-".repeat(40)] {
+            let told = cilium_name(&name, uuid);
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+            assert!(told.len() <= 32 && told.chars().all(|c| is_plain(c) || c == '-'), "{name}: {told}");
+            assert!(told.starts_with(is_plain) && told.ends_with(is_plain), "{name}: {told}");
+        }
+    }
+
     #[test]
     fn a_groups_stack_is_named_by_cluster_and_group() {
         let uuid = "7d1b2c3e-4f50-4617-8283-94a5b6c7d8e9";

@@ -6,6 +6,7 @@
 use provider_clients::{Session, Signal, StackResource, StackUpdate};
 use serde_json::{Map, Value, json};
 
+use super::parameters::SECRETS;
 use super::{DEPTH, outputs, pools, resolved};
 use crate::driver::{Member, Missing, PoolKind};
 use crate::outcome::Failure;
@@ -104,9 +105,8 @@ pub(in crate::driver) async fn missing(session: &Session, seen: &Seen, kinds: &[
     Ok(missing)
 }
 
-/// Workers that were given up, which Heat takes for nodes since because it was told so in their place. In a replacement, those that come see them off.
-pub(in crate::driver) async fn excused(session: &Session, seen: &Seen) -> Result<Vec<Missing>, Failure> {
-    let kind = PoolKind::Workers;
+/// Members that were given up, which Heat takes for nodes since because it was told so in their place. In a replacement, those that come see them off.
+pub(in crate::driver) async fn excused(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Missing>, Failure> {
     let Some(pool) = kind.of(seen).filter(|pool| !pool.former.is_empty()) else { return Ok(Vec::new()) };
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
@@ -215,7 +215,13 @@ pub(in crate::driver) async fn resize(
     if let Some(user_data) = user_data {
         parameters.insert(USER_DATA.into(), json!(user_data));
     }
-    let update = StackUpdate { parameters, timeout_mins: Some(minutes), disable_rollback: Some(!rollback), ..StackUpdate::default() };
+    let update = StackUpdate {
+        parameters,
+        hidden: SECRETS,
+        timeout_mins: Some(minutes),
+        disable_rollback: Some(!rollback),
+        ..StackUpdate::default()
+    };
     session.heat().update_stack(&seen.stack_name, &seen.stack_id, &update).await?;
     Ok(())
 }

@@ -46,6 +46,12 @@ pub fn may_retry(current: Option<Status>, kind: OperationKind, end: OperationSta
     has_failed && current == kind.deed().failed()
 }
 
+/// Whether [`may_retry`] says so, or may come to: in whatever status the operation leaves the cluster that is at work on it.
+pub fn may_come_to_retry(current: Option<Status>, kind: OperationKind, end: OperationState) -> bool {
+    let is_at_work = current.is_some_and(Status::is_in_progress);
+    may_retry(if is_at_work { Some(kind.deed().failed()) } else { current }, kind, end)
+}
+
 /// Whether an operation of the kind `done` that went well has done the work of an earlier one of the kind `failed` about the same group, or about
 /// none. An update of a group changes no node of it, and may leave it as broken as it was: it only does the work of another one, and that of
 /// the making of its group, which it makes where that has failed.
@@ -93,6 +99,9 @@ mod tests {
             for status in Status::ALL.iter().copied().map(Some).chain([None]) {
                 let expected = status == left;
                 assert_eq!(may_retry(status, kind, OperationState::Failed), expected, "{kind:?} in {status:?}");
+                let is_at_work = status.is_some_and(Status::is_in_progress);
+                let may_come = may_come_to_retry(status, kind, OperationState::Failed);
+                assert_eq!(may_come, expected || is_at_work, "{kind:?} in {status:?}");
                 let begun = retry(status, &[], kind);
                 assert_eq!(begun.is_ok(), expected, "{kind:?} in {status:?}");
                 if let Ok(begun) = begun {

@@ -1,6 +1,8 @@
 //! Notifications over RabbitMQ, as the notifier of oslo.messaging sends them: a topic exchange, one queue for each topic and priority, declared
 //! with the deployment's flags so that neither side refuses the other's declaration, persistent messages, confirmed.
 
+use std::time::Duration;
+
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind};
@@ -8,6 +10,9 @@ use serde_json::json;
 
 use super::{CALL, Reach, SETUP, close, open, within};
 use crate::notification::Priority;
+
+/// How long sending to one topic takes at most.
+pub const LONGEST: Duration = CALL;
 
 /// Where notifications go.
 #[derive(Clone)]
@@ -96,25 +101,22 @@ impl Notifier {
         Ok(())
     }
 
-    /// Sends a message to every topic; good means that the broker has it in all of them.
+    /// Sends a message to one of the topics, in [`LONGEST`] at most; good means that the broker has it.
     ///
     /// # Errors
-    /// What went wrong, in words for the log. Some topics may have it; sent again it has the same id. The connection is of no more use.
-    pub async fn publish(&self, id: &str, priority: Priority, body: &str) -> Result<(), String> {
+    /// What went wrong, in words for the log. The topic may have it; sent again it has the same id. The connection is of no more use.
+    pub async fn publish(&self, topic: &str, id: &str, priority: Priority, body: &str) -> Result<(), String> {
         let text = match self.options.envelope {
             true => json!({"oslo.version": "2.0", "oslo.message": body}).to_string(),
             false => body.to_owned(),
         };
-        for topic in &self.options.topics {
-            let key = routing_key(topic, priority);
-            let sent = self.send(&key, id, &text);
-            match within("publish", tokio::time::timeout(CALL, sent)).await? {
-                Confirmation::Ack(None) => {}
-                Confirmation::Ack(Some(_)) => return Err("publish: no queue took it".into()),
-                _ => return Err("publish: the broker refused it".into()),
-            }
+        let key = routing_key(topic, priority);
+        let sent = self.send(&key, id, &text);
+        match within("publish", tokio::time::timeout(LONGEST, sent)).await? {
+            Confirmation::Ack(None) => Ok(()),
+            Confirmation::Ack(Some(_)) => Err("publish: no queue took it".into()),
+            _ => Err("publish: the broker refused it".into()),
         }
-        Ok(())
     }
 
     async fn send(&self, key: &str, id: &str, text: &str) -> Result<Confirmation, lapin::Error> {

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names;
-use crate::cluster::status::Concerns;
+use super::{is_about_one, names};
 use crate::id::NodegroupId;
 use crate::operation::{NewOperation, Operation, OperationKind, OperationState, Payload};
 use crate::store::connection::Conn;
@@ -25,7 +24,9 @@ pub(super) async fn by_failed(conn: &mut Conn, new: &NewOperation) -> Result<BTr
     if !is_open || since.iter().any(|later| later.understood().is_none()) {
         return Ok(BTreeMap::new());
     }
-    let about: Vec<Payload> = since.iter().filter(|later| is_about_one(later)).filter_map(|later| later.payload().ok()).collect();
+    // What was cancelled before it had begun has not changed its group.
+    let may_have_changed = |o: &&Operation| is_about_one(o) && o.state() != Some(OperationState::Cancelled);
+    let about: Vec<Payload> = since.iter().filter(may_have_changed).filter_map(|later| later.payload().ok()).collect();
     // What a rotation that ended well has kept is in the rows.
     let is_rotated = |o: &&Operation| o.kind() == Some(OperationKind::CaRotate) && o.state() == Some(OperationState::Succeeded);
     let settled: Vec<Payload> = since.iter().filter(is_rotated).filter_map(|later| later.payload().ok()).collect();
@@ -44,9 +45,4 @@ fn is_gone_on_with(ended: &Operation, new: &NewOperation) -> bool {
         Some(failed) => ended.uuid == failed.as_str(),
         None => new.kind == OperationKind::CaRotate && ended.kind() == Some(OperationKind::CaRotate),
     }
-}
-
-/// Whether it was about one group, and may have changed it: what was cancelled before it had begun has not.
-fn is_about_one(ended: &Operation) -> bool {
-    ended.kind().map(OperationKind::concerns) == Some(Concerns::OneGroup) && ended.state() != Some(OperationState::Cancelled)
 }

@@ -4,7 +4,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use crate::cluster::status::Concerns;
-use crate::id::ProjectId;
+use crate::id::{ProjectId, TemplateId};
 use crate::operation::{OperationKind, OperationState, Payload};
 use crate::schema::operation;
 use crate::store::connection::{Conn, on_conn};
@@ -54,4 +54,18 @@ pub async fn about_groups(conn: &mut Conn, project: &ProjectId) -> Result<Vec<(S
             .await
     })?;
     Ok(rows.into_iter().filter_map(|(cluster, payload)| Some((cluster, serde_json::from_str(&payload).ok()?))).collect())
+}
+
+/// Whether an upgrade that has not ended brings its cluster, or a group of it, to this template. Until it has, no cluster's row says so.
+pub async fn is_upgraded_to(conn: &mut Conn, template: &TemplateId) -> Result<bool, StoreError> {
+    let payloads: Vec<String> = on_conn!(conn, |c| {
+        operation::table
+            .select(operation::payload)
+            .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .filter(operation::kind.eq(OperationKind::ClusterUpgrade.as_str()))
+            .load(&mut **c)
+            .await
+    })?;
+    let is_to_it = |text: &String| serde_json::from_str::<Payload>(text).is_ok_and(|payload| payload.template.as_ref() == Some(template));
+    Ok(payloads.iter().any(is_to_it))
 }

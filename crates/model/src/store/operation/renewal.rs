@@ -8,26 +8,27 @@ use std::collections::HashSet;
 
 use diesel::dsl;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Text};
 use diesel_async::{AsyncMysqlConnection, RunQueryDsl};
 
-use crate::id::OperationId;
 use crate::operation::{Claim, OperationState};
 use crate::planted::{self, Bug};
 use crate::schema::operation;
 use crate::store::StoreError;
 use crate::store::connection::{Conn, on_conn};
 
-/// Of leases that were to be lengthened, those that were not.
+/// Of claims whose leases were to be lengthened, those whose were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renewed {
-    /// No longer held by these claims, or their end was asked for: stop before the next effect.
-    pub gone: Vec<OperationId>,
-    /// Held, but somebody has their rows locked.
-    pub locked: Vec<OperationId>,
+    /// They do not hold any more, or the end of their operations was asked for: stop before the next effect.
+    pub gone: Vec<Claim>,
+    /// They hold, but somebody has their rows locked.
+    pub locked: Vec<Claim>,
 }
 
 /// Lengthens the leases of many claims of one owner. A row that is locked is waited for when it is the only one.
+///
+/// Claims of one operation are told apart: of an operation that its owner has lost and taken again before he let go of it, he has two.
 ///
 /// # Errors
 /// Nothing is known then: a lease may or may not have been lengthened.
@@ -53,18 +54,25 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64
         return Ok(Renewed::default());
     }
     // In the same transaction, and read after all of them were come to: what is not held now is not held any more.
-    let kept: Vec<String> = on_conn!(conn, |c| held().select(operation::uuid).load(&mut **c).await)?;
-    let kept: HashSet<&str> = kept.iter().map(String::as_str).collect();
+    let kept: Vec<(String, i32)> = on_conn!(conn, |c| held().select((operation::uuid, operation::generation)).load(&mut **c).await)?;
+    let kept: Held = kept.into_iter().collect();
     let mut renewed = Renewed::default();
     for claim in claims {
-        let id = claim.operation.as_str();
-        if !kept.contains(id) {
-            renewed.gone.push(claim.operation.clone());
-        } else if free.as_ref().is_some_and(|free| !free.contains(id)) {
-            renewed.locked.push(claim.operation.clone());
+        let key = key(claim);
+        if !kept.contains(&key) {
+            renewed.gone.push(claim.clone());
+        } else if free.as_ref().is_some_and(|free| !free.contains(&key)) {
+            renewed.locked.push(claim.clone());
         }
     }
     Ok(renewed)
+}
+
+/// Operations, each with the generation by which it is held.
+type Held = HashSet<(String, i32)>;
+
+fn key(claim: &Claim) -> (String, i32) {
+    (claim.operation.as_str().to_owned(), claim.generation)
 }
 
 /// Rows are come to by their own keys: a small table would be read from one end to the other, past everybody's locks.
@@ -76,19 +84,20 @@ const SKIP_LOCKED: &str = "/*M!100600 SKIP LOCKED *//*!80001 SKIP LOCKED */";
 struct Free {
     #[diesel(sql_type = Text)]
     uuid: String,
+    #[diesel(sql_type = Integer)]
+    generation: i32,
 }
 
-/// Lengthens the leases that are held and whose rows nobody has locked; the uuids of their operations. Waits for nobody: what it writes it
-/// has locked itself.
-async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<HashSet<String>, StoreError> {
-    let Some(all) = these(claims)? else { return Ok(HashSet::new()) };
+/// Lengthens the leases that are held and whose rows nobody has locked, and names them. Waits for nobody: what it writes it has locked itself.
+async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Held, StoreError> {
+    let Some(all) = these(claims)? else { return Ok(Held::new()) };
     let sql = format!(
-        "SELECT uuid FROM operation {BY_UUID} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL FOR UPDATE {SKIP_LOCKED}"
+        "SELECT uuid, generation FROM operation {BY_UUID} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL FOR UPDATE {SKIP_LOCKED}"
     );
     let lock = diesel::sql_query(sql).bind::<Text, _>(owner).bind::<Text, _>(OperationState::Running.as_str());
     let free: Vec<Free> = lock.load(&mut *conn).await?;
-    let free: HashSet<String> = free.into_iter().map(|row| row.uuid).collect();
-    let ours: Vec<Claim> = claims.iter().filter(|claim| free.contains(claim.operation.as_str())).cloned().collect();
+    let free: Held = free.into_iter().map(|row| (row.uuid, row.generation)).collect();
+    let ours: Vec<Claim> = claims.iter().filter(|claim| free.contains(&key(claim))).cloned().collect();
     if let Some(ours) = these(&ours)? {
         let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE {ours}");
         diesel::sql_query(sql).bind::<BigInt, _>(lease_ms).execute(&mut *conn).await?;

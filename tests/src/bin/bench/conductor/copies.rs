@@ -81,8 +81,9 @@ async fn copy_rows(database: &Database, cluster: &str, copies: usize) -> Result<
             "cloud_resource" => set.push(("resource_id", &of_stack)),
             _ => {}
         }
-        // The user whom its stacks belong to is nobody else's: his password is made of his cluster's name. Copies work through the trust.
-        let only = if table == "cloud_resource" { "AND original.kind != 'stack_owner'" } else { "" };
+        // The user whom its stacks belong to is nobody else's, nor is his key pair: his password is made of his cluster's name. Copies work through
+        // the trust.
+        let only = if table == "cloud_resource" { "AND original.kind NOT IN ('stack_owner', 'nova_keypair')" } else { "" };
         let rows = format!("seq_1_to_{copies} AS number WHERE original.`{key}` = '{cluster}' {only}");
         database::copy(&mut conn, table, &set, &rows).await?;
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
-use tests::config::{MANY_CLUSTERS, PRODUCTION_TIMES, SMALL_KEYS};
+use tests::config::{MANY_CLUSTERS, PRODUCTION_TIMES};
 use tests::management::{self, Management};
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
@@ -79,7 +79,7 @@ pub async fn run(plan: &Plan, clusters: usize, table: &mut Table<Figures>) -> Re
         apis: 1,
         conductors: most,
         api: MANY_CLUSTERS.to_owned(),
-        conductor: format!("{PRODUCTION_TIMES}{SMALL_KEYS}"),
+        conductor: PRODUCTION_TIMES.to_owned(),
         environment: management.environment(),
         ..Options::default()
     };

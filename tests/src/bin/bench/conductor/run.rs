@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use serde_json::json;
 use tests::client::Client;
-use tests::config::{MANY_CLUSTERS, PRODUCTION_TIMES, SMALL_KEYS};
+use tests::config::{MANY_CLUSTERS, PRODUCTION_TIMES};
 use tests::database::needed;
 use tests::heat_notifier::HeatNotifier;
 use tests::load::Account;
@@ -103,7 +103,7 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
         conductors,
         api: MANY_CLUSTERS.to_owned(),
         // The last setting of PRODUCTION_TIMES' section: room for all that one conductor may have to take.
-        conductor: format!("{PRODUCTION_TIMES}max_held = 60000\n{hear}{SMALL_KEYS}"),
+        conductor: format!("{PRODUCTION_TIMES}max_held = 60000\n{hear}"),
         ..Options::default()
     };
     let mut world = World::start(Mix::Distributed, options).await?;

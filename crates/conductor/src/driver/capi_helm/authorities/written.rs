@@ -1,5 +1,6 @@
-//! What is truly written in the management cluster for a rotation. It is read again before each pass, and its contents count beside its mark: who
-//! takes an operation over goes on from what is there, and what its former owner wrote late, or another by hand, is written anew.
+//! What is truly written in the management cluster for a rotation. It is read again before each pass and when it has come to its end, and its
+//! contents count beside its mark: who takes an operation over goes on from what is there, and what its former owner wrote late, or another by
+//! hand, is written anew.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use model::time::now;

@@ -33,7 +33,11 @@ pub(super) async fn room(
         return Ok(None);
     }
     let concerned = wish.groups.iter().filter(|group| wish.target.is_none_or(|target| target.uuid == group.uuid));
-    let present = |group: &Nodegroup| Present { wanted: replicas(seen, group), machines: machines(seen, group) };
+    let present = |group: &Nodegroup| Present {
+        wanted: replicas(seen, group),
+        machines: machines(seen, group),
+        asked: wish.asked_last.get(&group.uuid).copied(),
+    };
     let need = need::of(&choices(bench)?, concerned, present)?;
     if need.nodes.is_empty() {
         return Ok(None);

@@ -1,5 +1,6 @@
 //! What an operation wants of its cluster, and what is seen of the size of the group that it is about.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use model::cluster::status::{Concerns, Status};
@@ -8,6 +9,7 @@ use model::operation::{OperationKind, OutcomeCode};
 
 use super::{choices, machines, replicas};
 use crate::driver::capi_helm::Bench;
+use crate::driver::capi_helm::labels::Choices;
 use crate::driver::capi_helm::scaling::{self, Scale};
 use crate::driver::capi_helm::seen::{Extent, Seen, Wanted, WantedGroup};
 use crate::outcome::Failure;
@@ -18,6 +20,8 @@ pub(super) struct Wish<'a> {
     pub(super) kind: OperationKind,
     /// All groups that the release is to have, with the sizes they are to have.
     pub(super) groups: Vec<Nodegroup>,
+    /// Sizes that were asked for last, by uuid, of those that are scaled by load and for which this operation asks for none.
+    pub(super) asked_last: HashMap<String, i64>,
     /// The group that the operation is about.
     pub(super) target: Option<&'a Nodegroup>,
     /// The name of a group that goes.
@@ -59,8 +63,9 @@ impl<'a> Wish<'a> {
         }
         let is_target = |group: &Nodegroup| target.is_some_and(|t| t.uuid == group.uuid);
         let choices = choices(bench)?;
-        // Of those that are scaled by load, the release says no size.
-        let asked = |group: &Nodegroup| replicas(seen, group).filter(|_| scaling::of(&choices, group) == Ok(Scale::Fixed));
+        // Of those that are scaled by load, the release says a lower bound and no size.
+        let is_fixed = |group: &Nodegroup| scaling::of(&choices, group, seen.least(&group.name)) == Ok(Scale::Fixed);
+        let asked = |group: &Nodegroup| replicas(seen, group).filter(|_| is_fixed(group));
         let mut groups = Vec::with_capacity(rows.groups.len());
         for group in &rows.groups {
             let mut group = group.clone();
@@ -72,25 +77,19 @@ impl<'a> Wish<'a> {
                 let has_failed = before.group(&group.nodegroup_id()).is_some_and(Status::is_failed);
                 group.node_count = Some(payload.node_count.unwrap_or_else(|| kept(known, has_failed, asked(&group))));
             } else if target.is_some() || kind == OperationKind::CaRotate {
-                // What a later operation wants is its to do: it may yet be cancelled.
-                use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
-                match (group.status(), replicas(seen, &group)) {
-                    // One that is gone but for its row, or never came, must not come on the way.
-                    (Some(CreateInProgress | CreateFailed | UpdateInProgress | UpdateFailed | DeleteInProgress | DeleteFailed), None)
-                        if !group.is_default() =>
-                    {
-                        continue;
-                    }
-                    (Some(UpdateInProgress), Some(now)) => group.node_count = Some(now),
-                    (Some(UpdateFailed), Some(_)) => group.node_count = Some(kept(group.node_count(), true, asked(&group))),
-                    _ => {}
-                }
+                let now = replicas(seen, &group).filter(|_| !is_going(seen, &group));
+                let (last, least) = (asked(&group), seen.least(&group.name));
+                let Some(left_alone) = passed_by(group, &choices, now, (last, least)) else { continue };
+                group = left_alone;
             }
             groups.push(group);
         }
+        let asks = |group: &Nodegroup| is_target(group) && payload.node_count.is_some();
+        let unasked = groups.iter().filter(|group| !asks(group));
+        let asked_last = unasked.filter_map(|group| Some((group.uuid.clone(), seen.least(&group.name)?))).collect();
         let gone = (kind == OperationKind::NodegroupDelete).then(|| target.map(|g| g.name.clone())).flatten();
         let (nodes_to_remove, before) = (payload.nodes_to_remove, before.node_count);
-        Ok(Self { kind, groups, target, gone, nodes_to_remove, aim: None, before, most })
+        Ok(Self { kind, groups, asked_last, target, gone, nodes_to_remove, aim: None, before, most })
     }
 
     /// What all this must come to before the operation has ended.
@@ -100,7 +99,8 @@ impl<'a> Wish<'a> {
         let all = self.brings_all();
         let is_asked = |group: &&Nodegroup| !group.is_master() && (all || self.target.is_none_or(|t| t.uuid == group.uuid));
         let groups = self.groups.iter().filter(is_asked).map(|group| {
-            let scale = scaling::of(&choices, group).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
+            let asked = self.asked_last.get(&group.uuid).copied();
+            let scale = scaling::of(&choices, group, asked).map_err(|text| Failure::fail(OutcomeCode::User, text))?;
             let size = match scale {
                 Scale::Fixed => Extent::Exactly(i64::from(group.node_count())),
                 Scale::Between { least, most: _ } => Extent::AtLeast(least),
@@ -165,6 +165,42 @@ impl<'a> Wish<'a> {
     }
 }
 
+/// A group as it is asked for by an operation that is about another one; none where it is left out. It has `now` so many nodes by the object that
+/// makes them, if there is one that stays; so many were `asked` for last, or at `least`, where it is scaled by load.
+fn passed_by(
+    mut group: Nodegroup,
+    choices: &Choices<'_>,
+    now: Option<i32>,
+    (asked, least): (Option<i32>, Option<i64>),
+) -> Option<Nodegroup> {
+    use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
+    match (group.status(), now) {
+        // One that is gone but for its row, or never came, must not come on the way.
+        (Some(CreateInProgress | CreateFailed | UpdateInProgress | UpdateFailed | DeleteInProgress | DeleteFailed), None)
+            if !group.is_default() =>
+        {
+            return None;
+        }
+        // What a later operation wants is its to do: it may yet be cancelled. One to delete the group may have come behind it.
+        (Some(CreateInProgress | UpdateInProgress | DeleteInProgress), Some(now)) => {
+            let counted = Nodegroup { node_count: Some(now), ..group.clone() };
+            // New bounds are in the row at once: of fewer nodes than the lower one, as its autoscaler may have left, there is no document.
+            if scaling::of(choices, &counted, least).is_ok() {
+                group = counted;
+            }
+        }
+        (Some(CreateFailed | UpdateFailed | DeleteFailed), Some(_)) => group.node_count = Some(kept(group.node_count(), true, asked)),
+        _ => {}
+    }
+    Some(group)
+}
+
+/// Whether a group is on its way out, as after a deletion that was cut off: it is not asked for again, for helm would make it anew once it is gone.
+fn is_going(seen: &Seen, group: &Nodegroup) -> bool {
+    let is_removed = matches!(group.status(), Some(Status::DeleteInProgress | Status::DeleteFailed));
+    is_removed && seen.deployment(&group.name).is_some_and(|deployment| !deployment["metadata"]["deletionTimestamp"].is_null())
+}
+
 /// The size of a group for which none is asked: that of its row, `known`; but after a change that ended badly the row says the most nodes that there
 /// may be, and the release what was asked for last.
 fn kept(known: i32, has_failed: bool, asked: Option<i32>) -> i32 {
@@ -173,7 +209,10 @@ fn kept(known: i32, has_failed: bool, asked: Option<i32>) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use model::capi::derived;
+    use model::json::Labels;
     use serde_json::{Value, json};
 
     use super::*;
@@ -185,6 +224,66 @@ mod tests {
             [(10, true, Some(3), 3), (10, true, Some(12), 10), (10, true, None, 10), (10, false, Some(3), 10), (10, false, None, 10)]
         {
             assert_eq!(kept(known, has_failed, asked), size, "{known} {has_failed} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_that_an_operation_is_not_about_has_what_it_has_and_none_of_what_others_may_yet_want_or_have_failed_at() {
+        use Status::{CreateFailed, CreateInProgress, DeleteFailed, DeleteInProgress, UpdateFailed, UpdateInProgress};
+        let nothing = BTreeMap::new();
+        let choices = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Choices::new(Labels::default(), Labels(labels), &nothing)
+        };
+        let (fixed, scaled) = (choices(&[]), choices(&[("auto_scaling_enabled", "true")]));
+        let sizes = |word: Status, now: Option<i32>, is_default: bool| {
+            // The row says the wish of one that waits, or the most that there may be.
+            let row = Nodegroup { status: Some(word.as_str().into()), ..group("gpu", "worker", 9, is_default) };
+            passed_by(row, &fixed, now, (now, None)).map(|group| group.node_count())
+        };
+        for status in [CreateInProgress, UpdateInProgress, DeleteInProgress, CreateFailed, UpdateFailed, DeleteFailed] {
+            assert_eq!(sizes(status, Some(3), false), Some(3), "{status:?}");
+            assert_eq!(sizes(status, None, false), None, "{status:?}");
+            assert_eq!(sizes(status, None, true), Some(9), "{status:?}");
+        }
+        for status in [Status::CreateComplete, Status::UpdateComplete] {
+            assert_eq!((sizes(status, Some(3), false), sizes(status, None, false)), (Some(9), Some(9)), "{status:?}");
+        }
+        // Of those that are scaled by load, where an update waits that raises the lower bound.
+        let bounds = |least: i32| Nodegroup {
+            status: Some(UpdateInProgress.as_str().into()),
+            min_node_count: Some(least),
+            max_node_count: Some(9),
+            ..group("gpu", "worker", 9, false)
+        };
+        let size_of =
+            |row: Nodegroup, now: i32, last: Option<i64>| passed_by(row, &scaled, Some(now), (None, last)).map(|group| group.node_count());
+        for (least, size) in [(1, 3), (4, 9)] {
+            assert_eq!(size_of(bounds(least), 3, None), Some(size), "{least}");
+        }
+        // Without a lower bound of its own it has the one that the release tells, also where there are more nodes than a new upper bound allows.
+        for (last, size) in [(None, 9), (Some(2), 6)] {
+            let row = Nodegroup { min_node_count: None, max_node_count: Some(5), ..bounds(1) };
+            assert_eq!(size_of(row, 6, last), Some(size), "{last:?}");
+        }
+        // More were asked for by whoever made room for others, and failed.
+        assert_eq!(sizes(DeleteFailed, Some(12), false), Some(9));
+    }
+
+    #[test]
+    fn a_group_whose_deletion_was_cut_off_is_on_its_way_out_when_its_deployment_is() {
+        let deployment = |leaves: bool| {
+            let since = if leaves { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+            json!({"metadata": {"name": derived("blue", "gpu"), "deletionTimestamp": since}, "spec": {"replicas": 3}})
+        };
+        let with = |deployments: Vec<Value>| Seen { release: "blue".into(), deployments, ..Seen::default() };
+        let gpu = |status: Status| Nodegroup { status: Some(status.as_str().into()), ..group("gpu", "worker", 3, false) };
+        for status in Status::ALL.iter().copied() {
+            let is_removed = matches!(status, Status::DeleteInProgress | Status::DeleteFailed);
+            assert_eq!(is_going(&with(vec![deployment(true)]), &gpu(status)), is_removed, "{status:?}");
+            // Its deletion waits, and may be cancelled.
+            assert!(!is_going(&with(vec![deployment(false)]), &gpu(status)), "{status:?}");
+            assert!(!is_going(&with(Vec::new()), &gpu(status)), "{status:?}");
         }
     }
 
@@ -202,6 +301,7 @@ mod tests {
             let wish = Wish {
                 kind: OperationKind::ClusterResize,
                 groups: Vec::new(),
+                asked_last: HashMap::new(),
                 target: Some(&gpu),
                 gone: None,
                 nodes_to_remove: Vec::new(),

@@ -28,6 +28,16 @@ fn found() -> Found {
 
 /// The document of a cluster with these labels.
 fn document(labels: &[(&str, &str)], nodes: &HashMap<String, Nodes>, chart: &str) -> Result<Value, String> {
+    document_after(&HashMap::new(), labels, nodes, chart)
+}
+
+/// Of one for which such sizes were asked for last.
+fn document_after(
+    asked_last: &HashMap<String, i64>,
+    labels: &[(&str, &str)],
+    nodes: &HashMap<String, Nodes>,
+    chart: &str,
+) -> Result<Value, String> {
     let settings = CapiSettings { default_volume_type: Some("lvmdriver-1".into()), chart_version: chart.into(), ..settings() };
     let labels = Labels(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
     let template = ClusterTemplate {
@@ -43,6 +53,7 @@ fn document(labels: &[(&str, &str)], nodes: &HashMap<String, Nodes>, chart: &str
         cluster: &cluster(),
         template: &template,
         groups: &groups,
+        asked_last,
         nodes,
         release: RELEASE,
         found: &found(),
@@ -138,6 +149,19 @@ fn labels_change_it_as_upstream_does() {
     for (at, value) in wanted {
         assert_eq!(document.pointer(at), Some(&value), "{at}");
     }
+}
+
+#[test]
+fn a_scaled_group_keeps_the_lower_bound_that_was_asked_for_last() {
+    let labels = [("auto_scaling_enabled", "true"), ("max_node_count", "5")];
+    let bounds = |asked_last: &HashMap<String, i64>| {
+        let document = document_after(asked_last, &labels, &HashMap::new(), "0.10.1").expect("a document");
+        let group = &document["nodeGroups"][0];
+        (group["machineCountMin"].clone(), group["machineCountMax"].clone())
+    };
+    assert_eq!(bounds(&HashMap::new()), (json!(2), json!(5)));
+    assert_eq!(bounds(&HashMap::from([("uuid-of-default-worker".to_owned(), 1)])), (json!(1), json!(5)));
+    assert_eq!(bounds(&HashMap::from([("uuid-of-another".to_owned(), 1)])), (json!(2), json!(5)));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What every node gets: settings of the kernel, the container runtime, kubelet, and the unit that runs the bootstrap script.
 
 use super::{Link, NodeConfig};
+use crate::driver::heat::catalogue::CILIUM_CLI;
 use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::wait_seconds;
-use crate::driver::heat::stack_input::{Distro, StackInput};
+use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
 
 /// Where the scripts and what they read are kept.
 pub(in crate::driver::heat) const BASE: &str = "/etc/kubernetes-bootstrap";
@@ -13,14 +14,12 @@ pub(in crate::driver::heat) fn path(file: &str) -> String {
     format!("{BASE}/{file}")
 }
 
-const RUNC_VERSION: &str = "1.3.0";
-const CILIUM_CLI_VERSION: &str = "v0.18.5";
-const CNI_VERSION: &str = "1.7.1";
 /// How long the pods of a node that is replaced have to leave; then it goes all the same.
 const DRAIN_SECONDS: &str = "600";
 /// Seconds after the script's own time in which it tells why it did not end, before it is stopped.
 const TO_TELL: u32 = 120;
-const PAUSE: &str = "pause:3.10";
+/// Seconds that are counted with at the least, of a time that a quarter is taken off.
+const SHORTEST: u32 = 60;
 
 /// Flatcar has Docker and its containerd in images that are laid over its `/usr`, from release 3794.0.0 on, and keeps starting them. A node has a
 /// containerd of its own; these links leave those out (flatcar.org/docs/latest/provisioning/sysext: for nodes of Kubernetes, too).
@@ -30,7 +29,8 @@ const NO_RUNTIME_OF_FLATCAR: [Link; 2] = [
 ];
 
 /// It waits for the volumes, which the system does not: a folder in their place would be a new, empty etcd. Pods do not reach the metadata
-/// service, which tells whoever asks what a node is made with.
+/// service, which tells whoever asks what a node is made with; those of the host's network have a node's address, and do. networkd takes away
+/// rules that it does not know whenever it starts, but for those of the kernel (github.com/systemd/systemd/issues/19106).
 const KUBELET: &str = "\
 [Unit]
 Description=kubelet
@@ -40,7 +40,7 @@ RequiresMountsFor=/var/lib/etcd-volume /var/lib/containerd
 StartLimitIntervalSec=0
 
 [Service]
-ExecStartPre=-/bin/sh -c 'ip rule show | grep -q \"to 169.254.169.254 prohibit\" || ip rule add pref 50 from POD_CIDR to 169.254.169.254 prohibit'
+ExecStartPre=-/bin/sh -c 'ip rule show | grep -q \"to 169.254.169.254 prohibit\" || ip rule add pref 50 protocol kernel from POD_CIDR to 169.254.169.254 prohibit'
 Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"
 Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
@@ -79,7 +79,7 @@ WantedBy=multi-user.target
 
 /// Adds what masters and workers share. `script` is the role's own; `values` name what Heat fills in for each node.
 pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Choices, script: &str, values: &[&str]) {
-    config.script("node.sh", &in_one(script));
+    config.script("node.sh", &in_one(script, choices));
     config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
     config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
     if !input.openstack_ca.is_empty() {
@@ -117,13 +117,18 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
             config.file("/etc/NetworkManager/conf.d/90-pod-network.conf", 0o644, unmanaged);
             config.file("/etc/zincati/config.d/90-no-automatic-updates.toml", 0o644, "[updates]\nenabled = false\n");
         }
-        // Its networkd leaves bridges, tunnels and the interfaces of pods alone, and the routes of others (`systemd/network` of
-        // github.com/flatcar/init). Updates: flatcar.org/docs/latest/setup/releases/update-strategies.
+        // Its networkd leaves bridges, tunnels and the interfaces of pods alone, and the routes and rules of others (`systemd/network` and
+        // `systemd/networkd.conf.d` of github.com/flatcar/init). Updates: flatcar.org/docs/latest/setup/releases/update-strategies.
         Distro::Flatcar => {
             config.file("/etc/flatcar/update.conf", 0o644, "SERVER=disabled\nREBOOT_STRATEGY=off\n");
             config.links.extend(NO_RUNTIME_OF_FLATCAR);
         }
-        Distro::Ubuntu => {}
+        // Its networkd would take the pod network's routes and rules away whenever a newer package of it starts it anew.
+        Distro::Ubuntu => {
+            let foreign = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n";
+            config.file("/etc/systemd/networkd.conf.d/90-pod-network.conf", 0o644, foreign);
+            config.file("/etc/apt/apt.conf.d/90-no-automatic-updates", 0o644, "APT::Periodic::Enable \"0\";\n");
+        }
     }
     let programs = input.distro.programs();
     config.unit("containerd.service", false, CONTAINERD.replace("PROGRAMS", programs));
@@ -132,9 +137,11 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
     config.unit("kubernetes-bootstrap.service", true, bootstrap_unit(script_seconds(input), &values));
 }
 
-/// A script with those that it sources in their places: packed together they take a tenth less room.
-fn in_one(script: &str) -> String {
-    let sourced = [("common.sh", include_str!("../scripts/common.sh")), ("install.sh", include_str!("../scripts/install.sh"))];
+/// A script with those that it sources in their places: packed together they take a tenth less room. What its cluster has no use for is left out.
+fn in_one(script: &str, choices: &Choices) -> String {
+    let cilium = if choices.cilium_tag.is_empty() { "" } else { include_str!("../scripts/cilium.sh") };
+    let (common, install) = (include_str!("../scripts/common.sh"), include_str!("../scripts/install.sh"));
+    let sourced = [("common.sh", common), ("install.sh", install), ("cilium.sh", cilium)];
     sourced.iter().fold(script.to_owned(), |script, (name, text)| script.replace(&format!(". {BASE}/{name}\n"), text))
 }
 
@@ -152,14 +159,17 @@ fn bootstrap_unit(seconds: u32, values: &[&str]) -> String {
     )
 }
 
-/// Seconds that the script has: it is to end before Heat's own time does, or its reason reaches nobody.
+/// Seconds that the script has: it is to end before Heat's own time does, and before the token does by which it tells how, or its reason reaches
+/// nobody. Heat draws that token once, before the machine is made: of either time a quarter is for the machine and for the telling.
 fn script_seconds(input: &StackInput<'_>) -> u32 {
-    wait_seconds(input) / 4 * 3
+    let wait = wait_seconds(input);
+    input.token_seconds.map_or(wait, |lives| lives.clamp(SHORTEST, wait)) / 4 * 3
 }
 
 fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     let wait = script_seconds(input).to_string();
     let pods = choices.pods_cidr.to_string();
+    let name = cilium_name(input.cluster_name, input.cluster_uuid);
     let of_ipv6 = choices
         .ipv6
         .as_ref()
@@ -170,12 +180,10 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("CONTAINERD_VERSION", &choices.containerd_version),
         ("CONTAINERD_URL", &choices.containerd_url),
         ("CONTAINERD_SHA256", &choices.containerd_sha256),
-        ("RUNC_VERSION", RUNC_VERSION),
-        ("CNI_VERSION", CNI_VERSION),
+        ("RUNC_VERSION", &choices.runc_version),
+        ("CNI_VERSION", &choices.cni_plugins_version),
         ("NETWORK_DRIVER", input.network_driver),
         ("CNI_MANIFEST", &choices.cni_manifest),
-        ("CILIUM_TAG", &choices.cilium_tag),
-        ("CILIUM_CLI_VERSION", CILIUM_CLI_VERSION),
         ("FLANNEL_BACKEND", &choices.flannel_backend),
         ("POD_CIDR", &pods),
         ("IMAGE_PREFIX", &choices.image_prefix),
@@ -186,8 +194,13 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
         ("WAIT_SECONDS", &wait),
         ("DRAIN_SECONDS", DRAIN_SECONDS),
     ];
-    // Most clusters have none, and say nothing of it.
-    all.extend(Some(("INGRESS_ROLE", choices.ingress_role.as_str())).filter(|(_, role)| !role.is_empty()));
+    if !choices.cilium_tag.is_empty() {
+        all.extend([("CILIUM_TAG", choices.cilium_tag.as_str()), ("CILIUM_CLI_VERSION", CILIUM_CLI), ("CILIUM_NAME", name.as_str())]);
+    }
+    // Of what a cluster has not, nothing is said.
+    let mirror = input.downloads.unwrap_or_default();
+    let some = [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256), ("DOWNLOADS", mirror)];
+    all.extend(some.into_iter().filter(|(_, value)| !value.is_empty()));
     lines(&all) + &of_ipv6.unwrap_or_default()
 }
 
@@ -233,9 +246,10 @@ fn lines(values: &[(&str, &str)]) -> String {
 fn containerd(choices: &Choices) -> String {
     let registry = if choices.image_prefix.is_empty() { "registry.k8s.io/" } else { &choices.image_prefix };
     format!(
-        "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"{registry}{PAUSE}\"\n\
+        "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"{registry}pause:{}\"\n\
          [plugins.\"io.containerd.grpc.v1.cri\".registry]\n  config_path = \"/etc/containerd/certs.d\"\n\
          [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n  runtime_type = \"io.containerd.runc.v2\"\n\
-         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  SystemdCgroup = true\n"
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  SystemdCgroup = true\n",
+        choices.pause
     )
 }

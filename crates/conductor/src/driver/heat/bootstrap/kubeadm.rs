@@ -11,7 +11,8 @@ use crate::driver::heat::parameters::choices::{Choices, Cidr, MASK_SIZES, NODE_P
 use crate::driver::heat::stack_input::{KnownAuthority, StackInput};
 
 const API: &str = "kubeadm.k8s.io/v1beta4";
-/// `/usr` cannot be written on Fedora CoreOS and Flatcar, and kubelet's default is there.
+/// `/usr` cannot be written on Fedora CoreOS and Flatcar, and kubelet's default is there. Up to Kubernetes 1.35 kubeadm mounts what the controller
+/// manager is told of; from 1.36 on nothing, and that one looks into a folder of its own (`CHANGELOG-1.36.md`, kubernetes/kubernetes#136423).
 const VOLUME_PLUGINS: &str = "/var/lib/kubelet/volumeplugins";
 
 /// The certificate of the authority that signs, alone: the controller manager refuses a file with another beside it. Made by

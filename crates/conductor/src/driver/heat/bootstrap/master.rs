@@ -83,11 +83,10 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
     config.file(format!("{BASE}/addons.list"), 0o600, list);
     let mut documents: Vec<_> = documents.into_iter().map(|(name, text)| (format!("{}/{name}", addons::FOLDER), text)).collect();
     documents.extend(api_server::documents(input, choices));
-    config.documents(&documents);
-    config.file(format!("{BASE}/init.yaml"), 0o600, kubeadm::init(input, choices));
-    config.file(format!("{BASE}/join.yaml"), 0o600, kubeadm::join(input, choices, &kubeadm::Registration::of_masters(input.cloud)));
+    documents.push(("init.yaml".to_owned(), kubeadm::init(input, choices)));
+    documents.push(("join.yaml".to_owned(), kubeadm::join(input, choices, &kubeadm::Registration::of_masters(input.cloud))));
     let pki = &input.kubernetes;
-    for (name, pem) in [
+    let authorities = [
         ("ca.crt", pki.ca_cert),
         ("ca.key", pki.ca_key),
         ("etcd/ca.crt", pki.etcd_ca_cert),
@@ -96,8 +95,8 @@ pub(crate) fn config(input: &StackInput<'_>, choices: &Choices) -> Result<NodeCo
         ("front-proxy-ca.key", pki.front_proxy_ca_key),
         ("sa.key", pki.sa_key_pem),
         ("sa.pub", pki.sa_pub_pem),
-    ] {
-        config.file(format!("{BASE}/pki/{name}"), 0o600, common::pem(pem));
-    }
+    ];
+    documents.extend(authorities.map(|(name, pem)| (format!("pki/{name}"), pem.to_owned())));
+    config.documents(&documents);
     Ok(config)
 }

@@ -6,9 +6,9 @@
 
 use model::seal::hmac_sha256;
 
-use crate::driver::Succession;
 use crate::driver::heat::cloud_config::digest;
 use crate::driver::heat::stack_input::KnownAuthority;
+use crate::driver::{PoolKind, Succession};
 
 /// Signed with the key of each authority: while there are two, a master may have that of either.
 pub(super) fn order(succession: &Succession<'_>, authorities: &[KnownAuthority<'_>]) -> String {
@@ -19,7 +19,8 @@ pub(super) fn order(succession: &Succession<'_>, authorities: &[KnownAuthority<'
 /// What is signed: the names of those that go, as the new ones tell them (`replaced_nodes` in `scripts/common.sh`), and how many come for them.
 fn text(succession: &Succession<'_>) -> String {
     // The templates name nodes so; an operator's own are held to it.
-    let names: Vec<String> = succession.replaces.iter().map(|number| format!("{}-node-{number}", succession.stack)).collect();
+    let prefix = PoolKind::Workers.prefix(succession.stack);
+    let names: Vec<String> = succession.replaces.iter().map(|number| format!("{prefix}{number}")).collect();
     format!("{} {}", names.join(","), succession.newcomers)
 }
 

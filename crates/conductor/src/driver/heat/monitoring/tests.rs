@@ -17,13 +17,13 @@ fn users_are_told_the_defaults_that_hold() {
 
 #[test]
 fn a_cluster_is_watched_where_it_is_asked_for_and_as_the_labels_say() {
-    for nothing in [&[][..], &[(LABEL, "")], &[(LABEL, "false"), ("monitoring_retention_days", "for ever")]] {
+    for nothing in [&[][..], &[(PARAMETER, "")], &[(PARAMETER, "false"), ("monitoring_retention_days", "for ever")]] {
         assert_eq!(asked_for(&labels(nothing)), Ok(None), "{nothing:?}");
     }
     let plain = Wish { interval: 30, days: 14, size: 14, storage_class: None };
-    assert_eq!(asked_for(&labels(&[(LABEL, "True"), (STORAGE_CLASS, " ")])), Ok(Some(plain)));
+    assert_eq!(asked_for(&labels(&[(PARAMETER, "True"), (STORAGE_CLASS, " ")])), Ok(Some(plain)));
     let all = [
-        (LABEL, "true"),
+        (PARAMETER, "true"),
         ("monitoring_interval_seconds", " 5 "),
         ("monitoring_retention_days", "3650"),
         ("monitoring_retention_size", "1"),
@@ -35,7 +35,7 @@ fn a_cluster_is_watched_where_it_is_asked_for_and_as_the_labels_say() {
 
 #[test]
 fn what_prometheus_or_kubernetes_would_not_take_is_refused_with_label_and_rule() {
-    assert!(asked_for(&labels(&[(LABEL, "perhaps")])).is_err_and(|error| error.field == LABEL));
+    assert!(asked_for(&labels(&[(PARAMETER, "perhaps")])).is_err_and(|error| error.field == PARAMETER));
     for (label, value, word) in [
         ("monitoring_interval_seconds", "4", "from 5 to 120, not 4"),
         ("monitoring_interval_seconds", "121", "from 5 to 120"),
@@ -49,7 +49,7 @@ fn what_prometheus_or_kubernetes_would_not_take_is_refused_with_label_and_rule()
         (STORAGE_CLASS, "fast.", "a name of Kubernetes"),
         (STORAGE_CLASS, "fast\"}", "a name of Kubernetes"),
     ] {
-        let error = asked_for(&labels(&[(LABEL, "true"), (label, value)])).expect_err(value);
+        let error = asked_for(&labels(&[(PARAMETER, "true"), (label, value)])).expect_err(value);
         assert!(error.field == label && error.rule.contains(word), "{label}={value}: {error}");
     }
 }

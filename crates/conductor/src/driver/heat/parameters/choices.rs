@@ -14,20 +14,11 @@ use model::labels::Kind;
 use model::labels::options::{self, Argument};
 
 use crate::driver::heat::addons::{self, Chosen};
+use crate::driver::heat::catalogue::{self, KUBE_VERSION, OLDEST, Release};
 use crate::driver::heat::ingress::{self, Ingress};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
-/// The version of Kubernetes when no label names one.
-const KUBE_VERSION: &str = "v1.33.5";
-
-/// kubeadm's configuration v1beta4 exists from this minor version on.
-const OLDEST_MINOR: u32 = 31;
-
-const CONTAINERD_VERSION: &str = "2.1.4";
-const FLANNEL_TAG: &str = "v0.27.2";
-const CALICO_TAG: &str = "v3.30.2";
-const CILIUM_TAG: &str = "v1.17.6";
 const PODS_CIDR: &str = "10.100.0.0/16";
 const SERVICES_CIDR: &str = "10.254.0.0/16";
 const SUBNET_CIDR: &str = "10.0.0.0/24";
@@ -37,7 +28,12 @@ pub(crate) const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
+/// The label of the services' range.
+const SERVICES: &str = "service_cluster_ip_range";
+
 const CILIUM: &str = "cilium";
+/// Where files of projects on GitHub are, by their versions.
+const SOURCES: &str = "https://raw.githubusercontent.com";
 const NODE_RESTRICTION: &str = "NodeRestriction";
 
 /// Everything that is chosen by the user or by a default of ours.
@@ -55,6 +51,8 @@ pub(crate) struct Choices {
     pub image_prefix: String,
     /// Where the first master finds the pod network; empty for one that has an installer of its own.
     pub cni_manifest: String,
+    /// What that must be; empty where nobody knows.
+    pub cni_sha256: &'static str,
     /// Of that installer; empty for others.
     pub cilium_tag: String,
     pub addons: Vec<Chosen>,
@@ -71,9 +69,14 @@ pub(crate) struct Choices {
     pub controller_manager_options: Vec<Argument>,
     pub scheduler_options: Vec<Argument>,
     pub kubelet_options: Vec<Argument>,
+    /// Without a leading `v`, as the two below.
     pub containerd_version: String,
     pub containerd_url: String,
     pub containerd_sha256: String,
+    pub runc_version: String,
+    pub cni_plugins_version: String,
+    /// Of the image that holds a pod's namespaces.
+    pub pause: &'static str,
     pub availability_zone: String,
     /// Beside the cluster's own, of workers; names or ids.
     pub extra_networks: Vec<String>,
@@ -92,22 +95,27 @@ impl Choices {
     pub(crate) fn read(input: &StackInput<'_>) -> Result<Self, RenderError> {
         attributes(input)?;
         let label = |name: &str| input.labels.get(name).map(str::trim).unwrap_or_default().to_owned();
-        let (pods_label, cni_manifest) = network(input)?;
+        let bare = |name: &str, default: &str| -> Result<String, RenderError> {
+            Ok(version(input, name, default)?.trim_start_matches('v').to_owned())
+        };
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
+        let release = release(&kube_version);
+        let (pods_label, cni_manifest) = network(input, release)?;
         let subnet_cidr = cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?;
         let choices = Self {
-            addons: addons::choose(input, Version::parse(&kube_version).map_or(OLDEST_MINOR, |version| version.minor))?,
+            addons: addons::choose(input, release)?,
             ingress_role: ingress_role(input)?,
-            cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", CILIUM_TAG)? } else { String::new() },
+            cilium_tag: if input.network_driver == CILIUM { version(input, "cilium_tag", release.cilium)? } else { String::new() },
             etcd_volume_size: number(input, "etcd_volume_size")?,
             etcd_volume_type: label("etcd_volume_type"),
             kube_version,
             pods_cidr: cidr(input, pods_label, PODS_CIDR)?,
-            services_cidr: cidr(input, "service_cluster_ip_range", SERVICES_CIDR)?,
+            services_cidr: cidr(input, SERVICES, SERVICES_CIDR)?,
             subnet_cidr,
             ipv6: Ipv6::read(input, &subnet_cidr)?,
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
-            cni_manifest,
+            cni_sha256: catalogue::sum(&cni_manifest).unwrap_or_default(),
+            cni_manifest: input.download(&cni_manifest),
             flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
             node_pods_length: node_pods_length(input)?,
             admission_plugins: admission_plugins(input)?,
@@ -115,9 +123,12 @@ impl Choices {
             controller_manager_options: options(input, "kubecontroller_options")?,
             scheduler_options: options(input, "kubescheduler_options")?,
             kubelet_options: options(input, "kubelet_options")?,
-            containerd_version: version(input, "containerd_version", CONTAINERD_VERSION)?.trim_start_matches('v').to_owned(),
+            containerd_version: bare("containerd_version", release.containerd)?,
             containerd_url: url("containerd_tarball_url", label("containerd_tarball_url"))?,
             containerd_sha256: sha256("containerd_tarball_sha256", label("containerd_tarball_sha256"))?,
+            runc_version: bare("runc_version", release.runc)?,
+            cni_plugins_version: bare("cni_plugins_version", release.cni_plugins)?,
+            pause: release.pause,
             availability_zone: label("availability_zone"),
             extra_networks: extra_networks(&label("extra_network_names"))?,
             boot_volume_size: number(input, "boot_volume_size")?,
@@ -129,7 +140,17 @@ impl Choices {
             lb_algorithm: lb_algorithm(input)?,
             lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
         };
-        choices.apart(input, pods_label)?;
+        let made = input.fixed_network.is_none().then_some(&choices.subnet_cidr);
+        choices.apart(pods_label, made)?;
+        Ok(choices)
+    }
+
+    /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too. A cluster that
+    /// is there may have been made before this was asked, and its nodes go on being made.
+    pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
+        let choices = Self::read(input)?;
+        let (pods_label, _) = network(input, release(&choices.kube_version))?;
+        choices.apart(pods_label, choices.nodes(input).as_ref())?;
         Ok(choices)
     }
 
@@ -138,9 +159,8 @@ impl Choices {
         if input.fixed_network.is_some() { input.fixed_range } else { Some(self.subnet_cidr) }
     }
 
-    fn apart(&self, input: &StackInput<'_>, pods_label: &str) -> Result<(), RenderError> {
-        let nodes = input.fixed_network.is_none().then_some(&self.subnet_cidr);
-        apart((pods_label, &self.pods_cidr), ("service_cluster_ip_range", &self.services_cidr), nodes)
+    fn apart(&self, pods_label: &str, nodes: Option<&Cidr>) -> Result<(), RenderError> {
+        apart((pods_label, &self.pods_cidr), (SERVICES, &self.services_cidr), nodes)
     }
 }
 
@@ -237,16 +257,12 @@ fn node_pods_length(input: &StackInput<'_>) -> Result<Option<u8>, RenderError> {
 }
 
 /// The label of the pods' range, and the address of the manifest.
-fn network(input: &StackInput<'_>) -> Result<(&'static str, String), RenderError> {
-    let site = "https://raw.githubusercontent.com";
+fn network(input: &StackInput<'_>, release: &Release) -> Result<(&'static str, String), RenderError> {
     match input.network_driver {
-        "flannel" => {
-            let tag = version(input, "flannel_tag", FLANNEL_TAG)?;
-            Ok(("flannel_network_cidr", format!("{site}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml")))
-        }
+        "flannel" => Ok(("flannel_network_cidr", flannel(&version(input, "flannel_tag", release.flannel)?))),
         "calico" => {
-            let tag = version(input, "calico_tag", CALICO_TAG)?;
-            Ok(("calico_ipv4pool", format!("{site}/projectcalico/calico/{tag}/manifests/calico.yaml")))
+            let tag = version(input, "calico_tag", release.calico)?;
+            Ok(("calico_ipv4pool", format!("{SOURCES}/projectcalico/calico/{tag}/manifests/calico.yaml")))
         }
         CILIUM if input.labels.get("container_infra_prefix").is_some_and(|prefix| !prefix.trim().is_empty()) => Err(RenderError::new(
             "network_driver",
@@ -257,11 +273,23 @@ fn network(input: &StackInput<'_>) -> Result<(&'static str, String), RenderError
     }
 }
 
+/// The manifest of a release where that is known; it is what the project tells people to apply, and others need not have one.
+fn flannel(tag: &str) -> String {
+    let of_release = format!("https://github.com/flannel-io/flannel/releases/download/{tag}/kube-flannel.yml");
+    let of_source = || format!("{SOURCES}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml");
+    if catalogue::sum(&of_release).is_some() { of_release } else { of_source() }
+}
+
+/// What goes with a version that was read.
+fn release(kube_version: &str) -> &'static Release {
+    catalogue::of(Version::parse(kube_version).map_or(OLDEST, |version| version.minor))
+}
+
 fn kube_version(label: Option<&str>) -> Result<String, RenderError> {
     let Some(label) = label.map(str::trim) else { return Ok(KUBE_VERSION.to_owned()) };
     match Version::parse(label) {
-        Some(version) if version.minor >= OLDEST_MINOR => Ok(version.to_string()),
-        Some(_) => Err(RenderError::new("kube_tag", format!("must be v1.{OLDEST_MINOR}.0 or newer, not {label}"))),
+        Some(version) if version.minor >= OLDEST => Ok(version.to_string()),
+        Some(_) => Err(RenderError::new("kube_tag", format!("must be v1.{OLDEST}.0 or newer, not {label}"))),
         None => Err(RenderError::new("kube_tag", format!("must be a version such as {KUBE_VERSION}, not {label}"))),
     }
 }
@@ -374,12 +402,15 @@ mod tests {
 
     #[test]
     fn users_are_told_the_defaults_that_hold() {
+        let release = catalogue::of(Version::parse(KUBE_VERSION).expect("a version").minor);
         for (name, default) in [
             ("kube_tag", KUBE_VERSION),
-            ("containerd_version", CONTAINERD_VERSION),
-            ("flannel_tag", FLANNEL_TAG),
-            ("calico_tag", CALICO_TAG),
-            ("cilium_tag", CILIUM_TAG),
+            ("containerd_version", release.containerd),
+            ("runc_version", release.runc),
+            ("cni_plugins_version", release.cni_plugins),
+            ("flannel_tag", release.flannel),
+            ("calico_tag", release.calico),
+            ("cilium_tag", release.cilium),
             ("cilium_ipv4pool", PODS_CIDR),
             ("flannel_network_cidr", PODS_CIDR),
             ("calico_ipv4pool", PODS_CIDR),

@@ -1,17 +1,23 @@
 mod agents;
 mod api_name;
 mod api_server;
+mod cilium;
 mod cloud;
 mod combinations;
+mod downloads;
 mod dual_stack;
 mod extra_networks;
+mod given_network;
 mod keystone;
 mod kubeadm;
 mod measure;
 mod monitoring;
 mod options;
 mod representative;
+mod restarts;
 mod succession;
+mod system;
+mod times;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -28,6 +34,7 @@ use super::*;
 use crate::driver::heat::access::{Access, CA_LIMIT, CloudProvider};
 use crate::driver::heat::dual_stack::DualStack;
 use crate::driver::heat::keystone_auth::{self, Keystone};
+use crate::driver::heat::parameters::SECRETS;
 use crate::driver::heat::parameters::choices::Cidr;
 use crate::driver::heat::stack_input::{Distro, KnownAuthority, Pki, WorkerGroup};
 use crate::driver::heat::templates::SHIPPED_TEMPLATES;
@@ -71,9 +78,12 @@ fn input(labels: &Labels) -> StackInput<'_> {
         cloud: &ABSENT,
         keystone: Some(KEYSTONE.get_or_init(|| keystone(None))),
         has_secrets_key: true,
+        // As of a new cluster.
+        has_monitoring: monitoring_is_asked_for(labels),
         dual_stack: None,
         api_name: None,
         post_install_manifest: None,
+        downloads: None,
         volume_driver: None,
         labels,
         nodes_affinity_policy: "soft-anti-affinity",
@@ -81,6 +91,7 @@ fn input(labels: &Labels) -> StackInput<'_> {
         openstack_ca: "",
         verify_ca: true,
         timeout_minutes: 60,
+        token_seconds: None,
         kubernetes: Pki {
             ca_cert: "ca-cert",
             ca_key: CA_KEY,
@@ -93,6 +104,10 @@ fn input(labels: &Labels) -> StackInput<'_> {
             authorities: vec![KnownAuthority { key: CA_KEY, public_key_hash: "00ff" }],
         },
     }
+}
+
+fn monitoring_is_asked_for(labels: &Labels) -> bool {
+    matches!(crate::driver::heat::monitoring::asked_for(labels), Ok(Some(_)))
 }
 
 /// Of a new cluster, by the operator's policy or ours.
@@ -125,7 +140,7 @@ fn contents(data: &str) -> Vec<(String, String)> {
         match path.strip_suffix("/documents") {
             Some(folder) => {
                 let lines = text.lines().map(|line| line.split_once(' ').expect("a name and a document"));
-                lines.map(|(name, text)| (format!("{folder}/{name}"), text.to_owned())).collect()
+                lines.map(|(name, text)| (format!("{folder}/{name}"), text.replace('\u{1f}', "\n"))).collect()
             }
             None => vec![(path, text)],
         }
@@ -219,8 +234,8 @@ fn check_parameters(rendered: &Rendered, groups: &[(&str, &str)]) {
         read.remove("OS::stack_name");
         let mut unread: Vec<String> = names(&template["parameters"]).difference(&read).cloned().collect();
         // Said for whoever looks at the stack.
-        unread
-            .retain(|p| !["nodegroup_uuid", "cloud_provider_enabled", "keystone_auth_enabled", "secrets_encrypted"].contains(&p.as_str()));
+        let said = ["nodegroup_uuid", "cloud_provider_enabled", "keystone_auth_enabled", "secrets_encrypted", "monitoring_enabled"];
+        unread.retain(|p| !said.contains(&p.as_str()));
         assert_eq!(unread, Vec::<String>::new(), "{name}");
         assert_eq!(read.difference(&names(&template["parameters"])).count(), 0, "{name}");
     }
@@ -282,6 +297,12 @@ fn secrets_are_hidden_parameters() {
         assert_eq!(top["parameters"][name]["hidden"], true);
     }
     assert_eq!(yaml(&rendered.files["kubemaster.yaml"])["parameters"]["secrets_key"]["hidden"], true);
+    // What is hidden there is hidden in errors too.
+    for template in [&SHIPPED_TEMPLATES.cluster, &SHIPPED_TEMPLATES.group] {
+        let declared = yaml(template)["parameters"].as_object().expect("parameters").clone();
+        let mut hidden = declared.iter().filter(|(_, schema)| schema["hidden"] == true).map(|(name, _)| name.as_str());
+        assert!(hidden.all(|name| SECRETS.contains(&name)));
+    }
     for file in rendered.files.values() {
         assert_eq!(yaml(file)["parameters"]["user_data"]["hidden"], true);
     }
@@ -418,7 +439,7 @@ fn user_data_stays_far_below_novas_limit_and_more_is_refused() {
     let size = keys(&mut large);
     assert!(size < 50_000, "{size}");
     let watched = labels(&[("monitoring_enabled", "true")]);
-    large.labels = &watched;
+    (large.labels, large.has_monitoring) = (&watched, true);
     let size = keys(&mut large);
     assert!(size < 54_000, "{size}");
     // With all that logs in to the cloud, whose services are trusted as the image trusts them.

@@ -33,6 +33,13 @@ signal() {
     -H @- -H "Content-Type: application/json" -d "$body" "$SIGNAL_ENDPOINT" <<< "X-Auth-Token: $SIGNAL_TOKEN"
 }
 
+# Keeps that so much is done, on the disk and after all that was written before: a machine may be cut off at any moment, and goes on from what it
+# finds.
+mark() {
+  touch "$STATE/$1"
+  sync
+}
+
 # What a machine that did not become a node is to the cluster. Of one that never tried to join nothing is there, and whoever asked for it may take it
 # away as it is; what another one left there is to be seen off.
 standing() {
@@ -50,8 +57,7 @@ begin_to_join() {
     signal FAILURE "$NODE_NAME tries once more" "$NODE_NAME" || return 1
     rm "$STATE/absent"
   fi
-  touch "$STATE/joining"
-  sync "$STATE/joining"
+  mark joining
 }
 
 finish() {
@@ -101,8 +107,13 @@ node_condition() {
   kubectl --request-timeout 20s get node "$NODE_NAME" -o "jsonpath={.status.conditions[?(@.type==\"Ready\")].$1}"
 }
 
+# Whether the API server at this address is ready.
+api_answers() {
+  curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$1:6443/readyz"
+}
+
 wait_for_api() {
-  until curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz"; do
+  until api_answers "$API_ADDRESS"; do
     if [ "$SECONDS" -ge "$WAIT_SECONDS" ]; then
       echo "the API at $API_ADDRESS did not answer within $WAIT_SECONDS seconds" >&2
       # One that is not ready says what it lacks.

@@ -1,9 +1,9 @@
 # Container runtime and Kubernetes binaries; sourced after common.sh.
 
-KUBE_SITE=https://dl.k8s.io/release
-CONTAINERD_SITE=https://github.com/containerd/containerd/releases/download
-RUNC_SITE=https://github.com/opencontainers/runc/releases/download
-CNI_SITE=https://github.com/containernetworking/plugins/releases/download
+KUBE_SITE=${DOWNLOADS:-https://}dl.k8s.io/release
+CONTAINERD_SITE=${DOWNLOADS:-https://}github.com/containerd/containerd/releases/download
+RUNC_SITE=${DOWNLOADS:-https://}github.com/opencontainers/runc/releases/download
+CNI_SITE=${DOWNLOADS:-https://}github.com/containernetworking/plugins/releases/download
 
 prepare_kernel() {
   step "kernel settings"
@@ -92,6 +92,22 @@ install_node() {
   export PATH=$PROGRAMS:$PATH
 }
 
+# Whether this machine has joined, and is not to do so again: another join would fail at what it finds, and what is put back then may be all that
+# the cluster has. Where a join was cut off before it could be kept that it was over, a file tells that it had come to its last part. Then a command
+# looks for the node for some time, as what makes it one was started with the machine. Where there is none, nothing hangs on what is put back.
+has_joined() {
+  local end=$((SECONDS + 180))
+  [ ! -e "$STATE/joined" ] || return 0
+  while [ -e "$1" ] && [ "$SECONDS" -lt "$end" ]; do
+    if "$2"; then
+      mark joined
+      return 0
+    fi
+    sleep 5
+  done
+  return 1
+}
+
 # Joins by the first command with a few tries: masters that join at the same time may find etcd busy with another member. The second command
 # puts back what a reset takes away. After the last try, too, there is one: a master's member of etcd would keep all others out, and what was put back
 # is no part of the cluster, when nothing of it runs. What it says is kept apart: the last words are to be those of the join.
@@ -100,6 +116,7 @@ join() {
   begin_to_join || return 1
   for try in 1 2 3 4 5; do
     if "$1"; then
+      mark joined
       return 0
     fi
     is_reset=yes

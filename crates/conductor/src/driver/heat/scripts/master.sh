@@ -1,7 +1,9 @@
 #!/bin/bash
-# A master: the first one begins the cluster, unless its API answers already; all others join as soon as it answers.
+# A master: the first one begins the cluster, unless its API answers already; all others join as soon as it answers. A restart of its machine may cut
+# it off at any moment: it goes on with what it has begun, and each step finds what is done.
 . /etc/kubernetes-bootstrap/common.sh
 . /etc/kubernetes-bootstrap/install.sh
+. /etc/kubernetes-bootstrap/cilium.sh
 
 NODE_INDEX=$(node_value NODE_INDEX)
 NODE_PUBLIC_ADDRESS=$(node_value NODE_PUBLIC_ADDRESS)
@@ -18,13 +20,13 @@ for address in "$API_PUBLIC_ADDRESS" "$NODE_PUBLIC_ADDRESS"; do
   [ -z "$address" ] || SANS="$SANS, \"$address\""
 done
 
-# Documents come in one file, a line for each.
+# Documents come in one file, a line for each: another character stands for the ends of their own lines.
 unpack_documents() {
   local name text
-  mkdir -p "$BASE/addons"
+  mkdir -p "$BASE/addons" "$BASE/pki/etcd"
   while read -r name text; do
     install -m 0600 /dev/null "$BASE/$name"
-    printf '%s\n' "$text" > "$BASE/$name"
+    tr '\037' '\n' <<< "$text" > "$BASE/$name"
   done < "$BASE/documents"
 }
 
@@ -57,38 +59,73 @@ install_pki() {
   sed '/END CERTIFICATE/q' "$BASE/pki/ca.crt" > /etc/kubernetes/pki/signing-ca.crt
 }
 
-api_answers() {
-  curl -ksf -o /dev/null --noproxy '*' --max-time 5 "https://$API_ADDRESS:6443/readyz"
+# Whether the cluster is this master's to begin. One that has begun it goes on: the API that answers may be its own. One that has tried to join begins
+# none beside the other, though it does not answer.
+begins_cluster() {
+  [ ! -e "$STATE/begun" ] || return 0
+  [ "$NODE_INDEX" = 0 ] && [ ! -e "$STATE/joining" ] && ! api_answers "$API_ADDRESS"
 }
 
 begin_cluster() {
+  mark begun
   if [ -n "$API_HOLDER" ]; then
     step "address of the API"
     touch "$STATE/holds-api-address"
     systemctl enable --now kubernetes-api-address.service
     until_holding
   fi
+  if [ -e "$STATE/joined" ]; then
+    step "waiting for the API"
+  else
+    init_cluster
+  fi
+  wait_for_api
+  hold_address
+}
+
+# Where it was cut off nobody knows how far it came. So all of it is done over what is there: etcd keeps what it has, and others may have joined. What
+# kubeadm has signed may be half written, and is signed anew by the same authorities.
+init_cluster() {
+  local further=()
   step "kubeadm init"
   begin_to_join
   fill "$BASE/init.yaml" "$STATE/init.yaml"
-  kubeadm init --config "$STATE/init.yaml" --skip-token-print
-  hold_address
+  rm -rf /etc/kubernetes/pki /etc/kubernetes/*.conf
+  install_pki
+  # It asks for a machine on which nothing is.
+  [ ! -e /etc/kubernetes/manifests/etcd.yaml ] || further=(--skip-phases preflight)
+  kubeadm init --config "$STATE/init.yaml" --skip-token-print "${further[@]}"
+  mark joined
 }
 
 join_cluster() {
   step "waiting for the API"
   wait_for_api
-  if [ -n "$GENERATION" ]; then
-    announce
-  fi
-  step "kubeadm join"
   fill "$BASE/join.yaml" "$STATE/join.yaml"
-  join join_master install_pki
+  if ! has_joined /etc/kubernetes/manifests/etcd.yaml is_master; then
+    [ -z "$GENERATION" ] || announce
+    step "kubeadm join"
+    join join_master install_pki
+  fi
   trust_in /etc/kubernetes/*.conf
+  certify
   if [ -n "$GENERATION" ]; then
     # Not before: it marks this machine's node as well.
     kubeadm init phase upload-config kubelet --config "$STATE/init.yaml"
   fi
+}
+
+# Has this master's API certified for its own address outside. kubeadm has taken those that the cluster's configuration tells, the first master's:
+# masters of one generation come together, and do not announce their own. The API server finds the new certificate itself.
+certify() {
+  if [ -z "$NODE_PUBLIC_ADDRESS" ] || [ -n "$GENERATION" ]; then
+    return 0
+  fi
+  step "certificate of the API"
+  fill "$BASE/init.yaml" "$STATE/init.yaml"
+  # It would keep what is there, or refuse it.
+  rm -f /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key
+  kubeadm init phase certs apiserver --config "$STATE/init.yaml"
 }
 
 # While there are two authorities: kubeadm has its kubeconfig trust the one that signs, and then asks masters of the other one.
@@ -102,11 +139,21 @@ join_master() {
     && kubeadm join --config "$config" --skip-phases control-plane-prepare/kubeconfig
 }
 
+# Whether this is a master: its own API is ready only with a voter of etcd. Without it the others may have no quorum, so it is not put back, whatever
+# fails then. What comes last in a join may not have been done.
+is_master() {
+  api_answers "$NODE_ADDRESS" || return 1
+  step "end of kubeadm join"
+  repeatedly kubeadm join phase control-plane-join mark-control-plane --config "$STATE/join.yaml" || exit 1
+}
+
 # What masters of this generation are made with becomes the cluster's configuration, by which kubeadm makes them.
 announce() {
   step "configuration of the cluster"
   local phase admin=/etc/kubernetes/super-admin.conf
   fill "$BASE/init.yaml" "$STATE/init.yaml"
+  # Of one that was cut off, which kubeadm would take for another authority's.
+  rm -f "$admin"
   kubeadm init phase kubeconfig super-admin --config "$STATE/init.yaml"
   trust_in "$admin"
   for phase in "upload-config kubeadm" "bootstrap-token --skip-token-print"; do
@@ -281,7 +328,7 @@ install_network() {
     install_cilium
     return
   fi
-  fetch "$CNI_MANIFEST" "$STATE/cni.yaml"
+  fetch "$CNI_MANIFEST" "$STATE/cni.yaml" "${CNI_SHA256:-}"
   if [ "$NETWORK_DRIVER" = flannel ]; then
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
   fi
@@ -293,29 +340,17 @@ install_network() {
   apply "$STATE/cni.yaml"
 }
 
-install_cilium() {
-  local site=https://github.com/cilium/cilium-cli/releases/download verb=install
-  local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
-  fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
-  tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium
-  if kubectl --request-timeout 20s -n kube-system get daemonset cilium > /dev/null 2>&1; then
-    verb=upgrade
-  fi
-  local settings=(--set ipam.mode=cluster-pool --set "ipam.operator.clusterPoolIPv4PodCIDRList={$POD_CIDR}")
-  if [ -n "${POD_CIDR_V6:-}" ]; then
-    settings+=(--set ipv6.enabled=true --set "ipam.operator.clusterPoolIPv6PodCIDRList={$POD_CIDR_V6}"
-      --set "ipam.operator.clusterPoolIPv6MaskSize=$NODE_PODS_LENGTH_V6")
-  fi
-  cilium "$verb" --version "$CILIUM_TAG" "${settings[@]}"
-}
-
 # Each add-on of the list; see there for what happens when one fails. A manifest may hold what only masters may read.
 install_addons() {
-  local name url images image
+  local name url images image sum
   install -m 0600 /dev/null "$STATE/addon.yaml"
   while read -r name url images; do
     step "add-on $name"
-    fetch "$url" "$STATE/addon.yaml"
+    sum=""
+    case "$images" in
+      sha256=*) sum=${images:7:64} images=${images:71} ;;
+    esac
+    fetch "$url" "$STATE/addon.yaml" "$sum"
     case "$url" in
       # Ours; Heat has made the subnet.
       file:*) sed -i -e "s#@SUBNET_ID@#$SUBNET_ID#g" -e "s#@CLOUD_CA@#$(cloud_ca)#g" "$STATE/addon.yaml" ;;
@@ -438,7 +473,7 @@ install_node
 unpack_documents
 mount_volume "$(node_value ETCD_VOLUME)" /var/lib/etcd-volume
 install_pki
-if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
+if begins_cluster; then
   begin_cluster
   install_network
   install_addons
@@ -447,12 +482,14 @@ if [ "$NODE_INDEX" = 0 ] && ! api_answers; then
 else
   join_cluster
   if [ -n "$REPLACES" ]; then
-    hold_address
     ask_own_api
+    hold_address
     renew_addons
   fi
   wait_for_node
   if [ -n "$REPLACES" ]; then
+    # The former holder takes it back where nobody answers for some minutes.
+    hold_address
     # shellcheck disable=SC2046 # as many words as names
     set -- $(replaced_nodes)
     while [ $# -gt 0 ]; do

@@ -19,8 +19,13 @@ replace_workers() {
     kubectl --request-timeout 20s annotate node "$NODE_NAME" --overwrite \
       "magnum.openstack.org/replaces=$list" "magnum.openstack.org/newcomers=$NEWCOMERS" "magnum.openstack.org/order=$order" \
       "magnum.openstack.org/until=$end" || true
+    # Who bears it is looked at soon.
+    kubectl --request-timeout 20s label node "$NODE_NAME" --overwrite magnum.openstack.org/replaces= || true
     said=$(kubectl --request-timeout 20s get node "$NODE_NAME" -o 'jsonpath={.metadata.annotations.magnum\.openstack\.org/replaced}' || true)
-    [ "$said" != "$list" ] || return 0
+    if [ "$said" = "$list" ]; then
+      kubectl --request-timeout 20s label node "$NODE_NAME" magnum.openstack.org/replaces- || true
+      return 0
+    fi
     sleep 5
   done
   # They would be taken away with all that runs on them.
@@ -32,12 +37,18 @@ join_worker() {
   kubeadm join --config "$STATE/join.yaml"
 }
 
-# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced.
+# Whether the cluster knows this node by what kubelet was certified with.
+is_node() {
+  kubectl --kubeconfig /etc/kubernetes/kubelet.conf --request-timeout 20s get node "$NODE_NAME" -o name > /dev/null
+}
+
+# What the node was given is trusted, not what the cluster tells of itself while its authorities are replaced. What is compared is changed last:
+# whoever is cut off before does it again.
 trust_authorities() {
   step "authorities"
   if [ "$(cat /etc/kubernetes/pki/ca.crt)" != "$(cat "$BASE/pki/ca.crt")" ]; then
-    cp "$BASE/pki/ca.crt" /etc/kubernetes/pki/ca.crt
     trust_in /etc/kubernetes/kubelet.conf
+    cp "$BASE/pki/ca.crt" /etc/kubernetes/pki/ca.crt
     systemctl restart kubelet.service
   fi
 }
@@ -45,9 +56,11 @@ trust_authorities() {
 install_node
 step "waiting for the API"
 wait_for_api
-step "kubeadm join"
-fill "$BASE/join.yaml" "$STATE/join.yaml"
-join join_worker true
+if ! has_joined /etc/kubernetes/kubelet.conf is_node; then
+  step "kubeadm join"
+  fill "$BASE/join.yaml" "$STATE/join.yaml"
+  join join_worker true
+fi
 trust_authorities
 export KUBECONFIG=/etc/kubernetes/kubelet.conf
 wait_for_node

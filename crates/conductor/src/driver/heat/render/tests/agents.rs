@@ -90,7 +90,7 @@ fn the_octavia_ingress_controller_makes_balancers_that_bear_the_clusters_uuid() 
     assert_eq!(config["octavia"], octavia);
     assert_eq!(config["openstack"]["user-id"], "trustee");
     let container = &item(&ingress, "Deployment")["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["image"], "registry.example/k8s/octavia-ingress-controller:v1.33.0");
+    assert_eq!(container["image"], "registry.example/k8s/octavia-ingress-controller:v1.36.0");
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn volumes_of_cinder_come_with_its_volume_driver() {
     assert_eq!(csi(&[("cinder_csi_enabled", "false")], Some("cinder")), Vec::<String>::new());
     let usual = csi(&[], Some("cinder"));
     assert_eq!(usual.len(), 5);
-    assert!(usual[0].ends_with("/v1.33.0/manifests/cinder-csi-plugin/csi-cinder-driver.yaml"), "{usual:?}");
+    assert!(usual[0].ends_with("/v1.36.0/manifests/cinder-csi-plugin/csi-cinder-driver.yaml"), "{usual:?}");
     let tagged =
         csi(&[("csi_attacher_tag", "v4.9.0"), ("csi_resizer_tag", "v1.12.0"), ("cinder_csi_plugin_tag", "v1.33.9")], Some("cinder"));
     assert!(

@@ -39,7 +39,7 @@ fn the_api_server_asks_the_webhook_on_its_own_machine() {
     let set = &items[3];
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(container["image"], "registry.k8s.io/provider-os/k8s-keystone-auth:v1.33.0");
+    assert_eq!(container["image"], "registry.k8s.io/provider-os/k8s-keystone-auth:v1.36.0");
     let args: Vec<&str> = container["args"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     for arg in [
         "--listen=127.0.0.1:8443",
@@ -63,7 +63,7 @@ fn the_api_server_asks_the_webhook_on_its_own_machine() {
 /// Without a webhook `kubeadm init` must meet a plain refusal, and so must whoever is no user of Keystone.
 #[test]
 fn the_webhook_is_asked_about_users_of_keystone_alone() {
-    for (tag, version) in [("v1.31.4", "v1beta1"), ("v1.32.0", "v1"), ("v1.34.1", "v1")] {
+    for (tag, version) in [("v1.31.4", "v1beta1"), ("v1.32.0", "v1"), ("v1.36.5", "v1")] {
         let some = labels(&[("kube_tag", tag)]);
         let config = document(user_data(&done(&input(&some)), "master"), "authorizers.json");
         assert_eq!(config["apiVersion"], format!("apiserver.config.k8s.io/{version}"));

@@ -1,7 +1,7 @@
 //! Every configuration of kubeadm against its published types: kubeadm refuses a document with a field that it does not know, or of another
 //! kind, when the first node of a cluster is minutes into its life.
 //!
-//! Sources: `cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go` and `cmd/kubeadm/app/apis/bootstraptoken/v1/types.go` of Kubernetes 1.31 to 1.34,
+//! Sources: `cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go` and `cmd/kubeadm/app/apis/bootstraptoken/v1/types.go` of Kubernetes 1.31 to 1.36,
 //! `staging/src/k8s.io/kubelet/config/v1beta1/types.go`, of which only the fields that are used stand here, and core/v1 for taints.
 
 use super::*;

@@ -66,11 +66,29 @@ fn masters_are_told_of_it_where_it_is_asked_for_and_workers_never() {
             let of = |name: &str| (name.to_owned(), format!("file:///etc/kubernetes-bootstrap/addons/{name}.json"));
             let wanted: Vec<_> = NAMES.into_iter().filter(|_| is_there).map(of).collect();
             assert_eq!(listed(&rendered), wanted, "{pairs:?}");
+            assert_eq!(rendered.parameters["monitoring_enabled"], is_there, "{pairs:?}");
             for (kind, has) in [("master", is_there), ("worker", false)] {
                 let found = contents(user_data(&rendered, kind)).into_iter().any(|(path, _)| path.ends_with("/addons/prometheus.json"));
                 assert_eq!(found, has, "{kind} {pairs:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_cluster_is_watched_as_its_stack_says_and_not_since_somebody_reads_its_label() {
+    let some = labels(&[("monitoring_enabled", "true")]);
+    for (has_monitoring, count) in [(false, 0), (true, NAMES.len())] {
+        let rendered = done(&StackInput { has_monitoring, ..input(&some) });
+        assert_eq!(rendered.parameters["monitoring_enabled"], has_monitoring);
+        assert_eq!(listed(&rendered).len(), count);
+    }
+    // Words of a template that the cluster was brought to, which a new one may not have.
+    for bad in [&[("monitoring_enabled", "true"), ("prometheus_tag", "v1.8.2")][..], &[]] {
+        let some = labels(bad);
+        let rendered = done(&StackInput { has_monitoring: true, ..input(&some) });
+        assert_eq!(rendered.parameters["monitoring_enabled"], true);
+        assert_eq!(listed(&rendered).len(), 0, "{bad:?}");
     }
 }
 
@@ -192,11 +210,8 @@ fn images_come_through_the_prefix_at_the_version_that_fits() {
     let wanted = ["prometheus:v3.1.0", "kube-state-metrics:v2.15.0", "node-exporter:v1.9.1"];
     assert_eq!(images(&given), wanted.map(|image| format!("registry.example/k8s/{image}")));
     let state = |kube| images(&[("kube_tag", kube)])[1].rsplit(':').next().map(str::to_owned).expect("a version");
-    let versions = ["v1.31.9", "v1.33.5", "v1.35.0"].map(state);
+    let versions = ["v1.31.9", "v1.33.5", "v1.35.0", "v1.36.5"].map(state);
     assert_eq!(versions.iter().collect::<BTreeSet<_>>().len(), versions.len(), "{versions:?}");
-    // Upstream's monitoring of old.
-    let old = labels(&[("monitoring_enabled", "true"), ("prometheus_tag", "v1.8.2")]);
-    assert!(render(&input(&old)).is_ok(), "nodes of a cluster that has it from before can be replaced");
 }
 
 #[test]

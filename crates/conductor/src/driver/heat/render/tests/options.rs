@@ -138,3 +138,25 @@ fn where_no_login_is_there_is_no_autoscaler() {
         assert!(said.contains(rule) && said.is_empty() == rule.is_empty(), "{said}");
     }
 }
+
+#[test]
+fn what_a_node_runs_containers_with_follows_the_version_of_kubernetes_unless_labels_say_otherwise() {
+    let env = |pairs: &[(&str, &str)]| {
+        let some = labels(pairs);
+        content(user_data(&done(&input(&some)), "worker"), "/etc/kubernetes-bootstrap/node.env")
+    };
+    let given = env(&[("containerd_version", "v2.2.0"), ("runc_version", "v1.4.0"), ("cni_plugins_version", "1.8.0")]);
+    for line in ["CONTAINERD_VERSION='2.2.0'\n", "RUNC_VERSION='1.4.0'\n", "CNI_VERSION='1.8.0'\n"] {
+        assert!(given.contains(line), "{line}{given}");
+    }
+    for (kube_tag, lines) in [
+        ("v1.33.5", ["CONTAINERD_VERSION='2.1.9'\n", "RUNC_VERSION='1.3.6'\n", "CNI_VERSION='1.7.1'\n"]),
+        ("v1.36.5", ["CONTAINERD_VERSION='2.3.5'\n", "RUNC_VERSION='1.4.3'\n", "CNI_VERSION='1.9.1'\n"]),
+    ] {
+        let usual = env(&[("kube_tag", kube_tag)]);
+        for line in lines {
+            assert!(usual.contains(line), "{line}{usual}");
+        }
+    }
+    assert!(refused(&[("runc_version", "1.3; reboot")], |i| i).starts_with("runc_version: "));
+}

@@ -163,11 +163,11 @@ fn judged_by(program: &str, args: &[&str], text: &str) -> Option<String> {
 #[test]
 fn every_script_passes_shellcheck() {
     let none = labels(&[]);
-    let rendered = done(&input(&none));
-    for kind in ["master", "worker"] {
+    for (network_driver, kind) in [("flannel", "master"), ("flannel", "worker"), ("cilium", "master")] {
+        let rendered = done(&StackInput { network_driver, ..input(&none) });
         // The files of values are made for each node (SC1091).
         let found = judged_by("shellcheck", &["--shell=bash", "--exclude=SC1091", "-"], &whole(user_data(&rendered, kind)));
-        assert_eq!(found, None, "{kind}");
+        assert_eq!(found, None, "{network_driver} {kind}");
     }
     let alone = done(&StackInput { master_lb_enabled: false, ..input(&none) });
     for name in ["succession.sh", "api-address.sh"] {

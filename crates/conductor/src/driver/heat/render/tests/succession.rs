@@ -7,7 +7,7 @@ use super::*;
 use crate::driver::{PoolKind, Succession};
 
 /// Keeps its calls but for questions. Of files in its folder, `nodes` are the answer about nodes; `once-VERB-NAME` has this call fail once,
-/// `always-VERB-NAME` every time, and `hangs-VERB-NAME` has it not end.
+/// `always-VERB-NAME` every time, and `hangs-VERB-NAME` has it not end. Some node bears the label of those that wait, unless there is a file `quiet`.
 ///
 /// `etcd` is the list of etcd's members, each with a pod that is said to be ready; `dead-NAME` has this one not answer, `once-dead-NAME` once,
 /// and `unwell` none of them; `stuck` has none be removed, and `unreachable` no pod be asked.
@@ -49,6 +49,7 @@ case "$*" in
   *" exec etcd-"*) etcdctl "$@"; exit ;;
   *" get pods "*) awk -F ', ' '$3 != "" { print "etcd-" $3 " True" }' etcd; exit ;;
   *" get node "*conditions*) awk -F '|' -v n="$5" '$NF == n { print $6 }' nodes; exit ;;
+  *" get --raw "*) if [ -e quiet ]; then echo '{"items":[]}'; else echo '{"items":[{}]}'; fi; exit ;;
   *" get nodes "*) cat nodes; exit ;;
   *" get node "*) verb=get name=$5 ;;
   *" drain "*) verb=drain name=$4 ;;
@@ -128,10 +129,10 @@ impl Cluster {
     /// What a master does about workers when its time has come.
     fn pass(&self) -> Vec<String> {
         let folder = self.folder.path().to_str().expect("text");
-        let places = ["/etc/kubernetes-bootstrap", "/etc/kubernetes/pki"];
+        let places = ["/etc/kubernetes-bootstrap", "/etc/kubernetes/pki", "/var/lib/kubernetes-bootstrap"];
         let script =
             places.iter().fold(include_str!("../../scripts/succession.sh").to_owned(), |script, place| script.replace(place, folder));
-        assert_eq!(script.matches(folder).count(), 2, "its settings, which tell where its programs are, and its key are these");
+        assert_eq!(script.matches(folder).count(), 3, "its settings, which tell where its programs are, its key and what it keeps");
         let (is_done, calls) = self.run(&[], &script, 0);
         assert!(is_done, "{calls:?}");
         calls
@@ -169,7 +170,8 @@ impl Cluster {
     }
 }
 
-fn function(script: &'static str, name: &str) -> &'static str {
+/// A function of a script.
+pub(super) fn function(script: &'static str, name: &str) -> &'static str {
     let from = &script[script.find(&format!("\n{name}() {{")).expect("the function")..];
     &from[..from.find("\n}\n").expect("its end") + 3]
 }
@@ -235,6 +237,26 @@ fn a_batch_goes_when_all_that_come_for_it_are_ready() {
         let gone = place(&format!("delete node {old}"));
         assert!(place(&format!("drain {old}")) < gone && gone < place("annotate"), "{calls:?}");
     }
+}
+
+#[test]
+fn all_nodes_are_looked_at_where_one_bears_the_label_of_those_that_wait_and_now_and_then() {
+    for (is_labelled, seconds, gone) in [(true, 0, 2), (false, 60, 0), (false, 130, 2)] {
+        let cluster = Cluster::of(600, &OLD).but("quiet");
+        assert_eq!(cluster.pass(), [""; 0]);
+        cluster.put("nodes", &batch().map(|node| format!("{node}\n")).concat());
+        if is_labelled {
+            fs::remove_file(cluster.folder.path().join("quiet")).expect("it was quiet");
+        }
+        let looked = fs::File::options().write(true).open(cluster.folder.path().join("looked")).expect("it has looked");
+        looked.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("a time");
+        assert_eq!(names(&cluster.pass(), "delete").len(), gone, "{is_labelled} {seconds}");
+    }
+    // Whoever got no answer has not looked.
+    let cluster = Cluster::of(600, &OLD).but("quiet");
+    fs::remove_file(cluster.folder.path().join("nodes")).expect("there are nodes");
+    assert_eq!(cluster.pass(), [""; 0]);
+    assert!(!cluster.folder.path().join("looked").exists());
 }
 
 #[test]
@@ -398,12 +420,18 @@ fn workers_say_by_which_order_and_until_when_they_wait() {
     let (common, worker) = (include_str!("../../scripts/common.sh"), include_str!("../../scripts/worker.sh"));
     let functions = [function(common, "replaced_nodes"), function(worker, "replace_workers")].concat();
     // What they are told is what they replace, at once.
-    let stubs = "step() { :; }\nkubectl() {\n  case \"$*\" in\n    *annotate*) echo \"$*\" >> calls ;;\n    *) echo k-node-0,k-node-1 ;;\n  esac\n}\n";
+    let stubs = "step() { :; }\nkubectl() {\n  case \"$*\" in\n    *annotate*) echo \"$*\" >> calls ;;\n    *label*) echo \"$*\" >> labels ;;\n    \
+                 *) echo k-node-0,k-node-1 ;;\n  esac\n}\n";
     let values = "NODE_NAME=k-node-3 REPLACES=0,1 NEWCOMERS=2 BASE=.\necho -n 00ff > order\n";
     for (wait_seconds, wanted) in [(2700, 1500), (1000, 880)] {
         let script = format!("{stubs}{functions}{values}replace_workers\n");
-        let (is_done, calls) = Cluster::of::<&str>(600, &[]).run(&["-euo", "pipefail"], &script, wait_seconds);
+        let cluster = Cluster::of::<&str>(600, &[]);
+        let (is_done, calls) = cluster.run(&["-euo", "pipefail"], &script, wait_seconds);
         assert!(is_done && calls.len() == 1, "{calls:?}");
+        // As long as it waits it bears a label.
+        let label = |rest: &str| format!("--request-timeout 20s label node k-node-3 {rest}");
+        let labels = ["--overwrite magnum.openstack.org/replaces=", "magnum.openstack.org/replaces-"].map(label);
+        assert_eq!(cluster.lines("labels"), labels);
         assert!(calls[0].contains(" magnum.openstack.org/order=00ff "), "{calls:?}");
         let said: u64 = calls[0].split_once("magnum.openstack.org/until=").expect("it says so").1.parse().expect("a number");
         assert!((in_seconds(wanted - 15)..=in_seconds(wanted)).contains(&said), "{calls:?}");
@@ -512,8 +540,9 @@ fn a_master_joins_though_etcd_cannot_be_asked_or_lets_nobody_go() {
 /// What a node that joins in vain does and says of itself, first and in the end; `more` stands before.
 fn joins_in_vain(more: &str) -> (Cluster, Vec<String>) {
     let (common, install) = (include_str!("../../scripts/common.sh"), include_str!("../../scripts/install.sh"));
-    let functions = [function(common, "standing"), function(common, "begin_to_join"), function(install, "join")].concat();
+    let functions = ["mark", "standing", "begin_to_join"].map(|name| function(common, name)).concat() + function(install, "join");
     let stubs = r#"
+sync() { :; }
 printf '#!/bin/bash\necho "kubeadm $1" >> "${0%%/*}/calls"\necho reset\n[ ! -e "${0%%/*}/irremovable" ]\n' > kubeadm
 chmod 0755 kubeadm
 fails() { echo join >> calls; return 1; }
