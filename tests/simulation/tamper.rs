@@ -293,7 +293,7 @@ fn a_step_that_comes_to_no_end_ends_its_operation_in_time_and_a_longer_one_is_fo
     let [create] = &rows.operations[..] else { panic!("{} operations", rows.operations.len()) };
     let reason = create.outcome_reason.as_deref().unwrap_or_default();
     assert_eq!(create.outcome(), Some(OutcomeCode::Timeout), "{reason}");
-    assert!(reason.starts_with("step stack: not done within 60 seconds") && reason.contains("Likely cure: "), "{reason}");
+    assert!(reason.starts_with("step stack: not done within 1 minute") && reason.contains("Likely cure: "), "{reason}");
     let limits = world.parts.step_limits.clone();
     assert_eq!(world.outlived(&limits, 10_000), Vec::<String>::new());
     let shorter = StepLimits::read("stack:30").expect("a step that there is");
