@@ -29,7 +29,7 @@ impl Rows {
         let read = async |conn: &mut Conn| {
             let mut operations = history::finished(conn, id, MOST_OPERATIONS).await?;
             operations.extend(operation::unfinished(conn, id).await?);
-            let nodes = nodes::of_clusters(conn, &[id.as_str()]).await?;
+            let nodes = nodes::of_cluster(conn, id).await?;
             Ok::<_, StoreError>(Self {
                 cluster: cluster::find(conn, &Scope::All, id).await?,
                 groups: nodegroup::of_cluster(conn, id).await?,

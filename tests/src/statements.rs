@@ -9,15 +9,24 @@ use tokio::task::JoinHandle;
 
 /// A statement as text (MariaDB's protocol).
 const QUERY: u8 = 0x03;
+/// A statement as text that is to be run later, each time with other values.
+const PREPARE: u8 = 0x16;
 /// One more run of a statement that was prepared before.
 const EXECUTE: u8 = 0x17;
 /// What is kept of a statement.
 const KEPT: usize = 200;
 
+/// What a program sent.
+#[derive(Debug, Default)]
+struct Sent {
+    run: Vec<String>,
+    prepared: Vec<String>,
+}
+
 /// Listens on loopback until it is dropped.
 pub struct Statements {
     port: u16,
-    sent: Arc<Mutex<Vec<String>>>,
+    sent: Arc<Mutex<Sent>>,
     serving: JoinHandle<()>,
 }
 
@@ -26,7 +35,7 @@ impl Statements {
     pub async fn count(behind: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
         let port = listener.local_addr()?.port();
-        let (behind, sent): (_, Arc<Mutex<Vec<String>>>) = (behind.to_owned(), Arc::default());
+        let (behind, sent): (_, Arc<Mutex<Sent>>) = (behind.to_owned(), Arc::default());
         let counted = Arc::clone(&sent);
         let serving = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -45,9 +54,14 @@ impl Statements {
         self.port
     }
 
-    /// What was sent since the last call: each statement before the program has its answer.
+    /// What was run since the last call: each statement before the program has its answer.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.sent))
+        std::mem::take(&mut lock(&self.sent).run)
+    }
+
+    /// What was prepared since the last call.
+    pub fn take_prepared(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.sent).prepared)
     }
 }
 
@@ -57,12 +71,12 @@ impl Drop for Statements {
     }
 }
 
-fn lock(sent: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+fn lock(sent: &Mutex<Sent>) -> MutexGuard<'_, Sent> {
     sent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Carries bytes both ways until either side has enough.
-async fn carry(client: TcpStream, server: TcpStream, sent: &Mutex<Vec<String>>) {
+async fn carry(client: TcpStream, server: TcpStream, sent: &Mutex<Sent>) {
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) = (client.into_split(), server.into_split());
     let there = async {
         let (mut reader, mut buffer) = (Reader::default(), vec![0; 64 * 1024]);
@@ -89,7 +103,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, mut bytes: &[u8], sent: &mut Vec<String>) {
+    fn read(&mut self, mut bytes: &[u8], sent: &mut Sent) {
         while let Some((first, rest)) = bytes.split_first() {
             if self.skip > 0 {
                 let skipped = self.skip.min(bytes.len());
@@ -106,8 +120,9 @@ impl Reader {
             }
             // A command begins a new count of packets; what answers the server's greeting goes on with it.
             match (number, body) {
-                (0, [QUERY, text @ ..]) => sent.push(String::from_utf8_lossy(text).into_owned()),
-                (0, [EXECUTE, statement @ ..]) => sent.push(format!("prepared {:?}", statement.first_chunk::<4>())),
+                (0, [QUERY, text @ ..]) => sent.run.push(String::from_utf8_lossy(text).into_owned()),
+                (0, [PREPARE, text @ ..]) => sent.prepared.push(String::from_utf8_lossy(text).into_owned()),
+                (0, [EXECUTE, statement @ ..]) => sent.run.push(format!("prepared {:?}", statement.first_chunk::<4>())),
                 _ => {}
             }
             self.skip = length - length.min(KEPT);
@@ -128,7 +143,7 @@ mod tests {
     #[test]
     fn statements_are_counted_in_whatever_pieces_they_come() {
         let long = [&[QUERY][..], &[b'x'; 1000]].concat();
-        // A login, a ping and a statement that is only prepared are none.
+        // A login and a ping are none, and a statement that is only prepared is not run.
         let stream = [
             packet(1, &[QUERY, b'l']),
             packet(0, &[0x0e]),
@@ -141,12 +156,13 @@ mod tests {
         ]
         .concat();
         for size in [1, 2, 3, 7, 204, 205, 5000] {
-            let (mut reader, mut sent) = (Reader::default(), Vec::new());
+            let (mut reader, mut sent) = (Reader::default(), Sent::default());
             for piece in stream.chunks(size) {
                 reader.read(piece, &mut sent);
             }
-            let shown: Vec<&str> = sent.iter().map(|text| &text[..text.len().min(8)]).collect();
+            let shown: Vec<&str> = sent.run.iter().map(|text| &text[..text.len().min(8)]).collect();
             assert_eq!(shown, ["prepared", "xxxxxxxx", "COMMIT", "BEGIN"], "in pieces of {size}");
+            assert_eq!(sent.prepared, ["SELECT ?"], "in pieces of {size}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a page costs the database: as many statements for a thousand rows as for twenty, and few.
+//! What the API asks of the database: as many statements for a thousand rows as for twenty, and few; and what it asks again is prepared.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -18,12 +18,7 @@ type Lists<'a> = Vec<(&'a Client, String)>;
 async fn a_page_takes_four_statements_at_most_whatever_its_size() -> Result<()> {
     let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
     let statements = Statements::count(&database.address()).await?;
-    // Nobody but the API comes this way, and nobody works on what is asked for: the rows are as they were made.
-    let api = format!("[database]\nconnection = {}\n", database.connection_by(statements.port()));
-    // One thread: another would have a connection of its own to make.
-    let environment = [("OS_API__WORKERS".to_owned(), "1".to_owned())].into();
-    let options = Options { apis: 1, conductors: 0, api, environment, database: Some(database.clone()), ..Options::default() };
-    let world = World::start(Mix::Distributed, options).await?;
+    let world = counted(&database, &statements).await?;
     let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin").at("1.12"));
     let template = demo.create_template("small").await?;
     let cluster = demo.create_cluster("blue", &template).await?;
@@ -81,6 +76,63 @@ async fn a_page_takes_four_statements_at_most_whatever_its_size() -> Result<()> 
     for (at, (_, list)) in lists.iter().chain(&outliving).enumerate() {
         let counts: Vec<[usize; 3]> = found.iter().map(|counts| counts[at]).collect();
         ensure!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{list} took {counts:?} statements for {SIZES:?} rows");
+    }
+    database.execute("DELETE FROM magnum_service", Vec::new()).await?;
+    database.empty().await?;
+    world.finish().await
+}
+
+/// An API whose statements are counted. Nobody else comes this way, and nobody works on what is asked for: the rows are as they were made.
+async fn counted(database: &Database, statements: &Statements) -> Result<World> {
+    // One connection: whoever asks again at once, while the one of his answer is still in use, would have another made, which takes statements.
+    let api = format!("[database]\nconnection = {}\nmax_pool_size = 1\nmax_overflow = 0\n", database.connection_by(statements.port()));
+    // Nor another thread with a connection of its own.
+    let environment = [("OS_API__WORKERS".to_owned(), "1".to_owned())].into();
+    let options = Options { apis: 1, conductors: 0, api, environment, database: Some(database.clone()), ..Options::default() };
+    World::start(Mix::Distributed, options).await
+}
+
+/// Statements of an accepted POST: its template, and a transaction of the project's turn, its quotas, the template again, cluster, groups, operation
+/// and event.
+const OF_A_POST: usize = 10;
+
+#[tokio::test]
+async fn what_is_asked_again_is_prepared() -> Result<()> {
+    let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
+    let statements = Statements::count(&database.address()).await?;
+    let world = counted(&database, &statements).await?;
+    let demo = world.demo().at("1.12");
+    let template = demo.create_template("small").await?;
+    // Nobody works on anything here: each request finds a cluster at rest.
+    let rest = async || -> Result<()> {
+        for table in ["operation_event", "operation"] {
+            database.execute(&format!("DELETE FROM {table}"), Vec::new()).await?;
+        }
+        for made in ["cluster SET api_address = 'https://192.0.2.1:6443', status", "nodegroup SET status"] {
+            database.execute(&format!("UPDATE {made} = 'CREATE_COMPLETE'"), Vec::new()).await?;
+        }
+        Ok(())
+    };
+    for (round, name) in ["first", "second", "third"].into_iter().enumerate() {
+        let (cluster, path) = (json!({"name": name, "cluster_template_id": template}), format!("/v1/clusters/{name}"));
+        let group = json!({"name": "more", "node_count": 1});
+        let change = json!([{"op": "replace", "path": "/node_count", "value": 3}]);
+        for what in ["create", "resize", "update", "nodegroup create", "delete"] {
+            statements.take();
+            statements.take_prepared();
+            let answer = match what {
+                "create" => demo.post("/v1/clusters", &cluster).await?.expect(202),
+                "resize" => demo.post(&format!("{path}/actions/resize"), &json!({"node_count": 2})).await?.expect(202),
+                "update" => demo.patch(&path, &change).await?.expect(202),
+                "nodegroup create" => demo.post(&format!("{path}/nodegroups"), &group).await?.expect(202),
+                _ => demo.delete(&path).await?.expect(204),
+            };
+            answer?;
+            let (run, prepared) = (statements.take(), statements.take_prepared());
+            ensure!(round == 0 || prepared.is_empty(), "{what} of the {name} cluster prepared {prepared:#?}");
+            ensure!(round == 0 || what != "create" || run.len() == OF_A_POST, "{what} took {} statements: {run:#?}", run.len());
+            rest().await?;
+        }
     }
     database.execute("DELETE FROM magnum_service", Vec::new()).await?;
     database.empty().await?;

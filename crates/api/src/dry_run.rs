@@ -30,8 +30,8 @@ pub trait Foresight: Send + Sync {
 pub async fn intent(conn: &mut Conn, id: &ClusterId, kind: OperationKind, payload: &Payload) -> Result<Intent, StoreError> {
     let cluster = cluster::fetch(conn, &Scope::All, id).await?;
     let groups = nodegroup::of_cluster(conn, id).await?;
-    let nodes = nodes::of_clusters(conn, &[id.as_str()]).await?;
-    let template = template::by_ids(conn, &[cluster.cluster_template_id.as_deref().unwrap_or_default()]).await?.pop();
+    let nodes = nodes::of_cluster(conn, id).await?;
+    let template = template::named(conn, cluster.cluster_template_id.as_deref().unwrap_or_default()).await?;
     let recorded = resource::of_cluster(conn, id).await?;
     Ok(Intent { kind, payload: payload.clone(), cluster, groups, nodes, template, recorded })
 }

@@ -3,7 +3,7 @@
 mod outside;
 
 use model::certificate::{
-    Authority, CertificateError, NewKeypair, References, Role, Rotation, StoredKeypair, Terms, bundle, new_authority, new_client,
+    Authority, CertificateError, NewKeypair, Opened, References, Role, Rotation, StoredKeypair, Terms, bundle, new_authority, new_client,
     service_account,
 };
 use model::cluster::{Cluster, ClusterChange};
@@ -186,21 +186,25 @@ pub(crate) async fn clients(cx: &Context, cluster: &Cluster) -> Result<Pair, Fai
 }
 
 fn open(own: &[StoredKeypair; 3], beside: Option<&[StoredKeypair; 3]>) -> Result<Material, CertificateError> {
-    let pair = |index: usize| -> Result<Pair, CertificateError> {
+    let pair = |index: usize, opened: &Opened| -> Result<Pair, CertificateError> {
         let certificates = [Some(own), beside].into_iter().flatten().map(|set| set[index].pem());
-        Ok(Pair { certificate: bundle(certificates), key: own[index].open()?.key_pem()? })
+        Ok(Pair { certificate: bundle(certificates), key: opened.key_pem()? })
     };
-    let (kubernetes, etcd, front_proxy) = (pair(0)?, pair(1)?, pair(2)?);
-    let (service_account_key, mut service_account_public_keys) = service_account(&own[0].open()?)?;
-    let mut kubernetes_authorities = Vec::new();
-    for (index, set) in [Some(own), beside].into_iter().flatten().enumerate() {
+    // To open one takes as long as a passphrase is made to take: each is opened once.
+    let authority = own[0].open()?;
+    let (kubernetes, etcd, front_proxy) = (pair(0, &authority)?, pair(1, &own[1].open()?)?, pair(2, &own[2].open()?)?);
+    let (service_account_key, mut service_account_public_keys) = service_account(&authority)?;
+    let mut kubernetes_authorities = vec![known(&authority)?];
+    if let Some(set) = beside {
         let authority = set[0].open()?;
-        if index > 0 {
-            service_account_public_keys = format!("{service_account_public_keys}\n{}", service_account(&authority)?.1);
-        }
-        kubernetes_authorities.push(Known { public_key_hash: authority.public_key_hash()?, key: authority.key_pem()? });
+        service_account_public_keys = format!("{service_account_public_keys}\n{}", service_account(&authority)?.1);
+        kubernetes_authorities.push(known(&authority)?);
     }
     Ok(Material { kubernetes, etcd, front_proxy, service_account_key, service_account_public_keys, kubernetes_authorities })
+}
+
+fn known(authority: &Opened) -> Result<Known, CertificateError> {
+    Ok(Known { public_key_hash: authority.public_key_hash()?, key: authority.key_pem()? })
 }
 
 /// Where the reference of a pair stands.

@@ -67,9 +67,9 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
         .read(async |conn: &mut Conn| {
             let Some(cluster) = clusters::find(conn, &Scope::All, &id).await? else { return Ok(None) };
             let groups = nodegroup::of_cluster(conn, &id).await?;
-            let nodes = nodes::of_clusters(conn, &[id.as_str()]).await?;
+            let nodes = nodes::of_cluster(conn, &id).await?;
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
-            let template = template::by_ids(conn, &[&reference]).await?.pop();
+            let template = template::named(conn, &reference).await?;
             let recorded = resource::of_cluster(conn, &id).await?;
             let unclear = recorded.iter().filter(|record| !is_settled && is_unanswered(record)).cloned().collect();
             let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));

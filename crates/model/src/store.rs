@@ -37,6 +37,7 @@ pub mod page;
 pub mod placement;
 mod pool;
 pub mod quota;
+mod recurring;
 pub mod resource;
 pub mod rotation;
 pub mod scope;

@@ -9,8 +9,8 @@ use crate::shutdown::Shutdown;
 use crate::telemetry::{self, Logs, Traces};
 
 /// Runs a long-lived program until it is told to stop: reads the configuration, starts logging, and reports how it ended. Exit code 0
-/// after an orderly stop, 1 otherwise.
-pub fn serve<F, Fut>(name: &str, cli: &Cli, run: F) -> ExitCode
+/// after an orderly stop, 1 otherwise. `threads` tells how many the runtime has.
+pub fn serve<F, Fut>(name: &str, cli: &Cli, threads: impl FnOnce(&Config) -> usize, run: F) -> ExitCode
 where
     F: FnOnce(Config, Shutdown) -> Fut,
     Fut: Future<Output = anyhow::Result<()>>,
@@ -19,8 +19,7 @@ where
         Ok(config) => config,
         Err(error) => return refuse(name, &error),
     };
-    let threads = config.conductor.workers.map_or(2, |n| n.0 as usize).clamp(1, 8);
-    let (cli, program) = (cli.clone(), name.to_owned());
+    let (cli, program, threads) = (cli.clone(), name.to_owned(), threads(&config));
     run_reloading(name, config, threads, move || Config::load(&cli, &program), run)
 }
 

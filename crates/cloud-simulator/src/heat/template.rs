@@ -1,6 +1,7 @@
 //! Reads what a client sends with a stack: template, files, environments and parameters, and refuses what Heat would refuse.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
@@ -162,12 +163,31 @@ fn typed(name: &str, kind: &str, value: &Value) -> Result<Value, Refusal> {
     })
 }
 
+/// Documents that are remembered at most: a driver sends the same few templates with each of its stacks.
+const REMEMBERED: usize = 16;
+
+/// What a text of YAML says.
+fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
+    static LATELY: Mutex<BTreeMap<String, Value>> = Mutex::new(BTreeMap::new());
+    let lately = || LATELY.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lately().get(text) {
+        return Ok(known.clone());
+    }
+    let parsed: Value = serde_saphyr::from_str(text)?;
+    let mut lately = lately();
+    if lately.len() >= REMEMBERED {
+        lately.clear();
+    }
+    lately.insert(text.to_owned(), parsed.clone());
+    Ok(parsed)
+}
+
 /// A document that came as JSON object or as YAML (or JSON) text.
 fn document(given: &Value, what: &str) -> Result<Value, Refusal> {
     let parsed = match given {
         Value::Object(_) => given.clone(),
         Value::String(text) => {
-            serde_saphyr::from_str(text).map_err(|error| Refusal::new(400, "HTTPBadRequest", format!("Error parsing {what}: {error}")))?
+            parsed(text).map_err(|error| Refusal::new(400, "HTTPBadRequest", format!("Error parsing {what}: {error}")))?
         }
         _ => Value::Null,
     };

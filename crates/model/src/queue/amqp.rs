@@ -29,8 +29,10 @@ use crate::id::OperationId;
 
 /// Deadline of connecting and declaring.
 const SETUP: Duration = Duration::from_secs(10);
-/// Deadline of one confirmed publish, and of an acknowledgement.
+/// Deadline of what is published together and confirmed, and of an acknowledgement.
 const CALL: Duration = Duration::from_secs(5);
+/// Rings sent together at most.
+const BATCH: usize = 64;
 /// Tries of one ring before it is left to the scan.
 const PUBLISH_TRIES: u32 = 3;
 /// Longest pause between two attempts to connect.
@@ -137,7 +139,7 @@ impl Listener {
 
 async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<OperationId>, counts: Counts) {
     let mut attempt = 0u32;
-    let mut unconfirmed = None;
+    let mut unconfirmed = Vec::new();
     loop {
         // Nothing keeps a broker from going away while nobody rings; the connection is held so that the first ring after a while is quick.
         match connect(&options, attempt).await {
@@ -159,62 +161,90 @@ async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<Operat
 
 /// Publishes until the connection fails (false) or the last bell is gone (true). A ring that was not confirmed is sent again on the next
 /// connection, a bounded number of times: the scan has its work by then.
+///
+/// What has been rung while the broker confirms is sent together: it writes to its disk before it does.
 async fn publish(
     options: &AmqpOptions,
     connection: &Connection,
     channel: &Channel,
     rings: &mut mpsc::Receiver<OperationId>,
-    unconfirmed: &mut Option<(OperationId, u32)>,
+    unconfirmed: &mut Vec<(OperationId, u32)>,
     counts: &Counts,
 ) -> bool {
     let mut health = tokio::time::interval(Duration::from_secs(1));
     loop {
-        let (operation, tries) = match unconfirmed.take() {
-            Some(again) => again,
-            None => tokio::select! {
-                ring = rings.recv() => match ring { Some(operation) => (operation, 0), None => return true },
+        let mut batch = std::mem::take(unconfirmed);
+        if batch.is_empty() {
+            let mut rung = Vec::new();
+            tokio::select! {
+                count = rings.recv_many(&mut rung, BATCH) => if count == 0 { return true },
                 _ = health.tick() => {
                     if connection.status().connected() && channel.status().connected() {
                         continue;
                     }
                     return false;
                 }
-            },
-        };
-        let sent = tokio::time::timeout(CALL, async {
-            channel
-                .basic_publish(
-                    "".into(),
-                    options.queue.as_str().into(),
-                    BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
-                    operation.as_str().as_bytes(),
-                    BasicProperties::default().with_delivery_mode(2).with_content_type("text/plain".into()),
-                )
-                .await?
-                .await
-        })
-        .await;
-        let reason = match sent {
-            Ok(Ok(Confirmation::Ack(None))) => {
-                counts.rung();
-                tracing::debug!(operation.id = %operation, "doorbell rung");
-                continue;
             }
-            // A mandatory message that went nowhere is confirmed too, with the message given back.
-            Ok(Ok(Confirmation::Ack(Some(_)))) => "the queue was not there".to_owned(),
-            Ok(Ok(_)) => "the broker refused it".to_owned(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no confirmation in {} s", CALL.as_secs()),
-        };
-        if tries + 1 < PUBLISH_TRIES {
-            tracing::debug!(operation.id = %operation, reason, "a ring was not confirmed, trying again");
-            *unconfirmed = Some((operation, tries + 1));
-        } else {
-            counts.failed();
-            tracing::warn!(operation.id = %operation, reason, "failed to ring the doorbell; the conductors' scan will find the operation");
+            batch.extend(rung.into_iter().map(|operation| (operation, 0)));
         }
-        return false;
+        let mut is_whole = true;
+        let sent = send(options, channel, &batch).await;
+        for ((operation, tries), sent) in batch.into_iter().zip(sent) {
+            match sent {
+                Ok(()) => {
+                    counts.rung();
+                    tracing::debug!(operation.id = %operation, "doorbell rung");
+                }
+                Err(reason) if tries + 1 < PUBLISH_TRIES => {
+                    tracing::debug!(operation.id = %operation, reason, "a ring was not confirmed, trying again");
+                    unconfirmed.push((operation, tries + 1));
+                    is_whole = false;
+                }
+                Err(reason) => {
+                    counts.failed();
+                    tracing::warn!(operation.id = %operation, reason, "failed to ring the doorbell; the conductors' scan will find the operation");
+                    is_whole = false;
+                }
+            }
+        }
+        if !is_whole {
+            return false;
+        }
     }
+}
+
+/// Sends all of these before it waits for the confirmation of the first; of each, why it was not confirmed.
+async fn send(options: &AmqpOptions, channel: &Channel, batch: &[(OperationId, u32)]) -> Vec<Result<(), String>> {
+    let deadline = tokio::time::Instant::now() + CALL;
+    let late = |_| format!("no confirmation in {} s", CALL.as_secs());
+    let mut on_their_way = Vec::with_capacity(batch.len());
+    for (operation, _) in batch {
+        let publish = channel.basic_publish(
+            "".into(),
+            options.queue.as_str().into(),
+            BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
+            operation.as_str().as_bytes(),
+            BasicProperties::default().with_delivery_mode(2).with_content_type("text/plain".into()),
+        );
+        on_their_way.push(tokio::time::timeout_at(deadline, publish).await);
+    }
+    let mut sent = Vec::with_capacity(batch.len());
+    for published in on_their_way {
+        let confirmed = match published {
+            Ok(Ok(confirmation)) => tokio::time::timeout_at(deadline, confirmation).await,
+            Ok(Err(error)) => Ok(Err(error)),
+            Err(elapsed) => Err(elapsed),
+        };
+        sent.push(match confirmed.map_err(late) {
+            Ok(Ok(Confirmation::Ack(None))) => Ok(()),
+            // A mandatory message that went nowhere is confirmed too, with the message given back.
+            Ok(Ok(Confirmation::Ack(Some(_)))) => Err("the queue was not there".to_owned()),
+            Ok(Ok(_)) => Err("the broker refused it".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(late) => Err(late),
+        });
+    }
+    sent
 }
 
 async fn consume_for_ever(options: AmqpOptions, sender: mpsc::Sender<Ring>) {

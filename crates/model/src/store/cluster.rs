@@ -7,6 +7,7 @@ use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::named::has_uuid;
 use super::page::Page;
+use super::recurring::Recur;
 use super::scope::Scope;
 use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange, CreateSpec, DetailedCluster, ListedCluster};
@@ -166,6 +167,7 @@ pub async fn record(conn: &mut Conn, id: &ClusterId, change: &ClusterChange) -> 
     let rows = on_conn!(conn, |c| {
         diesel::update(cluster::table.filter(cluster::uuid.eq(id.as_str())))
             .set((change, cluster::updated_at.eq(Some(whole_seconds(now())))))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;
@@ -178,7 +180,11 @@ pub async fn record(conn: &mut Conn, id: &ClusterId, change: &ClusterChange) -> 
 /// [`StoreError::NotFound`].
 pub async fn touch(conn: &mut Conn, id: &ClusterId) -> Result<(), StoreError> {
     let rows = on_conn!(conn, |c| {
-        diesel::update(cluster::table.filter(cluster::uuid.eq(id.as_str()))).set(cluster::uuid.eq(id.as_str())).execute(&mut **c).await
+        diesel::update(cluster::table.filter(cluster::uuid.eq(id.as_str())))
+            .set(cluster::uuid.eq(id.as_str()))
+            .recurring()
+            .execute(&mut **c)
+            .await
     })?;
     if rows == 0 { Err(StoreError::NotFound { what: "cluster", key: id.to_string() }) } else { Ok(()) }
 }
@@ -194,8 +200,8 @@ pub async fn begin(conn: &mut Conn, id: &ClusterId, seen: Option<&str>, next: St
             cluster::updated_at.eq(Some(whole_seconds(now()))),
         );
         match seen {
-            Some(seen) => diesel::update(row.filter(cluster::status.eq(seen))).set(set).execute(&mut **c).await,
-            None => diesel::update(row.filter(cluster::status.is_null())).set(set).execute(&mut **c).await,
+            Some(seen) => diesel::update(row.filter(cluster::status.eq(seen))).set(set).recurring().execute(&mut **c).await,
+            None => diesel::update(row.filter(cluster::status.is_null())).set(set).recurring().execute(&mut **c).await,
         }
     })?;
     if rows == 0 { Err(StoreError::Stale { what: "cluster" }) } else { Ok(()) }

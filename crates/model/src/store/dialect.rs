@@ -138,12 +138,13 @@ async fn change_columns(conn: &mut Conn, sql: &str) -> Result<(), StoreError> {
 /// others want to insert into.
 macro_rules! upsert {
     ($conn:expr, $table:ident, $key:expr, $row:expr, $change:expr) => {{
+        use $crate::store::recurring::Recur;
         let (insert, change) = (diesel::insert_into($table::table).values($row), $change);
         match $conn {
             $crate::store::Conn::Mysql(c) => {
-                insert.on_conflict(diesel::dsl::DuplicatedKeys).do_update().set(change).execute(&mut **c).await?
+                insert.on_conflict(diesel::dsl::DuplicatedKeys).do_update().set(change).recurring().execute(&mut **c).await?
             }
-            $crate::store::Conn::Sqlite(c) => insert.on_conflict($key).do_update().set(change).execute(&mut **c).await?,
+            $crate::store::Conn::Sqlite(c) => insert.on_conflict($key).do_update().set(change).recurring().execute(&mut **c).await?,
         }
     }};
 }

@@ -10,6 +10,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::recurring::Recur;
 use crate::schema::idempotency_key;
 
 /// How long an answer is kept for its key.
@@ -114,6 +115,7 @@ pub async fn hold(conn: &mut Conn, new: &Keyed, at_ms: i64, at_work: Duration) -
                 idempotency_key::body.eq(None::<String>),
                 idempotency_key::created_ms.eq(at_ms),
             ))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;
@@ -137,6 +139,7 @@ pub async fn keep(conn: &mut Conn, held: &Keyed, answer: &Stored) -> Result<(), 
             idempotency_key::location.eq(&answer.location),
             idempotency_key::body.eq(Some(&answer.body)),
         ))
+        .recurring()
         .execute(&mut **c)
         .await
     })?;

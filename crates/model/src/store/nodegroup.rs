@@ -9,6 +9,7 @@ use super::error::StoreError;
 use super::many::{Many, among};
 use super::nodes;
 use super::page::Page;
+use super::recurring::Recur;
 use crate::cluster::CreateSpec;
 use crate::cluster::status::Status;
 use crate::id::{ClusterId, NodegroupId, ProjectId};
@@ -235,7 +236,7 @@ pub async fn insert_defaults(conn: &mut Conn, spec: &CreateSpec, groups: &[Defau
     });
     match conn {
         Conn::Mysql(c) => {
-            diesel::insert_into(nodegroup::table).values(rows).execute(&mut **c).await?;
+            diesel::insert_into(nodegroup::table).values(rows).recurring().execute(&mut **c).await?;
         }
         // Diesel has no statement with several rows for SQLite, where the way is short.
         Conn::Sqlite(c) => {
@@ -252,6 +253,7 @@ pub async fn record(conn: &mut Conn, id: &NodegroupId, change: &NodegroupChange)
     let rows = on_conn!(conn, |c| {
         diesel::update(nodegroup::table.filter(nodegroup::uuid.eq(id.as_str())))
             .set((clean(change), nodegroup::updated_at.eq(Some(whole_seconds(now())))))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;
@@ -263,6 +265,7 @@ pub async fn record_all(conn: &mut Conn, cluster: &ClusterId, change: &Nodegroup
     on_conn!(conn, |c| {
         diesel::update(nodegroup::table.filter(nodegroup::cluster_id.eq(cluster.as_str())))
             .set((clean(change), nodegroup::updated_at.eq(Some(whole_seconds(now())))))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;

@@ -12,15 +12,12 @@ use crate::json::{Labels, python_json};
 use crate::nodegroup::Nodes;
 use crate::schema::nodegroup_nodes;
 
-/// What is kept for the groups of the given clusters, by the group's uuid.
-pub async fn of_clusters(conn: &mut Conn, clusters: &[&str]) -> Result<HashMap<String, Nodes>, StoreError> {
-    if clusters.is_empty() {
-        return Ok(HashMap::new());
-    }
+/// What is kept for the groups of a cluster, by the group's uuid.
+pub async fn of_cluster(conn: &mut Conn, cluster: &ClusterId) -> Result<HashMap<String, Nodes>, StoreError> {
     let rows: Vec<(String, String, String)> = on_conn!(conn, |c| {
         nodegroup_nodes::table
             .select((nodegroup_nodes::nodegroup_uuid, nodegroup_nodes::node_labels, nodegroup_nodes::node_taints))
-            .filter(nodegroup_nodes::cluster_uuid.eq_any(clusters))
+            .filter(nodegroup_nodes::cluster_uuid.eq(cluster.as_str()))
             .load(&mut **c)
             .await
     })?;
@@ -31,7 +28,7 @@ pub async fn of_clusters(conn: &mut Conn, clusters: &[&str]) -> Result<HashMap<S
 
 /// What is kept for one group.
 pub async fn of_group(conn: &mut Conn, cluster: &ClusterId, group: &NodegroupId) -> Result<Nodes, StoreError> {
-    Ok(of_clusters(conn, &[cluster.as_str()]).await?.remove(group.as_str()).unwrap_or_default())
+    Ok(of_cluster(conn, cluster).await?.remove(group.as_str()).unwrap_or_default())
 }
 
 /// Keeps it, in place of what was kept before.

@@ -12,6 +12,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::event;
+use super::recurring::Recur;
 pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
 pub use renewal::{Renewed, renew};
 pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
@@ -73,6 +74,7 @@ pub async fn unfinished(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Oper
             .filter(operation::cluster_uuid.eq(cluster.as_str()))
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
             .order(operation::id.asc())
+            .recurring()
             .load(&mut **c)
             .await
     })?)
@@ -107,6 +109,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
             )))
             .order((operation::due_ms.asc(), operation::id.asc()))
             .limit(limit)
+            .recurring()
             .load(&mut **c)
             .await
     })?;
@@ -142,6 +145,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
                     .or(operation::owner.is_not_null().and(operation::lease_ms.ge(at_ms)).assume_not_null()),
             )
             .count()
+            .recurring()
             .get_result(&mut **c)
             .await
     })?;
@@ -176,6 +180,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
             operation::deadline_ms.eq(deadline_ms),
             operation::updated_ms.eq(at_ms),
         ))
+        .recurring()
         .execute(&mut **c)
         .await
     })?;
@@ -239,12 +244,14 @@ pub async fn record(conn: &mut Conn, claim: &Claim, progress: &Progress) -> Resu
     );
     // Most of the time the step is the same: one statement then.
     let rows = on_conn!(conn, |c| {
-        diesel::update(held!(claim).filter(operation::step.eq(progress.step))).set(set.clone()).execute(&mut **c).await
+        diesel::update(held!(claim).filter(operation::step.eq(progress.step))).set(set.clone()).recurring().execute(&mut **c).await
     })?;
     if rows > 0 {
         return Ok(());
     }
-    let rows = on_conn!(conn, |c| { diesel::update(held!(claim)).set((set, operation::step.eq(progress.step))).execute(&mut **c).await })?;
+    let rows = on_conn!(conn, |c| {
+        diesel::update(held!(claim)).set((set, operation::step.eq(progress.step))).recurring().execute(&mut **c).await
+    })?;
     if rows == 0 {
         return if planted::has(Bug::MissingGuard) { Ok(()) } else { Err(STALE) };
     }
@@ -261,6 +268,7 @@ async fn write_back(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
                 operation::generation.eq(claim.generation),
                 operation::state.eq(OperationState::Running.as_str()),
             ))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;
@@ -282,7 +290,7 @@ async fn cluster_of(conn: &mut Conn, id: &OperationId) -> Result<ClusterId, Stor
 /// [`StoreError::Stale`].
 pub async fn carry(conn: &mut Conn, claim: &Claim, payload: &Payload) -> Result<(), StoreError> {
     let set = operation::payload.eq(serde_json::to_string(payload).expect("a payload is plain data"));
-    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(set).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(set).recurring().execute(&mut **c).await)?;
     if rows == 0 { Err(STALE) } else { Ok(()) }
 }
 
@@ -292,7 +300,7 @@ pub async fn carry(conn: &mut Conn, claim: &Claim, payload: &Payload) -> Result<
 /// [`StoreError::Stale`].
 pub async fn note_failure(conn: &mut Conn, claim: &Claim, waiting_for: &str, error: Option<&CloudFault>) -> Result<(), StoreError> {
     let set = (operation::waiting_for.eq(Some(storable(waiting_for))), operation::updated_ms.eq(millis(now())));
-    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(set).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(set).recurring().execute(&mut **c).await)?;
     if rows == 0 {
         return Err(STALE);
     }
@@ -309,7 +317,11 @@ pub async fn note_cloud_error(conn: &mut Conn, claim: &Claim, error: &CloudFault
     let text = serde_json::to_string(&last).expect("an error is plain data");
     let id = claim.operation.as_str();
     on_conn!(conn, |c| {
-        diesel::update(operation::table.filter(operation::uuid.eq(id))).set(operation::cloud_error.eq(Some(text))).execute(&mut **c).await
+        diesel::update(operation::table.filter(operation::uuid.eq(id)))
+            .set(operation::cloud_error.eq(Some(text)))
+            .recurring()
+            .execute(&mut **c)
+            .await
     })?;
     if !last.is_news() {
         return Ok(());
@@ -320,7 +332,11 @@ pub async fn note_cloud_error(conn: &mut Conn, claim: &Claim, error: &CloudFault
 
 /// Wipes the caller's token: what it was kept for is done.
 pub async fn forget_token(conn: &mut Conn, claim: &Claim) -> Result<(), StoreError> {
-    let rows = on_conn!(conn, |c| diesel::update(held!(claim)).set(operation::sealed_token.eq(None::<String>)).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(held!(claim))
+        .set(operation::sealed_token.eq(None::<String>))
+        .recurring()
+        .execute(&mut **c)
+        .await)?;
     if rows == 0 { Err(STALE) } else { Ok(()) }
 }
 
@@ -354,6 +370,7 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
                 operation::updated_ms.eq(at),
                 operation::finished_ms.eq(Some(at)),
             ))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;
@@ -375,6 +392,7 @@ pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), 
                 .filter(operation::generation.eq(claim.generation).or(operation::finished_ms.is_not_null())),
         )
         .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
+        .recurring()
         .execute(&mut **c)
         .await
     })?;

@@ -5,6 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::recurring::Recur;
 use crate::certificate::{Authority, Phase, References, Role, Rotation};
 use crate::id::{ClusterId, KeypairId};
 use crate::schema::ca_rotation;
@@ -49,7 +50,7 @@ pub async fn record(conn: &mut Conn, cluster: &ClusterId, role: Role, reference:
         is(Role::Client).map(|r| ca_rotation::magnum_cert_ref.eq(r)),
     );
     let row = ca_rotation::table.filter(ca_rotation::cluster_uuid.eq(cluster.as_str()));
-    let rows = on_conn!(conn, |c| diesel::update(row).set(change).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(row).set(change).recurring().execute(&mut **c).await)?;
     found(rows)
 }
 
@@ -63,7 +64,7 @@ pub async fn enter(conn: &mut Conn, cluster: &ClusterId, phase: Phase, beside: &
         ca_rotation::magnum_cert_ref.eq(&beside.client),
     );
     let row = ca_rotation::table.filter(ca_rotation::cluster_uuid.eq(cluster.as_str()));
-    let rows = on_conn!(conn, |c| diesel::update(row).set(change).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(row).set(change).recurring().execute(&mut **c).await)?;
     found(rows)
 }
 

@@ -6,6 +6,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::recurring::Recur;
 use crate::operation::OperationState;
 use crate::schema::{magnum_service, operation};
 use crate::service::{CONDUCTOR, Service};
@@ -24,6 +25,7 @@ pub async fn beat(conn: &mut Conn, host: &str) -> Result<(), StoreError> {
                 magnum_service::last_seen_up.eq(Some(at)),
                 magnum_service::updated_at.eq(Some(at)),
             ))
+            .recurring()
             .execute(&mut **c)
             .await?;
         if rows == 0 {

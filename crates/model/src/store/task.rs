@@ -5,13 +5,14 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::recurring::Recur;
 use crate::schema::task_lease;
 
 /// Takes a task for `owner` until `lease_ms`, or lengthens the lease that he has; false when another holds it.
 pub async fn take(conn: &mut Conn, name: &str, owner: &str, at_ms: i64, lease_ms: i64) -> Result<bool, StoreError> {
     let free = task_lease::table.filter(task_lease::name.eq(name)).filter(task_lease::owner.eq(owner).or(task_lease::lease_ms.lt(at_ms)));
     let rows = on_conn!(conn, |c| {
-        diesel::update(free).set((task_lease::owner.eq(owner), task_lease::lease_ms.eq(lease_ms))).execute(&mut **c).await
+        diesel::update(free).set((task_lease::owner.eq(owner), task_lease::lease_ms.eq(lease_ms))).recurring().execute(&mut **c).await
     })?;
     if rows > 0 {
         return Ok(true);
@@ -34,6 +35,6 @@ pub async fn take(conn: &mut Conn, name: &str, owner: &str, at_ms: i64, lease_ms
 /// Lets somebody else have it at once.
 pub async fn leave(conn: &mut Conn, name: &str, owner: &str) -> Result<(), StoreError> {
     let ours = task_lease::table.filter(task_lease::name.eq(name)).filter(task_lease::owner.eq(owner));
-    on_conn!(conn, |c| diesel::update(ours).set(task_lease::lease_ms.eq(0)).execute(&mut **c).await)?;
+    on_conn!(conn, |c| diesel::update(ours).set(task_lease::lease_ms.eq(0)).recurring().execute(&mut **c).await)?;
     Ok(())
 }

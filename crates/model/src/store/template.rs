@@ -8,6 +8,7 @@ use super::error::StoreError;
 use super::many::{Many, among};
 use super::named::has_uuid;
 use super::page::Page;
+use super::recurring::Recur;
 use super::scope::Scope;
 use super::{cluster as clusters, operation};
 use crate::id::TemplateId;
@@ -84,13 +85,15 @@ pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Re
     }
 }
 
-/// The templates with these uuids, whoever owns them (for the label differences of a cluster list).
-pub async fn by_ids(conn: &mut Conn, ids: &[&str]) -> Result<Vec<ClusterTemplate>, StoreError> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
+/// The template that somebody works with who names it by this uuid, whoever owns it.
+pub async fn named(conn: &mut Conn, uuid: &str) -> Result<Option<ClusterTemplate>, StoreError> {
     Ok(on_conn!(conn, |c| {
-        cluster_template::table.select(ClusterTemplate::as_select()).filter(cluster_template::uuid.eq_any(ids)).load(&mut **c).await
+        cluster_template::table
+            .select(ClusterTemplate::as_select())
+            .filter(cluster_template::uuid.eq(uuid))
+            .first(&mut **c)
+            .await
+            .optional()
     })?)
 }
 
@@ -224,6 +227,7 @@ pub async fn touch(conn: &mut Conn, id: &TemplateId) -> Result<(), StoreError> {
     let rows = on_conn!(conn, |c| {
         diesel::update(cluster_template::table.filter(cluster_template::uuid.eq(id.as_str())))
             .set(cluster_template::uuid.eq(id.as_str()))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;

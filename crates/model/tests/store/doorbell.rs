@@ -26,7 +26,8 @@ async fn each_ring_is_heard_by_one_of_the_competing_listeners() {
     let options = options();
     let bell = Doorbell::Amqp(Bell::start(options.clone()));
     let (mut one, mut two) = (Ears::Amqp(Listener::start(options.clone())), Ears::Amqp(Listener::start(options)));
-    let sent: std::collections::BTreeSet<_> = (0..20).map(|_| OperationId::generate()).collect();
+    // More than are sent together.
+    let sent: std::collections::BTreeSet<_> = (0..200).map(|_| OperationId::generate()).collect();
     for id in &sent {
         bell.ring(id.clone());
     }

@@ -16,9 +16,15 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    server::program::serve("magnum-api", &arguments.config, async |config, shutdown| {
-        let store = wire::store(&config)?;
-        let shown = wire::metrics(&config, config.metrics.api_port, &store).await?;
-        wire::api(&config, ApiRole { store, metrics: shown.metrics.clone(), doorbell: None, listener: None }, &shutdown).await
-    })
+    // Requests have threads of their own: this one rings and does what is not done for anybody who waits. Two would wake each other at each ring.
+    server::program::serve(
+        "magnum-api",
+        &arguments.config,
+        |_| 1,
+        async |config, shutdown| {
+            let store = wire::store(&config)?;
+            let shown = wire::metrics(&config, config.metrics.api_port, &store).await?;
+            wire::api(&config, ApiRole { store, metrics: shown.metrics.clone(), doorbell: None, listener: None }, &shutdown).await
+        },
+    )
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use provider_clients::warden;
-use server::config::Cli;
+use server::config::{Cli, Config};
 use server::wire::{self, ConductorRole};
 
 /// OpenStack container-infra conductor.
@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = Arguments::parse();
-    server::program::serve("magnum-conductor", &arguments.config, async |config, shutdown| {
+    let threads = |config: &Config| config.conductor.workers.map_or(2, |n| n.0 as usize).clamp(1, 8);
+    server::program::serve("magnum-conductor", &arguments.config, threads, async |config, shutdown| {
         let store = wire::store(&config)?;
         let shown = wire::metrics(&config, config.metrics.conductor_port, &store).await?;
         wire::conductor(&config, ConductorRole { store, metrics: shown.metrics.clone(), doorbell: None }, &shutdown).await

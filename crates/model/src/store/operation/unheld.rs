@@ -9,6 +9,7 @@ use crate::operation::{EventDetails, Operation, OperationState, OutcomeCode, Pay
 use crate::schema::operation;
 use crate::store::StoreError;
 use crate::store::connection::{Conn, on_conn};
+use crate::store::recurring::Recur;
 use crate::text::storable;
 use crate::time::{millis, now};
 
@@ -28,7 +29,7 @@ macro_rules! as_seen {
 /// [`StoreError::Stale`] when it was taken or has ended meanwhile.
 pub async fn record_payload(conn: &mut Conn, seen: &Operation, payload: &Payload) -> Result<(), StoreError> {
     let text = serde_json::to_string(payload).expect("a payload is plain data");
-    let rows = on_conn!(conn, |c| { diesel::update(as_seen!(seen)).set(operation::payload.eq(text)).execute(&mut **c).await })?;
+    let rows = on_conn!(conn, |c| { diesel::update(as_seen!(seen)).set(operation::payload.eq(text)).recurring().execute(&mut **c).await })?;
     if rows == 0 { Err(STALE) } else { Ok(()) }
 }
 
@@ -49,7 +50,11 @@ pub async fn cancel(conn: &mut Conn, seen: &Operation, reason: &str, by: &EventD
 pub async fn ask_to_cancel(conn: &mut Conn, seen: &Operation, by: &EventDetails) -> Result<(), StoreError> {
     let at = millis(now());
     let rows = on_conn!(conn, |c| {
-        diesel::update(as_seen!(seen)).set((operation::cancel_ms.eq(Some(at)), operation::updated_ms.eq(at))).execute(&mut **c).await
+        diesel::update(as_seen!(seen))
+            .set((operation::cancel_ms.eq(Some(at)), operation::updated_ms.eq(at)))
+            .recurring()
+            .execute(&mut **c)
+            .await
     })?;
     if rows == 0 {
         return Err(STALE);
@@ -84,6 +89,7 @@ async fn end(conn: &mut Conn, seen: &Operation, state: OperationState, code: Opt
                 operation::updated_ms.eq(at),
                 operation::finished_ms.eq(Some(at)),
             ))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;
