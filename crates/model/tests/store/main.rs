@@ -15,7 +15,6 @@ mod operation;
 mod paging;
 mod payload;
 mod placement;
-mod pool;
 mod quota;
 mod scale;
 mod schema;
