@@ -16,7 +16,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Requests have threads of their own: this one rings and does what is not done for anybody who waits. Two would wake each other at each ring.
+    // Requests have threads of their own. This one rings, shows the metrics, looks for what streams of events wait for, and ends what clients have
+    // left; two would wake each other at each ring.
     server::program::serve(
         "magnum-api",
         &arguments.config,
