@@ -62,11 +62,12 @@ no_cluster() { gone clusters/$1; }
 no_group() { gone clusters/$1/nodegroups/$2; }
 masters_of() { ask clusters/$1 | jq '.master_addresses | length'; }
 
-# clean_run FOLDER DATABASE: a clean place for a run; gives up when the lab is not as it must be
+# clean_run FOLDER DATABASE [PROGRAM...]: a clean place for a run, which needs these of our programs beside the usual ones; gives up when the lab is
+# not as it must be
 clean_run() {
   RUN=$OSLAB/$1 DATABASE=$2; rm -rf $RUN; mkdir -p $RUN
   ./status >/dev/null || { echo "the lab is not up (cargo xtask lab up)"; ./status; failed=1; finish; }
-  local b; for b in magnum-api magnum-conductor magnum-db-manage management; do [ -x $BIN/$b ] || { echo "no $BIN/$b"; failed=1; finish; }; done
+  local b; for b in magnum-api magnum-conductor magnum-db-manage ${@:3}; do [ -x $BIN/$b ] || { echo "no $BIN/$b"; failed=1; finish; }; done
   stop_all $OURS $UPSTREAM management kubernetes-stub >/dev/null
   as demo # what a run that failed left behind would be counted; newest first, for the stack of a nodegroup uses the cluster's
   local id; for id in $(os stack list --sort creation_time:desc -f value -c ID); do say "  deleting the stack of an earlier run"; timeout 240 openstack stack delete -y --wait $id >/dev/null 2>&1; done

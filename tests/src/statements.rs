@@ -13,14 +13,21 @@ const QUERY: u8 = 0x03;
 const PREPARE: u8 = 0x16;
 /// One more run of a statement that was prepared before.
 const EXECUTE: u8 = 0x17;
-/// What is kept of a statement.
-const KEPT: usize = 200;
+/// What is kept of a statement: those that differ, differ before that.
+const KEPT: usize = 16 * 1024;
+
+/// A statement that was prepared, on which of the connections.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Prepared {
+    pub connection: usize,
+    pub text: String,
+}
 
 /// What a program sent.
 #[derive(Debug, Default)]
 struct Sent {
     run: Vec<String>,
-    prepared: Vec<String>,
+    prepared: Vec<Prepared>,
 }
 
 /// Listens on loopback until it is dropped.
@@ -38,11 +45,13 @@ impl Statements {
         let (behind, sent): (_, Arc<Mutex<Sent>>) = (behind.to_owned(), Arc::default());
         let counted = Arc::clone(&sent);
         let serving = tokio::spawn(async move {
+            let mut connection = 0;
             while let Ok((client, _)) = listener.accept().await {
-                let (behind, counted) = (behind.clone(), Arc::clone(&counted));
+                connection += 1;
+                let (behind, counted, reader) = (behind.clone(), Arc::clone(&counted), Reader { connection, ..Reader::default() });
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(&behind).await else { return };
-                    carry(client, server, &counted).await;
+                    carry(client, server, reader, &counted).await;
                 });
             }
         });
@@ -60,7 +69,7 @@ impl Statements {
     }
 
     /// What was prepared since the last call.
-    pub fn take_prepared(&self) -> Vec<String> {
+    pub fn take_prepared(&self) -> Vec<Prepared> {
         std::mem::take(&mut lock(&self.sent).prepared)
     }
 }
@@ -76,10 +85,10 @@ fn lock(sent: &Mutex<Sent>) -> MutexGuard<'_, Sent> {
 }
 
 /// Carries bytes both ways until either side has enough.
-async fn carry(client: TcpStream, server: TcpStream, sent: &Mutex<Sent>) {
+async fn carry(client: TcpStream, server: TcpStream, mut reader: Reader, sent: &Mutex<Sent>) {
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) = (client.into_split(), server.into_split());
     let there = async {
-        let (mut reader, mut buffer) = (Reader::default(), vec![0; 64 * 1024]);
+        let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
             reader.read(&buffer[..count], &mut lock(sent));
             if to_server.write_all(&buffer[..count]).await.is_err() {
@@ -97,6 +106,7 @@ async fn carry(client: TcpStream, server: TcpStream, sent: &Mutex<Sent>) {
 /// Reads what a client sends, in whatever pieces it comes: packets of four bytes of length and number, and what they carry.
 #[derive(Default)]
 struct Reader {
+    connection: usize,
     packet: Vec<u8>,
     /// Of the packet's body, still to come beyond what is kept.
     skip: usize,
@@ -121,7 +131,9 @@ impl Reader {
             // A command begins a new count of packets; what answers the server's greeting goes on with it.
             match (number, body) {
                 (0, [QUERY, text @ ..]) => sent.run.push(String::from_utf8_lossy(text).into_owned()),
-                (0, [PREPARE, text @ ..]) => sent.prepared.push(String::from_utf8_lossy(text).into_owned()),
+                (0, [PREPARE, text @ ..]) => {
+                    sent.prepared.push(Prepared { connection: self.connection, text: String::from_utf8_lossy(text).into_owned() });
+                }
                 (0, [EXECUTE, statement @ ..]) => sent.run.push(format!("prepared {:?}", statement.first_chunk::<4>())),
                 _ => {}
             }
@@ -142,7 +154,7 @@ mod tests {
 
     #[test]
     fn statements_are_counted_in_whatever_pieces_they_come() {
-        let long = [&[QUERY][..], &[b'x'; 1000]].concat();
+        let long = [&[QUERY][..], &[b'x'; 2 * KEPT]].concat();
         // A login and a ping are none, and a statement that is only prepared is not run.
         let stream = [
             packet(1, &[QUERY, b'l']),
@@ -155,14 +167,14 @@ mod tests {
             packet(0, b"\x03BEGIN"),
         ]
         .concat();
-        for size in [1, 2, 3, 7, 204, 205, 5000] {
+        for size in [1, 2, 3, 7, KEPT + 4, KEPT + 5, 5 * KEPT] {
             let (mut reader, mut sent) = (Reader::default(), Sent::default());
             for piece in stream.chunks(size) {
                 reader.read(piece, &mut sent);
             }
             let shown: Vec<&str> = sent.run.iter().map(|text| &text[..text.len().min(8)]).collect();
             assert_eq!(shown, ["prepared", "xxxxxxxx", "COMMIT", "BEGIN"], "in pieces of {size}");
-            assert_eq!(sent.prepared, ["SELECT ?"], "in pieces of {size}");
+            assert_eq!(sent.prepared, [Prepared { connection: 0, text: "SELECT ?".to_owned() }], "in pieces of {size}");
         }
     }
 }

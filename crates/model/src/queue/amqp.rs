@@ -15,6 +15,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::join_all;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
 };
@@ -162,7 +163,8 @@ async fn publish_for_ever(options: AmqpOptions, mut rings: mpsc::Receiver<Operat
 /// Publishes until the connection fails (false) or the last bell is gone (true). A ring that was not confirmed is sent again on the next
 /// connection, a bounded number of times: the scan has its work by then.
 ///
-/// What has been rung while the broker confirms is sent together: it writes to its disk before it does.
+/// What has been rung while the broker confirms is sent together: it writes to its disk before it does. What one connection does not confirm
+/// of it spends one try each.
 async fn publish(
     options: &AmqpOptions,
     connection: &Connection,
@@ -217,17 +219,21 @@ async fn publish(
 async fn send(options: &AmqpOptions, channel: &Channel, batch: &[(OperationId, u32)]) -> Vec<Result<(), String>> {
     let deadline = tokio::time::Instant::now() + CALL;
     let late = |_| format!("no confirmation in {} s", CALL.as_secs());
-    let mut on_their_way = Vec::with_capacity(batch.len());
-    for (operation, _) in batch {
-        let publish = channel.basic_publish(
-            "".into(),
-            options.queue.as_str().into(),
-            BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
-            operation.as_str().as_bytes(),
-            BasicProperties::default().with_delivery_mode(2).with_content_type("text/plain".into()),
-        );
-        on_their_way.push(tokio::time::timeout_at(deadline, publish).await);
-    }
+    let publish = |(operation, _): &(OperationId, u32)| {
+        let (options, channel) = (options, channel);
+        let operation = operation.clone();
+        async move {
+            let publish = channel.basic_publish(
+                "".into(),
+                options.queue.as_str().into(),
+                BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
+                operation.as_str().as_bytes(),
+                BasicProperties::default().with_delivery_mode(2).with_content_type("text/plain".into()),
+            );
+            tokio::time::timeout_at(deadline, publish).await
+        }
+    };
+    let on_their_way = join_all(batch.iter().map(publish)).await;
     let mut sent = Vec::with_capacity(batch.len());
     for published in on_their_way {
         let confirmed = match published {

@@ -10,6 +10,7 @@ use super::connection::{Conn, on_conn};
 use super::dialect::{self, Guard};
 use super::error::StoreError;
 use super::operation::{CLOUD_ERROR, STEP};
+use super::recurring::Recur;
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{EventDetails, OperationEvent};
 use crate::schema::{operation, operation_event};
@@ -79,12 +80,13 @@ pub async fn besides_course(conn: &mut Conn, operation: &OperationId) -> Result<
             .filter(operation_event::operation_uuid.eq(operation.as_str()))
             .filter(operation_event::kind.ne_all(COURSE))
             .order(operation_event::id.asc())
+            .recurring()
             .load(&mut **c)
             .await
     })?)
 }
 
-/// All events of an operation that are of one of these kinds, in order.
+/// All events of an operation that are of one of these kinds, in order; the code names the kinds, and few.
 pub async fn of_kinds(conn: &mut Conn, operation: &OperationId, kinds: &[&str]) -> Result<Vec<OperationEvent>, StoreError> {
     Ok(on_conn!(conn, |c| {
         operation_event::table
@@ -92,6 +94,7 @@ pub async fn of_kinds(conn: &mut Conn, operation: &OperationId, kinds: &[&str]) 
             .filter(operation_event::operation_uuid.eq(operation.as_str()))
             .filter(operation_event::kind.eq_any(kinds))
             .order(operation_event::id.asc())
+            .recurring()
             .load(&mut **c)
             .await
     })?)
@@ -106,6 +109,7 @@ pub async fn latest(conn: &mut Conn, operation: &OperationId, kinds: &[&str], li
             .filter(operation_event::kind.eq_any(kinds))
             .order(operation_event::id.desc())
             .limit(limit)
+            .recurring()
             .load(&mut **c)
             .await
     })?;

@@ -102,15 +102,15 @@ impl<C: Pooled> Pool<C> {
             .map_err(|_| StoreError::Unavailable("the pool is closed".into()))?;
         loop {
             match shared.seat(home) {
-                Seat::Taken(idle) => {
-                    let is_trusted = idle.since.elapsed() < TRUSTED;
-                    let mut loan = Loan { conn: Some(idle.conn), home: idle.home, shared: shared.clone(), _permit: None };
-                    if !is_trusted && !matches!(tokio::time::timeout(shared.timeout, loan.check()).await, Ok(Ok(()))) {
-                        loan.discard();
+                Seat::Taken(Idle { mut conn, home, since }) => {
+                    // Until it has answered it is nobody's: whoever gives up meanwhile leaves an answer on it that the next one would take for his.
+                    let mut place = Place { shared, is_filled: false };
+                    let is_trusted = since.elapsed() < TRUSTED;
+                    if !is_trusted && !matches!(tokio::time::timeout(shared.timeout, conn.check()).await, Ok(Ok(()))) {
                         continue;
                     }
-                    loan._permit = Some(permit);
-                    return Ok(loan);
+                    place.is_filled = true;
+                    return Ok(Loan { conn: Some(conn), home, shared: shared.clone(), _permit: Some(permit) });
                 }
                 Seat::MayOpen => {
                     let mut place = Place { shared, is_filled: false };
@@ -149,7 +149,7 @@ impl<C> Shared<C> {
     }
 }
 
-/// The right to open one connection; given back when opening fails or is given up.
+/// The place of one connection; given back when it cannot be lent after all, or whoever wanted it gives up.
 struct Place<'a, C> {
     shared: &'a Shared<C>,
     is_filled: bool,

@@ -85,7 +85,7 @@ pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Re
     }
 }
 
-/// The template that somebody works with who names it by this uuid, whoever owns it.
+/// The template with this uuid, whoever owns it.
 pub async fn named(conn: &mut Conn, uuid: &str) -> Result<Option<ClusterTemplate>, StoreError> {
     Ok(on_conn!(conn, |c| {
         cluster_template::table

@@ -15,6 +15,7 @@ mod operation;
 mod paging;
 mod payload;
 mod placement;
+mod pool;
 mod quota;
 mod scale;
 mod schema;

@@ -60,6 +60,23 @@ impl World {
         Store::open(options).expect("a store")
     }
 
+    /// Where MariaDB listens.
+    pub fn port(&self) -> Option<u16> {
+        match &self.url {
+            DatabaseUrl::Mysql { port, .. } => Some(*port),
+            DatabaseUrl::Sqlite(_) => None,
+        }
+    }
+
+    /// The same database by another port, with one connection.
+    pub fn by(&self, other: u16) -> Store {
+        let mut url = self.url.clone();
+        if let DatabaseUrl::Mysql { port, .. } = &mut url {
+            *port = other;
+        }
+        Store::open(StoreOptions { max_connections: 1, ..StoreOptions::new(url) }).expect("a store")
+    }
+
     /// Without schema.
     pub async fn empty(kind: Kind) -> Self {
         let (url, folder) = match kind {

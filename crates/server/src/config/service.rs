@@ -66,7 +66,7 @@ section! {
 section! {
     /// `magnum-conductor`.
     Conductor {
-        /// Threads that do work. Unset: one for each CPU.
+        /// Threads that do work, 8 at most. Unset: 2.
         workers: Option<Positive>,
         /// Name of the queue.
         topic: String = "magnum-conductor",

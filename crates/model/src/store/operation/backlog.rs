@@ -9,6 +9,7 @@ use crate::operation::{OperationKind, OperationState, Payload};
 use crate::schema::operation;
 use crate::store::connection::{Conn, on_conn};
 use crate::store::error::StoreError;
+use crate::store::recurring::Recur;
 
 /// What is known of the unfinished operations of one state and kind.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
@@ -50,6 +51,7 @@ pub async fn about_groups(conn: &mut Conn, project: &ProjectId) -> Result<Vec<(S
             .filter(operation::project_id.eq(&project.0))
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
             .filter(operation::kind.eq_any(&kinds))
+            .recurring()
             .load(&mut **c)
             .await
     })?;
