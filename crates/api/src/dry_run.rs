@@ -31,7 +31,7 @@ pub async fn intent(conn: &mut Conn, id: &ClusterId, kind: OperationKind, payloa
     let cluster = cluster::fetch(conn, &Scope::All, id).await?;
     let groups = nodegroup::of_cluster(conn, id).await?;
     let nodes = nodes::of_cluster(conn, id).await?;
-    let template = template::named(conn, cluster.cluster_template_id.as_deref().unwrap_or_default()).await?;
+    let template = template::with_uuid(conn, cluster.cluster_template_id.as_deref().unwrap_or_default()).await?;
     let recorded = resource::of_cluster(conn, id).await?;
     Ok(Intent { kind, payload: payload.clone(), cluster, groups, nodes, template, recorded })
 }

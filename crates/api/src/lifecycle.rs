@@ -89,7 +89,7 @@ impl Subject {
             let cluster = crate::cluster::find(conn, scope, ident).await?;
             let id = cluster.cluster_id();
             let groups = nodegroup::of_cluster(conn, &id).await?;
-            let template = template::named(conn, cluster.cluster_template_id.as_deref().unwrap_or_default()).await?;
+            let template = template::with_uuid(conn, cluster.cluster_template_id.as_deref().unwrap_or_default()).await?;
             let unfinished = operation::unfinished(conn, &id).await?.iter().filter_map(Operation::kind).collect();
             Ok::<_, StoreError>(Self { cluster, groups, template, unfinished })
         };

@@ -69,7 +69,7 @@ pub(crate) async fn find_rows(cx: &Context, work: &Work) -> Result<Option<Rows>,
             let groups = nodegroup::of_cluster(conn, &id).await?;
             let nodes = nodes::of_cluster(conn, &id).await?;
             let reference = cluster.cluster_template_id.clone().unwrap_or_default();
-            let template = template::named(conn, &reference).await?;
+            let template = template::with_uuid(conn, &reference).await?;
             let recorded = resource::of_cluster(conn, &id).await?;
             let unclear = recorded.iter().filter(|record| !is_settled && is_unanswered(record)).cloned().collect();
             let (stacks, mut made_inside): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|r| r.kind() == Some(ResourceKind::Stack));

@@ -239,29 +239,29 @@ impl Conductor {
         // Outlives the others: what is at work while the conductor stops needs its lease.
         let renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
         let mut loops = vec![
-            tokio::spawn(worker::listen(cx.clone(), self.listener)),
-            tokio::spawn(scan::run(cx.clone())),
-            tokio::spawn(heartbeat::run(cx.clone())),
-            tokio::spawn(follow::run(cx.clone())),
-            tokio::spawn(housekeeping::run(cx.clone())),
+            ("doorbell", tokio::spawn(worker::listen(cx.clone(), self.listener))),
+            ("scan", tokio::spawn(scan::run(cx.clone()))),
+            ("heartbeat", tokio::spawn(heartbeat::run(cx.clone()))),
+            ("follower", tokio::spawn(follow::run(cx.clone()))),
+            ("housekeeping", tokio::spawn(housekeeping::run(cx.clone()))),
         ];
         if let Some(notices) = self.notices {
-            loops.push(tokio::spawn(hear(cx.clone(), notices)));
+            loops.push(("Heat's notifications", tokio::spawn(hear(cx.clone(), notices))));
         }
         for (capi, door) in cx.capi.iter().flat_map(|capi| capi.doors.iter().map(move |door| (capi, door))) {
-            loops.push(tokio::spawn(news::run(door.clone(), capi.settings.kinds.clone(), stop.clone())));
-            loops.push(tokio::spawn(door::run(door.clone(), stop.clone())));
+            loops.push(("watches", tokio::spawn(news::run(door.clone(), capi.settings.kinds.clone(), stop.clone()))));
+            loops.push(("management cluster", tokio::spawn(door::run(door.clone(), stop.clone()))));
         }
-        loops.extend(cx.settings.timing.sweep.map(|interval| tokio::spawn(sweep::run(cx.clone(), interval))));
-        loops.extend(cx.settings.timing.health.map(|interval| tokio::spawn(health::run(cx.clone(), interval))));
+        loops.extend(cx.settings.timing.sweep.map(|interval| ("sweep", tokio::spawn(sweep::run(cx.clone(), interval)))));
+        loops.extend(cx.settings.timing.health.map(|interval| ("health", tokio::spawn(health::run(cx.clone(), interval)))));
         let looked_at = cx.settings.timing.credentials;
-        loops.extend(looked_at.map(|interval| tokio::spawn(credential_health::run(cx.clone(), interval))));
-        loops.extend(self.notifications.map(|settings| tokio::spawn(notify::run(cx.clone(), settings))));
+        loops.extend(looked_at.map(|interval| ("credentials", tokio::spawn(credential_health::run(cx.clone(), interval)))));
+        loops.extend(self.notifications.map(|settings| ("notifications", tokio::spawn(notify::run(cx.clone(), settings)))));
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.
         let handed_back = async {
-            for task in &mut loops {
+            for (_, task) in &mut loops {
                 if let Err(error) = task.await {
                     tracing::error!(%error, "a loop of the conductor ended badly");
                 }
@@ -270,9 +270,11 @@ impl Conductor {
             cx.tasks.wait().await;
         };
         if tokio::time::timeout(grace + Duration::from_secs(5), handed_back).await.is_err() {
-            tracing::warn!("some operations could not be handed back in time; their leases will run out");
+            let late: Vec<&str> = loops.iter().filter(|(_, task)| !task.is_finished()).map(|(name, _)| *name).collect();
+            let (loops, tasks) = (late.join(", "), cx.tasks.len());
+            tracing::warn!(loops, tasks, "not everything ended in time; the leases of what could not be handed back will run out");
         }
-        for task in loops {
+        for (_, task) in loops {
             task.abort();
         }
         drop(renewing);

@@ -78,7 +78,7 @@ struct Goal<'a> {
 impl<'a> Goal<'a> {
     async fn read(cx: &Context, rows: &Rows, group: &'a Nodegroup, payload: &Payload) -> Result<Self, Failure> {
         let id = payload.template.as_ref().map(TemplateId::as_str).unwrap_or_default();
-        let found = cx.store.read(async |conn: &mut Conn| template::named(conn, id).await).await?;
+        let found = cx.store.read(async |conn: &mut Conn| template::with_uuid(conn, id).await).await?;
         let template = found.ok_or_else(|| Failure::fail(OutcomeCode::User, "the template of the upgrade is gone"))?;
         let (from, to) = (rows.template.as_ref().map(ClusterTemplate::labels).unwrap_or_default(), template.labels());
         let mut cluster = rows.cluster.clone();

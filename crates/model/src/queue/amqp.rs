@@ -219,21 +219,17 @@ async fn publish(
 async fn send(options: &AmqpOptions, channel: &Channel, batch: &[(OperationId, u32)]) -> Vec<Result<(), String>> {
     let deadline = tokio::time::Instant::now() + CALL;
     let late = |_| format!("no confirmation in {} s", CALL.as_secs());
-    let publish = |(operation, _): &(OperationId, u32)| {
-        let (options, channel) = (options, channel);
-        let operation = operation.clone();
-        async move {
-            let publish = channel.basic_publish(
-                "".into(),
-                options.queue.as_str().into(),
-                BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
-                operation.as_str().as_bytes(),
-                BasicProperties::default().with_delivery_mode(2).with_content_type("text/plain".into()),
-            );
-            tokio::time::timeout_at(deadline, publish).await
-        }
+    let publish = async |operation: &OperationId| {
+        let publish = channel.basic_publish(
+            "".into(),
+            options.queue.as_str().into(),
+            BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
+            operation.as_str().as_bytes(),
+            BasicProperties::default().with_delivery_mode(2).with_content_type("text/plain".into()),
+        );
+        tokio::time::timeout_at(deadline, publish).await
     };
-    let on_their_way = join_all(batch.iter().map(publish)).await;
+    let on_their_way = join_all(batch.iter().map(|(operation, _)| publish(operation))).await;
     let mut sent = Vec::with_capacity(batch.len());
     for published in on_their_way {
         let confirmed = match published {

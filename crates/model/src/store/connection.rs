@@ -8,7 +8,7 @@ use std::time::Duration;
 use diesel::SqliteConnection;
 use diesel::connection::AnsiTransactionManager as SyncAnsi;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection, AsyncMysqlConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
+use diesel_async::{AsyncConnection, AsyncMysqlConnection, SimpleAsyncConnection, TransactionManager};
 use futures::FutureExt;
 use secrecy::{ExposeSecret, SecretString};
 

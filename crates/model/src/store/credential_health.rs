@@ -12,6 +12,7 @@ use super::connection::{Conn, on_conn};
 use super::dialect::AsUpstreams;
 use super::error::StoreError;
 use super::health::{self, Look};
+use super::recurring::Recur;
 use super::scope::Scope;
 use super::{cluster as clusters, event};
 use crate::cluster::Cluster;
@@ -81,7 +82,7 @@ pub async fn enrol(conn: &mut Conn, health_due_ms: i64, first_due: impl Fn() -> 
     for uuid in new {
         let row = cluster_health::table.filter(cluster_health::cluster_uuid.eq(uuid)).filter(cluster_health::credentials_due_ms.is_null());
         let change = cluster_health::credentials_due_ms.eq(Some(first_due()));
-        on_conn!(conn, |c| diesel::update(row).set(change).execute(&mut **c).await)?;
+        on_conn!(conn, |c| diesel::update(row).set(change).recurring().execute(&mut **c).await)?;
     }
     Ok(())
 }
@@ -101,6 +102,7 @@ pub async fn claim(conn: &mut Conn, look: &Look, limit: i64) -> Result<Vec<(Clus
             .filter(is_at_rest)
             .order(cluster_health::credentials_due_ms.asc())
             .limit(limit)
+            .recurring()
             .load(&mut **c)
             .await
     })?;
@@ -157,10 +159,10 @@ pub async fn record(conn: &mut Conn, look: &Look, seen: &Cluster, known: &Known,
             cluster_health::credentials_error.eq(&known.error),
             cluster_health::certificates_end_ms.eq(known.end_ms),
         );
-        on_conn!(conn, |c| diesel::update(ours).set(change).execute(&mut **c).await)?
+        on_conn!(conn, |c| diesel::update(ours).set(change).recurring().execute(&mut **c).await)?
     } else {
         let change = (no_one, cluster_health::credentials_due_ms.eq(Some(look.at_ms)));
-        on_conn!(conn, |c| diesel::update(ours).set(change).execute(&mut **c).await)?
+        on_conn!(conn, |c| diesel::update(ours).set(change).recurring().execute(&mut **c).await)?
     };
     if rows == 0 {
         return Err(stale());
@@ -181,7 +183,7 @@ fn stale() -> StoreError {
 pub async fn renewed(conn: &mut Conn, id: &ClusterId, at_ms: i64) -> Result<(), StoreError> {
     let row =
         cluster_health::table.filter(cluster_health::cluster_uuid.eq(id.as_str())).filter(cluster_health::credentials_due_ms.is_not_null());
-    on_conn!(conn, |c| diesel::update(row).set(cluster_health::credentials_due_ms.eq(Some(at_ms))).execute(&mut **c).await)?;
+    on_conn!(conn, |c| diesel::update(row).set(cluster_health::credentials_due_ms.eq(Some(at_ms))).recurring().execute(&mut **c).await)?;
     Ok(())
 }
 
@@ -199,6 +201,6 @@ pub async fn summary(conn: &mut Conn) -> Result<Summary, StoreError> {
         min(cluster_health::certificates_end_ms),
     );
     let (all, seen, broken, end_ms): (i64, i64, i64, Option<i64>) =
-        on_conn!(conn, |c| cluster_health::table.filter(stays).select(counts).first(&mut **c).await)?;
+        on_conn!(conn, |c| cluster_health::table.filter(stays).select(counts).recurring().get_result(&mut **c).await)?;
     Ok(Summary { working: seen - broken, broken, unseen: all - seen, end_ms })
 }

@@ -7,6 +7,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::named::has_uuid;
+use super::recurring::Recur;
 use super::scope::Scope;
 use super::{cluster as clusters, event, lifecycle, nodegroup, operation};
 use crate::cluster::status::{MOST_UNFINISHED, Status, taken_up};
@@ -44,6 +45,7 @@ pub async fn unattended(conn: &mut Conn, after: i32, limit: i64) -> Result<Vec<U
             .filter(diesel::dsl::not(diesel::dsl::exists(unfinished)))
             .order(cluster::id.asc())
             .limit(limit)
+            .recurring()
             .load(&mut **c)
             .await
     })?;

@@ -12,6 +12,7 @@ use super::connection::{Conn, on_conn};
 use super::dialect::{AsUpstreams, upsert};
 use super::error::StoreError;
 use super::named::has_uuid;
+use super::recurring::Recur;
 use crate::cluster::status::Status;
 use crate::cluster::{Cluster, ClusterChange};
 use crate::id::ClusterId;
@@ -46,6 +47,7 @@ pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i6
             .filter(cluster::status.eq_any(words))
             .filter(not(exists(cluster_health::table.filter(cluster_health::cluster_uuid.eq(cluster::uuid)))))
             .limit(limit)
+            .recurring()
             .load(&mut **c)
             .await
     })?;
@@ -148,7 +150,7 @@ pub async fn record(conn: &mut Conn, look: &Look, id: &ClusterId, change: &Clust
         .filter(cluster_health::owner.eq(&look.owner))
         .filter(cluster_health::due_ms.eq(look.due_ms))
         .filter(cluster_health::reported_ms.is_null().or(cluster_health::reported_ms.lt(look.at_ms)).assume_not_null());
-    let rows = on_conn!(conn, |c| diesel::update(ours).set(cluster_health::owner.eq(None::<String>)).execute(&mut **c).await)?;
+    let rows = on_conn!(conn, |c| diesel::update(ours).set(cluster_health::owner.eq(None::<String>)).recurring().execute(&mut **c).await)?;
     if rows == 0 {
         return Err(StoreError::Stale { what: "look at a cluster's health" });
     }

@@ -10,6 +10,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::page::Page;
+use super::recurring::Recur;
 use super::scope::Scope;
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{Operation, OperationState};
@@ -113,6 +114,7 @@ pub async fn finished(conn: &mut Conn, cluster: &ClusterId, limit: i64) -> Resul
             .filter(operation::state.ne_all(OperationState::UNFINISHED))
             .order(operation::id.desc())
             .limit(limit)
+            .recurring()
             .load(&mut **c)
             .await
     })?)

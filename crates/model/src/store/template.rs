@@ -86,7 +86,7 @@ pub async fn fetch_by_name(conn: &mut Conn, visible: &Visible, name: &str) -> Re
 }
 
 /// The template with this uuid, whoever owns it.
-pub async fn named(conn: &mut Conn, uuid: &str) -> Result<Option<ClusterTemplate>, StoreError> {
+pub async fn with_uuid(conn: &mut Conn, uuid: &str) -> Result<Option<ClusterTemplate>, StoreError> {
     Ok(on_conn!(conn, |c| {
         cluster_template::table
             .select(ClusterTemplate::as_select())

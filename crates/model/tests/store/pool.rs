@@ -59,7 +59,7 @@ async fn count(store: &Store) -> Result<i64, StoreError> {
     store.read(async |conn: &mut Conn| cluster::count_all(conn).await).await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_was_given_up_while_it_was_asked_whether_it_lives_is_lent_to_nobody() {
     let world = World::new(Kind::MariaDb).await;
     let relay = Relay::before(world.port().expect("MariaDB has one")).await;

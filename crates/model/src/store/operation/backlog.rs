@@ -32,6 +32,7 @@ pub async fn unfinished_by_kind(conn: &mut Conn) -> Result<Vec<Unfinished>, Stor
             .group_by((operation::state, operation::kind))
             .select((operation::state, operation::kind, count_star(), min(operation::created_ms), min(operation::lease_ms)))
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
+            .recurring()
             .load(&mut **c)
             .await
     })?)
@@ -65,6 +66,7 @@ pub async fn is_upgraded_to(conn: &mut Conn, template: &TemplateId) -> Result<bo
             .select(operation::payload)
             .filter(operation::state.eq_any(OperationState::UNFINISHED))
             .filter(operation::kind.eq(OperationKind::ClusterUpgrade.as_str()))
+            .recurring()
             .load(&mut **c)
             .await
     })?;
