@@ -36,6 +36,8 @@ const CALL: Duration = Duration::from_secs(5);
 const BATCH: usize = 64;
 /// Tries of one ring before it is left to the scan.
 const PUBLISH_TRIES: u32 = 3;
+/// Why a ring comes back.
+const NO_QUEUE: &str = "the queue was not there";
 /// Longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of a frame at most. A ring is one id, and lapin holds two buffers of 32 frames for each connection: with the 128 KiB that brokers
@@ -215,7 +217,8 @@ async fn publish(
     }
 }
 
-/// Sends all of these before it waits for the confirmation of the first; of each, why it was not confirmed.
+/// Sends all of these before it waits for the confirmation of the first; of each, why it was not confirmed. Where one comes back, none is: the
+/// client's library may say it of another one than the broker gave back.
 async fn send(options: &AmqpOptions, channel: &Channel, batch: &[(OperationId, u32)]) -> Vec<Result<(), String>> {
     let deadline = tokio::time::Instant::now() + CALL;
     let late = |_| format!("no confirmation in {} s", CALL.as_secs());
@@ -231,6 +234,7 @@ async fn send(options: &AmqpOptions, channel: &Channel, batch: &[(OperationId, u
     };
     let on_their_way = join_all(batch.iter().map(|(operation, _)| publish(operation))).await;
     let mut sent = Vec::with_capacity(batch.len());
+    let mut has_come_back = false;
     for published in on_their_way {
         let confirmed = match published {
             Ok(Ok(confirmation)) => tokio::time::timeout_at(deadline, confirmation).await,
@@ -240,11 +244,17 @@ async fn send(options: &AmqpOptions, channel: &Channel, batch: &[(OperationId, u
         sent.push(match confirmed.map_err(late) {
             Ok(Ok(Confirmation::Ack(None))) => Ok(()),
             // A mandatory message that went nowhere is confirmed too, with the message given back.
-            Ok(Ok(Confirmation::Ack(Some(_)))) => Err("the queue was not there".to_owned()),
+            Ok(Ok(Confirmation::Ack(Some(_)))) => {
+                has_come_back = true;
+                Err(NO_QUEUE.to_owned())
+            }
             Ok(Ok(_)) => Err("the broker refused it".to_owned()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(late) => Err(late),
         });
+    }
+    if has_come_back {
+        sent.iter_mut().filter(|sent| sent.is_ok()).for_each(|sent| *sent = Err(NO_QUEUE.to_owned()));
     }
     sent
 }
