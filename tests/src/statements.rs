@@ -63,12 +63,9 @@ impl Statements {
         self.port
     }
 
-    /// What was run since the last call: each statement before the program has its answer. Without the question whether a connection lives that
-    /// has rested for some time: how long it rests, the machine decides.
+    /// What was run since the last call: each statement before the program has its answer.
     pub fn take(&self) -> Vec<String> {
-        let mut run = std::mem::take(&mut lock(&self.sent).run);
-        run.retain(|text| text != "SELECT 1");
-        run
+        std::mem::take(&mut lock(&self.sent).run)
     }
 
     /// What was prepared since the last call.
