@@ -60,7 +60,7 @@ fn main() {
         None => (arguments.from, arguments.from + arguments.seeds),
     };
     let begin = Instant::now();
-    let next = AtomicU64::new(from);
+    let (next, done) = (AtomicU64::new(from), AtomicU64::new(0));
     let work = || {
         let mut reports = Vec::new();
         loop {
@@ -76,6 +76,10 @@ fn main() {
                 println!("trace of seed {seed}: {:016x}", report.hash);
             }
             reports.push(report);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(1_000) {
+                eprintln!("{done} of {} seeds in {} s", to - from, begin.elapsed().as_secs());
+            }
         }
     };
     let reports: Vec<Report> = std::thread::scope(|scope| {

@@ -63,9 +63,12 @@ impl Statements {
         self.port
     }
 
-    /// What was run since the last call: each statement before the program has its answer.
+    /// What was run since the last call: each statement before the program has its answer. Without the question whether a connection lives that
+    /// has rested for some time: how long it rests, the machine decides.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.sent).run)
+        let mut run = std::mem::take(&mut lock(&self.sent).run);
+        run.retain(|text| text != "SELECT 1");
+        run
     }
 
     /// What was prepared since the last call.

@@ -1,5 +1,6 @@
 //! What every part of a conductor needs, and the conductor's life from start to stop.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use model::seal::Sealer;
 use model::store::Store;
 use provider_clients::{Cloud, Networks, Session, Tracing};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -238,39 +240,42 @@ impl Conductor {
         tracing::info!(owner = %cx.owner, max_running = cx.settings.max_running, max_held = cx.settings.max_held, "conductor started");
         // Outlives the others: what is at work while the conductor stops needs its lease.
         let renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
-        let mut loops = vec![
-            ("doorbell", tokio::spawn(worker::listen(cx.clone(), self.listener))),
-            ("scan", tokio::spawn(scan::run(cx.clone()))),
-            ("heartbeat", tokio::spawn(heartbeat::run(cx.clone()))),
-            ("follower", tokio::spawn(follow::run(cx.clone()))),
-            ("housekeeping", tokio::spawn(housekeeping::run(cx.clone()))),
+        let mut loops: Vec<(Cow<'static, str>, JoinHandle<()>)> = vec![
+            ("doorbell".into(), tokio::spawn(worker::listen(cx.clone(), self.listener))),
+            ("scan".into(), tokio::spawn(scan::run(cx.clone()))),
+            ("heartbeat".into(), tokio::spawn(heartbeat::run(cx.clone()))),
+            ("follower".into(), tokio::spawn(follow::run(cx.clone()))),
+            ("housekeeping".into(), tokio::spawn(housekeeping::run(cx.clone()))),
         ];
         if let Some(notices) = self.notices {
-            loops.push(("Heat's notifications", tokio::spawn(hear(cx.clone(), notices))));
+            loops.push(("Heat's notifications".into(), tokio::spawn(hear(cx.clone(), notices))));
         }
         for (capi, door) in cx.capi.iter().flat_map(|capi| capi.doors.iter().map(move |door| (capi, door))) {
-            loops.push(("watches", tokio::spawn(news::run(door.clone(), capi.settings.kinds.clone(), stop.clone()))));
-            loops.push(("management cluster", tokio::spawn(door::run(door.clone(), stop.clone()))));
+            loops.push((
+                format!("watches of {}", door.cluster.name).into(),
+                tokio::spawn(news::run(door.clone(), capi.settings.kinds.clone(), stop.clone())),
+            ));
+            loops.push((format!("management cluster {}", door.cluster.name).into(), tokio::spawn(door::run(door.clone(), stop.clone()))));
         }
-        loops.extend(cx.settings.timing.sweep.map(|interval| ("sweep", tokio::spawn(sweep::run(cx.clone(), interval)))));
-        loops.extend(cx.settings.timing.health.map(|interval| ("health", tokio::spawn(health::run(cx.clone(), interval)))));
+        loops.extend(cx.settings.timing.sweep.map(|interval| ("sweep".into(), tokio::spawn(sweep::run(cx.clone(), interval)))));
+        loops.extend(cx.settings.timing.health.map(|interval| ("health".into(), tokio::spawn(health::run(cx.clone(), interval)))));
         let looked_at = cx.settings.timing.credentials;
-        loops.extend(looked_at.map(|interval| ("credentials", tokio::spawn(credential_health::run(cx.clone(), interval)))));
-        loops.extend(self.notifications.map(|settings| ("notifications", tokio::spawn(notify::run(cx.clone(), settings)))));
+        loops.extend(looked_at.map(|interval| ("credentials".into(), tokio::spawn(credential_health::run(cx.clone(), interval)))));
+        loops.extend(self.notifications.map(|settings| ("notifications".into(), tokio::spawn(notify::run(cx.clone(), settings)))));
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.
         let handed_back = async {
-            for (_, task) in &mut loops {
+            for (name, task) in &mut loops {
                 if let Err(error) = task.await {
-                    tracing::error!(%error, "a loop of the conductor ended badly");
+                    tracing::error!(%error, loops = %name, "a loop of the conductor ended badly");
                 }
             }
             cx.tasks.close();
             cx.tasks.wait().await;
         };
         if tokio::time::timeout(grace + Duration::from_secs(5), handed_back).await.is_err() {
-            let late: Vec<&str> = loops.iter().filter(|(_, task)| !task.is_finished()).map(|(name, _)| *name).collect();
+            let late: Vec<&str> = loops.iter().filter(|(_, task)| !task.is_finished()).map(|(name, _)| &**name).collect();
             let (loops, tasks) = (late.join(", "), cx.tasks.len());
             tracing::warn!(loops, tasks, "not everything ended in time; the leases of what could not be handed back will run out");
         }

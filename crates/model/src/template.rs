@@ -11,7 +11,7 @@ use crate::schema::cluster_template;
 /// A row of upstream's `cluster_template` table, as stored.
 #[derive(Clone, Debug, Default, PartialEq, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = cluster_template)]
-#[diesel(treat_none_as_null = true)]
+#[diesel(treat_none_as_null = true, treat_none_as_default_value = false)]
 pub struct ClusterTemplate {
     pub created_at: Option<NaiveDateTime>,
     pub updated_at: Option<NaiveDateTime>,

@@ -100,7 +100,7 @@ pub async fn of_kinds(conn: &mut Conn, operation: &OperationId, kinds: &[&str]) 
     })?)
 }
 
-/// The last `limit` events of an operation that are of one of these kinds, in order.
+/// The last `limit` events of an operation that are of one of these kinds, in order; the code names the kinds, and few.
 pub async fn latest(conn: &mut Conn, operation: &OperationId, kinds: &[&str], limit: i64) -> Result<Vec<OperationEvent>, StoreError> {
     let mut events: Vec<OperationEvent> = on_conn!(conn, |c| {
         operation_event::table

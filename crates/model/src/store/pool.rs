@@ -95,8 +95,9 @@ impl<C: Pooled> Pool<C> {
     pub(super) async fn get(&self) -> Result<Loan<C>, StoreError> {
         let shared = &self.shared;
         let home = Handle::current().id();
+        let deadline = tokio::time::Instant::now() + shared.timeout;
         let late = |what: &str| StoreError::Unavailable(format!("no {what} in {} s", shared.timeout.as_secs()));
-        let permit = tokio::time::timeout(shared.timeout, shared.permits.clone().acquire_owned())
+        let permit = tokio::time::timeout_at(deadline, shared.permits.clone().acquire_owned())
             .await
             .map_err(|_| late("connection was free"))?
             .map_err(|_| StoreError::Unavailable("the pool is closed".into()))?;
@@ -106,15 +107,20 @@ impl<C: Pooled> Pool<C> {
                     // Until it has answered it is nobody's: whoever gives up meanwhile leaves an answer on it that the next one would take for his.
                     let mut place = Place { shared, is_filled: false };
                     let is_trusted = since.elapsed() < TRUSTED;
-                    if !is_trusted && !matches!(tokio::time::timeout(shared.timeout, conn.check()).await, Ok(Ok(()))) {
-                        continue;
+                    if !is_trusted {
+                        match tokio::time::timeout_at(deadline, conn.check()).await {
+                            Ok(Ok(())) => {}
+                            Ok(Err(_)) => continue,
+                            // The others may live: they are left to whoever has time to ask them.
+                            Err(_) => return Err(late("connection answered")),
+                        }
                     }
                     place.is_filled = true;
                     return Ok(Loan { conn: Some(conn), home, shared: shared.clone(), _permit: Some(permit) });
                 }
                 Seat::MayOpen => {
                     let mut place = Place { shared, is_filled: false };
-                    let conn = tokio::time::timeout(shared.timeout, (shared.open)()).await.map_err(|_| late("connection was made"))??;
+                    let conn = tokio::time::timeout_at(deadline, (shared.open)()).await.map_err(|_| late("connection was made"))??;
                     place.is_filled = true;
                     return Ok(Loan { conn: Some(conn), home, shared: shared.clone(), _permit: Some(permit) });
                 }

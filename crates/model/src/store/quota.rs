@@ -6,6 +6,7 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::page::Page;
+use super::recurring::Recur;
 use super::scope::Scope;
 use super::sealing::hex;
 use super::{cluster, dialect, lifecycle, nodegroup};
@@ -210,6 +211,7 @@ pub async fn record(conn: &mut Conn, row: &Quota, hard_limit: i32) -> Result<(),
     let rows = on_conn!(conn, |c| {
         diesel::update(quotas::table.filter(quotas::id.eq(row.id)))
             .set((quotas::hard_limit.eq(hard_limit), quotas::updated_at.eq(Some(whole_seconds(now())))))
+            .recurring()
             .execute(&mut **c)
             .await
     })?;

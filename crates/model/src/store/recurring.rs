@@ -1,8 +1,8 @@
 //! Statements that recur: a connection keeps them prepared.
 //!
-//! Diesel keeps what it can tell from its type to be the same text each time. Of an `UPDATE`, of an insert with a clause for conflicts or with
-//! several rows, of `IN` and of a condition in SQL it cannot: those it has MariaDB (or SQLite) prepare each time that they run, which is one more
-//! way to the server and back.
+//! Diesel keeps what it can tell from its type to be the same text each time. Of an `UPDATE`, of an insert with a clause for conflicts, with
+//! several rows or with a `DEFAULT`, of `IN` and of a condition in SQL it cannot: those it has MariaDB (or SQLite) prepare each time that they
+//! run, which is one more way to the server and back.
 
 use diesel::QueryResult;
 use diesel::backend::Backend;
@@ -38,5 +38,25 @@ impl<S: QueryFragment<DB>, DB: Backend> QueryFragment<DB> for Recurring<S> {
 
     fn is_safe_to_cache_prepared(&self, _: &DB) -> QueryResult<bool> {
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::prelude::*;
+    use diesel::sql_types::Text;
+
+    #[derive(QueryableByName)]
+    struct Built {
+        #[diesel(sql_type = Text)]
+        compile_options: String,
+    }
+
+    /// As `.cargo/config.toml` says; else it prepares each statement with a limit anew each time that it runs.
+    #[test]
+    fn sqlite_plans_statements_without_looking_at_their_values() {
+        let mut conn = SqliteConnection::establish(":memory:").expect("a database");
+        let options: Vec<Built> = diesel::sql_query("PRAGMA compile_options").load(&mut conn).expect("its options");
+        assert!(options.iter().any(|built| built.compile_options == "ENABLE_QPSG"));
     }
 }

@@ -196,7 +196,7 @@ pub async fn replace(conn: &mut Conn, seen: &ClusterTemplate, row: &ClusterTempl
         return Err(StoreError::Stale { what: "cluster template" });
     }
     on_conn!(conn, |c| {
-        diesel::update(cluster_template::table.filter(cluster_template::id.eq(seen.id))).set(row).execute(&mut **c).await
+        diesel::update(cluster_template::table.filter(cluster_template::id.eq(seen.id))).set(row).recurring().execute(&mut **c).await
     })?;
     Ok(())
 }

@@ -71,6 +71,7 @@ async fn a_connection_that_was_given_up_while_it_was_asked_whether_it_lives_is_l
     relay.held.send_replace(true);
     // The question is on its way, and nobody waits for its answer any more.
     assert!(tokio::time::timeout(Duration::from_millis(200), count(&store)).await.is_err(), "the answer is kept back");
+    assert_eq!(store.pool_use().open, 0);
     relay.held.send_replace(false);
     let counted = tokio::time::timeout(PATIENCE, count(&store)).await.expect("in time").expect("a count");
     assert_eq!((counted, relay.connections.load(Ordering::SeqCst)), (0, 2));
