@@ -15,7 +15,6 @@ mod monitoring;
 mod options;
 mod representative;
 mod restarts;
-mod scripts;
 mod succession;
 mod system;
 mod times;
