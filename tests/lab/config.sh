@@ -35,6 +35,8 @@ stack_domain_admin = heat_domain_admin
 stack_domain_admin_password = $SERVICE_PASS
 deferred_auth_method = trusts
 num_engine_workers = 2
+# Upstream's stack of 3+100 nodes has more than the usual 1000.
+max_resources_per_stack = -1
 region_name_for_services = RegionOne
 server_keystone_endpoint_type = public
 auth_encryption_key = 0123456789abcdef0123456789abcdef

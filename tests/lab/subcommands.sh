@@ -40,10 +40,12 @@ check "the cluster is UPDATE_IN_PROGRESS at once, or already done" has 'UPDATE_(
 check "the resize ends in UPDATE_COMPLETE" settled 900
 check "the cluster has two nodes" equals 2 value coe cluster show $NAME node_count
 check "Nova: five servers are ACTIVE" count 5 ACTIVE os server list -f value -c Status
+all_agree "larger"
 first=$(os server list -f value -c ID -c Name | awk '/minion|worker|node/ {print $1; exit}')
 check "coe cluster resize --nodes-to-remove" os coe cluster resize $NAME 1 --nodes-to-remove $first
 check "the resize ends in UPDATE_COMPLETE (smaller)" settled 900
 check "the named server is gone" refused 'No (Server|server)|could not be found|not found' os server show $first
+all_agree "smaller"
 # Possible from microversion 1.10 on; this client asks for the newest, whatever version it is told.
 check "coe cluster resize to no node" os coe cluster resize $NAME 0
 check "the resize ends in UPDATE_COMPLETE (no node)" settled 900
@@ -67,6 +69,7 @@ check "the nodegroup becomes CREATE_COMPLETE" within 900 group_is $NAME gpu CREA
 stack=$(value coe nodegroup show $NAME gpu stack_id)
 check "Heat: its stack has no worker" workers 0 $stack
 check "Nova: four servers are ACTIVE still" count 4 ACTIVE os server list -f value -c Status
+all_agree "with a nodegroup"
 check "coe nodegroup list --role" count 1 gpu os coe nodegroup list $NAME --role gpu -f value -c name
 check "coe nodegroup show of an unknown one" refused 'could not be found|404' os coe nodegroup show $NAME nope
 check "coe nodegroup update" os coe nodegroup update $NAME gpu replace max_node_count=4
@@ -78,11 +81,13 @@ check "coe cluster resize --nodegroup" os coe cluster resize $NAME 1 --nodegroup
 check "the nodegroup becomes UPDATE_COMPLETE" within 900 group_is $NAME gpu UPDATE_COMPLETE
 check "Heat: its stack has one worker" workers 1 $stack
 check "Nova: five servers are ACTIVE again" count 5 ACTIVE os server list -f value -c Status
+all_agree "with a larger nodegroup"
 check "coe nodegroup delete of a default one is refused" refused 'default|400' os coe nodegroup delete $NAME default-worker
 check "coe nodegroup delete" os coe nodegroup delete $NAME gpu
 check "the nodegroup is gone" within 900 no_group $NAME gpu
 check "Heat: its stack is gone" within 300 count 1 . os stack list -f value -c ID
 check "Nova: four servers are left" count 4 ACTIVE os server list -f value -c Status
+all_agree "without it"
 
 # ---- certificates
 check "coe ca show" has 'BEGIN CERTIFICATE' os coe ca show $NAME

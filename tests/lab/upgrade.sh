@@ -52,6 +52,8 @@ check "keypair create" os keypair create --public-key $RUN/leaver.pub key
 must "coe cluster create without a load balancer" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
 check "the cluster becomes CREATE_COMPLETE" within 900 cluster_is $PLAIN CREATE_COMPLETE
 address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
+# Not between his leaving and the new credentials: the trust that goes with him is in the inventory until then.
+all_agree "another one made"
 as admin
 check "user delete" os user delete --domain Default leaver
 # Certificates are shown to a cluster's owner: somebody else must become it.
@@ -79,6 +81,7 @@ check "it is another one" differs $RUN/ca.before os coe ca show $PLAIN
 rm -rf $RUN/rotated; mkdir -p $RUN/rotated
 check "coe cluster config after the rotation" os coe cluster config $PLAIN --dir $RUN/rotated --output-certs
 check "the signed certificate verifies against the new authority" openssl verify -CAfile $RUN/rotated/ca.pem $RUN/rotated/cert.pem
+all_agree "rotated"
 check "coe cluster resize of a cluster whose user is gone" os coe cluster resize $PLAIN 2
 check "the resize ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "it has two workers" equals 2 value coe cluster show $PLAIN node_count

@@ -1,5 +1,7 @@
 //! The one road: a cluster from the request to CREATE_COMPLETE and back to nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::{Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -96,6 +98,45 @@ async fn a_cluster_is_created_followed_shown_and_deleted(#[values(Mix::Embedded,
     demo.get(&format!("/v1/certificates/{cluster}")).await?.expect_error(404, &cluster)?;
     ensure!(world.cloud.calls("heat.stack_create") == 1, "{} calls", world.cloud.calls("heat.stack_create"));
     demo.delete(&format!("/v1/clustertemplates/{template}")).await?.expect(204)?;
+    world.finish().await
+}
+
+#[rstest]
+#[tokio::test]
+async fn addresses_of_many_nodes_are_those_of_neutron_and_heat_need_not_work_them_out(
+    #[values(true, false)] floating_ip_enabled: bool,
+) -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let asked = json!({"name": "blue", "cluster_template_id": template, "keypair": "key", "node_count": 105, "floating_ip_enabled": floating_ip_enabled});
+    let cluster = demo.post("/v1/clusters", &asked).await?.expect(202)?.uuid()?;
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let shown: Vec<&str> = complete["node_addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+
+    // Those of the ports that are called as the nodes, in the order of their numbers.
+    let neutron = world.cloud_as("demo", "demo")?;
+    let ports = neutron.get("/network/v2.0/ports").await?.expect(200)?.body;
+    let number = |port: &Value| text(port, "name").rsplit_once("-node-").and_then(|(_, number)| number.parse::<u32>().ok());
+    let inside = |port: &Value| port["fixed_ips"][0]["ip_address"].as_str().unwrap_or_default().to_owned();
+    let of_workers: BTreeMap<u32, String> =
+        ports["ports"].as_array().into_iter().flatten().filter_map(|port| Some((number(port)?, inside(port)))).collect();
+    ensure!(of_workers.len() == 105, "{of_workers:?}");
+    if floating_ip_enabled {
+        let floating_ips = neutron.get("/network/v2.0/floatingips").await?.expect(200)?.body;
+        let listed = floating_ips["floatingips"].as_array().into_iter().flatten().map(|ip| text(ip, "floating_ip_address"));
+        let listed: BTreeSet<String> = listed.collect();
+        let distinct: BTreeSet<&str> = shown.iter().copied().collect();
+        ensure!(
+            shown.len() == 105 && distinct.len() == 105 && shown.iter().all(|address| listed.contains(*address)),
+            "{shown:?} of {listed:?}"
+        );
+    } else {
+        ensure!(shown.iter().copied().eq(of_workers.values()), "{shown:?}, not {of_workers:?}");
+    }
+    // Those of API and masters: none that Heat has to ask a hundred stacks for.
+    let outputs = world.cloud.calls("heat.output_show");
+    ensure!(outputs == 2, "{outputs}");
     world.finish().await
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 pub use crate::heat::stack::Mishap;
 pub(crate) use crate::heat::{
     stack::{Resource, Stack, StackName, status_name},
-    view::address,
+    view::address_of,
 };
 use crate::{
     catalog,

@@ -2,6 +2,8 @@
 //!
 //! Every collection is read the same way; what a project may see is its own, and the external network.
 
+use std::collections::HashSet;
+
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
@@ -133,7 +135,8 @@ fn quota(world: &mut World, call: &Call) -> Outcome {
 
 fn list(world: &mut World, call: &Call) -> Outcome {
     let collection = call.at(1);
-    let items: Vec<Value> = seen(world, call)?.into_iter().filter(|item| is_asked_for(call, item)).collect();
+    let ids = call.query.iter().filter(|(key, _)| key == "id").map(|(_, id)| id.as_str()).collect();
+    let items: Vec<Value> = seen(world, call, &ids)?.into_iter().filter(|item| is_asked_for(call, item)).collect();
     let items = page(call, items, |item| item["id"].as_str().unwrap_or_default());
     Answer::ok(json!({collection.replace('-', "_"): items}))
 }
@@ -141,14 +144,14 @@ fn list(world: &mut World, call: &Call) -> Outcome {
 fn show(world: &mut World, call: &Call) -> Outcome {
     let (collection, id) = (call.at(1), call.at(2));
     let singular = COLLECTIONS.iter().find(|(name, ..)| *name == collection).map_or("item", |(_, singular, _)| singular);
-    let item = seen(world, call)?.into_iter().find(|item| item["id"] == id);
+    let item = seen(world, call, &HashSet::from([id]))?.into_iter().find(|item| item["id"] == id);
     let item = item.ok_or_else(|| missing(singular, id))?;
     Answer::ok(json!({singular: item}))
 }
 
 fn delete(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(2);
-    if !seen(world, call)?.iter().any(|item| item["id"] == id) {
+    if !seen(world, call, &HashSet::from([id]))?.iter().any(|item| item["id"] == id) {
         return Err(missing("floatingip", id));
     }
     world.neutron.floating_ips.shift_remove(id);
@@ -193,8 +196,8 @@ fn is_asked_for(call: &Call, item: &Value) -> bool {
     })
 }
 
-/// Everything of the called collection that the caller may see.
-fn seen(world: &World, call: &Call) -> Result<Vec<Value>, Refusal> {
+/// Everything of the called collection that the caller may see; where ids are given, of what stacks made no more than these.
+fn seen(world: &World, call: &Call, ids: &HashSet<&str>) -> Result<Vec<Value>, Refusal> {
     let token = call.token()?;
     let project = if token.has_role("admin") { None } else { Some(call.project()?) };
     let collection = call.at(1);
@@ -205,7 +208,20 @@ fn seen(world: &World, call: &Call) -> Result<Vec<Value>, Refusal> {
     };
     items.retain(|item| project.is_none_or(|project| item["project_id"] == project || item["router:external"] == true));
     if let Some((_, _, kinds)) = COLLECTIONS.iter().find(|(name, ..)| *name == collection) {
-        items.extend(world.heat.things(project, kinds).map(|(stack, resource)| view(collection, stack, resource)));
+        let mut made = world.heat.things(project, kinds);
+        if ids.is_empty() {
+            items.extend(made.map(|(stack, resource)| view(collection, stack, resource)));
+        } else {
+            // Copies of a stack have the same things: the first will do.
+            let mut left = ids.clone();
+            while !left.is_empty()
+                && let Some((stack, resource)) = made.next()
+            {
+                if left.remove(resource.physical.as_str()) {
+                    items.push(view(collection, stack, resource));
+                }
+            }
+        }
     }
     if collection == "ports" {
         items.extend(world.heat.things(project, &octavia::KINDS).map(|(stack, resource)| {
@@ -232,7 +248,7 @@ fn network(id: &str, name: &str, project: &str, is_external: bool, subnets: &[St
 }
 
 fn port(id: &str, name: &str, stack: &Stack, resource: &Resource, owner: &str) -> Value {
-    let address = heat::address(stack.serial, 2 + resource.number, true);
+    let address = heat::address_of(stack, resource);
     json!({"id": id, "name": name, "project_id": stack.project, "tenant_id": stack.project, "status": "ACTIVE",
         "admin_state_up": true, "network_id": resource.properties["network"], "device_owner": owner, "device_id": "",
         "mac_address": format!("fa:16:3e:{:02x}:{:02x}:{:02x}", stack.serial % 256, resource.number / 256 % 256, resource.number % 256),
@@ -273,7 +289,7 @@ fn view(collection: &str, stack: &Stack, resource: &Resource) -> Value {
         }
         "floatingips" => {
             json!({"status": "ACTIVE", "port_id": null, "fixed_ip_address": null, "router_id": null,
-            "floating_ip_address": heat::address(stack.serial, 2 + resource.number, false),
+            "floating_ip_address": heat::address_of(stack, resource),
             "floating_network_id": resource.properties["floating_network"]})
         }
         _ => json!({"security_group_rules": [], "stateful": true, "shared": false}),

@@ -236,7 +236,7 @@ fn subnet_of(world: &World, stack: &str) -> Option<String> {
 
 fn of_stack(stack: &Stack, resource: &Resource) -> Value {
     let status = if resource.is_ready() { "ACTIVE" } else { "PENDING_CREATE" };
-    let address = heat::address(stack.serial, 2 + resource.number, true);
+    let address = heat::address_of(stack, resource);
     let description = resource.properties["description"].as_str().unwrap_or_default();
     view(&resource.physical, &resource.label, description, &stack.project, &address, status, stack.created)
 }

@@ -211,9 +211,14 @@ pub(crate) async fn worker_user_data(
     }
 }
 
-/// The nodes of a pool in a stack, in the order of their numbers.
+/// The nodes of a pool in a stack, in the order of their numbers, by these and their servers.
 pub(crate) async fn members(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
     heat::members(session, seen, kind).await
+}
+
+/// The same with their addresses.
+pub(crate) async fn members_with_addresses(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
+    heat::members_with_addresses(session, seen, kind).await
 }
 
 /// Looks up what the nodes of a cluster that is to be made are told of the cloud.

@@ -6,7 +6,7 @@
 
 mod stack;
 
-pub use self::stack::{Blueprint, Link, NewStack, Outputs, Signal, Stack, StackFilter, StackResource, StackUpdate};
+pub use self::stack::{Blueprint, Link, NewStack, Signal, Stack, StackFilter, StackResource, StackUpdate};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -39,6 +39,17 @@ struct Created {
 #[derive(Deserialize)]
 struct ResourcesAnswer {
     resources: Vec<StackResource>,
+}
+
+#[derive(Deserialize)]
+struct OutputAnswer {
+    output: Output,
+}
+#[derive(Deserialize)]
+struct Output {
+    /// Not there beside an error.
+    #[serde(default)]
+    output_value: Value,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +98,7 @@ impl Heat {
         Ok(self.0.fetch::<CreateAnswer>(request).await?.stack.id)
     }
 
-    /// The stack of that name (if not deleted) or id (deleted or not). Outputs are resolved.
+    /// The stack of that name (if not deleted) or id (deleted or not), without its outputs.
     pub async fn find_stack(&self, name_or_id: &str) -> Result<Option<Stack>, CloudError> {
         let request = get("stack_find", ["stacks", name_or_id]);
         let answer = match self.0.answer(&request).await {
@@ -99,16 +110,22 @@ impl Heat {
             return answer.json::<StackAnswer>().map(|it| Some(it.stack));
         }
         match answer.location().and_then(stack::name_and_id) {
-            Some((name, id)) => self.stack(&name, &id, Outputs::Resolve).await,
+            Some((name, id)) => self.stack(&name, &id).await,
             None => Err(answer.malformed("the redirect names no stack")),
         }
     }
 
-    /// The stack, deleted or not; `None` once Heat has forgotten it.
-    pub async fn stack(&self, name: &str, id: &str, outputs: Outputs) -> Result<Option<Stack>, CloudError> {
-        let resolve = (outputs == Outputs::Skip).then_some("False");
-        let request = get("stack_show", ["stacks", name, id]).query_if("resolve_outputs", resolve);
+    /// The stack without its outputs, deleted or not; `None` once Heat has forgotten it.
+    pub async fn stack(&self, name: &str, id: &str) -> Result<Option<Stack>, CloudError> {
+        let request = get("stack_show", ["stacks", name, id]).query("resolve_outputs", "False");
         Ok(self.0.find::<StackAnswer>(request).await?.map(|answer| answer.stack))
+    }
+
+    /// The value of one output of a stack: null where Heat cannot work it out, `None` where the stack has none of this name, or is not there. There is
+    /// no call for all of them at once: those of many nodes take Heat longer than it gives itself for an answer.
+    pub async fn output(&self, name: &str, id: &str, output: &str) -> Result<Option<Value>, CloudError> {
+        let request = get("output_show", ["stacks", name, id, "outputs", output]);
+        Ok(self.0.find::<OutputAnswer>(request).await?.map(|answer| answer.output.output_value))
     }
 
     /// What the stack was last made from; `None` once Heat has forgotten it. Values of hidden parameters are [`HIDDEN`].

@@ -43,7 +43,7 @@ pub use crate::cloud::{Cloud, CloudOptions, TlsTrust};
 pub use crate::credential::{Credential, Scope, UserRef};
 pub use crate::error::{CloudError, ErrorKind};
 pub use crate::glance::{Glance, Image};
-pub use crate::heat::{Blueprint, HIDDEN, Heat, Link, NewStack, Outputs, Signal, Stack, StackFilter, StackResource, StackUpdate};
+pub use crate::heat::{Blueprint, HIDDEN, Heat, Link, NewStack, Signal, Stack, StackFilter, StackResource, StackUpdate};
 pub use crate::helm::{Helm, HelmOptions, HelmRun, HelmUntil, LastRelease, warden};
 pub use crate::keystone::{ApplicationCredential, Domain, Keystone, NewTrust, Project, Role, Trust, User};
 pub use crate::kubeconfig::{Kubeconfig, KubeconfigError};

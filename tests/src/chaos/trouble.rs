@@ -30,7 +30,7 @@ const STOPPING: Duration = Duration::from_secs(30);
 const BETWEEN_MS: Range<u64> = 700..3_200;
 
 /// Calls that go wrong one at a time.
-const CALLS: [&str; 23] = [
+const CALLS: [&str; 25] = [
     "heat.stack_create",
     "heat.stack_create",
     "heat.stack_update",
@@ -41,6 +41,8 @@ const CALLS: [&str; 23] = [
     "heat.stack_lookup",
     "heat.stack_list",
     "heat.resource_list",
+    "heat.output_show",
+    "neutron.port_list",
     "keystone.user_create",
     "keystone.user_delete",
     "keystone.user_update",

@@ -119,7 +119,8 @@ pub(crate) fn outputs(world: &mut World, call: &Call) -> Outcome {
 }
 
 pub(crate) fn output(world: &mut World, call: &Call) -> Outcome {
-    let stack = named(&world.heat, call)?;
+    // Heat shows a stack that is gone, but works nothing out for it any more.
+    let stack = Some(named(&world.heat, call)?).filter(|stack| stack.deleted.is_none()).ok_or_else(|| no_stack(call.at(3)))?;
     let key = call.at(6);
     let output = view::outputs(stack).into_iter().find(|output| output["output_key"] == key);
     let output = output.ok_or_else(|| Refusal::new(404, "NotFound", format!("Specified output key {key} not found.")))?;

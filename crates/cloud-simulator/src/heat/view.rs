@@ -169,25 +169,35 @@ fn output_value(stack: &Stack, scope: &Scope, name: &str, value: &Value) -> Valu
     scope.resolve(value).filter(|value| !value.is_null()).unwrap_or_else(|| json!(""))
 }
 
-/// The addresses of a group's members, by their numbers; of as many as a parameter says where the template has no such group.
+/// The addresses of a group's members, by their numbers, as Neutron tells them of their ports and floating IPs; of as many as a parameter says where
+/// the template has no such group.
 fn addresses(stack: &Stack, group: &str, parameter: &str, first: u32, is_private: bool) -> Value {
-    let has_group = stack.resources.iter().any(|resource| resource.depth == 0 && resource.name == group);
+    let shown = |host: u32| json!(address(stack.serial, host, is_private));
+    if !stack.resources.iter().any(|resource| resource.depth == 0 && resource.name == group) {
+        let count: u32 = stack.parameters.get(parameter).map(as_text).and_then(|count| count.parse().ok()).unwrap_or(0);
+        return (0..count.min(5_000)).map(|number| shown(first + number)).collect();
+    }
+    let kind = if is_private { "OS::Neutron::Port" } else { "OS::Neutron::FloatingIP" };
     let members = stack.resources.iter().filter(|resource| resource.depth == 1 && resource.parent.as_deref() == Some(group));
-    let numbers: Vec<u32> = match has_group {
-        true => members.filter_map(|member| member.name.parse().ok()).collect(),
-        false => {
-            let count: u32 = stack.parameters.get(parameter).map(as_text).and_then(|count| count.parse().ok()).unwrap_or(0);
-            (0..count.min(5_000)).collect()
-        }
+    let of_member = |member: &Resource| {
+        let own = member.nested.as_ref().map(|nested| nested.id.as_str());
+        let door = stack.resources.iter().find(|r| r.acts_as == kind && Some(r.stack.id.as_str()) == own);
+        let number: Option<u32> = member.name.parse().ok();
+        door.map(|door| json!(address_of(stack, door))).or_else(|| Some(shown(first + number?)))
     };
-    numbers.into_iter().map(|number| json!(address(stack.serial, first + number, is_private))).collect()
+    members.filter_map(of_member).collect()
+}
+
+/// The address of what a stack has on a network: of a floating IP the public one.
+pub(crate) fn address_of(stack: &Stack, resource: &Resource) -> String {
+    address(stack.serial, 2 + resource.number, resource.acts_as != "OS::Neutron::FloatingIP")
 }
 
 /// An address that looks as if it came from the stack's network or from the public one.
-pub(crate) fn address(serial: u32, host: u32, is_private: bool) -> String {
-    let network: u32 = if is_private { 0x0a00_0000 } else { 0xac18_0400 };
-    let room: u32 = if is_private { 1 << 24 } else { 1 << 10 };
-    Ipv4Addr::from(network + (serial.wrapping_mul(256).wrapping_add(host) % room)).to_string()
+fn address(serial: u32, host: u32, is_private: bool) -> String {
+    let network: u32 = if is_private { 0x0a00_0000 } else { 0xac10_0000 };
+    let room: u32 = if is_private { 1 << 24 } else { 1 << 20 };
+    Ipv4Addr::from(network + (serial.wrapping_mul(2048).wrapping_add(host) % room)).to_string()
 }
 
 fn description(stack: &Stack) -> &str {

@@ -253,7 +253,7 @@ fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
 
 /// Looks up the nodes that the user named and records what they are.
 async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload, session: &Session, seen: &Seen) -> Result<(), Failure> {
-    let members = driver::members(session, seen, PoolKind::Workers).await?;
+    let members = driver::members_with_addresses(session, seen, PoolKind::Workers).await?;
     let numbers = numbers(session, group, &payload.nodes_to_remove, &members).await?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
     stack::record(cx, work, &progress, &[(CHOSEN, &numbers.join(","))]).await
@@ -308,7 +308,9 @@ async fn resolve(session: &Session, named: &[String], members: &[Member]) -> Res
 /// The node of this server id, number or address.
 fn member<'a>(members: &'a [Member], name: &str) -> Option<&'a Member> {
     members.iter().find(|m| {
-        m.server_id.as_ref().is_some_and(|id| id.eq_ignore_ascii_case(name)) || m.number == name || m.addresses.iter().any(|a| a == name)
+        m.server_id.as_ref().is_some_and(|id| id.eq_ignore_ascii_case(name))
+            || m.number == name
+            || [&m.address, &m.floating_ip].into_iter().flatten().any(|a| a == name)
     })
 }
 
@@ -331,7 +333,8 @@ mod tests {
         [("0", "aa", "10.0.0.1"), ("2", "bb", "10.0.0.2"), ("3", "cc", "10.0.0.3")].map(|(number, server, address)| Member {
             number: number.into(),
             server_id: Some(server.into()),
-            addresses: vec![address.into()],
+            address: Some(address.into()),
+            ..Member::default()
         })
     }
 

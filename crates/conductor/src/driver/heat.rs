@@ -5,6 +5,7 @@
 
 mod access;
 mod addons;
+mod addresses;
 mod adopted;
 mod agent;
 mod api_name;
@@ -26,14 +27,15 @@ mod prepare;
 mod render;
 mod stack_input;
 mod templates;
+mod tree;
 mod workers;
 
 use std::collections::BTreeMap;
 
-use provider_clients::{CloudError, NewStack, Outputs, Session, Stack as HeatStack, StackFilter, StackResource};
+use provider_clients::{CloudError, NewStack, Session, Stack as HeatStack, StackFilter, StackResource};
 use serde_json::{Map, Value};
 
-use super::{Facts, Handle, Listed, NotMade, PoolKind, Surroundings, Tagged, Target};
+use super::{Facts, Handle, Listed, Member, NotMade, PoolKind, Surroundings, Tagged, Target};
 use crate::context::Settings;
 use crate::outcome::Failure;
 use crate::plan::{Observed, Seen};
@@ -48,7 +50,8 @@ pub(crate) use catalogue::note as note_of_version;
 pub(super) use pools::{give_up, leave_api, replace};
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
 pub(crate) use stack_input::{group_stack_name, stack_name};
-pub(super) use workers::{excuse, excused, members, missing, resize};
+use tree::Tree;
+pub(super) use workers::{excuse, excused, members, members_with_addresses, missing, resize};
 
 /// How deep nested stacks are looked into: a node is one level below its group, its resources one below that.
 const DEPTH: u32 = 2;
@@ -92,7 +95,7 @@ pub(super) async fn need_of_new(settings: &Settings, target: &Target<'_>) -> Res
 /// What so many more nodes of a stack take of the project's quotas, which then has so many of their kind; nothing when the stack is gone, which
 /// is told elsewhere.
 pub(super) async fn need_of_more(session: &Session, seen: &Seen, kind: PoolKind, more: u64, then: u64) -> Result<Need, Failure> {
-    let stack = session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Skip).await?;
+    let stack = session.heat().stack(&seen.stack_name, &seen.stack_id).await?;
     let of = match kind {
         PoolKind::Masters => need::of_masters,
         PoolKind::Workers => need::of_workers,
@@ -105,7 +108,7 @@ async fn find(handle: &Handle, session: &Session) -> Result<Option<HeatStack>, C
     let heat = session.heat();
     match &handle.id {
         // One request in place of two where the name is as we would give it, which it is unless upstream made the stack.
-        Some(id) => match heat.stack(&handle.name, id, Outputs::Skip).await? {
+        Some(id) => match heat.stack(&handle.name, id).await? {
             Some(stack) => Ok(Some(stack)),
             None => heat.find_stack(id).await,
         },
@@ -249,9 +252,26 @@ pub(super) async fn make(session: &Session, stack: &Stack) -> Result<String, Not
     session.heat().create_stack(&new).await.map_err(|error| NotMade { is_unclear: error.may_have_made(), failure: error.into() })
 }
 
-/// A stack that was seen, with its outputs.
-async fn resolved(session: &Session, seen: &Seen) -> Result<HeatStack, Failure> {
-    session.heat().stack(&seen.stack_name, &seen.stack_id, Outputs::Resolve).await?.ok_or_else(|| gone(seen))
+/// Outputs of a stack that was seen, by their names; not in it: what the stack does not have.
+async fn told(session: &Session, seen: &Seen, names: &[&str]) -> Result<Map<String, Value>, Failure> {
+    let heat = session.heat();
+    let mut outputs = Map::new();
+    for name in names {
+        if let Some(value) = heat.output(&seen.stack_name, &seen.stack_id, name).await? {
+            outputs.insert((*name).to_owned(), value);
+        }
+    }
+    // Heat says the same of a stack that is not there.
+    if outputs.len() < names.len() {
+        standing(session, seen).await?;
+    }
+    Ok(outputs)
+}
+
+/// A stack that was seen, as it is now. One that is gone Heat still shows by its id.
+async fn standing(session: &Session, seen: &Seen) -> Result<HeatStack, Failure> {
+    let stack = session.heat().stack(&seen.stack_name, &seen.stack_id).await?;
+    stack.filter(|stack| stack.status != "DELETE_COMPLETE").ok_or_else(|| gone(seen))
 }
 
 /// Somebody has taken it away since: the next look tells.
@@ -259,16 +279,40 @@ fn gone(seen: &Seen) -> Failure {
     Failure::retry(format!("stack {} which was there a moment ago", seen.stack_name))
 }
 
-/// Reads the outputs of a complete stack.
+/// What a complete stack tells of its cluster, or of its group; nodes by their floating IPs where they have them, else by their addresses on the
+/// cluster's network.
 pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: bool) -> Result<Facts, Failure> {
-    let stack = resolved(session, seen).await?;
-    let found = outputs::facts(&stack.outputs.into_iter().collect(), floating_ip_enabled);
+    let stack = standing(session, seen).await?;
+    let resources = match session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await {
+        Err(error) if error.is_not_found() => return Err(gone(seen)),
+        other => other?,
+    };
+    let tree = Tree::new(&resources);
+    let is_group = tree.members(PoolKind::Masters).is_empty();
+    let (api_address, master_addresses) =
+        if is_group { (None, Vec::new()) } else { of_masters(session, seen, floating_ip_enabled).await? };
+    let workers = workers::of_tree(session, seen, &tree, PoolKind::Workers).await?;
+    let shown = |member: Member| member.floating_ip.filter(|_| floating_ip_enabled).or(member.address);
     Ok(Facts {
-        api_address: found.api_address,
-        master_addresses: found.master_addresses,
-        worker_addresses: found.worker_addresses,
+        api_address,
+        master_addresses,
+        worker_addresses: workers.into_iter().filter_map(shown).collect(),
         kube_version: stack.parameters.get(KUBE_VERSION).and_then(Value::as_str).map(str::to_owned),
     })
+}
+
+/// The addresses of the API and of the masters, which are few; and the public address of one without a load balancer is the API's, which only the
+/// template knows.
+async fn of_masters(session: &Session, seen: &Seen, floating_ip_enabled: bool) -> Result<(Option<String>, Vec<String>), Failure> {
+    let api = outputs::api(&told(session, seen, &[outputs::API_ADDRESS]).await?);
+    let [inside, outside] = pools::names(PoolKind::Masters).outputs;
+    for name in floating_ip_enabled.then_some(outside).into_iter().chain([inside]) {
+        let addresses = outputs::list(told(session, seen, &[name]).await?.get(name));
+        if !addresses.is_empty() {
+            return Ok((api, addresses));
+        }
+    }
+    Ok((api, Vec::new()))
 }
 
 /// The type of a subnet in our templates and in upstream's.

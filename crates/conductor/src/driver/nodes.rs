@@ -9,8 +9,10 @@ pub(crate) struct Member {
     pub number: String,
     /// Its Nova server, once there is one.
     pub server_id: Option<String>,
-    /// On the cluster's network and, where it has one, outside.
-    pub addresses: Vec<String>,
+    /// On the cluster's network, where it was asked for.
+    pub address: Option<String>,
+    /// Outside, the same, where it has one.
+    pub floating_ip: Option<String>,
 }
 
 /// A node that has not said that it became one, in a stack that failed.

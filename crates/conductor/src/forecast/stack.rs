@@ -60,7 +60,7 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
         }
     };
     let members = match observed.at_rest().filter(|_| !named.is_empty()) {
-        Some(seen) => driver::members(session, seen, PoolKind::Workers).await?,
+        Some(seen) => driver::members_with_addresses(session, seen, PoolKind::Workers).await?,
         None => Vec::new(),
     };
     let step = plan::update(observed, &Wanted { count: wanted, remove: Vec::new() }, None);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 use percent_encoding::percent_decode_str;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -64,14 +64,7 @@ pub struct StackFilter {
     pub all_projects: bool,
 }
 
-/// Whether Heat shall work out the outputs, which costs it far more than the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outputs {
-    Resolve,
-    Skip,
-}
-
-/// A stack as Heat shows it.
+/// A stack as Heat shows it, without its outputs.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 pub struct Stack {
     pub id: String,
@@ -81,8 +74,6 @@ pub struct Stack {
     pub status: String,
     #[serde(rename = "stack_status_reason", default, deserialize_with = "or_default")]
     pub status_reason: String,
-    #[serde(default, deserialize_with = "outputs")]
-    pub outputs: BTreeMap<String, Value>,
     #[serde(default, deserialize_with = "or_default")]
     pub parameters: Map<String, Value>,
     #[serde(default, deserialize_with = "or_default")]
@@ -165,18 +156,6 @@ pub(crate) fn name_and_id(url: &str) -> Option<(String, String)> {
     Some((next()?, next()?))
 }
 
-/// Heat's list of `{output_key, output_value}` as a map.
-fn outputs<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    #[derive(Deserialize)]
-    struct Output {
-        output_key: String,
-        #[serde(default)]
-        output_value: Value,
-    }
-    let list = Option::<Vec<Output>>::deserialize(from)?.unwrap_or_default();
-    Ok(list.into_iter().map(|output| (output.output_key, output.output_value)).collect())
-}
-
 impl fmt::Debug for NewStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewStack")
@@ -232,12 +211,9 @@ mod tests {
     fn a_stack_with_nulls_is_read_and_does_not_print_its_parameters() {
         let stack: Stack = serde_json::from_value(json!({
             "id": "1", "stack_name": "s", "stack_status": "CREATE_COMPLETE", "stack_status_reason": null, "tags": null,
-            "outputs": [{"output_key": "api_address", "output_value": "10.0.0.1"}, {"output_key": "broken", "output_error": "x"}],
             "parameters": {"trustee_password": "hunter2"}, "creation_time": "2026-01-02T03:04:05Z", "deletion_time": null,
         }))
         .expect("a stack");
-        assert_eq!(stack.outputs["api_address"], json!("10.0.0.1"));
-        assert_eq!(stack.outputs["broken"], Value::Null);
         assert!(stack.creation_time.is_some() && stack.deletion_time.is_none() && stack.tags.is_empty());
         let text = format!("{stack:?}");
         assert!(text.contains("trustee_password") && !text.contains("hunter2"), "{text}");

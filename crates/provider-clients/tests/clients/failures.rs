@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provider_clients::{Cloud, CloudError, CloudOptions, ErrorKind, NewStack, Outputs, StackUpdate, TlsTrust};
+use provider_clients::{Cloud, CloudError, CloudOptions, ErrorKind, NewStack, StackUpdate, TlsTrust};
 use serde_json::json;
 
 use crate::server::{Reply, Server, password, token};
@@ -18,7 +18,7 @@ async fn a_503_is_asked_again_for_reads_and_never_for_writes() {
     })
     .await;
     let heat = server.session().heat();
-    assert!(heat.stack("s", "id1", Outputs::Skip).await.expect("the third answer").is_some());
+    assert!(heat.stack("s", "id1").await.expect("the third answer").is_some());
     assert_eq!(server.asked("GET", "/v1/p1/stacks/s/id1?resolve_outputs=False").len(), 3);
     let error = heat.create_stack(&new_stack()).await.expect_err("refused");
     assert!(error.retry_may_help() && error.status() == Some(503) && error.may_have_made());

@@ -22,6 +22,40 @@ async fn a_stack_is_found_through_heats_redirect_on_our_own_endpoint() {
 }
 
 #[tokio::test]
+async fn outputs_are_asked_for_one_by_one() {
+    let server = Server::cloud(|_, asked, _| match asked.target.as_str() {
+        "/v1/p1/stacks/s/id1/outputs/api_address" => {
+            Reply::json(200, json!({"output": {"output_key": "api_address", "output_value": "10.0.0.1"}}))
+        }
+        "/v1/p1/stacks/s/id1/outputs/broken" => Reply::json(200, json!({"output": {"output_key": "broken", "output_error": "x"}})),
+        _ => not_found(),
+    })
+    .await;
+    let heat = server.session().heat();
+    for (output, value) in [("api_address", Some(json!("10.0.0.1"))), ("broken", Some(Value::Null)), ("other", None)] {
+        assert_eq!(heat.output("s", "id1", output).await.expect("an answer"), value, "{output}");
+    }
+}
+
+#[tokio::test]
+async fn many_things_are_asked_for_in_addresses_of_a_length_that_services_take() {
+    let server = Server::cloud(|_, asked, _| {
+        let ids = asked.target.split(['?', '&']).filter_map(|pair| pair.strip_prefix("id="));
+        let ports: Vec<Value> = ids.map(|id| json!({"id": id, "fixed_ips": [{"ip_address": "10.0.0.1"}]})).collect();
+        Reply::json(200, json!({"ports": ports}))
+    })
+    .await;
+    let ids: Vec<String> = (0..230).map(|number| format!("port-{number}")).collect();
+    let filter = NeutronFilter { ids: ids.clone(), ..NeutronFilter::default() };
+    let ports = server.session().neutron().ports(&filter).await.expect("ports");
+    assert_eq!(ports.into_iter().map(|port| port.id).collect::<Vec<_>>(), ids);
+    for some in ids.chunks(40) {
+        let asked = some.iter().map(|id| format!("id={id}&")).collect::<String>();
+        assert_eq!(server.asked("GET", &format!("/v2.0/ports?{asked}limit=200")).len(), 1, "{} ids", some.len());
+    }
+}
+
+#[tokio::test]
 async fn a_stack_is_sent_whole() {
     let server = Server::cloud(|_, _, _| Reply::json(201, json!({"stack": {"id": "id1"}}))).await;
     let mut new = NewStack { tags: vec!["a".into(), "b".into()], disable_rollback: true, ..new_stack() };

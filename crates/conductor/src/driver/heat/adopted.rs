@@ -13,7 +13,7 @@ use provider_clients::{Blueprint, HIDDEN, Session, StackResource};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use super::{DEPTH, Stack, gone, resolved, stack_input, workers};
+use super::{DEPTH, Stack, gone, outputs, stack_input, told, workers};
 use crate::context::Settings;
 use crate::driver::Target;
 use crate::outcome::Failure;
@@ -74,11 +74,11 @@ pub(in crate::driver) async fn prepare_group(
 /// Reads from the cluster's stack what a group of workers joins.
 async fn joint(session: &Session, seen: &Seen, given: &Map<String, Value>) -> Result<Joint, Failure> {
     let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
-    let stack = resolved(session, seen).await?;
+    let outputs = told(session, seen, &["api_address"]).await?;
     // A network that was there before is a parameter; otherwise the stack made one.
     let made = |name: &str| physical(&resources, name);
     let net = |parameter: &str, resource: &str| text(given, parameter).or_else(|| made(resource));
-    let api_address = stack.outputs.get("api_address").and_then(Value::as_str).filter(|a| !a.is_empty()).map(str::to_owned);
+    let api_address = outputs::text(&outputs, "api_address");
     match (api_address, net("fixed_network", "private_network"), net("fixed_subnet", "private_subnet"), made("secgroup_kube_minion")) {
         (Some(api_address), Some(network), Some(subnet), Some(security_group)) => {
             Ok(Joint { api_address, network, subnet, security_group })

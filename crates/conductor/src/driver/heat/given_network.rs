@@ -3,7 +3,7 @@
 //! Rows keep what the user gave, names or ids. Heat is given ids: it takes up a subnet that is there (`external_id`) by nothing else, and by
 //! now a name may be that of two.
 
-use provider_clients::{Network, Outputs, Subnet};
+use provider_clients::{Network, Subnet};
 use serde_json::Value;
 
 use super::access::refused;
@@ -71,7 +71,7 @@ pub(super) async fn of_more(target: &Target<'_>, seen: &Seen) -> Result<(Option<
         return Ok((None, dual_stack));
     }
     let heat = target.session.heat();
-    let stack = heat.stack(&seen.stack_name, &seen.stack_id, Outputs::Skip).await?.ok_or_else(|| gone(seen))?;
+    let stack = heat.stack(&seen.stack_name, &seen.stack_id).await?.ok_or_else(|| gone(seen))?;
     let text = |name: &str| stack.parameters.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let Some((network, subnet)) = text(NETWORK).zip(text(SUBNET)) else { return Ok((None, dual_stack)) };
     let given = GivenNetwork::find(target, network, subnet).await?;

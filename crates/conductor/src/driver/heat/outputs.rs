@@ -8,26 +8,17 @@ use serde_json::{Map, Value};
 
 const API_PORT: u16 = 6443;
 
-/// Addresses of a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// `https://ADDRESS:PORT`.
-    pub api_address: Option<String>,
-    pub master_addresses: Vec<String>,
-    pub worker_addresses: Vec<String>,
+/// The output that tells where clients find the API.
+pub(super) const API_ADDRESS: &str = "api_address";
+
+/// The API of a cluster: `https://ADDRESS:PORT`.
+pub(super) fn api(outputs: &Map<String, Value>) -> Option<String> {
+    endpoint(outputs.get(API_ADDRESS)?.as_str()?.trim())
 }
 
-/// Reads the outputs; nodes are listed by their floating addresses where they have them, else by those on the cluster's network.
-pub(crate) fn facts(outputs: &Map<String, Value>, floating_ip_enabled: bool) -> Facts {
-    let nodes = |public: &str, private: &str| {
-        let public = if floating_ip_enabled { list(outputs.get(public)) } else { Vec::new() };
-        if public.is_empty() { list(outputs.get(private)) } else { public }
-    };
-    Facts {
-        api_address: outputs.get("api_address").and_then(Value::as_str).and_then(|text| endpoint(text.trim())),
-        master_addresses: nodes("kube_masters", "kube_masters_private"),
-        worker_addresses: nodes("kube_minions", "kube_minions_private"),
-    }
+/// The text of an output; none where that is empty, or something else.
+pub(super) fn text(outputs: &Map<String, Value>, name: &str) -> Option<String> {
+    outputs.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// The API of a cluster, from the output that names its host; none when that is anything but a host, with a port or without. The stack is the
@@ -51,13 +42,13 @@ fn endpoint(output: &str) -> Option<String> {
     })
 }
 
-/// The texts of a list; what is no text is left out.
-pub(crate) fn list(value: Option<&Value>) -> Vec<String> {
+/// The texts of a list; what is no text, or an empty one, is left out.
+pub(super) fn list(value: Option<&Value>) -> Vec<String> {
     positions(value).into_iter().flatten().collect()
 }
 
-/// The texts of a list, each in its place.
-pub(crate) fn positions(value: Option<&Value>) -> Vec<Option<String>> {
+/// The same, each in its place.
+pub(super) fn positions(value: Option<&Value>) -> Vec<Option<String>> {
     let entries = value.and_then(Value::as_array).into_iter().flatten();
     entries.map(|e| e.as_str().filter(|a| !a.is_empty()).map(str::to_owned)).collect()
 }
@@ -67,21 +58,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn read(outputs: Value, floating: bool) -> Facts {
-        facts(outputs.as_object().expect("the test gives an object"), floating)
-    }
-
-    #[test]
-    fn floating_addresses_are_preferred_where_nodes_have_them() {
-        let outputs = json!({"api_address": "203.0.113.9", "kube_masters": ["203.0.113.1"], "kube_masters_private": ["10.0.0.4"],
-            "kube_minions": ["", null], "kube_minions_private": ["10.0.0.5", "10.0.0.6"]});
-        let public = read(outputs.clone(), true);
-        assert_eq!(public.api_address.as_deref(), Some("https://203.0.113.9:6443"));
-        assert_eq!(public.master_addresses, ["203.0.113.1"]);
-        assert_eq!(public.worker_addresses, ["10.0.0.5", "10.0.0.6"]);
-        assert_eq!(read(outputs, false).master_addresses, ["10.0.0.4"]);
-    }
 
     #[test]
     fn the_address_of_the_api_is_a_host_and_nothing_else() {
@@ -111,7 +87,11 @@ mod tests {
 
     #[test]
     fn missing_and_null_outputs_are_left_out() {
-        assert_eq!(read(json!({}), true), Facts::default());
-        assert_eq!(read(json!({"api_address": null, "kube_masters": null, "kube_minions_private": "x"}), false), Facts::default());
+        let outputs = json!({"api_address": null, "kube_masters": ["", null, "203.0.113.1"], "kube_masters_private": "x"});
+        let outputs = outputs.as_object().expect("a map");
+        assert_eq!((api(outputs), api(&Map::new())), (None, None));
+        assert_eq!(list(outputs.get("kube_masters")), ["203.0.113.1"]);
+        assert_eq!(positions(outputs.get("kube_masters")), [None, None, Some("203.0.113.1".to_owned())]);
+        assert_eq!((list(outputs.get("kube_masters_private")), list(None)), (vec![], vec![]));
     }
 }

@@ -9,6 +9,7 @@ use provider_clients::{PoolMember, Session, StackUpdate};
 use serde_json::{Map, Value, json};
 
 use super::parameters::SECRETS;
+use super::tree::{self, Tree};
 use super::{DEPTH, KUBE_VERSION, workers};
 use crate::driver::{NewNodes, PoolKind};
 use crate::outcome::Failure;
@@ -17,6 +18,8 @@ use crate::plan::{Pool, RollStep, Seen};
 /// How a pool is called in our templates.
 pub(super) struct Names {
     pub group: &'static str,
+    /// The port of a member on the cluster's network.
+    pub port: &'static str,
     /// Outputs with its addresses, inside and outside.
     pub outputs: [&'static str; 2],
     count: &'static str,
@@ -32,6 +35,7 @@ pub(super) struct Names {
 
 const MASTERS: Names = Names {
     group: "kube_masters",
+    port: "kube_master_eth0",
     outputs: ["kube_masters_private", "kube_masters"],
     count: "number_of_masters",
     remove: "masters_to_remove",
@@ -45,6 +49,7 @@ const MASTERS: Names = Names {
 
 const WORKERS: Names = Names {
     group: "kube_minions",
+    port: "kube_minion_eth0",
     outputs: ["kube_minions_private", "kube_minions"],
     count: workers::COUNT,
     remove: workers::REMOVE,
@@ -196,9 +201,12 @@ pub(in crate::driver) async fn leave_api(session: &Session, seen: &Seen, step: &
     let octavia = session.octavia();
     // Heat shows those that were taken out before, too.
     let present = octavia.pool_members(pool).await?;
-    let masters: Vec<(&str, &PoolMember)> = workers::in_group(&resources, PoolKind::Masters)
+    let tree = Tree::new(&resources);
+    let masters: Vec<(&str, &PoolMember)> = tree
+        .members(PoolKind::Masters)
+        .iter()
         .filter_map(|master| {
-            let id = workers::inside(&resources, master, "OS::Octavia::PoolMember")?;
+            let id = tree.part(master, "OS::Octavia::PoolMember").and_then(tree::id)?;
             Some((master.resource_name.as_str(), present.iter().find(|member| member.id == id)?))
         })
         .collect();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::access::{self, CloudFacts};
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
-use super::{Stack, outputs, resolved};
+use super::{Stack, outputs, told};
 use crate::certificates::Material;
 use crate::context::{DefaultVolumes, Settings};
 use crate::driver::{NewNodes, PoolKind, Succession, Target};
@@ -102,9 +102,9 @@ pub(in crate::driver) fn new_nodes(
 
 /// Reads from the cluster's stack what a group of workers joins.
 pub(in crate::driver) async fn joint(session: &Session, seen: &Seen) -> Result<Joint, Failure> {
-    let stack = resolved(session, seen).await?;
-    let text = |name: &str| stack.outputs.get(name).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
-    let security_groups = outputs::list(stack.outputs.get("worker_security_groups"));
+    let outputs = told(session, seen, &["api_private_address", "network", "subnet", "subnet_v6", "worker_security_groups"]).await?;
+    let text = |name: &str| outputs::text(&outputs, name);
+    let security_groups = outputs::list(outputs.get("worker_security_groups"));
     match (text("api_private_address"), text("network"), text("subnet"), security_groups) {
         (Some(api_address), Some(network), Some(subnet), security_groups) if !security_groups.is_empty() => {
             Ok(Joint { api_address, network, subnet, subnet_v6: text("subnet_v6"), security_groups })

@@ -7,7 +7,8 @@ use provider_clients::{Session, Signal, StackResource, StackUpdate};
 use serde_json::{Map, Value, json};
 
 use super::parameters::SECRETS;
-use super::{DEPTH, outputs, pools, resolved};
+use super::tree::{self, Tree};
+use super::{DEPTH, addresses, pools};
 use crate::driver::{Member, Missing, PoolKind};
 use crate::outcome::Failure;
 use crate::plan::{Pool, Seen, Wanted, Workers};
@@ -50,35 +51,28 @@ pub(super) fn list(value: &Value) -> Vec<String> {
     }
 }
 
-/// The members of a pool, in the order of their numbers.
+/// The members of a pool, in the order of their numbers, by these and their servers.
 pub(in crate::driver) async fn members(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
     let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
-    let stack = resolved(session, seen).await?;
-    let addresses = pools::names(kind).outputs.map(|name| outputs::positions(stack.outputs.get(name)));
-    Ok(number(&resources, kind, &addresses))
+    Ok(number(&Tree::new(&resources), kind))
 }
 
-/// What stands for the members of a pool, one level below the stack.
-pub(super) fn in_group(resources: &[StackResource], kind: PoolKind) -> impl Iterator<Item = &StackResource> {
-    let group = resources.iter().find(|r| r.resource_name == pools::names(kind).group && r.parent_resource.is_none());
-    let inner = group.and_then(StackResource::nested_stack);
-    resources.iter().filter(move |r| inner.is_some() && r.stack() == inner)
+/// The same with their addresses.
+pub(in crate::driver) async fn members_with_addresses(session: &Session, seen: &Seen, kind: PoolKind) -> Result<Vec<Member>, Failure> {
+    let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    of_tree(session, seen, &Tree::new(&resources), kind).await
 }
 
-/// What a resource of a member is in its own service, by its type.
-pub(super) fn inside<'a>(resources: &'a [StackResource], member: &StackResource, of_type: &str) -> Option<&'a str> {
-    of_member(resources, member, of_type).map(|r| r.physical_resource_id.as_str()).filter(|id| !id.is_empty())
-}
-
-/// A resource of a member, by its type.
-fn of_member<'a>(resources: &'a [StackResource], member: &StackResource, of_type: &str) -> Option<&'a StackResource> {
-    let own = member.nested_stack();
-    resources.iter().find(|r| r.resource_type == of_type && own.is_some() && r.stack() == own)
+/// The same among the resources of the stack.
+pub(super) async fn of_tree(session: &Session, seen: &Seen, tree: &Tree<'_>, kind: PoolKind) -> Result<Vec<Member>, Failure> {
+    let mut members = number(tree, kind);
+    addresses::add(session, seen, tree, kind, &mut members).await?;
+    Ok(members)
 }
 
 /// The handle by which a member says that it is a node, with the stack that it is in.
-fn handle(resources: &[StackResource], member: &StackResource) -> Option<(String, String, String)> {
-    let handle = of_member(resources, member, "OS::Heat::WaitConditionHandle")?;
+fn handle(tree: &Tree<'_>, member: &StackResource) -> Option<(String, String, String)> {
+    let handle = tree.part(member, "OS::Heat::WaitConditionHandle")?;
     let (name, id) = handle.stack()?;
     Some((name, id, handle.resource_name.clone()))
 }
@@ -88,11 +82,12 @@ fn handle(resources: &[StackResource], member: &StackResource) -> Option<(String
 pub(in crate::driver) async fn missing(session: &Session, seen: &Seen, kinds: &[PoolKind]) -> Result<Vec<Missing>, Failure> {
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let tree = Tree::new(&resources);
     let mut missing = Vec::new();
-    let members: Vec<_> = kinds.iter().flat_map(|kind| in_group(&resources, *kind).map(move |member| (*kind, member))).collect();
+    let members: Vec<_> = kinds.iter().flat_map(|kind| tree.members(*kind).iter().map(move |member| (*kind, *member))).collect();
     for (kind, member) in members {
-        let condition = of_member(&resources, member, "OS::Heat::WaitCondition");
-        let (Some(condition), Some((name, id, handle))) = (condition, handle(&resources, member)) else { continue };
+        let condition = tree.part(member, "OS::Heat::WaitCondition");
+        let (Some(condition), Some((name, id, handle))) = (condition, handle(&tree, member)) else { continue };
         let is_awaited = condition.resource_status.ends_with("_IN_PROGRESS");
         let said = match condition.has_failed() {
             true => heat.signals(&name, &id, &handle).await?,
@@ -110,10 +105,10 @@ pub(in crate::driver) async fn excused(session: &Session, seen: &Seen, kind: Poo
     let Some(pool) = kind.of(seen).filter(|pool| !pool.former.is_empty()) else { return Ok(Vec::new()) };
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
-    let members: Vec<_> = in_group(&resources, kind).filter(|member| pool.former.contains_key(&member.resource_name)).collect();
+    let tree = Tree::new(&resources);
     let mut excused = Vec::new();
-    for member in members {
-        let Some((name, id, handle)) = handle(&resources, member) else { continue };
+    for member in tree.members(kind).iter().filter(|member| pool.former.contains_key(&member.resource_name)) {
+        let Some((name, id, handle)) = handle(&tree, member) else { continue };
         let said = heat.signals(&name, &id, &handle).await?;
         if said.iter().any(|signal| signal.status == SUCCESS) && !has_become(&said) {
             let number = member.resource_name.clone();
@@ -141,10 +136,11 @@ pub(in crate::driver) async fn excuse(session: &Session, seen: &Seen, missing: &
     }
     let heat = session.heat();
     let resources = heat.resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
+    let tree = Tree::new(&resources);
     let mut is_known = true;
     for one in missing {
-        let member = in_group(&resources, one.kind).find(|member| member.resource_name == one.number);
-        let Some((name, id, handle)) = member.and_then(|member| handle(&resources, member)) else { continue };
+        let member = tree.members(one.kind).iter().find(|member| member.resource_name == one.number);
+        let Some((name, id, handle)) = member.and_then(|member| handle(&tree, member)) else { continue };
         let said = heat.signals(&name, &id, &handle).await?;
         let is_silent = said.is_empty();
         let failed = said.into_iter().filter(|signal| signal.status != SUCCESS).map(|signal| signal.id);
@@ -160,21 +156,16 @@ pub(in crate::driver) async fn excuse(session: &Session, seen: &Seen, missing: &
     Ok(is_known)
 }
 
-fn number(resources: &[StackResource], kind: PoolKind, addresses: &[Vec<Option<String>>]) -> Vec<Member> {
-    let mut members: Vec<(u32, Member)> = in_group(resources, kind)
+fn number(tree: &Tree<'_>, kind: PoolKind) -> Vec<Member> {
+    let mut members: Vec<(u32, Member)> = tree
+        .members(kind)
+        .iter()
         .filter_map(|r| {
-            let server_id = inside(resources, r, "OS::Nova::Server").map(str::to_owned);
-            Some((r.resource_name.parse().ok()?, Member { number: r.resource_name.clone(), server_id, addresses: Vec::new() }))
+            let server_id = tree.part(r, "OS::Nova::Server").and_then(tree::id).map(str::to_owned);
+            Some((r.resource_name.parse().ok()?, Member { number: r.resource_name.clone(), server_id, ..Member::default() }))
         })
         .collect();
     members.sort_by_key(|(number, _)| *number);
-    // The attributes of a group are in the order of its members.
-    let count = members.len();
-    for list in addresses.iter().filter(|list| list.len() == count) {
-        for ((_, member), address) in members.iter_mut().zip(list) {
-            member.addresses.extend(address.clone());
-        }
-    }
     members.into_iter().map(|(_, member)| member).collect()
 }
 
@@ -201,7 +192,8 @@ pub(in crate::driver) async fn resize(
     let mut remove = wanted.remove.clone();
     if let Some(pool) = seen.minions.as_deref().filter(|pool| !pool.former.is_empty()) {
         let resources = session.heat().resources(&seen.stack_name, &seen.stack_id, DEPTH).await?;
-        let members: Vec<&str> = in_group(&resources, PoolKind::Workers).map(|member| member.resource_name.as_str()).collect();
+        let tree = Tree::new(&resources);
+        let members: Vec<&str> = tree.members(PoolKind::Workers).iter().map(|member| member.resource_name.as_str()).collect();
         remove.extend(unnamed(&members, pool, wanted));
     }
     parameters.insert(COUNT.into(), json!(wanted.count));
@@ -270,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_told_by_number_server_and_address() {
+    fn members_are_told_by_number_server_and_port() {
         let mut resources = vec![
             resource("kube_minions", "OS::Heat::ResourceGroup", "g", None, "top", Some("group")),
             resource("kube_masters", "OS::Heat::ResourceGroup", "m", None, "top", Some("masters")),
@@ -280,15 +272,14 @@ mod tests {
             let own = format!("member-{number}");
             resources.push(resource(number, "kubeminion.yaml", "x", Some("kube_minions"), "group", Some(&own)));
             resources.push(resource("kube-minion", "OS::Nova::Server", server, Some(number), &own, None));
-            resources.push(resource("kube_minion_eth0", "OS::Neutron::Port", "port", Some(number), &own, None));
+            resources.push(resource("kube_minion_eth0", "OS::Neutron::Port", &format!("port-{number}"), Some(number), &own, None));
         }
-        let addresses = vec![vec![None, Some("10.0.0.2".to_owned()), Some("10.0.0.10".to_owned())], vec![Some("1.2.3.4".to_owned())]];
-        let members = number(&resources, PoolKind::Workers, &addresses);
-        let told: Vec<_> = members.iter().map(|m| (m.number.as_str(), m.server_id.as_deref(), m.addresses.join(","))).collect();
-        assert_eq!(
-            told,
-            [("0", None, String::new()), ("2", Some("server-2"), "10.0.0.2".into()), ("10", Some("server-10"), "10.0.0.10".into())]
-        );
+        let tree = Tree::new(&resources);
+        let members = number(&tree, PoolKind::Workers);
+        let told: Vec<_> = members.iter().map(|m| (m.number.as_str(), m.server_id.as_deref())).collect();
+        assert_eq!(told, [("0", None), ("2", Some("server-2")), ("10", Some("server-10"))]);
+        let ports = tree.members(PoolKind::Workers).iter().map(|member| tree.part(member, "OS::Neutron::Port").and_then(tree::id));
+        assert_eq!(ports.collect::<Vec<_>>(), [Some("port-10"), Some("port-2"), Some("port-0")], "each has its own");
     }
 
     #[test]

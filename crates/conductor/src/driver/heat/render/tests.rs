@@ -15,6 +15,7 @@ mod monitoring;
 mod options;
 mod representative;
 mod restarts;
+mod scripts;
 mod succession;
 mod system;
 mod times;
