@@ -2,6 +2,7 @@
 //! the cluster's stays, and the last event tells what became of each.
 
 use anyhow::{Context, Result, ensure};
+use chrono::{DateTime, TimeDelta, Utc};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
 use model::resource::UNSEEN_VOLUMES;
 use rstest::rstest;
@@ -273,7 +274,63 @@ async fn load_balancers_that_do_not_go_fail_the_deletion_when_their_time_is_up()
     let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
     let reason = text(&failed, "status_reason");
     ensure!(reason.contains("within 1 seconds") && reason.contains("PENDING_UPDATE"), "{reason}");
+    // Another deletion finds what the inventory knows already, and waits no longer.
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the second deletion to fail", PATIENCE, async || {
+        let body = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        let failed = body["operations"].as_array().context("a list")?.iter().filter(|operation| operation["state"] == "FAILED").count();
+        Ok(Seen::when(failed == 2, || body.to_string()))
+    })
+    .await?;
     ensure!(world.cloud.set_load_balancer_status(&balancer, "ACTIVE"));
+    world.finish().await
+}
+
+/// The events of one kind, with their times.
+async fn told(client: &Client, cluster: &str, kind: &str) -> Result<Vec<DateTime<Utc>>> {
+    let body = client.get(&format!("/v1/clusters/{cluster}/events?limit=1000")).await?.expect(200)?.body;
+    let events = body["events"].as_array().context("a list")?.iter().filter(|event| event["kind"] == kind);
+    events.map(|event| Ok(DateTime::parse_from_rfc3339(&text(event, "at"))?.to_utc())).collect()
+}
+
+/// Waits until an event of a kind is older than load balancers may take to go.
+async fn is_past(client: &Client, cluster: &str, kind: &str, longest: TimeDelta) -> Result<()> {
+    wait::until(kind, PATIENCE, async || {
+        let at = told(client, cluster, kind).await?;
+        Ok(Seen::when(at.first().is_some_and(|at| Utc::now() - *at > longest), || format!("{at:?}")))
+    })
+    .await
+}
+
+/// The time of load balancers counts from when there is nothing to do but wait for them.
+#[tokio::test]
+async fn the_time_that_octavia_is_away_is_not_that_of_load_balancers() -> Result<()> {
+    let environment = [("OS_CLUSTER__PRE_DELETE_LB_TIMEOUT".to_owned(), "2".to_owned())].into();
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let (balancer, _) = service(&world, &cluster, &stack, "web");
+    let how = How::Status(503, "out of order".to_owned());
+    world.cloud.inject(Fault { at: "octavia.loadbalancer_delete".to_owned(), nth: 0, how: how.clone() });
+    demo.delete_cluster(&cluster).await?;
+    is_past(&demo, &cluster, "remove", TimeDelta::milliseconds(2500)).await?;
+    // Then Heat is, while Kubernetes, which nobody has stopped, makes another one.
+    world.cloud.inject(Fault { at: "heat.stack_delete".to_owned(), nth: 0, how });
+    world.cloud.clear_faults_at("octavia.loadbalancer_delete");
+    is_past(&demo, &cluster, "load_balancers_gone", TimeDelta::milliseconds(2500)).await?;
+    let (late, _) = service(&world, &cluster, &stack, "late");
+    ensure!(world.cloud.set_load_balancer_status(&late, "PENDING_CREATE"));
+    wait::until("a wait for each of them", PATIENCE, async || {
+        let waits = told(&demo, &cluster, "load_balancers_awaited").await?;
+        Ok(Seen::when(waits.len() == 2, || format!("{waits:?}")))
+    })
+    .await?;
+    ensure!(world.cloud.set_load_balancer_status(&late, "ACTIVE"));
+    world.cloud.clear_faults();
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &balancer), "{told}");
+    ensure!(has(&told, "removed", "octavia_load_balancer", &late), "{told}");
     world.finish().await
 }
 
@@ -491,6 +548,34 @@ async fn trustee_and_trust_of_a_lost_cluster_stay_until_its_stack_is_swept_away(
     swept(&world, &lost, &stack).await?;
     // Its key pairs are of no use to anybody and known to nobody.
     world.database()?.execute("DELETE FROM x509keypair", Vec::new()).await?;
+    world.finish().await
+}
+
+/// A conductor that starts sweeps, however long the interval is: also when one that is gone holds the task still, and when it failed.
+#[tokio::test]
+async fn a_conductor_that_starts_sweeps_as_soon_as_it_can() -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    world.kill_all("conductor-")?;
+    let until = Utc::now().timestamp_millis() + 6_000;
+    world.database()?.execute("DELETE FROM task_lease WHERE name IN ('sweep', 'sweep_due')", Vec::new()).await?;
+    let held = "INSERT INTO task_lease (name, owner, lease_ms) VALUES ('sweep', 'somebody who is gone', ?), ('sweep_due', 'the same', ?)";
+    world.database()?.execute(held, vec![until.into(), (until + 3_600_000).into()]).await?;
+    let name = format!("11111111-2222-4333-8444-555555555555_{}", world.cloud.project_id("demo"));
+    let user = world.cloud.add_user(&name, "magnum");
+    world.cloud.inject(Fault { at: "keystone.user_list".to_owned(), nth: 0, how: How::Status(503, "out of order".to_owned()) });
+    world.start_conductor()?;
+    let logged = async |words: &str| {
+        wait::until(words, PATIENCE, async || {
+            let logs = world.logs("conductor").join("\n");
+            Ok(Seen::when(logs.lines().any(|line| line.contains(words)), || "not told".to_owned()))
+        })
+        .await
+    };
+    logged("failed to compare the cloud").await?;
+    ensure!(Utc::now().timestamp_millis() > until, "the task was taken from who held it");
+    world.cloud.clear_faults();
+    logged(&name).await?;
+    ensure!(world.cloud.remove_user_by_id(&user));
     world.finish().await
 }
 

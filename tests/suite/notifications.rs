@@ -123,6 +123,32 @@ async fn a_failure_is_told_as_an_error(#[values(Mix::Embedded, Mix::Distributed)
     world.finish().await
 }
 
+#[rstest]
+#[tokio::test]
+async fn what_gives_way_to_a_deletion_is_told_of_its_end(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+    let (world, topic) = scene(mix).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let mut told = topic.wait_for(1, PATIENCE).await?;
+    demo.delete_cluster(&cluster).await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    told.extend(topic.wait_for(3, PATIENCE).await?);
+    // Errors wait in a queue of their own.
+    told.sort_by_key(|told| text(&told.message, "timestamp"));
+    let wanted = [
+        "info magnum.cluster.create pending CREATE_IN_PROGRESS",
+        "error magnum.cluster.create failure DELETE_IN_PROGRESS",
+        "info magnum.cluster.delete pending DELETE_IN_PROGRESS",
+        "info magnum.cluster.delete success DELETE_COMPLETE",
+    ];
+    ensure!(lines(&told) == wanted && distinct(&told) == told.len(), "{:#?}", lines(&told));
+    topic.remove().await?;
+    world.finish().await
+}
+
 #[tokio::test]
 async fn several_conductors_tell_each_change_once_and_in_order() -> Result<()> {
     let (world, topic) = scene(Mix::Distributed).await?;

@@ -302,6 +302,28 @@ async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result
     world.finish().await
 }
 
+/// By the doorbell alone: nobody looks for what is due.
+#[tokio::test]
+async fn who_is_asked_to_stop_hands_over_at_once() -> Result<()> {
+    let environment = [("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "3600".to_owned())].into();
+    let mut world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    let former = world.owner(&cluster).await?;
+    world.ask_to_end(former)?;
+    wait::until("another owner", PATIENCE, async || {
+        let owner = world.owner_now(&cluster).await?;
+        Ok(Seen::when(owner.is_some_and(|owner| owner != former), || format!("{owner:?}, before {former}")))
+    })
+    .await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
+
 /// Nobody has come to end it before its time was over: neither way out is in the other's way.
 #[tokio::test]
 async fn what_is_to_be_cancelled_ends_as_cancelled_also_after_its_deadline() -> Result<()> {

@@ -116,6 +116,11 @@ impl Cloud {
         self.world().faults.inject(fault);
     }
 
+    /// Forgets the faults of a call that wait, as they name it.
+    pub fn clear_faults_at(&self, at: &str) {
+        self.world().faults.clear_at(at);
+    }
+
     /// Forgets all faults that wait.
     pub fn clear_faults(&self) {
         self.world().faults.clear();

@@ -54,6 +54,11 @@ impl Faults {
         self.waiting.push(Waiting { fault, seen: 0 });
     }
 
+    /// Forgets the faults that name a call so, not the counts.
+    pub(crate) fn clear_at(&mut self, at: &str) {
+        self.waiting.retain(|waiting| waiting.fault.at != at);
+    }
+
     /// Forgets every fault, not the counts.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();

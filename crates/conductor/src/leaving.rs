@@ -29,7 +29,7 @@ use crate::plan::{self, RemovalStep};
 use crate::stack;
 use crate::worker::Work;
 
-use ledger::{forget, forget_gone, intend, mark, record, tell, tries};
+use ledger::{Tried, forget, forget_gone, intend, mark, record, tell};
 use recognise::{Names, Verdict, floating_ip, load_balancer, volume};
 use report::FOUND_GONE;
 
@@ -38,8 +38,10 @@ pub(crate) use report::{REMOVE, REPORT, leak, report};
 pub(crate) use unclear::may_appear;
 pub(crate) use unseen::{kept_before, volumes_are_unseen};
 
-/// The event of load balancers and floating IPs that were found; the wait for them counts from it.
+/// The event of load balancers and floating IPs that were found.
 const FOUND: &str = "load_balancers_found";
+/// The event of having nothing left to do about them but to wait: `[cluster] pre_delete_lb_timeout` counts from it, once for each look at them.
+const AWAITED: &str = "load_balancers_awaited";
 /// The event of their being gone.
 const BALANCERS_GONE: &str = "load_balancers_gone";
 /// The event of volumes being gone.
@@ -123,6 +125,7 @@ fn names(cluster: &Cluster) -> Names<'_> {
 /// One step of removing load balancers, then floating IPs; none once they are gone.
 pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach: &Reach) -> Result<Option<Turn>, Failure> {
     let events = stack::events(cx, work).await?;
+    let tried = Tried::of(&events);
     let (session, balancers) = list_balancers(cx, rows, reach).await?;
     let balancers = judge_balancers(rows, reach, &balancers).await?;
     let addresses = judge_addresses(rows, reach, &balancers.1).await?;
@@ -134,11 +137,11 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     fresh.extend(&volumes.ours);
     let kept: Vec<&Leak> = balancers.kept.iter().chain(&addresses.kept).collect();
     record(cx, work, rows, &events, &fresh, &kept).await?;
-    forget_gone(cx, work, rows, &events, ResourceKind::LoadBalancer, &balancers.ids).await?;
+    forget_gone(cx, work, rows, &tried, ResourceKind::LoadBalancer, &balancers.ids).await?;
 
     let mut waiting = Vec::new();
     for item in &balancers.ours {
-        match plan::balancer(&item.status, tries(&events, item)) {
+        match plan::balancer(&item.status, tried.times(item)) {
             RemovalStep::Gone => forget(cx, work, &rows.cluster, item, None).await?,
             RemovalStep::Wait => waiting.push(item),
             RemovalStep::Fail => {
@@ -158,7 +161,7 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     if !waiting.is_empty() {
         return wait(cx, work, rows, &events, &waiting).await.map(Some);
     }
-    forget_gone(cx, work, rows, &events, ResourceKind::FloatingIp, &addresses.ids).await?;
+    forget_gone(cx, work, rows, &tried, ResourceKind::FloatingIp, &addresses.ids).await?;
     for item in &addresses.ours {
         intend(cx, work, &rows.cluster, item).await?;
         let was_there = reach.session.neutron().delete_floating_ip(&item.id).await?;
@@ -171,6 +174,7 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
 /// One step of removing volumes, or of saying which are kept; none once that is done. The stack is gone.
 pub(crate) async fn volumes(cx: &Context, work: &Work, rows: &Rows, reach: &Reach) -> Result<Option<Turn>, Failure> {
     let events = stack::events(cx, work).await?;
+    let tried = Tried::of(&events);
     let is_wanted = removes_volumes(&rows.cluster);
     let (seen, are_known) = match list_volumes(rows, reach).await {
         Ok(listed) => (judge_volumes(&rows.cluster, &listed), true),
@@ -190,11 +194,11 @@ pub(crate) async fn volumes(cx: &Context, work: &Work, rows: &Rows, reach: &Reac
     // Those that there are stand in the inventory now.
     unseen::looked(cx, work, rows, are_known).await?;
     if is_wanted {
-        forget_gone(cx, work, rows, &events, ResourceKind::Volume, &seen.ids).await?;
+        forget_gone(cx, work, rows, &tried, ResourceKind::Volume, &seen.ids).await?;
     }
     let mut waiting = Vec::new();
     for item in &ours {
-        match plan::volume(&item.status, tries(&events, item)) {
+        match plan::volume(&item.status, tried.times(item)) {
             RemovalStep::Gone => forget(cx, work, &rows.cluster, item, None).await?,
             RemovalStep::Wait => waiting.push(item),
             RemovalStep::Fail => {
@@ -321,16 +325,23 @@ fn project(cluster: &Cluster) -> Option<String> {
     Some(cluster.project().0).filter(|id| !id.is_empty())
 }
 
-/// Waits for load balancers, for `[cluster] pre_delete_lb_timeout` at most.
+/// Waits for load balancers, for `[cluster] pre_delete_lb_timeout` at most. That counts from the first turn of this look that had asked for all it
+/// could: before it, Octavia or all conductors may have been away, and an earlier look waited for others.
 async fn wait(cx: &Context, work: &Work, rows: &Rows, events: &[OperationEvent], waiting: &[&Item]) -> Result<Turn, Failure> {
     let longest = cx.settings.load_balancer_timeout;
-    let since = events.iter().find(|e| e.kind == FOUND || e.kind == REMOVE).map(|e| stack::age(stack::at(e)));
-    if since.is_some_and(|waited| waited >= longest) {
+    let began = began_to_wait(events);
+    if began.is_some_and(|event| stack::age(stack::at(event)) >= longest) {
         let text = format!("octavia: load balancers were not gone within {} seconds: {}", longest.as_secs(), few(waiting));
         return Err(Failure::fail(OutcomeCode::Timeout, text));
     }
-    tell(cx, work, &rows.cluster, "load balancers", format!("load balancers: {}", few(waiting)), None).await?;
+    let begins = began.is_none().then_some(AWAITED);
+    tell(cx, work, &rows.cluster, "load balancers", format!("load balancers: {}", few(waiting)), begins).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
+}
+
+/// The event of the wait that is under way: an earlier look has ended when its load balancers were gone.
+fn began_to_wait(events: &[OperationEvent]) -> Option<&OperationEvent> {
+    events.iter().rev().take_while(|e| e.kind != BALANCERS_GONE).find(|e| e.kind == AWAITED)
 }
 
 /// A few of many, in words.
@@ -339,4 +350,23 @@ fn few(items: &[&Item]) -> String {
     let shown: Vec<String> = items.iter().take(SHOWN).map(|item| item.text()).collect();
     let more = if items.len() > SHOWN { format!(" and {} more", items.len() - SHOWN) } else { String::new() };
     format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::tests::event;
+
+    #[test]
+    fn each_look_at_load_balancers_waits_for_its_own() {
+        let place = |kinds: &[&str]| {
+            let events: Vec<OperationEvent> = kinds.iter().map(|kind| event(kind, "")).collect();
+            began_to_wait(&events).and_then(|found| events.iter().position(|event| std::ptr::eq(event, found)))
+        };
+        // What was found or asked to go does not begin it: the service may have been away since.
+        assert_eq!(place(&[FOUND, REMOVE]), None);
+        assert_eq!(place(&[FOUND, REMOVE, AWAITED, REMOVE]), Some(2));
+        assert_eq!(place(&[FOUND, AWAITED, BALANCERS_GONE, FOUND]), None);
+        assert_eq!(place(&[AWAITED, BALANCERS_GONE, AWAITED]), Some(2));
+    }
 }

@@ -11,7 +11,7 @@ use model::notification::{Outcome, Priority, Subject, message};
 use model::operation::{Claimed, Operation};
 use model::queue::amqp::notify::{LONGEST, Notifier, NotifyOptions};
 use model::store::notification::Waiting;
-use model::store::{Conn, StoreError, notification, task};
+use model::store::{Conn, StoreError, notification, operation, task};
 use model::time::{millis, now};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -56,11 +56,16 @@ impl Outbox {
         Self { is_wanted, publisher: format!("container-infra.{host}"), written: Notify::new() }
     }
 
-    /// Tells of the first claim of an operation; in the claim's transaction.
+    /// Tells of the first claim of an operation, and before it of the end of those that were begun and gave way to it; in the claim's transaction.
     pub async fn begun(&self, conn: &mut Conn, claimed: &Claimed) -> Result<(), StoreError> {
         match claimed {
             Claimed::Ours(operation, _) if operation.attempt == 1 => {
                 let subject = self.look(conn, operation).await?;
+                if subject.is_some() {
+                    for ended in operation::superseded(conn, operation).await? {
+                        self.tell(conn, &ended, Outcome::Failure, subject.clone()).await?;
+                    }
+                }
                 self.tell(conn, operation, Outcome::Pending, subject).await
             }
             Claimed::Ours(..) | Claimed::NotNow => Ok(()),

@@ -8,6 +8,7 @@
 
 mod found;
 mod lent_keys;
+mod removal;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,15 +20,11 @@ use model::operation::{EventDetails, Thing};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, StoreError, event, resource, task};
 use model::time::{millis, now};
-use provider_clients::Session;
 use tokio::time::Instant;
 
-use crate::certificates;
 use crate::context::Context;
 use crate::credentials;
-use crate::driver::{self, Handle};
 use crate::outcome::Failure;
-use crate::plan::{self, Observed, RemovalStep};
 
 /// The names of the tasks in `task_lease`: being at it, and the time of the next one.
 const TASK: &str = "sweep";
@@ -80,16 +77,32 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
         }
         let swept = tokio::select! {
             biased;
-            () = cx.stop.cancelled() => return,
+            () = cx.stop.cancelled() => {
+                // Whoever comes next need not wait for the end of a lease that nobody uses.
+                leave(&cx).await;
+                return;
+            }
             swept = round(&cx, interval, is_asked_for, &mut memory) => swept,
         };
-        is_asked_for = !memory.early.is_empty();
-        pause = if is_asked_for { quiet(&cx).min(interval) } else { interval };
-        if let Err(reason) = swept {
-            cx.metrics.sweep_failed();
-            tracing::warn!(reason, "failed to compare the cloud with the tables; trying again later");
+        match swept {
+            Ok(Round::Swept) => is_asked_for = !memory.early.is_empty(),
+            // Whoever is at it may be gone, and what is asked for may be what he left.
+            Ok(Round::NotOurs) => {}
+            Err(reason) => {
+                is_asked_for |= !memory.early.is_empty();
+                cx.metrics.sweep_failed();
+                tracing::warn!(reason, "failed to compare the cloud with the tables; trying again later");
+            }
         }
+        pause = if is_asked_for { quiet(&cx).min(interval) } else { interval };
     }
+}
+
+/// What became of one turn of a conductor's sweeps.
+enum Round {
+    Swept,
+    /// Somebody else is at it, or it is not time.
+    NotOurs,
 }
 
 /// What a conductor remembers from sweep to sweep.
@@ -100,22 +113,19 @@ struct Memory {
 }
 
 /// One sweep, if nobody else is at it and it is time, or asked for.
-async fn round(cx: &Context, interval: Duration, is_asked_for: bool, memory: &mut Memory) -> Result<(), String> {
+async fn round(cx: &Context, interval: Duration, is_asked_for: bool, memory: &mut Memory) -> Result<Round, String> {
     let Memory { told, early } = memory;
-    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(()) };
+    let Some(until) = take(cx, TASK, LEASE).await.map_err(|e| e.to_string())? else { return Ok(Round::NotOurs) };
     // A conductor that has just started looks in any case: what was left may be what the start is to mend.
     let is_due = take(cx, DUE, interval).await.map_err(|e| e.to_string())?.is_some();
     let mut sweep = Sweep { cx, until, findings: Vec::new(), removed: 0, early };
     let swept = if is_due || is_asked_for { sweep.all().await } else { Ok(()) };
     let findings = std::mem::take(&mut sweep.findings);
-    let owner = &cx.owner;
-    if let Err(error) = cx.store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await).await {
-        tracing::debug!(%error, "the sweep was not given back; its lease will run out");
-    }
+    leave(cx).await;
     if !(is_due || is_asked_for) {
         // Somebody else sweeps and shows what he finds: an older number beside his would outlast what it tells of.
         cx.metrics.swept(&BTreeMap::new());
-        return Ok(());
+        return Ok(Round::NotOurs);
     }
     let mut counts: BTreeMap<&'static str, i64> = BTreeMap::new();
     for finding in &findings {
@@ -128,10 +138,18 @@ async fn round(cx: &Context, interval: Duration, is_asked_for: bool, memory: &mu
         tell(cx, finding).await.map_err(|e| e.to_string())?;
     }
     *told = found;
-    swept.map_err(|failure| match failure {
+    swept.map(|()| Round::Swept).map_err(|failure| match failure {
         Failure::Stale => "somebody else sweeps".to_owned(),
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     })
+}
+
+/// Gives the task back, if it is ours.
+async fn leave(cx: &Context) {
+    let owner = &cx.owner;
+    if let Err(error) = cx.store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await).await {
+        tracing::debug!(%error, "the sweep was not given back; its lease will run out");
+    }
 }
 
 /// Takes a task or lengthens its lease; until when it is ours.
@@ -266,117 +284,6 @@ impl Sweep<'_> {
         let id = &cluster;
         let rows = self.cx.store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
         Ok(rows.iter().any(|other| other.kind() == Some(ResourceKind::Stack) && other.is_to_go()))
-    }
-
-    async fn remove_user(&mut self, kind: ResourceKind, row: &CloudResource) -> Result<bool, Failure> {
-        let keystone = self.cx.trustee_admin.keystone();
-        let domain = credentials::trustee_domain(self.cx).await?;
-        if let Some(user) = keystone.find_user(&row.name, &domain).await? {
-            self.found(kind, row, REMOVED);
-            if kind == ResourceKind::StackOwner {
-                self.remove_key_pairs_of(&user.id, row).await?;
-            }
-            keystone.delete_user(&user.id).await?;
-            self.gone(kind);
-        }
-        Ok(true)
-    }
-
-    async fn remove_certificate(&mut self, row: &CloudResource) -> Result<bool, Failure> {
-        if certificates::remove_from_keeper(self.cx, &row.name, row.resource_id.clone()).await? {
-            self.found(ResourceKind::Certificate, row, REMOVED);
-            self.gone(ResourceKind::Certificate);
-        }
-        Ok(true)
-    }
-
-    /// True when there is no such thing any more.
-    async fn remove_thing(&mut self, kind: ResourceKind, row: &CloudResource, admin: &Session) -> Result<bool, Failure> {
-        if kind == ResourceKind::Stack {
-            return self.remove_stack(row, admin).await;
-        }
-        let Some(id) = row.resource_id.as_deref() else { return Ok(true) };
-        let step = match kind {
-            ResourceKind::LoadBalancer => match admin.octavia().load_balancer(id).await? {
-                Some(balancer) => plan::balancer(&balancer.provisioning_status, 0),
-                None => RemovalStep::Gone,
-            },
-            ResourceKind::Volume => match admin.cinder().volume(id).await? {
-                Some(volume) => plan::volume(&volume.status, 0),
-                None => RemovalStep::Gone,
-            },
-            ResourceKind::FloatingIp
-            | ResourceKind::Stack
-            | ResourceKind::Trust
-            | ResourceKind::Trustee
-            | ResourceKind::StackOwner
-            | ResourceKind::KeyPair
-            | ResourceKind::Certificate
-            | ResourceKind::HelmRelease
-            | ResourceKind::ApplicationCredential => RemovalStep::Remove,
-        };
-        if step == RemovalStep::Gone {
-            return Ok(true);
-        }
-        self.found(kind, row, REMOVED);
-        if step != RemovalStep::Remove {
-            return Ok(false);
-        }
-        let was_there = match kind {
-            ResourceKind::LoadBalancer => admin.octavia().delete_load_balancer(id, true).await?,
-            ResourceKind::Volume => admin.cinder().delete_volume(id).await?,
-            ResourceKind::FloatingIp => admin.neutron().delete_floating_ip(id).await?,
-            ResourceKind::ApplicationCredential => match id.split_once('/') {
-                Some((user, id)) => admin.keystone().delete_application_credential(user, id).await?,
-                None => false,
-            },
-            ResourceKind::Stack
-            | ResourceKind::Trust
-            | ResourceKind::Trustee
-            | ResourceKind::StackOwner
-            | ResourceKind::KeyPair
-            | ResourceKind::Certificate
-            | ResourceKind::HelmRelease => false,
-        };
-        if was_there {
-            self.gone(kind);
-        }
-        Ok(!was_there || matches!(kind, ResourceKind::FloatingIp | ResourceKind::ApplicationCredential))
-    }
-
-    async fn remove_stack(&mut self, row: &CloudResource, admin: &Session) -> Result<bool, Failure> {
-        let mut handle = Handle { name: row.name.clone(), id: row.resource_id.clone(), cluster: row.cluster_uuid.clone() };
-        if handle.id.is_none() {
-            // By its name an administrator finds a stack of another project only where Heat lets him list all of them.
-            handle.id = match driver::find_anywhere(&handle, admin).await {
-                Ok(id) => id,
-                Err(error) if error.status() == Some(403) => {
-                    self.found(ResourceKind::Stack, row, OUT_OF_REACH);
-                    return Ok(false);
-                }
-                Err(error) => return Err(error.into()),
-            };
-        }
-        if handle.id.is_none() {
-            return Ok(true);
-        }
-        match driver::observe(&handle, admin).await? {
-            Observed::Absent | Observed::Foreign { .. } => Ok(true),
-            Observed::Leaving(_) => {
-                self.found(ResourceKind::Stack, row, REMOVED);
-                Ok(false)
-            }
-            Observed::Building(seen)
-            | Observed::Ready(seen)
-            | Observed::RolledBack { seen, .. }
-            | Observed::Broken { seen, .. }
-            | Observed::Stuck { seen, .. } => {
-                self.found(ResourceKind::Stack, row, REMOVED);
-                driver::remove(admin, &seen).await?;
-                self.gone(ResourceKind::Stack);
-                Ok(false)
-            }
-        }
     }
 
     fn found(&mut self, kind: ResourceKind, row: &CloudResource, text: &'static str) {

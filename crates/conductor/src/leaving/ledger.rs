@@ -1,6 +1,6 @@
 //! What the removal of things that Kubernetes made writes down: found, kept, about to be removed, gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{EventDetails, Leak, OperationEvent, Progress, Thing};
@@ -15,10 +15,21 @@ use crate::context::Context;
 use crate::outcome::Failure;
 use crate::worker::Work;
 
-/// How often this operation has asked for the removal.
-pub(super) fn tries(events: &[OperationEvent], item: &Item) -> usize {
-    let is_it = |e: &&OperationEvent| e.kind == REMOVE && e.details().thing.is_some_and(|thing| thing.id.as_ref() == Some(&item.id));
-    events.iter().filter(is_it).count()
+/// How often this operation has asked for the removal of each thing, by its id.
+pub(super) struct Tried(BTreeMap<String, usize>);
+
+impl Tried {
+    pub(super) fn of(events: &[OperationEvent]) -> Self {
+        let mut times = BTreeMap::new();
+        for id in events.iter().filter(|e| e.kind == REMOVE).filter_map(|e| e.details().thing?.id) {
+            *times.entry(id).or_default() += 1;
+        }
+        Self(times)
+    }
+
+    pub(super) fn times(&self, item: &Item) -> usize {
+        self.0.get(&item.id).copied().unwrap_or_default()
+    }
 }
 
 /// Records what was found and is not in the inventory yet, and what is kept and was not told yet.
@@ -70,7 +81,7 @@ pub(super) async fn forget_gone(
     cx: &Context,
     work: &Work,
     rows: &Rows,
-    events: &[OperationEvent],
+    tried: &Tried,
     kind: ResourceKind,
     there: &BTreeSet<String>,
 ) -> Result<(), Failure> {
@@ -78,7 +89,7 @@ pub(super) async fn forget_gone(
     for row in rows.made_inside(kind).filter(is_gone) {
         let id = row.resource_id.clone().unwrap_or_default();
         let item = Item { kind, name: row.name.clone(), id, status: String::new() };
-        let event = if tries(events, &item) == 0 { Some(FOUND_GONE) } else { None };
+        let event = if tried.times(&item) == 0 { Some(FOUND_GONE) } else { None };
         forget(cx, work, &rows.cluster, &item, event).await?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use super::event;
 use super::recurring::Recur;
 pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
 pub use renewal::{Renewed, renew};
-pub use unheld::{ask_to_cancel, cancel, record_payload, supersede};
+pub use unheld::{ask_to_cancel, cancel, record_payload, supersede, superseded};
 
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{

@@ -220,6 +220,39 @@ async fn a_delete_that_supersedes_waits_until_the_other_lets_go(#[case] kind: Ki
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
 #[tokio::test(flavor = "multi_thread")]
+async fn who_removes_a_cluster_knows_what_was_begun_and_gave_way(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    let create = accept(&world.store, &s).await;
+    claim(&world.store, &create, "creator", millis(now())).await.expect("claimed");
+    // Nobody has begun the first of these when the second comes.
+    let removals = [OperationKind::ClusterDelete, OperationKind::ClusterForceDelete].map(|kind| request(&s, kind));
+    for removal in &removals {
+        world
+            .store
+            .write(async |conn: &mut Conn| {
+                operation::supersede(conn, &s.id, &removal.id).await?;
+                operation::insert(conn, removal).await
+            })
+            .await
+            .unwrap();
+    }
+    let gave_way = async |id: &OperationId| -> Vec<String> {
+        let of = async |conn: &mut Conn| {
+            let by = operation::find(conn, id).await?.expect("stored");
+            operation::superseded(conn, &by).await
+        };
+        world.store.read(of).await.unwrap().into_iter().map(|found| found.uuid).collect()
+    };
+    assert_eq!(gave_way(&removals[0].id).await, [create.as_str()]);
+    assert_eq!(gave_way(&removals[1].id).await, [create.as_str()]);
+    assert!(gave_way(&create).await.is_empty());
+}
+
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
 async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[case] kind: Kind) {
     let world = World::new(kind).await;
     // Later than all of them are due.

@@ -5,7 +5,7 @@ use diesel_async::RunQueryDsl;
 
 use super::{ENDED, STALE, event, unfinished};
 use crate::id::{ClusterId, OperationId};
-use crate::operation::{EventDetails, Operation, OperationState, OutcomeCode, Payload};
+use crate::operation::{EventDetails, Operation, OperationKind, OperationState, OutcomeCode, Payload};
 use crate::schema::operation;
 use crate::store::StoreError;
 use crate::store::connection::{Conn, on_conn};
@@ -69,10 +69,43 @@ pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -
         if found.uuid == by.as_str() {
             continue;
         }
-        end(conn, &found, OperationState::Superseded, None, &format!("superseded by {by}")).await?;
+        end(conn, &found, OperationState::Superseded, None, &gave_way_to(by)).await?;
         event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
     }
     Ok(())
+}
+
+fn gave_way_to(by: &OperationId) -> String {
+    format!("superseded by {by}")
+}
+
+/// The operations that somebody had begun and that gave way to `by`, or to one that itself gave way to `by` before anybody had begun it; in order
+/// of acceptance. Only operations that remove a cluster have any.
+pub async fn superseded(conn: &mut Conn, by: &Operation) -> Result<Vec<Operation>, StoreError> {
+    if by.kind().and_then(OperationKind::removal).is_none() {
+        return Ok(Vec::new());
+    }
+    let mut latest_first: Vec<Operation> = on_conn!(conn, |c| {
+        operation::table
+            .select(Operation::as_select())
+            .filter(operation::cluster_uuid.eq(&by.cluster_uuid))
+            .filter(operation::state.eq(OperationState::Superseded.as_str()))
+            .order(operation::id.desc())
+            .recurring()
+            .load(&mut **c)
+            .await
+    })?;
+    let mut reasons = vec![gave_way_to(&by.operation_id())];
+    // What gave way to another was accepted before it.
+    latest_first.retain(|found| {
+        let is_one = found.outcome_reason.as_ref().is_some_and(|reason| reasons.contains(reason));
+        if is_one && found.started_ms.is_none() {
+            reasons.push(gave_way_to(&found.operation_id()));
+        }
+        is_one && found.started_ms.is_some()
+    });
+    latest_first.reverse();
+    Ok(latest_first)
 }
 
 /// Ends an operation of which its holder, if it has one, is not asked; a higher generation shuts him out.
