@@ -14,13 +14,20 @@ struct Cure {
 const CURES: &[Cure] = &[
     Cure {
         phrases: &["no valid host was found", "exceeded maximum number of retries", "not enough hosts available"],
-        text: "no compute host has room for such a node: take a smaller flavor or fewer nodes, another availability_zone, or the label \
-               nodes_affinity_policy=soft-anti-affinity if a strict policy keeps nodes apart; then retry",
+        text: "no compute host has room for such a node: take a smaller flavor or fewer nodes, or another availability_zone, and retry. Where a strict \
+               policy keeps nodes apart, the operator of this service can say soft-anti-affinity in [cluster] nodes_affinity_policy, for clusters that \
+               are made from then on",
     },
     Cure {
         phrases: &["no more ip addresses available", "ipaddressgenerationfailure", "no available ip addresses"],
         text: "a network has no free addresses: release floating IPs or ports that nobody needs, or take another external_network_id or \
                fixed_subnet; without floating IPs (floating_ip_enabled=false) nodes need none of the external network",
+    },
+    Cure {
+        // Heat says it in a sentence that begins as those of quotas do.
+        phrases: &["maximum resources per stack"],
+        text: "Heat takes no more resources in this stack: take fewer nodes in this group and more nodegroups, each of which is a stack of its own \
+               (openstack coe nodegroup create), or have the operator of the cloud raise max_resources_per_stack in heat.conf; then retry",
     },
     Cure {
         phrases: &["quota", "limit exceeded", "overlimit"],
@@ -37,14 +44,16 @@ const CURES: &[Cure] = &[
     },
     Cure {
         phrases: &["waitconditiontimeout", "of 1 received"],
-        text: "a node did not tell that it is ready: look at its console (openstack console log show). Mostly it cannot reach Keystone, Heat \
-               or the place that programs and images come from: see http_proxy, https_proxy, dns_nameserver, container_infra_prefix, the \
-               router of the network and the floating IPs; a slow cloud needs a longer create_timeout, and tokens of Keystone that live longer than \
-               that, for nodes have three quarters of the shorter of the two",
+        text: "a node did not tell that it is ready: its console tells how far it came (openstack console log show), and \
+               /var/log/kubernetes-bootstrap.log on it what was said there. Mostly it cannot reach Keystone, Heat or the place that programs and images \
+               come from: see http_proxy, https_proxy, dns_nameserver, container_infra_prefix, the router of the network and the floating IPs; a slow \
+               cloud needs a longer create_timeout, and tokens of Keystone that live longer than that, for nodes have three quarters of the shorter of \
+               the two",
     },
     Cure {
         phrases: &["waitconditionfailure"],
-        text: "a node could not be set up and said why; its console has the rest (openstack console log show)",
+        text: "a node could not be set up and said why; its console has the steps before (openstack console log show), and \
+               /var/log/kubernetes-bootstrap.log on it all that was said",
     },
     Cure {
         phrases: &["invalid key_name", "the key ("],
@@ -152,6 +161,9 @@ fn of(reason: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use model::driver::DriverName;
+    use model::labels::Effect;
+
     use super::*;
 
     /// Sentences of OpenStack's services, as they reach a stack's reason.
@@ -162,6 +174,7 @@ mod tests {
         ),
         ("Forbidden: resources.node: Quota exceeded for cores: Requested 4, but already used 18 of 20 cores (HTTP 403)", "quota raised"),
         ("OverQuotaClient: resources.floating_ip: Quota exceeded for resources: ['floatingip'].", "quota raised"),
+        ("RequestLimitExceeded: resources.kube_minions: Request limit exceeded: Maximum resources per stack exceeded.", "more nodegroups"),
         ("IpAddressGenerationFailureClient: resources.floating_ip: No more IP addresses available on network 2f.", "no free addresses"),
         ("BadRequest: resources.node: Flavor's disk is too small for requested image. Flavor disk is 1 bytes", "more disk and memory"),
         (
@@ -204,6 +217,111 @@ mod tests {
         let without: Vec<&str> = model::operation::STEPS.iter().copied().filter(|step| of_step(step) == general).collect();
         // Neither is waited in: the one looks for things at once, the other ends in a bounded time.
         assert_eq!(without, ["nodes", "report"]);
+    }
+
+    /// Names that are neither a label, nor an attribute of clusters and their templates, nor an option of ours: whoever adds one has looked it up.
+    const OF_OTHERS: &[&str] = &[
+        // What the API tells of an operation.
+        "last_error",
+        // Heat's.
+        "max_resources_per_stack",
+        "reset_stack_status",
+    ];
+    const FILES: &[&str] = &["heat.conf", "/var/log/kubernetes-bootstrap.log"];
+    const PROGRAMS: &[&str] = &["heat-manage", "helm", "kubectl", "magnum-status", "openstack"];
+    /// How commands begin that are there, as python-openstackclient's and the other programs' own documents have them.
+    const COMMANDS: &[&str] = &[
+        "heat-manage reset_stack_status",
+        "helm status",
+        "kubectl describe",
+        "magnum-status upgrade check",
+        "openstack availability zone list",
+        "openstack coe nodegroup create",
+        "openstack console log show",
+        "openstack keypair list",
+        "openstack loadbalancer list",
+        "openstack loadbalancer provider list",
+        "openstack port list",
+        "openstack router add subnet",
+        "openstack stack resource list",
+        "openstack volume list",
+        "openstack volume type list",
+    ];
+
+    /// A label that has an effect.
+    fn is_label(name: &str) -> bool {
+        DriverName::K8sFedoraCoreosV1.label(name).is_some_and(|label| label.effect != Effect::Unused)
+    }
+
+    fn is_attribute(name: &str) -> bool {
+        include_str!("../../model/src/schema.rs").contains(&format!(" {name} -> "))
+    }
+
+    fn is_option(section: &str, name: &str) -> bool {
+        let mut sections = include_str!("../../../docs/configuration.md").split("\n### ");
+        let options = sections.find_map(|text| text.strip_prefix(&format!("[{section}]\n")));
+        options.is_some_and(|options| options.contains(&format!("\n| {name} | ")))
+    }
+
+    /// A word without what ends it in a sentence.
+    fn bare(word: &str) -> &str {
+        word.trim_matches(['(', ')', ',', ';', ':', '.'])
+    }
+
+    /// What a cure names and nobody has.
+    fn unknown(cure: &str) -> Vec<&str> {
+        let mut odd = Vec::new();
+        // `the label one, another or a third`.
+        for rest in cure.split(" label ").skip(1) {
+            let names = rest.split(' ').map(bare).take_while(|word| word.contains('_') || *word == "or").filter(|word| *word != "or");
+            odd.extend(names.filter(|name| !is_label(name.split('=').next().unwrap_or(name))));
+        }
+        let mut section = None;
+        for word in cure.split(' ').map(bare) {
+            let name = word.split('=').next().unwrap_or(word);
+            let is_name = name.contains('_') && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            let is_known = match section.take() {
+                Some(section) => is_option(section, name),
+                None => !is_name || is_label(name) || is_attribute(name) || OF_OTHERS.contains(&name),
+            };
+            let is_file = word.starts_with('/') || word.ends_with(".conf");
+            if !is_known || (is_file && !FILES.contains(&word)) {
+                odd.push(word);
+            }
+            section = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+        }
+        // Commands are in brackets; a second one there leaves out its program.
+        let commands = cure.split('(').skip(1).map(|rest| rest.split([',', ')']).next().unwrap_or(rest));
+        let commands: Vec<&str> =
+            commands.filter(|text| text.split(' ').next().is_some_and(|program| PROGRAMS.contains(&program))).collect();
+        odd.extend(commands.iter().filter(|text| !COMMANDS.iter().any(|known| format!("{text} ").starts_with(&format!("{known} ")))));
+        if cure.matches("openstack ").count() != commands.iter().filter(|text| text.starts_with("openstack ")).count() {
+            odd.push("a command outside of brackets");
+        }
+        odd
+    }
+
+    #[test]
+    fn a_cure_names_what_is_there() {
+        let steps = model::operation::STEPS.iter().copied().chain([""]).map(of_step);
+        for cure in CURES.iter().map(|cure| cure.text).chain(steps) {
+            assert_eq!(unknown(cure), [""; 0], "{cure}");
+        }
+        // That file is what nodes write.
+        assert!(include_str!("driver/heat/scripts/common.sh").contains(&format!("\nLOG={}\n", FILES[1])));
+        for (cure, odd) in [
+            ("give the label nodes_affinity_policy=soft-affinity", "nodes_affinity_policy=soft-affinity"),
+            ("see the labels of it, or the label boot_volume_size or docker_volume_size", "docker_volume_size"),
+            ("another volume with the label etcd_tag", "etcd_tag"),
+            ("see dns_nameservers, https_proxy", "dns_nameservers"),
+            ("the operator sets [cluster] create_timeout", "create_timeout"),
+            ("see /var/log/other.log", "/var/log/other.log"),
+            ("more is said in nova.conf", "nova.conf"),
+            ("see what there is (openstack volume types list)", "openstack volume types list"),
+            ("ask openstack volume list", "a command outside of brackets"),
+        ] {
+            assert!(unknown(cure).contains(&odd), "{cure}: {:?}", unknown(cure));
+        }
     }
 
     #[test]

@@ -320,6 +320,17 @@ pub(crate) async fn need_of_more(session: &Session, seen: &Seen, kind: PoolKind,
     heat::need_of_more(session, seen, kind, more, then).await
 }
 
+/// What a cluster has no addresses for, were one of its groups to have so many nodes; none where there are enough, or where that is not known here.
+/// Its nodes are to be made by templates of ours.
+pub(crate) fn too_many(target: &Target<'_>, group: &Nodegroup, nodes: u64) -> Result<Option<String>, Failure> {
+    let others = target.groups.iter().filter(|other| other.uuid != group.uuid);
+    let all = nodes + others.map(|other| u64::try_from(other.node_count()).unwrap_or(0)).sum::<u64>();
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => Ok(heat::hold(target, all).err().map(|error| error.to_string())),
+        DriverName::K8sCapiHelmV1 => Ok(None),
+    }
+}
+
 /// Asks for a new number of workers. When the answer is lost, looking at the stack tells whether it was taken.
 pub(crate) async fn resize(session: &Session, seen: &Seen, resize: Resize) -> Result<(), Failure> {
     heat::resize(session, seen, &resize.wanted, resize.user_data, resize.minutes, resize.rollback).await

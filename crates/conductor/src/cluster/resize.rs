@@ -5,6 +5,7 @@
 
 mod masters;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use model::cluster::status::Status;
@@ -14,7 +15,7 @@ use provider_clients::{Server, Session};
 
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Member, Missing, PoolKind, Resize, capi_helm};
+use crate::driver::{Member, Missing, PoolKind, Resize, Target, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
@@ -159,6 +160,14 @@ pub(crate) fn stays(seen: &Seen) -> String {
     format!("whether stack {} stays as it is", seen.stack_name)
 }
 
+/// What the cluster has no addresses for, should workers come; of templates that are not ours nothing is known.
+pub(crate) fn too_many(target: &Target<'_>, group: &Nodegroup, seen: &Seen, wanted: i32) -> Result<Option<String>, Failure> {
+    match growth(seen, wanted) {
+        Some((_, then)) if seen.has_our_workers => driver::too_many(target, group, then),
+        _ => Ok(None),
+    }
+}
+
 /// What the project lacks for the workers that are wanted, if anything.
 async fn short(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Option<String>, Failure> {
     let Some((more, then)) = growth(seen, wanted.count) else { return Ok(None) };
@@ -191,6 +200,9 @@ async fn send(
     seen: &Seen,
     (wanted, absent): (Wanted, Vec<String>),
 ) -> Result<Turn, Failure> {
+    if let Some(reason) = too_many(&rows.target(session)?, group, seen, wanted.count)? {
+        return Err(Failure::fail(OutcomeCode::User, reason));
+    }
     if let Some(short) = short(session, seen, &wanted).await? {
         return room::wait(cx, work, &stack::events(cx, work).await?, short).await;
     }
@@ -253,10 +265,22 @@ fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
 
 /// Looks up the nodes that the user named and records what they are.
 async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload, session: &Session, seen: &Seen) -> Result<(), Failure> {
-    let members = driver::members_with_addresses(session, seen, PoolKind::Workers).await?;
+    let members = candidates(session, seen, &payload.nodes_to_remove).await?;
     let numbers = numbers(session, group, &payload.nodes_to_remove, &members).await?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
     stack::record(cx, work, &progress, &[(CHOSEN, &numbers.join(","))]).await
+}
+
+/// The nodes of a group among which some are named; with their addresses, which take Neutron, only where an address is among the names.
+pub(crate) async fn candidates(session: &Session, seen: &Seen, named: &[String]) -> Result<Vec<Member>, Failure> {
+    match named.iter().any(|name| address(name).is_some()) {
+        true => driver::members_with_addresses(session, seen, PoolKind::Workers).await,
+        false => driver::members(session, seen, PoolKind::Workers).await,
+    }
+}
+
+fn address(name: &str) -> Option<IpAddr> {
+    name.trim().parse().ok()
 }
 
 /// The numbers of the nodes of a group that the user named, each once.
@@ -305,12 +329,14 @@ async fn resolve(session: &Session, named: &[String], members: &[Member]) -> Res
     Ok(Ok(numbers))
 }
 
-/// The node of this server id, number or address.
+/// The node of this server id, number or address, which IPv6 lets people write in several ways.
 fn member<'a>(members: &'a [Member], name: &str) -> Option<&'a Member> {
+    let named = address(name);
+    let is_at = |own: &String| named.is_some() && address(own) == named;
     members.iter().find(|m| {
         m.server_id.as_ref().is_some_and(|id| id.eq_ignore_ascii_case(name))
             || m.number == name
-            || [&m.address, &m.floating_ip].into_iter().flatten().any(|a| a == name)
+            || m.addresses.iter().chain(&m.floating_ip).any(is_at)
     })
 }
 
@@ -333,7 +359,7 @@ mod tests {
         [("0", "aa", "10.0.0.1"), ("2", "bb", "10.0.0.2"), ("3", "cc", "10.0.0.3")].map(|(number, server, address)| Member {
             number: number.into(),
             server_id: Some(server.into()),
-            address: Some(address.into()),
+            addresses: vec![address.into(), format!("fd00::{number}")],
             ..Member::default()
         })
     }
@@ -341,7 +367,16 @@ mod tests {
     #[test]
     fn nodes_are_found_by_server_number_or_address() {
         let members = members();
-        for (name, number) in [("BB", Some("2")), ("0", Some("0")), ("10.0.0.3", Some("3")), ("1", None), ("10.0.0", None)] {
+        for (name, number) in [
+            ("BB", Some("2")),
+            ("0", Some("0")),
+            ("10.0.0.3", Some("3")),
+            ("fd00::3", Some("3")),
+            ("FD00:0:0::0:2", Some("2")),
+            ("1", None),
+            ("10.0.0", None),
+            ("fd00::1", None),
+        ] {
             assert_eq!(member(&members, name).map(|m| m.number.as_str()), number, "{name}");
         }
     }

@@ -47,8 +47,10 @@ pub(crate) use access::CloudFacts;
 pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new, of_workers as facts_of_workers};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(crate) use catalogue::note as note_of_version;
+use parameters::choices::{DEFAULT_NETWORK_DRIVER, Ranges};
 pub(super) use pools::{give_up, leave_api, replace};
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
+use render::RenderError;
 pub(crate) use stack_input::{group_stack_name, stack_name};
 use tree::Tree;
 pub(super) use workers::{excuse, excused, members, members_with_addresses, missing, resize};
@@ -288,11 +290,13 @@ pub(super) async fn facts(session: &Session, seen: &Seen, floating_ip_enabled: b
         other => other?,
     };
     let tree = Tree::new(&resources);
-    let is_group = tree.members(PoolKind::Masters).is_empty();
-    let (api_address, master_addresses) =
-        if is_group { (None, Vec::new()) } else { of_masters(session, seen, floating_ip_enabled).await? };
+    let (api_address, master_addresses) = match tree.has(PoolKind::Masters) {
+        true => of_masters(session, seen, floating_ip_enabled).await?,
+        // The stack of a group.
+        false => (None, Vec::new()),
+    };
     let workers = workers::of_tree(session, seen, &tree, PoolKind::Workers).await?;
-    let shown = |member: Member| member.floating_ip.filter(|_| floating_ip_enabled).or(member.address);
+    let shown = |member: Member| member.floating_ip.filter(|_| floating_ip_enabled).or_else(|| member.addresses.into_iter().next());
     Ok(Facts {
         api_address,
         master_addresses,
@@ -313,6 +317,15 @@ async fn of_masters(session: &Session, seen: &Seen, floating_ip_enabled: bool) -
         }
     }
     Ok((api, Vec::new()))
+}
+
+/// That the ranges of a cluster's labels hold so many nodes.
+///
+/// # Errors
+/// The label of one that does not.
+pub(super) fn hold(target: &Target<'_>, nodes: u64) -> Result<(), RenderError> {
+    let network_driver = target.template.network_driver.as_deref().unwrap_or(DEFAULT_NETWORK_DRIVER);
+    Ranges::read(network_driver, &target.cluster.labels(), target.cluster.fixed_network.is_some())?.hold(nodes)
 }
 
 /// The type of a subnet in our templates and in upstream's.

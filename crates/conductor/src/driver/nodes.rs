@@ -9,8 +9,8 @@ pub(crate) struct Member {
     pub number: String,
     /// Its Nova server, once there is one.
     pub server_id: Option<String>,
-    /// On the cluster's network, where it was asked for.
-    pub address: Option<String>,
+    /// On the cluster's network, where they were asked for; more than one with two IP versions. The first is shown.
+    pub addresses: Vec<String>,
     /// Outside, the same, where it has one.
     pub floating_ip: Option<String>,
 }

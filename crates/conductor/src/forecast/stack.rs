@@ -60,7 +60,7 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
         }
     };
     let members = match observed.at_rest().filter(|_| !named.is_empty()) {
-        Some(seen) => driver::members_with_addresses(session, seen, PoolKind::Workers).await?,
+        Some(seen) => resize::candidates(session, seen, named).await?,
         None => Vec::new(),
     };
     let step = plan::update(observed, &Wanted { count: wanted, remove: Vec::new() }, None);
@@ -90,6 +90,10 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
     if let Some((more, then)) = resize::growth(&seen, wanted) {
         let need = driver::need_of_more(session, &seen, PoolKind::Workers, more, then).await?;
         quotas(session, &[&need], told).await;
+    }
+    if let Some(template) = &intent.template {
+        let target = Target { cluster: &intent.cluster, groups: &intent.groups, nodes: &intent.nodes, template, session };
+        told.obstacles.extend(resize::too_many(&target, group, &seen, wanted)?);
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ pub(super) static LABELS: &[Label] = &[
     new_nodes("boot_volume_size", Count, None, "Above 0: nodes boot from a volume of so many GiB; default [cinder] default_boot_volume_size."),
     new_nodes("boot_volume_type", Text, None, "Type of that volume; default [cinder] default_boot_volume_type, else that of Cinder."),
     at_creation("calico_ipv4pool", Network, Some("10.100.0.0/16"), "Range of pods with calico."),
-    unused("calico_ipv4pool_ipip", OneOf(&["Always", "CrossSubnet", "Never", "Off"]), "IP-in-IP mode of calico."),
+    at_creation("calico_ipv4pool_ipip", OneOf(&["Always", "CrossSubnet", "Never", "Off"]), Some("Always"), "With calico: which packets between pods of different nodes travel in packets of the nodes (IP in IP). CrossSubnet is those to another subnet, of which a cluster has none, Off another word for Never: then they keep the addresses of pods."),
     at_creation("calico_tag", Text, Some("v3.32.2"), "Version of calico; without it, the one for the version of Kubernetes, or for the newest before it that is known."),
     unused("cert_manager_api", Boolean, "Signing of certificates by the control plane."),
     unused("cgroup_driver", Text, "Control group driver of kubelet."),

@@ -11,7 +11,7 @@ async fn a_stack_is_found_through_heats_redirect_on_our_own_endpoint() {
     let server = Server::cloud(|_, asked, _| match asked.target.as_str() {
         // Another host: what Heat believes to be called.
         "/v1/p1/stacks/s" => Reply::json(302, json!({})).with("Location", "http://heat.invalid:8004/v1/p1/stacks/s/id1"),
-        "/v1/p1/stacks/s/id1" => Reply::json(200, stack("CREATE_COMPLETE")),
+        "/v1/p1/stacks/s/id1?resolve_outputs=False" => Reply::json(200, stack("CREATE_COMPLETE")),
         _ => not_found(),
     })
     .await;

@@ -1,7 +1,7 @@
 //! What runs in every cluster beside Kubernetes itself: manifests of their projects, each at a version.
 //!
-//! The first master applies them, and the first of each generation that replaces it. One that cannot be applied fails the master, so that no
-//! cluster is called complete which lacks what was asked for.
+//! The first master applies them, and each that replaces another one, unless one that stays is older. One that cannot be applied fails the master, so
+//! that no cluster is called complete which lacks what was asked for.
 
 use std::fmt::Write as _;
 

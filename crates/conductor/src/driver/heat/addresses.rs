@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use provider_clients::{NeutronFilter, Session, StackResource};
+use provider_clients::{CloudError, NeutronFilter, Session, StackResource};
 
 use super::tree::{Tree, id};
 use super::{outputs, pools, told};
@@ -36,7 +36,8 @@ impl<'a> Doors<'a> {
     }
 }
 
-/// Adds their addresses to the members of a pool. One that Neutron does not know, or no more, has none.
+/// Adds their addresses to the members of a pool. One that Neutron does not know, or no more, has none. Where the asker may not see ports, the
+/// outputs tell what Heat may see.
 ///
 /// # Errors
 /// What Neutron says, or Heat.
@@ -48,23 +49,34 @@ pub(super) async fn add(session: &Session, seen: &Seen, tree: &Tree<'_>, kind: P
     if doors.values().all(|doors| doors.port.is_none()) {
         return add_told(session, seen, kind, members).await;
     }
-    let neutron = session.neutron();
-    let mut ports: HashMap<String, String> = HashMap::new();
-    if let Some(filter) = these(doors.values().filter_map(|doors| doors.port)) {
-        let found = neutron.ports(&filter).await?.into_iter();
-        ports.extend(found.filter_map(|port| Some((port.id, port.fixed_ips.into_iter().next()?.ip_address))));
+    let (mut ports, mut floating_ips) = match behind(session, &doors).await {
+        Ok(found) => found,
+        Err(error) if error.status() == Some(403) => return add_told(session, seen, kind, members).await,
+        Err(error) => return Err(error.into()),
+    };
+    for member in members {
+        let Some(doors) = doors.get(member.number.as_str()) else { continue };
+        member.addresses = doors.port.and_then(|id| ports.remove(id)).unwrap_or_default();
+        member.floating_ip = doors.floating_ip.and_then(|id| floating_ips.remove(id)).filter(|address| !address.is_empty());
     }
-    let mut floating_ips: HashMap<String, String> = HashMap::new();
+    Ok(())
+}
+
+/// The addresses of ports, and floating IPs, each by its id.
+type Found = (HashMap<String, Vec<String>>, HashMap<String, String>);
+
+async fn behind(session: &Session, doors: &BTreeMap<&str, Doors<'_>>) -> Result<Found, CloudError> {
+    let neutron = session.neutron();
+    let (mut ports, mut floating_ips): Found = Default::default();
+    if let Some(filter) = these(doors.values().filter_map(|doors| doors.port)) {
+        for port in neutron.ports(&filter).await? {
+            ports.insert(port.id, port.fixed_ips.into_iter().map(|ip| ip.ip_address).filter(|address| !address.is_empty()).collect());
+        }
+    }
     if let Some(filter) = these(doors.values().filter_map(|doors| doors.floating_ip)) {
         floating_ips.extend(neutron.floating_ips(&filter).await?.into_iter().map(|ip| (ip.id, ip.floating_ip_address)));
     }
-    for member in members {
-        let Some(doors) = doors.get(member.number.as_str()) else { continue };
-        let address = |of: &mut HashMap<String, String>, id: Option<&str>| of.remove(id?).filter(|address| !address.is_empty());
-        member.address = address(&mut ports, doors.port);
-        member.floating_ip = address(&mut floating_ips, doors.floating_ip);
-    }
-    Ok(())
+    Ok((ports, floating_ips))
 }
 
 /// The same for nodes whose ports are not Heat's: what the outputs of the group tell, in the order of its members.
@@ -74,13 +86,13 @@ async fn add_told(session: &Session, seen: &Seen, kind: PoolKind, members: &mut 
     }
     let [inside, outside] = pools::names(kind).outputs;
     let outputs = told(session, seen, &[inside, outside]).await?;
-    for (name, of) in
-        [(inside, (|member| &mut member.address) as fn(&mut Member) -> &mut Option<String>), (outside, |member| &mut member.floating_ip)]
-    {
-        let addresses = outputs::positions(outputs.get(name));
-        if addresses.len() == members.len() {
-            members.iter_mut().zip(addresses).for_each(|(member, address)| *of(member) = address);
-        }
+    let addresses = |name: &str| Some(outputs::positions(outputs.get(name))).filter(|addresses| addresses.len() == members.len());
+    let (own, floating) = (addresses(inside), addresses(outside));
+    for (member, address) in members.iter_mut().zip(own.unwrap_or_default()) {
+        member.addresses = address.into_iter().collect();
+    }
+    for (member, address) in members.iter_mut().zip(floating.unwrap_or_default()) {
+        member.floating_ip = address;
     }
     Ok(())
 }

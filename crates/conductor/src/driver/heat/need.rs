@@ -12,11 +12,11 @@ use crate::room::Need;
 /// Rules that every new security group has before there are any of ours: out, for both versions of IP.
 const RULES_OF_A_GROUP: u64 = 2;
 
-/// Of the groups for nodes, workers and ssh; those of masters depend on who may reach the API.
-const RULES: [u64; 3] = [3, 2, 1];
+/// Of the groups for nodes, masters and workers, whatever the pod network; beside those of masters for who may reach the API.
+const RULES: u64 = 5 + 2 + 3;
 
 /// Beside them where there is IPv6: of the groups for nodes and workers.
-const RULES_V6: u64 = 3 + 2;
+const RULES_V6: u64 = 3 + 3;
 
 /// Volumes of every node, by the parameters of their sizes.
 const SIZES: [&str; 2] = ["boot_volume_size", "docker_volume_size"];
@@ -44,6 +44,21 @@ impl Parameters<'_> {
     /// Whether a template of ours is meant: upstream's parameters have other meanings, but for those of workers.
     fn is_ours(&self) -> bool {
         self.0.contains_key(workers::USER_DATA)
+    }
+}
+
+/// Rules that a pod network needs beside those of every cluster, and those beside them where there is IPv6.
+fn of_pod_network(given: &Parameters<'_>) -> (u64, u64) {
+    // Where packets of pods are routed: to masters, and to workers.
+    const ROUTED: u64 = 7 + 1;
+    match (given.text("network_driver"), given.text("calico_ipv4pool_ipip"), given.text("flannel_backend")) {
+        ("calico", "Always", _) => (2, 2),
+        ("calico", ..) => (2 + ROUTED, 2),
+        ("cilium", ..) => (3, 1),
+        ("flannel", _, "vxlan") => (1, 1),
+        ("flannel", _, "udp") => (1, 0),
+        ("flannel", _, "host-gw") => (ROUTED, ROUTED),
+        _ => (0, 0),
     }
 }
 
@@ -119,7 +134,8 @@ pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     let sources = parameters.get("master_lb_allowed_cidrs").map_or(0, |value| workers::list(value).len()) as u64;
     let of_masters = if sources == 0 { 1 } else { sources + 1 };
     need.security_groups = 3 + u64::from(has_ssh);
-    let rules = RULES[0] + RULES[1] + if has_ssh { RULES[2] } else { 0 } + has_ipv6 * RULES_V6 + of_masters;
+    let (of_pods, of_pods_v6) = of_pod_network(&given);
+    let rules = RULES + of_pods + has_ipv6 * (RULES_V6 + of_pods_v6) + u64::from(has_ssh) + of_masters;
     need.security_group_rules = rules + RULES_OF_A_GROUP * need.security_groups;
     need
 }
@@ -135,6 +151,7 @@ mod tests {
             "number_of_masters": 3, "number_of_minions": 2, "master_flavor": "m", "minion_flavor": "w", "ssh_key_name": "key", "fixed_network": "",
             "floating_ip_enabled": true, "master_lb_enabled": true, "master_lb_floating_ip_enabled": true, "master_lb_allowed_cidrs": [],
             "boot_volume_size": 20, "docker_volume_size": 0, "etcd_volume_size": 5, "worker_user_data": "",
+            "network_driver": "flannel", "calico_ipv4pool_ipip": "Always", "flannel_backend": "vxlan",
         });
         let all = all.as_object_mut().expect("an object");
         all.extend(changes.as_object().expect("an object").clone());
@@ -158,24 +175,27 @@ mod tests {
                 ports: 7,
                 floating_ips: 6,
                 security_groups: 4,
-                security_group_rules: 15,
+                security_group_rules: 21,
                 load_balancers: 1,
             }
         );
         // IPv6 beside it: a subnet, the router's port there, and rules.
         let both = of(&parameters(&json!({"ipv6_enabled": true})));
-        assert_eq!((both.subnets, both.ports, both.security_group_rules), (2, 8, 20));
-        assert_eq!(Need { subnets: 1, ports: 7, security_group_rules: 15, ..both }, need);
+        assert_eq!((both.subnets, both.ports, both.security_group_rules), (2, 8, 28));
+        assert_eq!(Need { subnets: 1, ports: 7, security_group_rules: 21, ..both }, need);
+        // What pods' packets need that are routed.
+        let routed = of(&parameters(&json!({"ipv6_enabled": true, "flannel_backend": "host-gw"})));
+        assert_eq!(routed.security_group_rules, 42);
         // One master alone on a network that is there, open to two networks, without ssh.
         let alone = json!({"number_of_masters": 1, "number_of_minions": 0, "master_lb_enabled": false, "fixed_network": "theirs", "ssh_key_name": "",
             "master_lb_allowed_cidrs": ["192.0.2.0/24", "198.51.100.0/24"], "boot_volume_size": 0, "etcd_volume_size": 0});
         let need = of(&parameters(&alone));
         assert_eq!((need.ports, need.floating_ips, need.load_balancers, need.networks), (2, 1, 0, 0));
-        assert_eq!((need.security_groups, need.security_group_rules, need.volumes), (3, 14, 0));
+        assert_eq!((need.security_groups, need.security_group_rules, need.volumes), (3, 20, 0));
         let mut both = alone.clone();
         both["ipv6_enabled"] = "True".into();
         let both = of(&parameters(&both));
-        assert_eq!((both.subnets, both.ports, both.security_group_rules), (0, 2, 19));
+        assert_eq!((both.subnets, both.ports, both.security_group_rules), (0, 2, 27));
     }
 
     #[test]

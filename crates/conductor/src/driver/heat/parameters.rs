@@ -1,6 +1,7 @@
 //! The parameters of `kubecluster.yaml`. Every one that has no default is given, so that a stack does not depend on defaults of ours that
 //! change with the release.
 
+pub(super) mod calico;
 pub(crate) mod choices;
 
 use serde_json::{Map, Value, json};
@@ -55,7 +56,6 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "fixed_network_name": input.cluster_name,
         "fixed_subnet_cidr": choices.subnet_cidr.to_string(),
         "dns_nameservers": input.dns_nameservers,
-        "pods_network_cidr": choices.pods_cidr.to_string(),
         "floating_ip_enabled": input.floating_ip_enabled,
         "master_lb_enabled": input.master_lb_enabled,
         "master_lb_floating_ip_enabled": choices.lb_floating_ip,
@@ -89,7 +89,17 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         of_ipv6(ipv6, given).into_iter().chain(made)
     });
     let name = api_name::parameters(input.api_name).map(|(name, value)| (name.to_owned(), value.into()));
-    object(all).into_iter().chain(ipv6).chain(name).chain(of_extra_networks(choices)).collect()
+    object(all).into_iter().chain(of_pod_network(input, choices)).chain(ipv6).chain(name).chain(of_extra_networks(choices)).collect()
+}
+
+/// What of the pod network security groups and ports depend on.
+fn of_pod_network(input: &StackInput<'_>, choices: &Choices) -> Map<String, Value> {
+    object(json!({
+        "pods_network_cidr": choices.pods_cidr.to_string(),
+        "network_driver": input.network_driver,
+        "calico_ipv4pool_ipip": calico::ipip(input).unwrap_or("Always"),
+        "flannel_backend": choices.flannel_backend,
+    }))
 }
 
 /// Most clusters have none, and say nothing of it.

@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
 use super::access::{self, CloudFacts};
+use super::parameters::choices::DEFAULT_NETWORK_DRIVER;
 use super::render::{self, RenderError};
 use super::stack_input::{self, Distro, Joint, KnownAuthority, Pki, StackInput, WorkerGroup};
 use super::{Stack, outputs, told};
@@ -221,7 +222,7 @@ fn with_input<T>(
         https_proxy: template.https_proxy.as_deref(),
         no_proxy: template.no_proxy.as_deref(),
         insecure_registry: template.insecure_registry.as_deref(),
-        network_driver: template.network_driver.as_deref().unwrap_or("flannel"),
+        network_driver: template.network_driver.as_deref().unwrap_or(DEFAULT_NETWORK_DRIVER),
         tls_disabled: template.is_tls_disabled(),
         cloud: &facts.provider,
         keystone: facts.keystone.as_ref(),

@@ -28,10 +28,18 @@ impl<'a> Tree<'a> {
         Self { resources, inside }
     }
 
+    /// Whether the stack has such a pool, be it empty.
+    pub(super) fn has(&self, kind: PoolKind) -> bool {
+        self.pool(kind).is_some()
+    }
+
     /// What stands for the members of a pool, one level below the stack.
     pub(super) fn members(&self, kind: PoolKind) -> &[&'a StackResource] {
-        let is_group = |r: &&StackResource| r.resource_name == pools::names(kind).group && r.parent_resource.is_none();
-        self.resources.iter().find(is_group).map_or(&[], |group| self.parts(group))
+        self.pool(kind).map_or(&[], |pool| self.parts(pool))
+    }
+
+    fn pool(&self, kind: PoolKind) -> Option<&'a StackResource> {
+        self.resources.iter().find(|r| r.resource_name == pools::names(kind).group && r.parent_resource.is_none())
     }
 
     /// What a member is made of.

@@ -3,7 +3,7 @@
 use super::{Link, NodeConfig};
 use crate::driver::heat::catalogue::CILIUM_CLI;
 use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
-use crate::driver::heat::parameters::wait_seconds;
+use crate::driver::heat::parameters::{calico, wait_seconds};
 use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
 
 /// Where the scripts and what they read are kept.
@@ -79,7 +79,7 @@ WantedBy=multi-user.target
 
 /// Adds what masters and workers share. `script` is the role's own; `values` name what Heat fills in for each node.
 pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Choices, script: &str, values: &[&str]) {
-    config.script("node.sh", &in_one(script, choices));
+    config.script("node.sh", &in_one(script, input, choices));
     config.file(format!("{BASE}/node.env"), 0o600, node_env(input, choices));
     config.file(format!("{BASE}/proxy.env"), 0o600, proxy_env(input, choices));
     if !input.openstack_ca.is_empty() {
@@ -138,10 +138,11 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
 }
 
 /// A script with those that it sources in their places: packed together they take a tenth less room. What its cluster has no use for is left out.
-fn in_one(script: &str, choices: &Choices) -> String {
+fn in_one(script: &str, input: &StackInput<'_>, choices: &Choices) -> String {
+    let calico = if input.network_driver == "calico" { include_str!("../scripts/calico.sh") } else { "" };
     let cilium = if choices.cilium_tag.is_empty() { "" } else { include_str!("../scripts/cilium.sh") };
     let (common, install) = (include_str!("../scripts/common.sh"), include_str!("../scripts/install.sh"));
-    let sourced = [("common.sh", common), ("install.sh", install), ("cilium.sh", cilium)];
+    let sourced = [("common.sh", common), ("install.sh", install), ("calico.sh", calico), ("cilium.sh", cilium)];
     sourced.iter().fold(script.to_owned(), |script, (name, text)| script.replace(&format!(". {BASE}/{name}\n"), text))
 }
 
@@ -199,7 +200,9 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     }
     // Of what a cluster has not, nothing is said.
     let mirror = input.downloads.unwrap_or_default();
-    let some = [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256), ("DOWNLOADS", mirror)];
+    let ipip = calico::ipip(input).unwrap_or_default();
+    let some =
+        [("INGRESS_ROLE", choices.ingress_role.as_str()), ("CNI_SHA256", choices.cni_sha256), ("CALICO_IPIP", ipip), ("DOWNLOADS", mirror)];
     all.extend(some.into_iter().filter(|(_, value)| !value.is_empty()));
     lines(&all) + &of_ipv6.unwrap_or_default()
 }

@@ -4,6 +4,7 @@
 
 mod cidr;
 mod ipv6;
+mod ranges;
 
 pub(crate) use cidr::Cidr;
 pub(crate) use ipv6::{Ipv6, MASK_SIZES, NODE_PODS_LENGTH, Subnet, told_after};
@@ -12,6 +13,7 @@ use model::json::Labels;
 use model::kubernetes::Version;
 use model::labels::Kind;
 use model::labels::options::{self, Argument};
+pub(crate) use ranges::Ranges;
 
 use crate::driver::heat::addons::{self, Chosen};
 use crate::driver::heat::catalogue::{self, KUBE_VERSION, OLDEST, Release};
@@ -28,9 +30,16 @@ pub(crate) const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
 const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
+/// The label of the prefix length of what flannel has for the pods of one node.
+const FLANNEL_NODE_PODS: &str = "flannel_network_subnetlen";
+
 /// The label of the services' range.
 const SERVICES: &str = "service_cluster_ip_range";
 
+const FLANNEL: &str = "flannel";
+/// Where a template names none.
+pub(crate) const DEFAULT_NETWORK_DRIVER: &str = FLANNEL;
+const CALICO: &str = "calico";
 const CILIUM: &str = "cilium";
 /// Where files of projects on GitHub are, by their versions.
 const SOURCES: &str = "https://raw.githubusercontent.com";
@@ -100,8 +109,8 @@ impl Choices {
         };
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let release = release(&kube_version);
-        let (pods_label, cni_manifest) = network(input, release)?;
-        let subnet_cidr = cidr(input, "fixed_subnet_cidr", SUBNET_CIDR)?;
+        let cni_manifest = network(input, release)?;
+        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some())?;
         let choices = Self {
             addons: addons::choose(input, release)?,
             ingress_role: ingress_role(input)?,
@@ -109,20 +118,20 @@ impl Choices {
             etcd_volume_size: number(input, "etcd_volume_size")?,
             etcd_volume_type: label("etcd_volume_type"),
             kube_version,
-            pods_cidr: cidr(input, pods_label, PODS_CIDR)?,
-            services_cidr: cidr(input, SERVICES, SERVICES_CIDR)?,
-            subnet_cidr,
-            ipv6: Ipv6::read(input, &subnet_cidr)?,
+            pods_cidr: ranges.pods.1,
+            services_cidr: ranges.services.1,
+            subnet_cidr: ranges.subnet.1,
+            ipv6: Ipv6::read(input, &ranges.subnet.1)?,
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
             cni_sha256: catalogue::sum(&cni_manifest).unwrap_or_default(),
             cni_manifest: input.download(&cni_manifest),
             flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
             node_pods_length: node_pods_length(input)?,
             admission_plugins: admission_plugins(input)?,
-            api_server_options: options(input, "kubeapi_options")?,
-            controller_manager_options: options(input, "kubecontroller_options")?,
-            scheduler_options: options(input, "kubescheduler_options")?,
-            kubelet_options: options(input, "kubelet_options")?,
+            api_server_options: options(input.labels, "kubeapi_options")?,
+            controller_manager_options: options(input.labels, "kubecontroller_options")?,
+            scheduler_options: options(input.labels, "kubescheduler_options")?,
+            kubelet_options: options(input.labels, "kubelet_options")?,
             containerd_version: bare("containerd_version", release.containerd)?,
             containerd_url: url("containerd_tarball_url", label("containerd_tarball_url"))?,
             containerd_sha256: sha256("containerd_tarball_sha256", label("containerd_tarball_sha256"))?,
@@ -140,27 +149,24 @@ impl Choices {
             lb_algorithm: lb_algorithm(input)?,
             lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
         };
-        let made = input.fixed_network.is_none().then_some(&choices.subnet_cidr);
-        choices.apart(pods_label, made)?;
+        ranges.apart(ranges.made().as_ref())?;
         Ok(choices)
     }
 
-    /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too. A cluster that
-    /// is there may have been made before this was asked, and its nodes go on being made.
+    /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too, are as
+    /// kubeadm takes them, and hold all nodes. A cluster that is there may have been made before this was asked, and its nodes go on being made.
     pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
         let choices = Self::read(input)?;
-        let (pods_label, _) = network(input, release(&choices.kube_version))?;
-        choices.apart(pods_label, choices.nodes(input).as_ref())?;
+        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some())?;
+        ranges.apart(choices.nodes(input).as_ref())?;
+        ranges.check()?;
+        ranges.hold(u64::from(input.masters) + u64::from(input.workers))?;
         Ok(choices)
     }
 
     /// The range of the nodes' subnet, where it is known.
     pub(crate) fn nodes(&self, input: &StackInput<'_>) -> Option<Cidr> {
         if input.fixed_network.is_some() { input.fixed_range } else { Some(self.subnet_cidr) }
-    }
-
-    fn apart(&self, pods_label: &str, nodes: Option<&Cidr>) -> Result<(), RenderError> {
-        apart((pods_label, &self.pods_cidr), (SERVICES, &self.services_cidr), nodes)
     }
 }
 
@@ -170,20 +176,6 @@ fn extra_networks(text: &str) -> Result<Vec<String>, RenderError> {
         true => Err(RenderError::new("extra_network_names", "the names of networks are separated by blanks, and hold no comma".to_owned())),
         false => Ok(text.split_whitespace().map(str::to_owned).collect()),
     }
-}
-
-/// Ranges of pods and services, each with its label, and that of the nodes where it is known: no address may be in two of them.
-fn apart(pods: (&str, &Cidr), services: (&str, &Cidr), nodes: Option<&Cidr>) -> Result<(), RenderError> {
-    let overlap = |(field, one): (&str, &Cidr), other: &Cidr, what: &str| match one.overlaps(other) {
-        true => Err(RenderError::new(field, format!("{one} overlaps {what} {other}"))),
-        false => Ok(()),
-    };
-    overlap(pods, services.1, "the services' range")?;
-    if let Some(nodes) = nodes {
-        overlap(pods, nodes, "the nodes' range")?;
-        overlap(services, nodes, "the nodes' range")?;
-    }
-    Ok(())
 }
 
 fn attributes(input: &StackInput<'_>) -> Result<(), RenderError> {
@@ -213,25 +205,25 @@ fn attributes(input: &StackInput<'_>) -> Result<(), RenderError> {
 }
 
 /// The value of a label that its table says the rule of; none when it is empty or not there.
-fn ruled<'a>(input: &StackInput<'a>, name: &str) -> Result<Option<(&'a str, Kind)>, RenderError> {
-    let value = input.labels.get(name).map(str::trim).filter(|value| !value.is_empty());
+fn ruled<'a>(labels: &'a Labels, name: &str) -> Result<Option<(&'a str, Kind)>, RenderError> {
+    let value = labels.get(name).map(str::trim).filter(|value| !value.is_empty());
     let label = DriverName::K8sFedoraCoreosV1.label(name);
     let Some((value, label)) = value.zip(label) else { return Ok(None) };
     label.kind.check(value).map_err(|rule| RenderError::new(name, rule))?;
     Ok(Some((value, label.kind)))
 }
 
-fn options(input: &StackInput<'_>, name: &str) -> Result<Vec<Argument>, RenderError> {
+fn options(labels: &Labels, name: &str) -> Result<Vec<Argument>, RenderError> {
     let read = |(value, kind)| match kind {
         Kind::Options(own) => options::read(value, own).map_err(|rule| RenderError::new(name, rule)),
         _ => Err(RenderError::new(name, "is no label of options")),
     };
-    ruled(input, name)?.map_or(Ok(Vec::new()), read)
+    ruled(labels, name)?.map_or(Ok(Vec::new()), read)
 }
 
 /// NodeRestriction comes first, as upstream has it: without it a node could speak for others.
 fn admission_plugins(input: &StackInput<'_>) -> Result<Option<String>, RenderError> {
-    let given = ruled(input, "admission_control_list")?;
+    let given = ruled(input.labels, "admission_control_list")?;
     Ok(given.map(|(list, _)| {
         let others = list.split(',').map(str::trim).filter(|name| *name != NODE_RESTRICTION);
         [NODE_RESTRICTION].into_iter().chain(others).collect::<Vec<_>>().join(",")
@@ -240,37 +232,43 @@ fn admission_plugins(input: &StackInput<'_>) -> Result<Option<String>, RenderErr
 
 /// The controller manager divides the range of flannel; it makes at most 65,536 parts.
 fn node_pods_length(input: &StackInput<'_>) -> Result<Option<u8>, RenderError> {
-    const NAME: &str = "flannel_network_subnetlen";
-    if input.network_driver != "flannel" {
+    if input.network_driver != FLANNEL {
         return Ok(None);
     }
-    let Some((value, _)) = ruled(input, NAME)? else { return Ok(None) };
-    let range = cidr(input, "flannel_network_cidr", PODS_CIDR)?.length();
+    let Some((value, _)) = ruled(input.labels, FLANNEL_NODE_PODS)? else { return Ok(None) };
+    let range = cidr(input.labels, "flannel_network_cidr", PODS_CIDR)?.length();
     let fits = |length: &u8| *length > range && *length <= 30 && *length - range <= 16;
     match value.parse::<u8>().ok().filter(fits) {
         Some(length) => Ok(Some(length)),
         None => {
             let (least, most) = (range + 1, (range + 16).min(30));
-            Err(RenderError::new(NAME, format!("must be from {least} to {most} with pods in a network of length {range}, not {value}")))
+            Err(RenderError::new(
+                FLANNEL_NODE_PODS,
+                format!("must be from {least} to {most} with pods in a network of length {range}, not {value}"),
+            ))
         }
     }
 }
 
-/// The label of the pods' range, and the address of the manifest.
-fn network(input: &StackInput<'_>, release: &Release) -> Result<(&'static str, String), RenderError> {
+/// The address of the pod network's manifest; empty where it has an installer of its own.
+fn network(input: &StackInput<'_>, release: &Release) -> Result<String, RenderError> {
     match input.network_driver {
-        "flannel" => Ok(("flannel_network_cidr", flannel(&version(input, "flannel_tag", release.flannel)?))),
-        "calico" => {
+        FLANNEL => Ok(flannel(&version(input, "flannel_tag", release.flannel)?)),
+        CALICO => {
             let tag = version(input, "calico_tag", release.calico)?;
-            Ok(("calico_ipv4pool", format!("{SOURCES}/projectcalico/calico/{tag}/manifests/calico.yaml")))
+            Ok(format!("{SOURCES}/projectcalico/calico/{tag}/manifests/calico.yaml"))
         }
         CILIUM if input.labels.get("container_infra_prefix").is_some_and(|prefix| !prefix.trim().is_empty()) => Err(RenderError::new(
             "network_driver",
             "cilium cannot be installed from container_infra_prefix by this driver; take flannel or calico",
         )),
-        CILIUM => Ok(("cilium_ipv4pool", String::new())),
-        other => Err(RenderError::new("network_driver", format!("must be flannel, calico or cilium, not {other}"))),
+        CILIUM => Ok(String::new()),
+        other => Err(unknown_network_driver(other)),
     }
+}
+
+fn unknown_network_driver(name: &str) -> RenderError {
+    RenderError::new("network_driver", format!("must be {FLANNEL}, {CALICO} or {CILIUM}, not {name}"))
 }
 
 /// The manifest of a release where that is known; it is what the project tells people to apply, and others need not have one.
@@ -384,8 +382,8 @@ fn lb_algorithm(input: &StackInput<'_>) -> Result<String, RenderError> {
     }
 }
 
-fn cidr(input: &StackInput<'_>, name: &str, default: &str) -> Result<Cidr, RenderError> {
-    parse_cidr(name, input.labels.get(name).map_or(default, str::trim))
+fn cidr(labels: &Labels, name: &str, default: &str) -> Result<Cidr, RenderError> {
+    parse_cidr(name, labels.get(name).map_or(default, str::trim))
 }
 
 fn cidrs(name: &str, list: &str) -> Result<Vec<Cidr>, RenderError> {

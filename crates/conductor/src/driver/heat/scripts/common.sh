@@ -15,13 +15,27 @@ node_value() {
 step() {
   STEP=$1
   echo "== $STEP"
+  tell_consoles "$STEP"
 }
 
-# Tells Heat, and what this machine is to the cluster. The reason may be the last words of a program: no token of ours goes out with them. Ours for
-# Heat is not for other users' eyes.
+# Says it on the consoles of this machine as well: who may not log in to it can read there what Nova shows of them. That is the serial one, and
+# /dev/console the last of them, which on Flatcar is the screen. There may be none, or one that takes nothing: nobody fails for that, nor waits for long.
+tell_consoles() {
+  local name
+  for name in $(cat /sys/class/tty/console/active 2> /dev/null || echo console); do
+    [ ! -c "/dev/$name" ] || timeout 2 tee "/dev/$name" <<< "kubernetes-bootstrap: $1" > /dev/null 2>&1 || true
+  done
+}
+
+# What may be told outside. The last words of a program may be in it: no token of ours goes out with them.
+cleaned() {
+  printf '%s' "$1" | tr -c 'A-Za-z0-9 .,:;/()_=+-' ' ' | sed -E 's/[a-z0-9]{6}\.[a-z0-9]{16}/(token)/g' | cut -c 1-500
+}
+
+# Tells Heat, and what this machine is to the cluster. Our token for Heat is not for other users' eyes.
 signal() {
   local reason body trust=()
-  reason=$(printf '%s' "$2" | tr -c 'A-Za-z0-9 .,:;/()_=+-' ' ' | sed -E 's/[a-z0-9]{6}\.[a-z0-9]{16}/(token)/g' | cut -c 1-500)
+  reason=$(cleaned "$2")
   if [ "${CLOUD_VERIFY:-true}" = false ]; then
     trust=(-k)
   elif [ -s "$BASE/cloud-ca.crt" ]; then
@@ -61,7 +75,7 @@ begin_to_join() {
 }
 
 finish() {
-  local code=$?
+  local code=$? reason
   trap - EXIT
   if [ "$code" -eq 0 ]; then
     touch "$STATE/ready"
@@ -70,7 +84,9 @@ finish() {
       sed -i 's/^SIGNAL_TOKEN=.*/SIGNAL_TOKEN=/' "$UNIT"
     fi
   else
-    signal FAILURE "$NODE_NAME: $STEP failed: $(tail -n 4 "$LOG" || true)" "$(standing)"
+    reason=$(cleaned "$NODE_NAME: $STEP failed: $(tail -n 4 "$LOG" || true)")
+    tell_consoles "$reason"
+    signal FAILURE "$reason" "$(standing)"
   fi
   exit "$code"
 }

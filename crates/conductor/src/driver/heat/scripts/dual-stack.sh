@@ -35,11 +35,3 @@ add_ipv6_to_calico() {
   must_follow "$1" CALICO_IPV6POOL_VXLAN Always
   must_follow "$1" FELIX_IPV6SUPPORT true
 }
-
-# A variable of a container, and its value in the next line.
-must_follow() {
-  if ! grep -A 1 -e "- name: $2\$" "$1" | grep -F "value: \"$3\"" > /dev/null; then
-    echo "the manifest of $NETWORK_DRIVER has no place for $2=$3" >&2
-    return 1
-  fi
-}

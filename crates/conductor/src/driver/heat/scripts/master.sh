@@ -3,6 +3,7 @@
 # it off at any moment: it goes on with what it has begun, and each step finds what is done.
 . /etc/kubernetes-bootstrap/common.sh
 . /etc/kubernetes-bootstrap/install.sh
+. /etc/kubernetes-bootstrap/calico.sh
 . /etc/kubernetes-bootstrap/cilium.sh
 
 NODE_INDEX=$(node_value NODE_INDEX)
@@ -268,12 +269,33 @@ ask_own_api() {
   done
 }
 
-# The parts of the cluster that kubeadm makes beside the masters, and the pod network, as this generation has them.
+# The parts of the cluster that kubeadm makes beside the masters, and the pod network, as this generation has them. kube-proxy runs on all nodes, and
+# must not be newer than the API server of any master that stays: in the midst of an upgrade they stay as they are, until the last older one is replaced.
 renew_addons() {
   step "add-ons"
+  local older
+  older=$(older_masters | paste -sd ' ')
+  if [ -n "$older" ]; then
+    echo "not while there is an older version on $older"
+    wait_for_cloud_provider
+    return
+  fi
   kubeadm init phase addon all --config "$STATE/init.yaml"
   install_network
   install_addons
+}
+
+# The masters of an older version than this one, but for those that it replaces.
+older_masters() {
+  local listed name version
+  listed=$(repeatedly kubectl --request-timeout 20s get nodes -l node-role.kubernetes.io/control-plane \
+    -o 'jsonpath={range .items[*]}{.metadata.name} {.status.nodeInfo.kubeletVersion}{"\n"}{end}') || return 1
+  while read -r name version; do
+    # Nothing runs on a machine that has never told its version.
+    if [ -n "$version" ] && ! printf '%s\n' "$KUBE_VERSION" "$version" | sort -VC && ! grep -qxF -e "$name" <<< "$(replaced_nodes)"; then
+      echo "$name"
+    fi
+  done <<< "$listed"
 }
 
 # Drains a master that this one replaces, and takes it out of etcd and of the cluster; others are to follow it. Each one's drain has its share of the
@@ -332,6 +354,7 @@ install_network() {
   if [ "$NETWORK_DRIVER" = flannel ]; then
     sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
   fi
+  [ -z "${CALICO_IPIP:-}" ] || set_ipip "$STATE/cni.yaml"
   [ -z "${POD_CIDR_V6:-}" ] || "add_ipv6_to_$NETWORK_DRIVER" "$STATE/cni.yaml"
   [ ! -e "$BASE/extra-networks.sh" ] || "keep_${NETWORK_DRIVER}_inside" "$STATE/cni.yaml"
   if [ -n "$IMAGE_PREFIX" ]; then

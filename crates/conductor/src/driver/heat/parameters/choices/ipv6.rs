@@ -1,6 +1,7 @@
 //! What labels ask for in a cluster that has both versions of IP.
 
-use super::{Cidr, apart, ruled};
+use super::ranges::apart;
+use super::{Cidr, ruled};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -92,7 +93,7 @@ fn subnet(input: &StackInput<'_>) -> Result<Subnet, RenderError> {
     if input.fixed_network.is_some() {
         return Ok(Subnet::Given);
     }
-    let (pool, range) = (ruled(input, POOL)?, ruled(input, SUBNET)?);
+    let (pool, range) = (ruled(input.labels, POOL)?, ruled(input.labels, SUBNET)?);
     match (pool, range) {
         (Some(_), Some(_)) => Err(RenderError::new(POOL, format!("must not be given together with {SUBNET}"))),
         (Some((pool, _)), None) => Ok(Subnet::FromPool(pool.to_owned())),
@@ -101,7 +102,7 @@ fn subnet(input: &StackInput<'_>) -> Result<Subnet, RenderError> {
 }
 
 fn cidr(input: &StackInput<'_>, name: &str, default: &str) -> Result<Cidr, RenderError> {
-    let value = ruled(input, name)?.map_or(default, |(value, _)| value);
+    let value = ruled(input.labels, name)?.map_or(default, |(value, _)| value);
     Cidr::parse_v6(value).ok_or_else(|| RenderError::new(name, format!("must be an IPv6 network such as {default}, not {value}")))
 }
 

@@ -27,6 +27,7 @@ struct Wish {
     affinity: &'static str,
     cloud: bool,
     ipv6: bool,
+    pods: &'static str,
 }
 
 /// The question whose answer may be that there is no load balancer, and that answer; then the questions that only make a difference with one.
@@ -100,6 +101,13 @@ fn questions() -> Vec<Vec<Choice>> {
                 w.labels.push(("fixed_subnetpool_v6", "subnet-pool"));
             }),
         ],
+        // Flannel by udp does not go with IPv6.
+        vec![
+            choice("flannel", |_| {}),
+            choice("flannel without a tunnel", |w| w.labels.push(("flannel_backend", "host-gw"))),
+            choice("calico", |w| w.pods = "calico"),
+            choice("cilium", |w| w.pods = "cilium"),
+        ],
     ]
 }
 
@@ -170,6 +178,7 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         affinity: "soft-anti-affinity",
         cloud: false,
         ipv6: false,
+        pods: "flannel",
     };
     let chosen: Vec<&Choice> = questions.iter().zip(row).map(|(choices, &answer)| &choices[answer]).collect();
     chosen.iter().for_each(|choice| (choice.change)(&mut wish));
@@ -187,6 +196,7 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         nodes_affinity_policy: wish.affinity,
         cloud: if wish.cloud { cloud::given() } else { &ABSENT },
         dual_stack: wish.ipv6.then_some(&dual_stack),
+        network_driver: wish.pods,
         ..input(&labels)
     };
     let joint = Joint {

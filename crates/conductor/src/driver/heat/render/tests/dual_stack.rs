@@ -126,44 +126,9 @@ fn load_balancers_are_on_the_subnet_of_their_services_own_version() {
     }
 }
 
-/// The rules of a security group that are there with IPv6, beside those that always are.
-fn rules(template: &Value, group: &str) -> [Vec<Value>; 2] {
-    let parts = &template["resources"][group]["properties"]["rules"]["list_concat"];
-    assert_eq!((&parts[1]["if"][0], &parts[1]["if"][2]), (&"ipv6".into(), &Value::Array(Vec::new())), "{group}");
-    [&parts[0], &parts[1]["if"][1]].map(|list| list.as_array().expect("a list").clone())
-}
-
-#[test]
-fn every_rule_between_nodes_and_for_node_ports_has_its_twin_and_none_is_wider() {
-    let none = labels(&[]);
-    let template = yaml(&done(&input(&none)).template);
-    for group in ["secgroup_kube_node", "secgroup_kube_minion"] {
-        let [always, with_ipv6] = rules(&template, group);
-        let twins: Vec<Value> = always
-            .into_iter()
-            .map(|mut rule| {
-                rule["ethertype"] = "IPv6".into();
-                match rule["remote_ip_prefix"]["get_param"].as_str() {
-                    Some("pods_network_cidr") => rule["remote_ip_prefix"]["get_param"] = "pods_network_cidr_v6".into(),
-                    other => assert_eq!(other, None),
-                }
-                if rule["protocol"] == "icmp" {
-                    rule["protocol"] = "ipv6-icmp".into();
-                }
-                rule
-            })
-            .collect();
-        assert_eq!(twins, with_ipv6, "{group}");
-    }
-    // Nobody reaches the API or ssh by IPv6 from outside.
-    for group in ["secgroup_kube_master", "secgroup_kube_ssh"] {
-        let text = template["resources"][group].to_string();
-        assert!(!text.contains("IPv6") && !text.contains("v6"), "{text}");
-    }
-}
-
-/// The functions of the script.
-const DUAL_STACK: (&str, &str) = (include_str!("../../scripts/dual-stack.sh"), "wait_for_address_v6() {");
+/// The functions of the script, with those of calico's that they call.
+const DUAL_STACK: (&str, &str) =
+    (concat!(include_str!("../../scripts/dual-stack.sh"), include_str!("../../scripts/calico.sh")), "wait_for_address_v6() {");
 
 /// As the projects' manifests have them, with what is around left out.
 const CALICO: &str = "\

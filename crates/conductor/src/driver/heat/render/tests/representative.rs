@@ -69,7 +69,9 @@ pub(super) fn cases() -> Vec<Case> {
         case("smallest", &[], |i| StackInput { master_lb_enabled: false, ..i }),
         case("load_balancer", &[], |i| i),
         case("three_masters", &[("kube_tag", "v1.34.1")], |i| StackInput { masters: 3, workers: 10, floating_ip_enabled: true, ..i }),
-        case("calico", &[("calico_ipv4pool", "10.20.0.0/16"), ("calico_tag", "v3.30.0")], |i| StackInput { network_driver: "calico", ..i }),
+        case("calico", &[("calico_ipv4pool", "10.20.0.0/16"), ("calico_ipv4pool_ipip", "CrossSubnet"), ("calico_tag", "v3.30.0")], |i| {
+            StackInput { network_driver: "calico", ..i }
+        }),
         case("cilium", &[("cilium_ipv4pool", "10.30.0.0/16"), ("npd_enabled", "false"), ("kube_dashboard_enabled", "true")], |i| {
             StackInput { network_driver: "cilium", ..i }
         }),

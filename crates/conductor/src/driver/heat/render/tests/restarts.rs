@@ -30,7 +30,7 @@ kubeadm() { tell kubeadm "$*"; }
 "#;
 
 /// Runs commands with functions of these scripts, beside files that a node has kept; whether they end well, what they call, and the folder.
-fn ran(files: &[&str], functions: &[(&'static str, &str)], commands: &str) -> (bool, Vec<String>, tempfile::TempDir) {
+pub(super) fn ran(files: &[&str], functions: &[(&'static str, &str)], commands: &str) -> (bool, Vec<String>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     for file in files {
         let path = folder.path().join(file);
