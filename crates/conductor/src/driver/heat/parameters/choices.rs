@@ -110,7 +110,7 @@ impl Choices {
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let release = release(&kube_version);
         let cni_manifest = network(input, release)?;
-        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some())?;
+        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some(), input.dual_stack.is_some())?;
         let choices = Self {
             addons: addons::choose(input, release)?,
             ingress_role: ingress_role(input)?,
@@ -157,7 +157,7 @@ impl Choices {
     /// kubeadm takes them, and hold all nodes. A cluster that is there may have been made before this was asked, and its nodes go on being made.
     pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
         let choices = Self::read(input)?;
-        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some())?;
+        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some(), input.dual_stack.is_some())?;
         ranges.apart(choices.nodes(input).as_ref())?;
         ranges.check()?;
         ranges.hold(u64::from(input.masters) + u64::from(input.workers))?;
