@@ -62,7 +62,6 @@ mod statements;
 mod status;
 mod step_limits;
 mod stuck;
-mod sweep;
 mod taken_up;
 mod takeover;
 mod templates;
