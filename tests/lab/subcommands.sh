@@ -52,10 +52,12 @@ check "the resize ends in UPDATE_COMPLETE (no node)" settled 900
 check "the cluster has no node" equals 0 value coe cluster show $NAME node_count
 check "Heat: the stack has no worker" workers 0 $STACK
 check "Nova: the masters are left" count 3 ACTIVE os server list -f value -c Status
+all_agree "without a node"
 check "coe cluster update (node_count)" os coe cluster update $NAME replace node_count=1
 check "the update ends in UPDATE_COMPLETE" settled 900
 check "Heat: the stack has one worker" workers 1 $STACK
 check "Nova: four servers are ACTIVE" count 4 ACTIVE os server list -f value -c Status
+all_agree "with a node again"
 check "coe cluster update (health)" os coe cluster update $NAME replace health_status=HEALTHY
 check "the health is shown" equals HEALTHY value coe cluster show $NAME health_status
 

@@ -39,6 +39,7 @@ group=$(os server list -f value -c Name | grep late | tr '\n' ' ')
 check "coe cluster upgrade --nodegroup" os coe cluster upgrade $NAME $NEXT --nodegroup late
 check "the upgrade of the group ends" settled 900
 check "the group's node was replaced" replaced "$group"
+all_agree "its group upgraded"
 check "coe nodegroup delete" os coe nodegroup delete $NAME late
 check "the nodegroup is gone" within 900 no_group $NAME late
 
@@ -85,6 +86,7 @@ all_agree "rotated"
 check "coe cluster resize of a cluster whose user is gone" os coe cluster resize $PLAIN 2
 check "the resize ends in UPDATE_COMPLETE" within 900 cluster_is $PLAIN UPDATE_COMPLETE
 check "it has two workers" equals 2 value coe cluster show $PLAIN node_count
+all_agree "larger, of another user"
 check "coe cluster delete" os coe cluster delete $PLAIN
 check "the cluster is gone" within 900 no_cluster $PLAIN
 check "image delete" os image delete $image

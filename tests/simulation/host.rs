@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use conductor::{Conductor, DefaultVolumes, Metrics, Settings, Timing};
+use conductor::{Conductor, DefaultVolumes, Metrics, Notifications, Settings, Timing};
 use model::certificate::Terms;
 use model::certificate::keeper::{Held, Keepers};
 use model::operation::{Deadlines, StepLimits};
@@ -80,7 +80,8 @@ impl Host {
             settings: settings(host, parts.step_limits.clone()),
             metrics: Metrics::default(),
             capi: None,
-            notifications: None,
+            // Nobody sends them: at the end the outbox holds all.
+            notifications: Some(Notifications { bus: None, longest: Duration::MAX }),
             tracing: None,
         };
         let stop = CancellationToken::new();

@@ -7,7 +7,7 @@ use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
 use model::operation::{OperationKind, OutcomeCode, Payload, StepLimits};
 use model::quota::Resource;
 use model::resource::ResourceKind;
-use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, quota};
+use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, notification, quota};
 use rstest::rstest;
 
 use crate::book::{Entry, Promise};
@@ -39,6 +39,7 @@ enum Tamper {
     TrusteeOfNobody,
     SecondTrustee,
     AcceptedAndLost,
+    OneTellingGone,
 }
 
 impl World {
@@ -128,6 +129,7 @@ impl World {
                 self.book.note(Entry { cluster, operation: OperationId::generate(), promise });
                 Ok(())
             }
+            Tamper::OneTellingGone => self.runtime.block_on(forget_last(&store)),
         };
         changed.expect("it is stored");
     }
@@ -176,6 +178,16 @@ async fn change_cluster(store: &Store, id: &ClusterId, change: &ClusterChange) -
     store.write(async |conn: &mut Conn| cluster::record(conn, id, change).await).await
 }
 
+/// What was told last was not.
+async fn forget_last(store: &Store) -> Result<(), StoreError> {
+    store
+        .write(async |conn: &mut Conn| {
+            let last = notification::first(conn, i64::MAX).await?.pop().expect("something was told");
+            notification::remove(conn, &[last.id]).await
+        })
+        .await
+}
+
 /// The project is granted so many nodes more; none: its quota is taken away.
 async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<(), StoreError> {
     store
@@ -207,6 +219,7 @@ async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<()
 #[case(Tamper::TrusteeOfNobody, "a user of a cluster that is gone")]
 #[case(Tamper::SecondTrustee, "2 users that are trustee")]
 #[case(Tamper::AcceptedAndLost, "was accepted and is not there")]
+#[case(Tamper::OneTellingGone, "was told success 0 times")]
 fn what_is_changed_behind_everybodys_back_is_found(#[case] what: Tamper, #[case] told: &str) {
     let mut world = World::at_rest();
     world.tamper(what);

@@ -322,7 +322,8 @@ fn at_once(more: i32) -> AtOnce {
 }
 
 async fn cancel(store: &Store, id: &ClusterId, named: Option<&OperationId>) -> Result<Asked, StoreError> {
-    let cancel = async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, named, &EventDetails::default()).await;
+    let cancel =
+        async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, named, &EventDetails::default(), Some("container-infra.api")).await;
     let cancelled = store.write(cancel).await?;
     Ok(cancelled.ring.map_or(Asked::Nothing, Asked::Known))
 }

@@ -33,8 +33,12 @@ pub async fn watched(mix: Mix, settings: &[(&str, &str)]) -> Result<(World, Stri
 pub async fn until(url: &str, what: &str, holds: impl Fn(&Shown) -> bool) -> Result<Shown> {
     let http = client::http()?;
     wait::until(what, PATIENCE, async || {
-        let shown = scrape(&http, url).await?;
-        Ok(if holds(&shown) { Seen::Yes(shown) } else { Seen::Instead(format!("{shown:#?}")) })
+        // Who shows them may just have been started.
+        Ok(match scrape(&http, url).await {
+            Ok(shown) if holds(&shown) => Seen::Yes(shown),
+            Ok(shown) => Seen::Instead(format!("{shown:#?}")),
+            Err(error) => Seen::Instead(format!("{error:#}")),
+        })
     })
     .await
 }

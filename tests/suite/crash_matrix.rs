@@ -7,6 +7,7 @@
 
 mod commits;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -145,11 +146,32 @@ impl fmt::Display for Effect {
     }
 }
 
+/// What clusters are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// One master; certificates in the database.
+    Usual,
+    /// Three masters behind a load balancer; certificates with Barbican.
+    Large,
+}
+
+impl Shape {
+    fn options(self) -> Options {
+        // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
+        let mut environment: BTreeMap<_, _> = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
+        if self == Self::Large {
+            environment.insert("OS_CERTIFICATES__CERT_MANAGER_TYPE".to_owned(), "barbican".to_owned());
+        }
+        Options { apis: 1, stack: Duration::from_millis(200), environment, ..Options::default() }
+    }
+}
+
 struct Scene {
     world: World,
     demo: Client,
     admin: Client,
     template: String,
+    shape: Shape,
     /// Clusters so far; each has a name of its own.
     made: u32,
 }
@@ -160,7 +182,7 @@ async fn every_operation_survives_at_every_effect(
     #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
     moment: Moment,
 ) -> Result<()> {
-    let mut scene = Scene::start(options()).await?;
+    let mut scene = Scene::start(Shape::Usual).await?;
     let mut cells = 0;
     for act in ACTS {
         let effects = scene.effects(act).await?;
@@ -181,25 +203,61 @@ async fn every_cell_of_effects(
 }
 
 async fn every_cell_of(act: Act, moment: Moment) -> Result<usize> {
-    let mut scene = Scene::start(options()).await?;
+    let mut scene = Scene::start(Shape::Usual).await?;
     let effects = scene.effects(act).await?;
     let cells = scene.cells(act, &effects, moment).await?;
     scene.world.finish().await?;
     Ok(cells)
 }
 
-fn options() -> Options {
-    // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
-    let environment = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
-    Options { apis: 1, stack: Duration::from_millis(200), environment, ..Options::default() }
+/// What only clusters with several masters do, and those whose certificates are with Barbican: the first of each kind.
+#[rstest]
+#[tokio::test]
+async fn large_clusters_survive_at_effects_of_their_own(
+    #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
+    moment: Moment,
+) -> Result<()> {
+    let mut cells = 0;
+    for act in [Act::Create, Act::Upgrade, Act::Delete] {
+        cells += own_cells_of(act, moment, |effect| effect.nth == 1).await?;
+    }
+    ensure!(cells >= 3, "{cells} cells");
+    Ok(())
+}
+
+#[rstest]
+#[tokio::test]
+#[ignore = "hours; by `cargo xtask test --every-cell`"]
+async fn every_cell_of_effects_of_large_clusters(
+    #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
+    moment: Moment,
+) -> Result<()> {
+    cells::of_each(&ACTS, moment, async |act| own_cells_of(act, moment, |_| true).await).await
+}
+
+/// Meets those of an act's effects which large clusters alone have.
+async fn own_cells_of(act: Act, moment: Moment, is_met: impl Fn(&Effect) -> bool) -> Result<usize> {
+    let mut usual = Scene::start(Shape::Usual).await?;
+    let known = usual.effects(act).await?;
+    usual.world.finish().await?;
+    let mut scene = Scene::start(Shape::Large).await?;
+    let mut effects = scene.effects(act).await?;
+    effects.retain(|effect| is_met(effect) && !known.iter().any(|known| known.name == effect.name));
+    let cells = scene.cells(act, &effects, moment).await?;
+    scene.world.finish().await?;
+    Ok(cells)
 }
 
 impl Scene {
-    async fn start(options: Options) -> Result<Self> {
+    async fn start(shape: Shape) -> Result<Self> {
+        Self::start_with(shape, shape.options()).await
+    }
+
+    async fn start_with(shape: Shape, options: Options) -> Result<Self> {
         let world = World::start(Mix::Distributed, options).await?;
         let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
         let template = demo.create_template("small").await?;
-        Ok(Self { world, demo, admin, template, made: 0 })
+        Ok(Self { world, demo, admin, template, shape, made: 0 })
     }
 
     /// What an operation changes in the cloud when nothing goes wrong, all of it.
@@ -302,6 +360,9 @@ impl Scene {
         self.made += 1;
         let mut body = cluster(&format!("cluster-{}", self.made), &self.template);
         body["labels"] = json!({"delete_volumes": "true"});
+        if self.shape == Shape::Large {
+            (body["master_count"], body["master_lb_enabled"]) = (json!(3), json!(true));
+        }
         let answer = self.demo.post("/v1/clusters", &body).await?.expect(202)?;
         answer.uuid()
     }

@@ -166,9 +166,9 @@ async fn a_cluster_has_no_more_nodes_than_its_ranges_hold() -> Result<()> {
     let demo = world.demo().at("1.10");
     let template = demo.create_template("small").await?;
     let mut body = client::cluster("blue", &template);
-    body["labels"] = json!({"fixed_subnet_cidr": "10.0.0.0/29"});
-    body["node_count"] = json!(3);
-    let rule = "10.0.0.0/29 has room for 3 nodes, and there would be 4";
+    body["labels"] = json!({"fixed_subnet_cidr": "10.0.0.0/28"});
+    body["node_count"] = json!(10);
+    let rule = "10.0.0.0/28 has room for 10 nodes, and there would be 11";
     let forecast = told(&demo, Method::POST, "/v1/clusters", Some(body.clone())).await?;
     ensure!(forecast["possible"] == false && says(&forecast, "reasons", rule), "{forecast}");
     let refused = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
@@ -177,17 +177,17 @@ async fn a_cluster_has_no_more_nodes_than_its_ranges_hold() -> Result<()> {
     demo.delete_cluster(&refused).await?;
     demo.wait_gone(&refused, PATIENCE).await?;
 
-    body["node_count"] = json!(2);
+    body["node_count"] = json!(9);
     let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
     let resize = format!("/v1/clusters/{cluster}/actions/resize");
-    let forecast = told(&demo, Method::POST, &resize, Some(json!({"node_count": 3}))).await?;
+    let forecast = told(&demo, Method::POST, &resize, Some(json!({"node_count": 10}))).await?;
     ensure!(forecast["possible"] == false && says(&forecast, "reasons", rule), "{forecast}");
-    demo.post(&resize, &json!({"node_count": 3})).await?.expect(202)?;
+    demo.post(&resize, &json!({"node_count": 10})).await?.expect(202)?;
     let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
     ensure!(text(&failed, "status_reason").contains(rule) && world.cloud.calls("heat.stack_update") == 0, "{failed}");
-    demo.post(&resize, &json!({"node_count": 2})).await?.expect(202)?;
+    demo.post(&resize, &json!({"node_count": 9})).await?.expect(202)?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     let group = json!({"name": "more", "node_count": 1, "flavor_id": "m1.small"});
     demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;

@@ -12,7 +12,7 @@ use tests::client::{Client, text};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
-use crate::clean_delete::lose;
+use crate::sweep::lose;
 
 /// The references of a cluster's certificates, as one text.
 const CERTIFICATES: &str = "CONCAT_WS(',', ca_cert_ref, etcd_ca_cert_ref, front_proxy_ca_cert_ref, magnum_cert_ref)";

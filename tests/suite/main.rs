@@ -62,6 +62,7 @@ mod statements;
 mod status;
 mod step_limits;
 mod stuck;
+mod sweep;
 mod taken_up;
 mod takeover;
 mod templates;

@@ -12,6 +12,8 @@ use tests::metrics::{until, watched};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::Mix;
 
+use crate::sweep::{lose, swept};
+
 #[rstest]
 #[tokio::test]
 async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
@@ -163,6 +165,37 @@ async fn what_sweeps_find_is_shown_by_who_sweeps() -> Result<()> {
     until(&url, "the find", |shown| shown.sum(name, &[]) == 1.0).await?;
     ensure!(world.cloud.remove_user_by_id(&trustee));
     until(&url, "nothing to be found", |shown| shown.sum(name, &[]) == 0.0).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn takeovers_what_sweeps_remove_and_the_pool_are_counted() -> Result<()> {
+    let (mut world, _, url) = watched(Mix::Distributed, &[("OS_OPERATIONS__SWEEP_SECONDS", "1")]).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    world.kill_all("conductor-")?;
+    // He may have been in the midst of a sweep.
+    world.database()?.execute("DELETE FROM task_lease WHERE name IN ('sweep', 'sweep_due')", Vec::new()).await?;
+    world.start_conductor()?;
+    let taken_over = "magnum_conductor_operations_taken_over_total";
+    let shown = until(&url, "a takeover", |shown| shown.sum(taken_over, &[("kind", "cluster_create")]) == 1.0).await?;
+    let pool = ["open", "lent", "max"].map(|which| shown.sum(&format!("magnum_database_connections_{which}"), &[]));
+    ensure!(pool[0] >= 1.0 && pool[1] <= pool[0] && pool[0] <= pool[2], "{pool:?}");
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    let stack = world.only_stack().await?;
+    lose(&world, &cluster).await?;
+    let removed = "magnum_conductor_sweep_removed_total";
+    until(&url, "its stack and its users to be removed", |shown| {
+        shown.sum(removed, &[("kind", "heat_stack")]) == 1.0 && shown.sum(removed, &[("kind", "keystone_user")]) == 1.0
+    })
+    .await?;
+    swept(&world, &cluster, &stack).await?;
+    world.database()?.execute("DELETE FROM x509keypair", Vec::new()).await?;
     world.finish().await
 }
 

@@ -149,6 +149,35 @@ async fn what_gives_way_to_a_deletion_is_told_of_its_end(#[values(Mix::Embedded,
     world.finish().await
 }
 
+/// Nobody comes to begin the deletion, who would tell of it.
+#[tokio::test]
+async fn what_gave_way_to_a_deletion_that_is_cancelled_is_told_of_its_end() -> Result<()> {
+    let (world, topic) = scene(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    // Nobody can begin the deletion before he has let go.
+    let owner = world.owner(&cluster).await?;
+    world.freeze(owner)?;
+    demo.delete_cluster(&cluster).await?;
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/cancel"), &json!({})).await?.expect(202)?;
+    world.thaw(owner)?;
+    world.cloud.hold_stacks(false);
+    let mut told = topic.wait_for(2, PATIENCE).await?;
+    told.sort_by_key(|told| text(&told.message, "timestamp"));
+    let wanted = ["info magnum.cluster.create pending CREATE_IN_PROGRESS", "error magnum.cluster.create failure DELETE_IN_PROGRESS"];
+    ensure!(lines(&told) == wanted, "{:#?}", lines(&told));
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = topic.wait_for(2, PATIENCE).await?;
+    let wanted = ["info magnum.cluster.delete pending DELETE_IN_PROGRESS", "info magnum.cluster.delete success DELETE_COMPLETE"];
+    ensure!(lines(&told) == wanted, "{:#?}", lines(&told));
+    topic.remove().await?;
+    world.finish().await
+}
+
 #[tokio::test]
 async fn several_conductors_tell_each_change_once_and_in_order() -> Result<()> {
     let (world, topic) = scene(Mix::Distributed).await?;

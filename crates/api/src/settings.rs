@@ -28,6 +28,8 @@ pub struct Settings {
     pub deadlines: Deadlines,
     /// How long single steps may take (`[operations] step_seconds`); conductors keep it, here it is shown.
     pub step_limits: StepLimits,
+    /// Who tells others of what requests end (`model::notification`); none: nobody is told.
+    pub publisher: Option<String>,
     /// `[cluster_template] kubernetes_allowed_network_drivers`; `all` allows every known one.
     pub allowed_network_drivers: Vec<String>,
     /// `[cluster_template] kubernetes_default_network_driver`.
@@ -89,6 +91,7 @@ impl Default for Settings {
             service_down_time: 180,
             deadlines: Deadlines::default(),
             step_limits: StepLimits::default(),
+            publisher: None,
             allowed_network_drivers: vec!["flannel".into(), "calico".into()],
             default_network_driver: "flannel".into(),
             disabled_drivers: Vec::new(),

@@ -1,5 +1,6 @@
 //! The reconcilers of clusters, and the rows that every operation on a cluster works from.
 
+pub(crate) mod addresses;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod force;

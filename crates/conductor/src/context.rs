@@ -261,7 +261,8 @@ impl Conductor {
         loops.extend(cx.settings.timing.health.map(|interval| ("health".into(), tokio::spawn(health::run(cx.clone(), interval)))));
         let looked_at = cx.settings.timing.credentials;
         loops.extend(looked_at.map(|interval| ("credentials".into(), tokio::spawn(credential_health::run(cx.clone(), interval)))));
-        loops.extend(self.notifications.map(|settings| ("notifications".into(), tokio::spawn(notify::run(cx.clone(), settings)))));
+        let sent = self.notifications.and_then(|told| Some((told.bus?, told.longest)));
+        loops.extend(sent.map(|(bus, longest)| ("notifications".into(), tokio::spawn(notify::run(cx.clone(), bus, longest)))));
         stop.cancelled().await;
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.

@@ -320,14 +320,14 @@ pub(crate) async fn need_of_more(session: &Session, seen: &Seen, kind: PoolKind,
     heat::need_of_more(session, seen, kind, more, then).await
 }
 
-/// What a cluster has no addresses for, were one of its groups to have so many nodes; none where there are enough, or where that is not known here.
-/// Its nodes are to be made by templates of ours.
-pub(crate) fn too_many(target: &Target<'_>, group: &Nodegroup, nodes: u64) -> Result<Option<String>, Failure> {
-    let others = target.groups.iter().filter(|other| other.uuid != group.uuid);
-    let all = nodes + others.map(|other| u64::try_from(other.node_count()).unwrap_or(0)).sum::<u64>();
-    match target.driver()? {
-        DriverName::K8sFedoraCoreosV1 => Ok(heat::hold(target, all).err().map(|error| error.to_string())),
-        DriverName::K8sCapiHelmV1 => Ok(None),
+/// What a cluster has no addresses for, were it to have so many nodes; none where there are enough, or where that is not known here. `seen` is its stack,
+/// or a group's, of a template of ours.
+pub(crate) fn too_many(cluster: &Cluster, template: &ClusterTemplate, seen: &Seen, nodes: u64) -> Option<String> {
+    match template.driver_name() {
+        Some(DriverName::K8sFedoraCoreosV1) if seen.has_our_workers => {
+            heat::hold(cluster, template, seen, nodes).err().map(|error| error.to_string())
+        }
+        Some(DriverName::K8sFedoraCoreosV1 | DriverName::K8sCapiHelmV1) | None => None,
     }
 }
 

@@ -139,7 +139,7 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     record(cx, work, rows, &events, &fresh, &kept).await?;
     forget_gone(cx, work, rows, &tried, ResourceKind::LoadBalancer, &balancers.ids).await?;
 
-    let mut waiting = Vec::new();
+    let (mut waiting, mut asks_first) = (Vec::new(), false);
     for item in &balancers.ours {
         match plan::balancer(&item.status, tried.times(item)) {
             RemovalStep::Gone => forget(cx, work, &rows.cluster, item, None).await?,
@@ -151,6 +151,7 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
             RemovalStep::Remove => {
                 intend(cx, work, &rows.cluster, item).await?;
                 if session.octavia().delete_load_balancer(&item.id, true).await? {
+                    asks_first |= tried.times(item) == 0;
                     waiting.push(item);
                 } else {
                     forget(cx, work, &rows.cluster, item, Some(FOUND_GONE)).await?;
@@ -159,7 +160,7 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
         }
     }
     if !waiting.is_empty() {
-        return wait(cx, work, rows, &events, &waiting).await.map(Some);
+        return wait(cx, work, rows, &events, &waiting, asks_first).await.map(Some);
     }
     forget_gone(cx, work, rows, &tried, ResourceKind::FloatingIp, &addresses.ids).await?;
     for item in &addresses.ours {
@@ -325,11 +326,18 @@ fn project(cluster: &Cluster) -> Option<String> {
     Some(cluster.project().0).filter(|id| !id.is_empty())
 }
 
-/// Waits for load balancers, for `[cluster] pre_delete_lb_timeout` at most. That counts from the first turn of this look that had asked for all it
-/// could: before it, Octavia or all conductors may have been away, and an earlier look waited for others.
-async fn wait(cx: &Context, work: &Work, rows: &Rows, events: &[OperationEvent], waiting: &[&Item]) -> Result<Turn, Failure> {
+/// Waits for load balancers, for `[cluster] pre_delete_lb_timeout` at most. That counts from the last turn that asked for one for the first time, or
+/// else from the first of this look: before it, Octavia or all conductors may have been away, and an earlier look waited for others.
+async fn wait(
+    cx: &Context,
+    work: &Work,
+    rows: &Rows,
+    events: &[OperationEvent],
+    waiting: &[&Item],
+    asks_first: bool,
+) -> Result<Turn, Failure> {
     let longest = cx.settings.load_balancer_timeout;
-    let began = began_to_wait(events);
+    let began = began_to_wait(events, waiting).filter(|_| !asks_first);
     if began.is_some_and(|event| stack::age(stack::at(event)) >= longest) {
         let text = format!("octavia: load balancers were not gone within {} seconds: {}", longest.as_secs(), few(waiting));
         return Err(Failure::fail(OutcomeCode::Timeout, text));
@@ -339,9 +347,14 @@ async fn wait(cx: &Context, work: &Work, rows: &Rows, events: &[OperationEvent],
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
-/// The event of the wait that is under way: an earlier look has ended when its load balancers were gone.
-fn began_to_wait(events: &[OperationEvent]) -> Option<&OperationEvent> {
-    events.iter().rev().take_while(|e| e.kind != BALANCERS_GONE).find(|e| e.kind == AWAITED)
+/// The event of the wait that is under way: an earlier look has ended when its load balancers were gone, and what was asked for the first time
+/// since has its own time, also where whoever asked has not come to say that he waits.
+fn began_to_wait<'a>(events: &'a [OperationEvent], waiting: &[&Item]) -> Option<&'a OperationEvent> {
+    let look = events.iter().rposition(|e| e.kind == BALANCERS_GONE).map_or(0, |gone| gone + 1);
+    let place = look + events[look..].iter().rposition(|e| e.kind == AWAITED)?;
+    let (before, now) = (Tried::of(&events[..place]), Tried::of(events));
+    let is_asked_since = waiting.iter().any(|item| before.times(item) == 0 && now.times(item) > 0);
+    (!is_asked_since).then(|| &events[place])
 }
 
 /// A few of many, in words.
@@ -354,19 +367,32 @@ fn few(items: &[&Item]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::operation::{EventDetails, Thing};
+
     use super::*;
     use crate::stack::tests::event;
 
     #[test]
     fn each_look_at_load_balancers_waits_for_its_own() {
-        let place = |kinds: &[&str]| {
-            let events: Vec<OperationEvent> = kinds.iter().map(|kind| event(kind, "")).collect();
-            began_to_wait(&events).and_then(|found| events.iter().position(|event| std::ptr::eq(event, found)))
+        let asked = |id: &str| {
+            let details = EventDetails {
+                thing: Some(Thing { kind: "octavia_load_balancer".into(), name: id.into(), id: Some(id.into()) }),
+                ..EventDetails::default()
+            };
+            OperationEvent { details: Some(details.column()), ..event(REMOVE, "") }
+        };
+        let told = |kind: &str| event(kind, "");
+        let item = Item::new(ResourceKind::LoadBalancer, "web", "lb", "PENDING_DELETE");
+        let place = |events: &[OperationEvent]| {
+            began_to_wait(events, &[&item]).and_then(|found| events.iter().position(|event| std::ptr::eq(event, found)))
         };
         // What was found or asked to go does not begin it: the service may have been away since.
-        assert_eq!(place(&[FOUND, REMOVE]), None);
-        assert_eq!(place(&[FOUND, REMOVE, AWAITED, REMOVE]), Some(2));
-        assert_eq!(place(&[FOUND, AWAITED, BALANCERS_GONE, FOUND]), None);
-        assert_eq!(place(&[AWAITED, BALANCERS_GONE, AWAITED]), Some(2));
+        assert_eq!(place(&[told(FOUND), asked("lb")]), None);
+        assert_eq!(place(&[told(FOUND), asked("lb"), told(AWAITED), asked("lb")]), Some(2));
+        assert_eq!(place(&[told(FOUND), asked("lb"), told(AWAITED), told(BALANCERS_GONE), told(FOUND)]), None);
+        assert_eq!(place(&[told(AWAITED), told(BALANCERS_GONE), asked("lb"), told(AWAITED)]), Some(3));
+        // It was changed by somebody else at first, and asked to go when that was over.
+        assert_eq!(place(&[told(AWAITED), asked("lb")]), None);
+        assert_eq!(place(&[told(AWAITED), asked("other")]), Some(0));
     }
 }

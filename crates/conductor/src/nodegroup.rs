@@ -12,7 +12,7 @@ use model::resource::ResourceKind;
 use model::store::{Conn, resource};
 use provider_clients::Session;
 
-use crate::cluster::Rows;
+use crate::cluster::{Rows, addresses};
 use crate::context::Context;
 use crate::driver;
 use crate::outcome::{Failure, Turn};
@@ -34,9 +34,7 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let whose = Whose::Group(&rows.cluster, group);
     if own.has_our_workers {
         let target = rows.target(session)?;
-        if let Some(reason) = driver::too_many(&target, group, u64::try_from(group.node_count()).unwrap_or(0))? {
-            return Err(Failure::fail(OutcomeCode::User, reason));
-        }
+        addresses::suffice(cx, rows, group, &own, u64::try_from(group.node_count()).unwrap_or(0)).await?;
         let material = certificates::material(cx, &rows.cluster).await?;
         let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
         return stack::make(cx, work, whose, &creating(group), &target, &new).await;

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::notification::{Outcome, Priority, Subject, message};
+use model::notification::{Outcome, Priority, Subject, message, publisher_of};
 use model::operation::{Claimed, Operation};
 use model::queue::amqp::notify::{LONGEST, Notifier, NotifyOptions};
 use model::store::notification::Waiting;
-use model::store::{Conn, StoreError, notification, operation, task};
+use model::store::{Conn, StoreError, notification, task};
 use model::time::{millis, now};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -38,7 +38,8 @@ const LOOKED_THROUGH: i64 = 500;
 /// Where notifications go, and how long they may wait.
 #[derive(Clone)]
 pub struct Notifications {
-    pub bus: NotifyOptions,
+    /// None: they stay in the outbox, for who looks at them there.
+    pub bus: Option<NotifyOptions>,
     /// Older ones are dropped, with a line in the log.
     pub longest: Duration,
 }
@@ -53,19 +54,17 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub fn new(is_wanted: bool, host: &str) -> Self {
-        Self { is_wanted, publisher: format!("container-infra.{host}"), written: Notify::new() }
+        Self { is_wanted, publisher: publisher_of(host), written: Notify::new() }
     }
 
     /// Tells of the first claim of an operation, and before it of the end of those that were begun and gave way to it; in the claim's transaction.
     pub async fn begun(&self, conn: &mut Conn, claimed: &Claimed) -> Result<(), StoreError> {
         match claimed {
             Claimed::Ours(operation, _) if operation.attempt == 1 => {
-                let subject = self.look(conn, operation).await?;
-                if subject.is_some() {
-                    for ended in operation::superseded(conn, operation).await? {
-                        self.tell(conn, &ended, Outcome::Failure, subject.clone()).await?;
-                    }
+                if self.is_wanted {
+                    notification::tell_superseded(conn, operation, &self.publisher).await?;
                 }
+                let subject = self.look(conn, operation).await?;
                 self.tell(conn, operation, Outcome::Pending, subject).await
             }
             Claimed::Ours(..) | Claimed::NotNow => Ok(()),
@@ -101,8 +100,8 @@ impl Outbox {
 }
 
 /// Empties the outbox until the conductor stops.
-pub(crate) async fn run(cx: Arc<Context>, settings: Notifications) {
-    let mut sender = Sender { cx: cx.clone(), settings, notifier: None, attempt: 0 };
+pub(crate) async fn run(cx: Arc<Context>, bus: NotifyOptions, longest: Duration) {
+    let mut sender = Sender { cx: cx.clone(), bus, longest, notifier: None, attempt: 0 };
     loop {
         let pause = match sender.attempt {
             0 => LOOK,
@@ -133,7 +132,8 @@ pub(crate) async fn run(cx: Arc<Context>, settings: Notifications) {
 
 struct Sender {
     cx: Arc<Context>,
-    settings: Notifications,
+    bus: NotifyOptions,
+    longest: Duration,
     notifier: Option<Notifier>,
     attempt: u32,
 }
@@ -164,7 +164,7 @@ impl Sender {
         if dropped > 0 {
             tracing::error!(
                 dropped,
-                hours = self.settings.longest.as_secs() / 3600,
+                hours = self.longest.as_secs() / 3600,
                 "notifications waited for the broker for too long and were dropped"
             );
             cx.metrics.notifications_dropped(dropped);
@@ -192,7 +192,7 @@ impl Sender {
     /// Drops what has waited for too long, counting it.
     async fn drop_late(&self, dropped: &mut usize) -> Result<(), String> {
         let store = &self.cx.store;
-        let oldest = millis(now()).saturating_sub(i64::try_from(self.settings.longest.as_millis()).unwrap_or(i64::MAX));
+        let oldest = millis(now()).saturating_sub(i64::try_from(self.longest.as_millis()).unwrap_or(i64::MAX));
         loop {
             let late = store.read(async |conn: &mut Conn| notification::late(conn, oldest, LOOKED_THROUGH).await).await;
             let late = late.map_err(|e| e.to_string())?;
@@ -212,13 +212,13 @@ impl Sender {
                 return Ok(false);
             }
             if self.notifier.is_none() {
-                self.notifier = Some(Notifier::connect(&self.settings.bus, self.attempt).await?);
+                self.notifier = Some(Notifier::connect(&self.bus, self.attempt).await?);
             }
             let Some(notifier) = &self.notifier else { return Ok(false) };
             // A priority of a newer version.
             let priority = Priority::parse(&row.priority).unwrap_or(Priority::Info);
             // Before each topic: however many there are, two never send at once. Who comes after one that was interrupted here sends to all.
-            for topic in &self.settings.bus.topics {
+            for topic in &self.bus.topics {
                 if !self.holds(until).await? {
                     return Ok(false);
                 }

@@ -69,6 +69,7 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
     let mut memory = Memory::default();
     let mut is_asked_for = true;
     let mut pause = START.min(interval);
+    let mut failures = 0u32;
     loop {
         tokio::select! {
             biased;
@@ -85,16 +86,23 @@ pub(crate) async fn run(cx: Arc<Context>, interval: Duration) {
             swept = round(&cx, interval, is_asked_for, &mut memory) => swept,
         };
         match swept {
-            Ok(Round::Swept) => is_asked_for = !memory.early.is_empty(),
+            Ok(Round::Swept) => {
+                failures = 0;
+                is_asked_for = !memory.early.is_empty();
+            }
             // Whoever is at it may be gone, and what is asked for may be what he left.
             Ok(Round::NotOurs) => {}
             Err(reason) => {
+                failures = failures.saturating_add(1);
                 is_asked_for |= !memory.early.is_empty();
                 cx.metrics.sweep_failed();
                 tracing::warn!(reason, "failed to compare the cloud with the tables; trying again later");
             }
         }
-        pause = if is_asked_for { quiet(&cx).min(interval) } else { interval };
+        // What fails for good is tried as often as all else in the end, by whoever's turn it is.
+        let soon = quiet(&cx).saturating_mul(2u32.saturating_pow(failures));
+        is_asked_for &= soon < interval || failures == 0;
+        pause = if is_asked_for { soon.min(interval) } else { interval };
     }
 }
 

@@ -12,6 +12,11 @@ use crate::operation::{Operation, OperationKind};
 
 const CLUSTER: &str = "service/magnum/cluster";
 
+/// Who tells, as messages name him, on this host.
+pub fn publisher_of(host: &str) -> String {
+    format!("container-infra.{host}")
+}
+
 /// How a change stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -110,7 +115,7 @@ pub struct Message {
 /// The message of a change, as `publisher` (this host's conductor) tells it; none when nobody is told.
 pub fn message(operation: &Operation, outcome: Outcome, subject: &Subject, publisher: &str, at: DateTime<Utc>) -> Option<Message> {
     let action = action(operation.kind()?, outcome)?;
-    let uuid = message_id(operation, outcome);
+    let uuid = message_id(&operation.uuid, operation.generation, outcome);
     let Subject { cluster, groups } = subject;
     let addresses = |masters: bool| -> Vec<String> {
         groups.iter().filter(|group| group.is_master() == masters).flat_map(Nodegroup::addresses).collect()
@@ -176,9 +181,9 @@ pub fn message(operation: &Operation, outcome: Outcome, subject: &Subject, publi
     Some(Message { uuid, priority: outcome.priority(), body })
 }
 
-/// One id for each claim and outcome: an operation that is begun anew and fails again is told again, and the same end is told once.
-fn message_id(operation: &Operation, outcome: Outcome) -> String {
-    hashed(&["message", &operation.uuid, &operation.generation.to_string(), outcome.as_str()])
+/// One id for each claim of an operation and each outcome: one that is begun anew and fails again is told again, and the same end is told once.
+pub fn message_id(operation: &str, generation: i32, outcome: Outcome) -> String {
+    hashed(&["message", operation, &generation.to_string(), outcome.as_str()])
 }
 
 fn observer_id(publisher: &str) -> String {

@@ -142,7 +142,7 @@ fn notifications(config: &Config) -> anyhow::Result<Option<conductor::Notificati
         },
     };
     let longest = Duration::from_secs(3600 * u64::from(config.operations.notification_hours.0));
-    Ok(Some(conductor::Notifications { bus, longest }))
+    Ok(Some(conductor::Notifications { bus: Some(bus), longest }))
 }
 
 /// The sealer under the secret that all processes of the deployment share.

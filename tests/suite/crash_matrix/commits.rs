@@ -14,7 +14,7 @@ use tests::database::{Database, needed};
 use tests::wait::{self, Seen};
 use tests::world::Options;
 
-use super::{ACTS, Act, Moment, PATIENCE, Scene, options};
+use super::{ACTS, Act, Moment, PATIENCE, Scene, Shape};
 
 /// One that works, and one that takes over.
 const CONDUCTORS: usize = 2;
@@ -86,7 +86,8 @@ impl Line {
     async fn start() -> Result<Self> {
         let database = Database::create(&needed("MAGNUM_TEST_MYSQL_URL")?).await?;
         let commits = Commits::before(database.address());
-        let scene = Scene::start(Options { conductors: 0, database: Some(database.clone()), ..options() }).await?;
+        let options = Options { conductors: 0, database: Some(database.clone()), ..Shape::Usual.options() };
+        let scene = Scene::start_with(Shape::Usual, options).await?;
         let mut line = Self { scene, commits, database, conductors: Vec::new() };
         for _ in 0..CONDUCTORS {
             let door = line.commits.door().await?;
@@ -100,7 +101,7 @@ impl Line {
     fn start_conductor(&mut self, door: &Door) -> Result<u32> {
         let world = &mut self.scene.world;
         let connection = self.database.connection_by(door.port());
-        world.set_conductor_settings(&format!("{}[database]\nconnection = {connection}\n", options().conductor));
+        world.set_conductor_settings(&format!("{}[database]\nconnection = {connection}\n", Shape::Usual.options().conductor));
         world.start_conductor()?;
         world.pids("conductor").pop().context("the conductor just started")
     }

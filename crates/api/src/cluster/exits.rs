@@ -86,7 +86,7 @@ async fn end(
     let mut tries = 1;
     let (answer, ring) = loop {
         let attempt = async |conn: &mut Conn| {
-            let cancelled = exit::cancel(conn, scope, cluster, named, by).await?;
+            let cancelled = exit::cancel(conn, scope, cluster, named, by, cx.shared.settings.publisher.as_deref()).await?;
             let answer = answer::in_store(Answer::acted(cluster.as_str(), cancelled.operation.as_str()))?;
             cx.keep(conn, &answer).await?;
             Ok::<_, StoreError>((answer, cancelled.ring))

@@ -13,9 +13,9 @@ use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Payload, Progress};
 use provider_clients::{Server, Session};
 
-use super::{Rows, rows};
+use super::{Rows, addresses, rows};
 use crate::context::Context;
-use crate::driver::{Member, Missing, PoolKind, Resize, Target, capi_helm};
+use crate::driver::{Member, Missing, PoolKind, Resize, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
@@ -160,14 +160,6 @@ pub(crate) fn stays(seen: &Seen) -> String {
     format!("whether stack {} stays as it is", seen.stack_name)
 }
 
-/// What the cluster has no addresses for, should workers come; of templates that are not ours nothing is known.
-pub(crate) fn too_many(target: &Target<'_>, group: &Nodegroup, seen: &Seen, wanted: i32) -> Result<Option<String>, Failure> {
-    match growth(seen, wanted) {
-        Some((_, then)) if seen.has_our_workers => driver::too_many(target, group, then),
-        _ => Ok(None),
-    }
-}
-
 /// What the project lacks for the workers that are wanted, if anything.
 async fn short(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Option<String>, Failure> {
     let Some((more, then)) = growth(seen, wanted.count) else { return Ok(None) };
@@ -200,8 +192,8 @@ async fn send(
     seen: &Seen,
     (wanted, absent): (Wanted, Vec<String>),
 ) -> Result<Turn, Failure> {
-    if let Some(reason) = too_many(&rows.target(session)?, group, seen, wanted.count)? {
-        return Err(Failure::fail(OutcomeCode::User, reason));
+    if let Some((_, then)) = growth(seen, wanted.count) {
+        addresses::suffice(cx, rows, group, seen, then).await?;
     }
     if let Some(short) = short(session, seen, &wanted).await? {
         return room::wait(cx, work, &stack::events(cx, work).await?, short).await;

@@ -32,6 +32,8 @@ mod workers;
 
 use std::collections::BTreeMap;
 
+use model::cluster::Cluster;
+use model::template::ClusterTemplate;
 use provider_clients::{CloudError, NewStack, Session, Stack as HeatStack, StackFilter, StackResource};
 use serde_json::{Map, Value};
 
@@ -47,6 +49,7 @@ pub(crate) use access::CloudFacts;
 pub(super) use access::{of_masters as facts_of_masters, of_new as facts_of_new, of_workers as facts_of_workers};
 pub(super) use adopted::prepare_group as prepare_adopted_group;
 pub(crate) use catalogue::note as note_of_version;
+use dual_stack::DualStack;
 use parameters::choices::{DEFAULT_NETWORK_DRIVER, Ranges};
 pub(super) use pools::{give_up, leave_api, replace};
 pub(super) use prepare::{joint, new_nodes, prepare, prepare_group, worker_user_data};
@@ -319,13 +322,14 @@ async fn of_masters(session: &Session, seen: &Seen, floating_ip_enabled: bool) -
     Ok((api, Vec::new()))
 }
 
-/// That the ranges of a cluster's labels hold so many nodes.
+/// That the ranges of a cluster's labels hold so many nodes; its stack, or one of its groups', tells whether it has IPv6.
 ///
 /// # Errors
 /// The label of one that does not.
-pub(super) fn hold(target: &Target<'_>, nodes: u64) -> Result<(), RenderError> {
-    let network_driver = target.template.network_driver.as_deref().unwrap_or(DEFAULT_NETWORK_DRIVER);
-    Ranges::read(network_driver, &target.cluster.labels(), target.cluster.fixed_network.is_some())?.hold(nodes)
+pub(super) fn hold(cluster: &Cluster, template: &ClusterTemplate, seen: &Seen, nodes: u64) -> Result<(), RenderError> {
+    let network_driver = template.network_driver.as_deref().unwrap_or(DEFAULT_NETWORK_DRIVER);
+    let has_ipv6 = DualStack::seen(seen).is_some();
+    Ranges::read(network_driver, &cluster.labels(), cluster.fixed_network.is_some(), has_ipv6)?.hold(nodes)
 }
 
 /// The type of a subnet in our templates and in upstream's.

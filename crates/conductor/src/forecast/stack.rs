@@ -1,5 +1,6 @@
 //! Clusters that are Heat stacks: a new one is counted from its parameters, one that is there from what its stack says.
 
+use model::cluster::status::Status;
 use model::forecast::{Forecast, Intent, Leaving, Replacement, Thing};
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, OutcomeCode};
@@ -91,11 +92,23 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
         let need = driver::need_of_more(session, &seen, PoolKind::Workers, more, then).await?;
         quotas(session, &[&need], told).await;
     }
-    if let Some(template) = &intent.template {
-        let target = Target { cluster: &intent.cluster, groups: &intent.groups, nodes: &intent.nodes, template, session };
-        told.obstacles.extend(resize::too_many(&target, group, &seen, wanted)?);
+    if let Some(template) = &intent.template
+        && resize::growth(&seen, wanted).is_some()
+    {
+        let nodes = u64::try_from(wanted).unwrap_or(0) + others(&intent.groups, group);
+        told.obstacles.extend(driver::too_many(&intent.cluster, template, &seen, nodes));
     }
     Ok(())
+}
+
+/// The nodes of all other groups, as they are when it is this request's turn; of one that could not be made there are none.
+fn others(groups: &[Nodegroup], group: &Nodegroup) -> u64 {
+    let is_there = |other: &&Nodegroup| other.uuid != group.uuid && (other.is_default() || other.stack_id.is_some() || !has_failed(other));
+    groups.iter().filter(is_there).map(|other| u64::try_from(other.node_count()).unwrap_or(0)).sum()
+}
+
+fn has_failed(group: &Nodegroup) -> bool {
+    group.status.as_deref().and_then(Status::parse).is_some_and(Status::is_failed)
 }
 
 /// Workers that are made and removed. One that is named goes, also where another comes in its place.

@@ -4,7 +4,7 @@ use super::connection::Conn;
 use super::error::StoreError;
 use super::lifecycle::{self, Left, Waiting};
 use super::scope::Scope;
-use super::{cluster as clusters, event, history, nodegroup, operation};
+use super::{cluster as clusters, event, history, nodegroup, notification, operation};
 use crate::cluster::ClusterChange;
 use crate::cluster::status::{self, Cancel, Concerns, NoExit, Rest, Status, settle, settle_group};
 use crate::id::{ClusterId, NodegroupId, OperationId};
@@ -23,7 +23,7 @@ pub struct Cancelled {
     pub ring: Option<OperationId>,
 }
 
-/// Cancels the named operation of a cluster, or the oldest that is unfinished.
+/// Cancels the named operation of a cluster, or the oldest that is unfinished. Others are told of what that bears on as `publisher`, if they are to be told.
 ///
 /// # Errors
 /// [`StoreError::NotFound`] for what the scope does not see, [`StoreError::NoExit`], [`StoreError::Stale`] when somebody has taken it
@@ -34,6 +34,7 @@ pub async fn cancel(
     cluster: &ClusterId,
     named: Option<&OperationId>,
     by: &EventDetails,
+    publisher: Option<&str>,
 ) -> Result<Cancelled, StoreError> {
     event::queue_up(conn, cluster).await?;
     clusters::touch(conn, cluster).await?;
@@ -56,6 +57,10 @@ pub async fn cancel(
             Ok(Cancelled { ring: Some(id.clone()), operation: id })
         }
         Cancel::End => {
+            // Nobody will begin it, who would tell of them.
+            if let Some(publisher) = publisher {
+                notification::tell_superseded(conn, &found, publisher).await?;
+            }
             operation::cancel(conn, &found, REASON, by).await?;
             put_back(conn, &found, kind).await?;
             let next = unfinished.iter().map(Operation::operation_id).find(|other| *other != id);

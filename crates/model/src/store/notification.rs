@@ -6,9 +6,10 @@ use diesel_async::RunQueryDsl;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::scope::Scope;
-use super::{cluster as clusters, nodegroup};
+use super::{cluster as clusters, nodegroup, operation};
 use crate::id::ClusterId;
-use crate::notification::{Message, Subject};
+use crate::notification::{Message, Outcome, Subject, message};
+use crate::operation::Operation;
 use crate::schema::notification;
 use crate::time::{millis, now};
 
@@ -35,6 +36,22 @@ pub async fn insert(conn: &mut Conn, message: &Message) -> Result<(), StoreError
     );
     on_conn!(conn, |c| diesel::insert_into(notification::table).values(row).execute(&mut **c).await)?;
     Ok(())
+}
+
+/// Tells, as `publisher`, of the end of what was begun and gave way to an operation; part of the transaction in which that begins, or ends before it has.
+/// How many that were.
+pub async fn tell_superseded(conn: &mut Conn, by: &Operation, publisher: &str) -> Result<usize, StoreError> {
+    let superseded = operation::superseded(conn, by).await?;
+    if superseded.is_empty() {
+        return Ok(0);
+    }
+    let Some(subject) = subject(conn, &by.cluster_id()).await? else { return Ok(0) };
+    let messages: Vec<Message> =
+        superseded.iter().filter_map(|ended| message(ended, Outcome::Failure, &subject, publisher, now())).collect();
+    for message in &messages {
+        insert(conn, message).await?;
+    }
+    Ok(messages.len())
 }
 
 /// The cluster as a message shows it at this moment; none when its row is gone.

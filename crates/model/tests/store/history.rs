@@ -93,10 +93,10 @@ async fn whoever_is_told_to_end_can_write_nothing_more_and_the_next_one_can_only
     let holder = claim(store, &id, "one").await.expect("claimed");
     let (by, cluster) = (EventDetails { request_id: Some("req-2".into()), ..EventDetails::default() }, &s.id);
     let (by, scope) = (&by, &Scope::Project(s.project.clone()));
-    let told = store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, None, by).await).await.unwrap();
+    let told = store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, None, by, None).await).await.unwrap();
     assert_eq!(told.operation, id);
     // Twice is no error.
-    store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, Some(&told.operation), by).await).await.unwrap();
+    store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, Some(&told.operation), by, None).await).await.unwrap();
     for refused in [
         store.write(async |conn: &mut Conn| operation::record(conn, &holder, &Progress::default()).await).await,
         store.write(async |conn: &mut Conn| operation::finish(conn, &holder, cluster, &Ending::Succeeded).await).await,
@@ -118,10 +118,10 @@ async fn whoever_is_told_to_end_can_write_nothing_more_and_the_next_one_can_only
     let ending = Ending::Failed { code: OutcomeCode::Cancelled, reason: exit::REASON.into() };
     store.write(async |conn: &mut Conn| operation::finish(conn, &next, cluster, &ending).await).await.unwrap();
     assert_eq!(events(store, cluster).await, ["accepted", "claimed", "cancel_asked", "claimed", "ended"]);
-    let nothing = store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, None, by).await).await;
+    let nothing = store.write(async |conn: &mut Conn| exit::cancel(conn, scope, cluster, None, by, None).await).await;
     assert!(matches!(nothing, Err(StoreError::NoExit(_))), "{nothing:?}");
     let stranger = Scope::Project(ProjectId("p2".into()));
-    let hidden = store.write(async |conn: &mut Conn| exit::cancel(conn, &stranger, cluster, None, by).await).await;
+    let hidden = store.write(async |conn: &mut Conn| exit::cancel(conn, &stranger, cluster, None, by, None).await).await;
     assert!(matches!(hidden, Err(StoreError::NotFound { .. })), "{hidden:?}");
 }
 

@@ -198,7 +198,8 @@ async fn a_second_delete_of_a_group_joins_the_first_and_a_resize_of_it_is_refuse
 }
 
 async fn cancel(store: &Store, cluster: &ClusterId, id: &OperationId) {
-    let cancelled = store.write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, cluster, Some(id), &EventDetails::default()).await);
+    let cancelled =
+        store.write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, cluster, Some(id), &EventDetails::default(), None).await);
     assert_eq!(cancelled.await.unwrap().operation, *id);
 }
 

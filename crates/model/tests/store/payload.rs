@@ -90,7 +90,10 @@ async fn what_another_version_put_into_a_payload_is_kept_by_whoever_writes_it_ag
 
     // Done again: the same wish, and what is put back is of now.
     let by = EventDetails::default();
-    store.write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, &spec.id, Some(&behind), &by).await).await.expect("cancelled");
+    store
+        .write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, &spec.id, Some(&behind), &by, None).await)
+        .await
+        .expect("cancelled");
     world.execute("UPDATE cluster SET status = 'UPDATE_FAILED'").await;
     let failed = store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &spec.id).await).await.expect("the first");
     assert_eq!(failed.uuid, first.to_string());

@@ -240,7 +240,7 @@ async fn resize(store: &Store, spec: &CreateSpec, group: Option<&NodegroupId>, t
 
 async fn cancel(store: &Store, spec: &CreateSpec, id: &OperationId) {
     let by = EventDetails::default();
-    let cancelled = store.write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, &spec.id, Some(id), &by).await).await;
+    let cancelled = store.write(async |conn: &mut Conn| exit::cancel(conn, &Scope::All, &spec.id, Some(id), &by, None).await).await;
     assert_eq!(cancelled.expect("cancelled").operation, *id);
 }
 

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use conductor::{Conductor, DefaultVolumes, SHIPPED_TEMPLATES, Timing};
 use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
+use model::notification::publisher_of;
 use model::queue::amqp::{NoticeSource, StackNotices};
 use model::queue::{Doorbell, Listener, amqp};
 use model::store::Store;
@@ -223,6 +224,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
         service_down_time: i64::try_from(config.service.service_down_time).unwrap_or(i64::MAX),
         deadlines: deadlines::deadlines(config),
         step_limits: config.operations.step_seconds.clone(),
+        publisher: config.oslo_messaging_notifications.envelope().map(|_| publisher_of(&host(config))),
         allowed_network_drivers: config.cluster_template.kubernetes_allowed_network_drivers.clone(),
         default_network_driver: config.cluster_template.kubernetes_default_network_driver.clone(),
         disabled_drivers: config.drivers.disabled_drivers.clone(),
@@ -289,11 +291,16 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
     })
 }
 
+/// The name of this machine.
+fn host(config: &Config) -> String {
+    config.service.host.clone().unwrap_or_else(|| "localhost".into())
+}
+
 /// What conductors are told but for what only their hosts have, and for how often they do what.
 pub(super) fn without_files(config: &Config) -> conductor::Settings {
     let operations = &config.operations;
     conductor::Settings {
-        host: config.service.host.clone().unwrap_or_else(|| "localhost".into()),
+        host: host(config),
         max_running: operations.max_running.0 as usize,
         max_held: operations.max_held.0 as usize,
         heat_requests_per_second: f64::from(operations.heat_requests_per_second.0),

@@ -126,7 +126,7 @@ mod tests {
         .expect("a configuration");
         let bell = reach(&config, &config.service.transport_url).expect("an address");
         assert_eq!((bell.tls.and_then(|tls| tls.ca_pem).as_deref(), bell.heartbeat), (Some("one"), 7));
-        let told = notifications(&config).expect("an address").expect("somebody is told").bus;
+        let told = notifications(&config).expect("an address").expect("somebody is told").bus.expect("a bus");
         assert!(told.reach.tls.is_none() && told.queues.quorum && told.reach.heartbeat == 9);
         let idle: Vec<&str> = config.unknown.iter().map(|finding| finding.key.as_str()).collect();
         assert_eq!(idle, ["transport_url?ssl_version"]);

@@ -36,8 +36,8 @@ impl<'a> Doors<'a> {
     }
 }
 
-/// Adds their addresses to the members of a pool. One that Neutron does not know, or no more, has none. Where the asker may not see ports, the
-/// outputs tell what Heat may see.
+/// Adds their addresses to the members of a pool. One that Neutron does not know, or no more, has none. Where the asker may not see ports, which
+/// Neutron hides from him rather than refuse him, the outputs tell what Heat may see.
 ///
 /// # Errors
 /// What Neutron says, or Heat.
@@ -50,6 +50,7 @@ pub(super) async fn add(session: &Session, seen: &Seen, tree: &Tree<'_>, kind: P
         return add_told(session, seen, kind, members).await;
     }
     let (mut ports, mut floating_ips) = match behind(session, &doors).await {
+        Ok((ports, _)) if ports.is_empty() => return add_told(session, seen, kind, members).await,
         Ok(found) => found,
         Err(error) if error.status() == Some(403) => return add_told(session, seen, kind, members).await,
         Err(error) => return Err(error.into()),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::access::is_on;
 use super::dual_stack;
 use super::parameters::EXTRA_NETWORKS;
+use super::parameters::choices::{CALICO, CILIUM, FLANNEL};
 use super::workers;
 use crate::room::Need;
 
@@ -52,12 +53,12 @@ fn of_pod_network(given: &Parameters<'_>) -> (u64, u64) {
     // Where packets of pods are routed: to masters, and to workers.
     const ROUTED: u64 = 7 + 1;
     match (given.text("network_driver"), given.text("calico_ipv4pool_ipip"), given.text("flannel_backend")) {
-        ("calico", "Always", _) => (2, 2),
-        ("calico", ..) => (2 + ROUTED, 2),
-        ("cilium", ..) => (3, 1),
-        ("flannel", _, "vxlan") => (1, 1),
-        ("flannel", _, "udp") => (1, 0),
-        ("flannel", _, "host-gw") => (ROUTED, ROUTED),
+        (CALICO, "Always", _) => (2, 2),
+        (CALICO, ..) => (2 + ROUTED, 2),
+        (CILIUM, ..) => (3, 1),
+        (FLANNEL, _, "vxlan") => (1, 1),
+        (FLANNEL, _, "udp") => (1, 0),
+        (FLANNEL, _, "host-gw") => (ROUTED, ROUTED),
         _ => (0, 0),
     }
 }

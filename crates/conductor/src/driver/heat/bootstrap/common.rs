@@ -2,7 +2,7 @@
 
 use super::{Link, NodeConfig};
 use crate::driver::heat::catalogue::CILIUM_CLI;
-use crate::driver::heat::parameters::choices::{Choices, NODE_PODS_LENGTH};
+use crate::driver::heat::parameters::choices::{CALICO, Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::{calico, wait_seconds};
 use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
 
@@ -139,7 +139,7 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
 
 /// A script with those that it sources in their places: packed together they take a tenth less room. What its cluster has no use for is left out.
 fn in_one(script: &str, input: &StackInput<'_>, choices: &Choices) -> String {
-    let calico = if input.network_driver == "calico" { include_str!("../scripts/calico.sh") } else { "" };
+    let calico = if input.network_driver == CALICO { include_str!("../scripts/calico.sh") } else { "" };
     let cilium = if choices.cilium_tag.is_empty() { "" } else { include_str!("../scripts/cilium.sh") };
     let (common, install) = (include_str!("../scripts/common.sh"), include_str!("../scripts/install.sh"));
     let sourced = [("common.sh", common), ("install.sh", install), ("calico.sh", calico), ("cilium.sh", cilium)];

@@ -100,9 +100,8 @@ pub(super) fn arguments(all: &[Argument]) -> impl Iterator<Item = Value> {
 
 fn controller_manager(choices: &Choices) -> Vec<Value> {
     let ours = [argument("cluster-signing-cert-file", SIGNING_CERTIFICATE), argument("flex-volume-plugin-dir", VOLUME_PLUGINS)];
-    // Of both versions of IP each has a length of its own, and the option for one alone is refused.
+    // Each version of IP has a length of its own: the option that names none is refused where there are both, and kubeadm does not look at it.
     let [of_v4, of_v6] = MASK_SIZES;
-    let of_v4 = if choices.ipv6.is_some() { of_v4 } else { "node-cidr-mask-size" };
     let length = choices.node_pods_length.map(|length| (of_v4, length));
     let length_v6 = choices.ipv6.as_ref().map(|_| (of_v6, NODE_PODS_LENGTH));
     let lengths = length.into_iter().chain(length_v6).map(|(name, length)| argument(name, &length.to_string()));

@@ -1,5 +1,6 @@
 //! How packets between pods of different nodes travel where the pod network is calico.
 
+use super::choices::CALICO;
 use crate::driver::heat::stack_input::StackInput;
 
 const LABEL: &str = "calico_ipv4pool_ipip";
@@ -9,7 +10,7 @@ const LABEL: &str = "calico_ipv4pool_ipip";
 ///
 /// The API refuses other words for a new cluster. One that is there may have any: it was made when nothing read them, so its mode is the manifest's.
 pub(in crate::driver::heat) fn ipip(input: &StackInput<'_>) -> Option<&'static str> {
-    if input.network_driver != "calico" {
+    if input.network_driver != CALICO {
         return None;
     }
     match input.labels.get(LABEL)?.trim() {

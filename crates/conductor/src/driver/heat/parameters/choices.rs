@@ -36,11 +36,11 @@ const FLANNEL_NODE_PODS: &str = "flannel_network_subnetlen";
 /// The label of the services' range.
 const SERVICES: &str = "service_cluster_ip_range";
 
-const FLANNEL: &str = "flannel";
+pub(crate) const FLANNEL: &str = "flannel";
 /// Where a template names none.
 pub(crate) const DEFAULT_NETWORK_DRIVER: &str = FLANNEL;
-const CALICO: &str = "calico";
-const CILIUM: &str = "cilium";
+pub(crate) const CALICO: &str = "calico";
+pub(crate) const CILIUM: &str = "cilium";
 /// Where files of projects on GitHub are, by their versions.
 const SOURCES: &str = "https://raw.githubusercontent.com";
 const NODE_RESTRICTION: &str = "NodeRestriction";
@@ -102,6 +102,10 @@ pub(crate) struct Choices {
 impl Choices {
     /// Reads and checks everything.
     pub(crate) fn read(input: &StackInput<'_>) -> Result<Self, RenderError> {
+        Self::with_ranges(input).map(|(choices, _)| choices)
+    }
+
+    fn with_ranges(input: &StackInput<'_>) -> Result<(Self, Ranges), RenderError> {
         attributes(input)?;
         let label = |name: &str| input.labels.get(name).map(str::trim).unwrap_or_default().to_owned();
         let bare = |name: &str, default: &str| -> Result<String, RenderError> {
@@ -110,7 +114,7 @@ impl Choices {
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let release = release(&kube_version);
         let cni_manifest = network(input, release)?;
-        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some())?;
+        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some(), input.dual_stack.is_some())?;
         let choices = Self {
             addons: addons::choose(input, release)?,
             ingress_role: ingress_role(input)?,
@@ -150,14 +154,13 @@ impl Choices {
             lb_healthcheck: flag(input, "octavia_lb_healthcheck")?.unwrap_or(true),
         };
         ranges.apart(ranges.made().as_ref())?;
-        Ok(choices)
+        Ok((choices, ranges))
     }
 
     /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too, are as
     /// kubeadm takes them, and hold all nodes. A cluster that is there may have been made before this was asked, and its nodes go on being made.
     pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
-        let choices = Self::read(input)?;
-        let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some())?;
+        let (choices, ranges) = Self::with_ranges(input)?;
         ranges.apart(choices.nodes(input).as_ref())?;
         ranges.check()?;
         ranges.hold(u64::from(input.masters) + u64::from(input.workers))?;

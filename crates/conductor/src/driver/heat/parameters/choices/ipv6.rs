@@ -1,7 +1,9 @@
 //! What labels ask for in a cluster that has both versions of IP.
 
+use model::json::Labels;
+
 use super::ranges::apart;
-use super::{Cidr, ruled};
+use super::{Cidr, FLANNEL, ruled};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -49,11 +51,11 @@ impl Ipv6 {
         if let Some(name) = MASK_SIZES.iter().find(|name| options.contains(*name)) {
             return Err(RenderError::new("kubecontroller_options", format!("must not hold {name} where ipv6_enabled is true")));
         }
-        if input.network_driver == "flannel" && input.labels.get("flannel_backend").is_some_and(|backend| backend.trim() == "udp") {
+        if input.network_driver == FLANNEL && input.labels.get("flannel_backend").is_some_and(|backend| backend.trim() == "udp") {
             return Err(RenderError::new("flannel_backend", "must not be udp where ipv6_enabled is true: it knows IPv4 alone"));
         }
         let ranges =
-            Self { pods_cidr: cidr(input, PODS, PODS_CIDR)?, services_cidr: cidr(input, SERVICES, SERVICES_CIDR)?, subnet: subnet(input)? };
+            Self { pods_cidr: pods(input.labels)?.1, services_cidr: cidr(input.labels, SERVICES, SERVICES_CIDR)?, subnet: subnet(input)? };
         ranges.apart(input)?;
         let addresses = match &ranges.subnet {
             Subnet::Given => return Ok(Some(ranges)),
@@ -97,12 +99,17 @@ fn subnet(input: &StackInput<'_>) -> Result<Subnet, RenderError> {
     match (pool, range) {
         (Some(_), Some(_)) => Err(RenderError::new(POOL, format!("must not be given together with {SUBNET}"))),
         (Some((pool, _)), None) => Ok(Subnet::FromPool(pool.to_owned())),
-        (None, _) => Ok(Subnet::Made(cidr(input, SUBNET, SUBNET_CIDR)?)),
+        (None, _) => Ok(Subnet::Made(cidr(input.labels, SUBNET, SUBNET_CIDR)?)),
     }
 }
 
-fn cidr(input: &StackInput<'_>, name: &str, default: &str) -> Result<Cidr, RenderError> {
-    let value = ruled(input.labels, name)?.map_or(default, |(value, _)| value);
+/// The range of pods, with its label.
+pub(super) fn pods(labels: &Labels) -> Result<(&'static str, Cidr), RenderError> {
+    Ok((PODS, cidr(labels, PODS, PODS_CIDR)?))
+}
+
+fn cidr(labels: &Labels, name: &str, default: &str) -> Result<Cidr, RenderError> {
+    let value = ruled(labels, name)?.map_or(default, |(value, _)| value);
     Cidr::parse_v6(value).ok_or_else(|| RenderError::new(name, format!("must be an IPv6 network such as {default}, not {value}")))
 }
 

@@ -2,8 +2,10 @@
 
 use model::json::Labels;
 
+use super::ipv6::pods as pods_v6;
 use super::{
-    CALICO, CILIUM, Cidr, FLANNEL, FLANNEL_NODE_PODS, PODS_CIDR, SERVICES, SERVICES_CIDR, SUBNET_CIDR, cidr, ruled, unknown_network_driver,
+    CALICO, CILIUM, Cidr, FLANNEL, FLANNEL_NODE_PODS, MASK_SIZES, NODE_PODS_LENGTH, PODS_CIDR, SERVICES, SERVICES_CIDR, SUBNET_CIDR, cidr,
+    options, ruled, unknown_network_driver,
 };
 use crate::driver::heat::render::RenderError;
 
@@ -13,12 +15,16 @@ const SUBNET: &str = "fixed_subnet_cidr";
 const NODE_PODS: u8 = 24;
 /// The bits by which it may be longer than that of all pods at most (kubeadm: `PodSubnetNodeMaskMaxDiff`).
 const MOST_PARTS: u8 = 16;
+/// Prefix length of all pods at most: kubeadm wants so many addresses (`MinimumAddressesInPodSubnet`, 14).
+const PODS_LENGTH: u8 = 28;
 /// Prefix lengths of the services' range: kubeadm wants ten addresses at least, and 20 bits of them at most (`MinimumAddressesInServiceSubnet`,
 /// `MaximumBitsForServiceSubnet`).
 const SERVICES_LENGTHS: [u8; 2] = [12, 28];
 /// Addresses of a subnet that are no node's: its own, the broadcasts', the router's, the API's or its load balancer's, and Neutron's for DHCP or
 /// metadata.
 const OF_NO_NODE: u64 = 5;
+/// Nodes for which there is room beside those that there are: one that replaces another comes before that goes.
+const NEWCOMERS: u64 = 1;
 
 /// Ranges of IPv4, each with its label.
 pub(crate) struct Ranges {
@@ -26,30 +32,34 @@ pub(crate) struct Ranges {
     pub(super) services: (&'static str, Cidr),
     /// Of the subnet that is made; meaningless with an existing one.
     pub(super) subnet: (&'static str, Cidr),
+    /// Of pods, where there is IPv6.
+    pods_v6: Option<(&'static str, Cidr)>,
     has_network: bool,
-    /// Prefix length of the pods of one node.
+    /// Prefix length of the pods of one node, as the controller manager divides them.
     node_pods: u8,
-    /// Whether each node has such a part of its own, and is none without.
-    is_divided: bool,
+    /// The same as the pod network divides them, where each node has such a part of its own and is none without.
+    part: Option<u8>,
 }
 
 impl Ranges {
-    /// Of a cluster with this network driver and these labels; `has_network`: on a network that it names.
-    pub(crate) fn read(network_driver: &str, labels: &Labels, has_network: bool) -> Result<Self, RenderError> {
-        let (pods, is_divided) = match network_driver {
-            FLANNEL => ("flannel_network_cidr", true),
+    /// Of a cluster with this network driver and these labels; `has_network`: on a network that it names, `has_ipv6`: beside IPv4.
+    pub(crate) fn read(network_driver: &str, labels: &Labels, has_network: bool, has_ipv6: bool) -> Result<Self, RenderError> {
+        let node_pods = node_pods(network_driver, labels)?;
+        let (pods, part) = match network_driver {
+            FLANNEL => ("flannel_network_cidr", Some(node_pods)),
             // It divides its range into smaller parts, of which a node takes as many as it needs.
-            CALICO => ("calico_ipv4pool", false),
-            CILIUM => ("cilium_ipv4pool", true),
+            CALICO => ("calico_ipv4pool", None),
+            CILIUM => ("cilium_ipv4pool", Some(NODE_PODS)),
             other => return Err(unknown_network_driver(other)),
         };
         Ok(Self {
             pods: (pods, cidr(labels, pods, PODS_CIDR)?),
             services: (SERVICES, cidr(labels, SERVICES, SERVICES_CIDR)?),
             subnet: (SUBNET, cidr(labels, SUBNET, SUBNET_CIDR)?),
+            pods_v6: if has_ipv6 { Some(pods_v6(labels)?) } else { None },
             has_network,
-            node_pods: node_pods(network_driver, labels)?,
-            is_divided,
+            node_pods,
+            part,
         })
     }
 
@@ -71,7 +81,7 @@ impl Ranges {
         };
         let [least, most] = SERVICES_LENGTHS;
         length(self.services, least, most)?;
-        length(self.pods, self.node_pods.saturating_sub(MOST_PARTS), self.node_pods)
+        length(self.pods, self.node_pods.saturating_sub(MOST_PARTS), self.node_pods.min(PODS_LENGTH))
     }
 
     /// That there are addresses for so many nodes and for their pods.
@@ -79,13 +89,19 @@ impl Ranges {
     /// # Errors
     /// The label of the range that is too small, and how many it holds.
     pub(crate) fn hold(&self, nodes: u64) -> Result<(), RenderError> {
-        let least = |held: u64, (name, range): (&str, Cidr), what: &str| match nodes <= held {
-            true => Ok(()),
-            false => Err(RenderError::new(name, format!("{range} has room for {what}{held} nodes, and there would be {nodes}"))),
+        let least = |all: u64, (name, range): (&str, Cidr), what: &str| {
+            let held = all.saturating_sub(NEWCOMERS);
+            match nodes <= held {
+                true => Ok(()),
+                false => Err(RenderError::new(name, format!("{range} has room for {what}{held} nodes, and there would be {nodes}"))),
+            }
         };
-        if self.is_divided {
-            let bits = self.node_pods.saturating_sub(self.pods.1.length());
-            least(1 << bits, self.pods, "the pods of ")?;
+        let parts = |length: u8, range: Cidr| 1u64 << length.saturating_sub(range.length()).min(32);
+        if let Some(length) = self.part {
+            least(parts(length, self.pods.1), self.pods, "the pods of ")?;
+            if let Some(pods) = self.pods_v6 {
+                least(parts(NODE_PODS_LENGTH, pods.1), pods, "the pods of ")?;
+            }
         }
         match self.made() {
             Some(range) => least((1u64 << (32 - range.length())).saturating_sub(OF_NO_NODE), (SUBNET, range), ""),
@@ -108,10 +124,12 @@ pub(super) fn apart(pods: (&str, &Cidr), services: (&str, &Cidr), nodes: Option<
     Ok(())
 }
 
-/// The label alone says it: the controller manager's option is not the user's to give. Cilium has a length of its own.
+/// What an option says last is what the controller manager does, and what kubeadm looks at.
 fn node_pods(network_driver: &str, labels: &Labels) -> Result<u8, RenderError> {
     let own = if network_driver == FLANNEL { ruled(labels, FLANNEL_NODE_PODS)? } else { None };
-    Ok(own.and_then(|(value, _)| value.parse().ok()).filter(|length| *length <= 32).unwrap_or(NODE_PODS))
+    let said = options(labels, "kubecontroller_options")?.into_iter().rfind(|option| option.name == MASK_SIZES[0]);
+    let length = said.and_then(|option| option.value.parse().ok()).or(own.and_then(|(value, _)| value.parse().ok()));
+    Ok(length.filter(|length| *length <= 32).unwrap_or(NODE_PODS))
 }
 
 #[cfg(test)]
@@ -122,7 +140,7 @@ mod tests {
 
     fn ranges(driver: &str, labels: serde_json::Value, has_network: bool) -> Ranges {
         let labels: Labels = serde_json::from_value(labels).expect("labels");
-        Ranges::read(driver, &labels, has_network).expect("ranges")
+        Ranges::read(driver, &labels, has_network, false).expect("ranges")
     }
 
     fn refused(outcome: Result<(), RenderError>) -> Option<String> {
@@ -149,6 +167,12 @@ mod tests {
         let of = |labels| ranges("flannel", labels, false);
         assert_eq!(refused(of(json!({"flannel_network_cidr": "10.20.0.0/25", "flannel_network_subnetlen": "28"})).check()), None);
         assert_eq!(refused(of(json!({})).check()), None);
+        assert_eq!(
+            refused(of(json!({"flannel_network_cidr": "10.20.0.0/29", "flannel_network_subnetlen": "30"})).check()).as_deref(),
+            Some("flannel_network_cidr")
+        );
+        let option = json!({"calico_ipv4pool": "10.20.0.0/25", "kubecontroller_options": "--node-cidr-mask-size-ipv4=26"});
+        assert_eq!(refused(ranges("calico", option, false).check()), None);
     }
 
     #[test]
@@ -156,27 +180,32 @@ mod tests {
         let wide = "10.8.0.0/16";
         for (driver, labels, has_network, held, short) in [
             // A subnet of /24, whoever divides the pods' range.
-            ("calico", json!({}), false, 251, "fixed_subnet_cidr"),
-            ("flannel", json!({}), false, 251, "fixed_subnet_cidr"),
-            ("flannel", json!({"fixed_subnet_cidr": wide}), false, 256, "flannel_network_cidr"),
-            ("cilium", json!({}), true, 256, "cilium_ipv4pool"),
-            ("flannel", json!({"flannel_network_cidr": "10.20.0.0/24"}), true, 1, "flannel_network_cidr"),
+            ("calico", json!({}), false, 250, "fixed_subnet_cidr"),
+            ("flannel", json!({}), false, 250, "fixed_subnet_cidr"),
+            ("flannel", json!({"fixed_subnet_cidr": wide}), false, 255, "flannel_network_cidr"),
+            ("cilium", json!({}), true, 255, "cilium_ipv4pool"),
+            ("flannel", json!({"flannel_network_cidr": "10.20.0.0/24"}), true, 0, "flannel_network_cidr"),
             (
                 "flannel",
                 json!({"flannel_network_cidr": "10.20.0.0/24", "flannel_network_subnetlen": "26"}),
                 true,
-                4,
+                3,
                 "flannel_network_cidr",
             ),
-            ("calico", json!({"fixed_subnet_cidr": "10.0.0.0/29"}), false, 3, "fixed_subnet_cidr"),
+            ("calico", json!({"fixed_subnet_cidr": "10.0.0.0/29"}), false, 2, "fixed_subnet_cidr"),
             ("calico", json!({"fixed_subnet_cidr": "10.0.0.0/31"}), false, 0, "fixed_subnet_cidr"),
         ] {
             let ranges = ranges(driver, labels, has_network);
             assert_eq!(refused(ranges.hold(held)), None, "{driver} {held}");
             assert_eq!(refused(ranges.hold(held + 1)).as_deref(), Some(short), "{driver} {held}");
         }
+        let both = Ranges::read("flannel", &Labels::default(), true, true).expect("ranges");
+        assert_eq!((refused(both.hold(255)), refused(both.hold(256)).as_deref()), (None, Some("flannel_network_cidr")));
+        let narrow = serde_json::from_value(json!({"pod_cidr_v6": "fd6d:6167:6e75:100::/60"})).expect("labels");
+        let both = Ranges::read("cilium", &narrow, true, true).expect("ranges");
+        assert_eq!((refused(both.hold(15)), refused(both.hold(16)).as_deref()), (None, Some("pod_cidr_v6")));
         let text = ranges("flannel", json!({}), true).hold(300).expect_err("too many").to_string();
-        assert!(text.contains("10.100.0.0/16 has room for the pods of 256 nodes, and there would be 300"), "{text}");
+        assert!(text.contains("10.100.0.0/16 has room for the pods of 255 nodes, and there would be 300"), "{text}");
         assert_eq!(refused(ranges("calico", json!({}), true).hold(100_000)), None);
     }
 }

@@ -32,7 +32,7 @@ fn options_reach_the_programs_they_are_for() {
     assert_eq!(api[0], "enable-admission-plugins=NodeRestriction,ServiceAccount");
     assert_eq!(api[api.len() - 2..], ["profiling=false", "v=4"]);
     let manager = told(&cluster["controllerManager"]["extraArgs"]);
-    assert_eq!(manager[2..], ["node-cidr-mask-size=26", "profiling=false"]);
+    assert_eq!(manager[2..], ["node-cidr-mask-size-ipv4=26", "profiling=false"]);
     assert_eq!(told(&cluster["scheduler"]["extraArgs"]), ["v=3"]);
     let join = |data| serde_json::from_str::<Value>(&content(data, "/etc/kubernetes-bootstrap/join.yaml")).expect("JSON");
     for node in [&documents[0], &join(master), &join(worker)] {
