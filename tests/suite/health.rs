@@ -330,7 +330,9 @@ async fn an_agent_that_reports_is_believed() -> Result<()> {
 #[tokio::test]
 async fn polling_that_is_turned_on_finds_every_cluster_due() -> Result<()> {
     let polling = |seconds: i64| format!("[kubernetes]\nhealth_polling_interval = {seconds}\nhealth_denied_networks =\n");
-    let mut scene = scene_with(Options { conductor: polling(-1), ..Options::default() }).await?;
+    // Looks at credentials take clusters up where nobody looks at health: each half of their interval, which is an hour by default.
+    let environment = BTreeMap::from([("OS_OPERATIONS__CREDENTIAL_CHECK_SECONDS".to_owned(), "2".to_owned())]);
+    let mut scene = scene_with(Options { conductor: polling(-1), environment, ..Options::default() }).await?;
     wait::until("the cluster to be taken up", PATIENCE, async || {
         let taken_up: Vec<i64> =
             scene.world.database()?.rows("SELECT COUNT(*) FROM cluster_health WHERE credentials_due_ms IS NOT NULL").await?;
