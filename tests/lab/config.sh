@@ -2,7 +2,7 @@
 set -e
 . "$(dirname "${BASH_SOURCE[0]}")/infra.sh"
 . "$LAB/conf.sh"
-for s in keystone heat glance placement nova neutron octavia barbican cinder; do
+for s in keystone heat glance placement nova neutron octavia barbican cinder designate; do
   mkdir -p $OSLAB/etc/$s $OSLAB/data/$s; ln -sfn $OSLAB/etc/$s $OSLAB/home/.$s
 done
 cat >$OSLAB/etc/keystone/keystone.conf <<X
@@ -251,3 +251,41 @@ $(creds cinder)
 $(common cinder)
 X
 cp $VENV/etc/cinder/* -r $OSLAB/etc/cinder/
+cat >$OSLAB/etc/designate/designate.conf <<X
+[DEFAULT]
+$amqp
+state_path = $OSLAB/data/designate
+[storage:sqlalchemy]
+connection = $(db designate)
+[service:api]
+api_base_uri = http://$IP:$DESIGNATE_PORT/
+auth_strategy = keystone
+enable_host_header = false
+[service:central]
+workers = 1
+[service:worker]
+workers = 1
+# The stand-in for the nameserver answers at once.
+poll_delay = 0
+poll_retry_interval = 1
+[producer_task:increment_serial]
+interval = 1
+$(authtoken designate dns)
+$(common designate)
+X
+cp $VENV/etc/designate/api-paste.ini $OSLAB/etc/designate/
+cat >$OSLAB/etc/designate/pools.yaml <<X
+- name: default
+  description: zones of the lab, which no nameserver serves
+  attributes: {}
+  ns_records:
+    - {hostname: ns.example.org., priority: 1}
+  nameservers:
+    - {host: $IP, port: $NAMESERVER_STUB_PORT}
+  targets:
+    - type: fake
+      description: told of a change, and nothing else
+      masters:
+        - {host: $IP, port: $NAMESERVER_STUB_PORT}
+      options: {host: $IP, port: $NAMESERVER_STUB_PORT}
+X

@@ -6,11 +6,13 @@ export IP=127.0.0.1
 export DB_PORT=23306 AMQP_PORT=25672 AMQP_DIST_PORT=25673 EPMD_PORT=24369 MEMCACHED_PORT=21211
 export KEYSTONE_PORT=25000 HEAT_PORT=28004 HEAT_CFN_PORT=28000 GLANCE_PORT=29292
 export PLACEMENT_PORT=28778 NOVA_PORT=28774 NEUTRON_PORT=29696 OCTAVIA_PORT=29876
-export BARBICAN_PORT=29311 CINDER_PORT=28776
+export BARBICAN_PORT=29311 CINDER_PORT=28776 DESIGNATE_PORT=29001
 # The catalogue's container-infra: nothing of the lab listens here, our own magnum-api does.
 export MAGNUM_PORT=29511
 # Stands in for the public etcd discovery service, which upstream's Magnum asks for an address before each cluster.
 export DISCOVERY_STUB_PORT=22379
+# Stands in for the nameserver that Designate asks whether it has come to know of a change.
+export NAMESERVER_STUB_PORT=25353
 # Stands in for the API of a cluster whose nodes do not boot.
 export KUBERNETES_STUB_PORT=26443
 export DB_USER=oslab DB_PASS=oslab AMQP_USER=oslab AMQP_PASS=oslab SERVICE_PASS=service

@@ -21,8 +21,10 @@ venv() { # venv DIR PACKAGES...: made once for each list of packages and constra
 }
 # magnum is here for its own tools (magnum-db-manage on a database of ours); its services are never started
 venv $VENV PyMySQL python-memcached pymemcache uwsgi keystone==27.1.0 openstack-heat==24.1.2 magnum==20.0.2 glance==30.2.0 \
-  openstack-placement==13.0.0 nova==31.3.1 neutron==26.0.6 octavia==16.1.0 barbican==20.0.0 cinder==26.3.0
-venv $CLIENT python-openstackclient python-heatclient python-magnumclient python-octaviaclient python-barbicanclient
+  openstack-placement==13.0.0 nova==31.3.1 neutron==26.0.6 octavia==16.1.0 barbican==20.0.0 cinder==26.3.0 \
+  designate==20.0.2
+venv $CLIENT python-openstackclient python-heatclient python-magnumclient python-octaviaclient python-barbicanclient \
+  python-designateclient
 venv $TEMPEST tempest==47.0.0 magnum-tempest-plugin==2.12.0
 # octavia_vip_driver.py as an installed entry point of the service environment
 d=$($VENV/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && mkdir -p $d/oslab_octavia-1.dist-info &&

@@ -25,6 +25,8 @@ add("server-group", demo.compute.server_groups())
 add("keypair", demo.compute.keypairs())
 add("volume", demo.block_storage.volumes())
 add("load-balancer", demo.load_balancer.load_balancers(project_id=project))
+for zone in demo.dns.zones():
+    add("recordset", demo.dns.recordsets(zone))
 for kind, things in (("network", "networks"), ("subnet", "subnets"), ("port", "ports"), ("router", "routers"), ("floating-ip", "ips"),
                      ("security-group", "security_groups")):
     add(kind, getattr(admin.network, things)(project_id=project))

@@ -9,7 +9,7 @@ B=$VENV/bin
 uw() { local n=$1 p=$2 w=$3; shift 3
   spawn $n $B/uwsgi --http-socket $IP:$p --master --processes $w --enable-threads --lazy-apps --die-on-term --buffer-size 65535 \
     --thunder-lock --disable-logging --add-header "Connection: close" --need-app --virtualenv $VENV "$@"; }
-SERVICES="keystone heat-api heat-api-cfn heat-engine glance barbican placement neutron-rpc neutron nova-conductor nova-scheduler nova-api nova-compute cinder-api cinder-scheduler cinder-volume octavia-api octavia-worker"
+SERVICES="keystone heat-api heat-api-cfn heat-engine glance barbican placement neutron-rpc neutron nova-conductor nova-scheduler nova-api nova-compute cinder-api cinder-scheduler cinder-volume nameserver-stub designate-central designate-producer designate-worker designate-api octavia-api octavia-worker"
 start_svc() { case $1 in
   mariadb) start_db;; rabbitmq) start_rabbit;; memcached) start_memcached;;
   keystone) uw keystone $KEYSTONE_PORT 2 --module keystone.wsgi.api:application;;
@@ -25,6 +25,9 @@ start_svc() { case $1 in
   nova-*) spawn $1 $B/$1 --config-file $OSLAB/etc/nova/nova.conf;;
   cinder-api) uw cinder-api $CINDER_PORT 1 --module cinder.wsgi.api:application;;
   cinder-*) spawn $1 $B/$1 --config-file $OSLAB/etc/cinder/cinder.conf;;
+  nameserver-stub) spawn $1 $B/python $LAB/nameserver_stub.py $NAMESERVER_STUB_PORT;;
+  designate-api) OS_DESIGNATE_CONFIG_DIR=$OSLAB/etc/designate uw $1 $DESIGNATE_PORT 1 --wsgi-file $B/designate-api-wsgi;;
+  designate-*) spawn $1 $B/$1 --config-file $OSLAB/etc/designate/designate.conf;;
   octavia-api) uw octavia-api $OCTAVIA_PORT 1 --wsgi-file $B/octavia-wsgi;;
   octavia-worker) spawn octavia-worker $B/octavia-worker --config-file $OSLAB/etc/octavia/octavia.conf --config-file $OSLAB/etc/octavia/worker.conf;;
   # Upstream's Magnum, for `adopt`: as kolla starts it, with the configuration of $RUN.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cloud_simulator::Mishap;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::text;
@@ -190,6 +191,31 @@ async fn w3_a_cluster_can_be_deleted_before_anything_was_made(#[values(Mix::Embe
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     let cluster = demo.create_cluster("blue", &template).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Which resource, why in the cloud's own words, and what most likely helps: wherever somebody looks.
+#[tokio::test]
+async fn a_failed_stack_is_told_by_its_resource_the_reason_and_the_likely_cure() -> Result<()> {
+    const RESOURCE: &str = "kube-minion (OS::Nova::Server)";
+    const REASON: &str = "No valid host was found";
+    const CURE: &str = "Likely cure: no compute host has room for such a node";
+    let world = World::usual(Mix::Distributed).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let stack = world.only_stack().await?;
+    ensure!(world.cloud.spoil_member(&stack, "kube_minions/1", Mishap::NoServer));
+    world.cloud.hold_stacks(false);
+    let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    let events = demo.get(&format!("/v1/clusters/{cluster}/events")).await?.expect(200)?.body;
+    let faults = failed["faults"].to_string();
+    for told in [text(&failed, "status_reason"), faults, events.to_string()] {
+        ensure!([RESOURCE, REASON, CURE].iter().all(|part| told.contains(part)), "{told}");
+    }
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await

@@ -17,7 +17,8 @@ use crate::sweep::{lose, swept};
 #[rstest]
 #[tokio::test]
 async fn the_life_of_a_cluster_moves_the_numbers(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
-    let (world, api, conductor) = watched(mix, &[]).await?;
+    // Nobody but the bell tells of operations.
+    let (world, api, conductor) = watched(mix, &[("OS_OPERATIONS__SCAN_SECONDS", "600"), ("OS_OPERATIONS__LEASE_SECONDS", "300")]).await?;
     world.cloud.hold_stacks(true);
     let demo = world.demo();
     let template = demo.create_template("small").await?;

@@ -48,7 +48,7 @@ async fn with_the_broker_down_requests_are_accepted_and_carried_out() -> Result<
     world.finish().await
 }
 
-/// The table is hardly ever looked into: every operation is known of through the doorbell alone, or not at all.
+/// The table is hardly ever looked into, and no lease runs out: every operation is known of through the doorbell alone, or not at all.
 #[tokio::test]
 async fn when_a_broker_of_the_list_goes_away_under_load_the_doorbell_goes_on_with_the_next() -> Result<()> {
     const BEFORE: usize = 4;
@@ -58,7 +58,8 @@ async fn when_a_broker_of_the_list_goes_away_under_load_the_doorbell_goes_on_wit
     let behind = format!("{}:{}", broker.host_str().context("a host")?, broker.port().context("a port")?);
     let (first, second) = (Relay::start(behind.clone()).await?, Relay::start(behind).await?);
     let transport = format!("rabbit://{login}@{},{login}@{}{}", first.address(), second.address(), broker.path());
-    let environment = [("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned())].into();
+    let environment = [("SCAN", "600"), ("LEASE", "300")];
+    let environment = environment.map(|(of, seconds)| (format!("OS_OPERATIONS__{of}_SECONDS"), seconds.to_owned())).into();
     let options = Options { amqp: Some(transport), environment, ..Options::default() };
     let processes = options.apis + options.conductors;
     let world = World::start(Mix::Distributed, options).await?;

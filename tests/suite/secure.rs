@@ -108,8 +108,9 @@ async fn world(transport: &str, conductors: usize, files: &[(&str, &str)], folde
     let mut environment = BTreeMap::from([
         // By its old name.
         ("OS_OSLO_MESSAGING_RABBIT__RABBIT_USE_SSL".to_owned(), "true".to_owned()),
-        // Nothing is found but by the bell.
+        // Nothing is found but by the bell, and nothing is given back because the machine was held up.
         ("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "600".to_owned()),
+        ("OS_OPERATIONS__LEASE_SECONDS".to_owned(), "300".to_owned()),
     ]);
     for (option, file) in files {
         // What the machine trusts is an environment variable of its own.

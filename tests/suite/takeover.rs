@@ -302,10 +302,11 @@ async fn a_create_is_handed_over_when_its_conductor_is_asked_to_stop() -> Result
     world.finish().await
 }
 
-/// By the doorbell alone: nobody looks for what is due.
+/// By the doorbell alone: nobody looks for what is due, and no lease runs out.
 #[tokio::test]
 async fn who_is_asked_to_stop_hands_over_at_once() -> Result<()> {
-    let environment = [("OS_OPERATIONS__SCAN_SECONDS".to_owned(), "3600".to_owned())].into();
+    let environment = [("SCAN", "3600"), ("LEASE", "300")];
+    let environment = environment.map(|(of, seconds)| (format!("OS_OPERATIONS__{of}_SECONDS"), seconds.to_owned())).into();
     let mut world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
@@ -388,7 +389,9 @@ async fn w10_a_deadline_that_has_passed_fails_the_cluster_and_says_what_it_waite
 /// A process that stands still in the middle of a transaction. All leases of a conductor are renewed together.
 #[tokio::test]
 async fn a_row_that_stays_locked_costs_no_other_operation_its_lease() -> Result<()> {
-    let world = World::start(Mix::Distributed, Options { conductors: 1, ..Options::default() }).await?;
+    // So long that a machine which is held up for some seconds costs no lease either.
+    let environment = [("OS_OPERATIONS__LEASE_SECONDS".to_owned(), "12".to_owned())].into();
+    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     world.cloud.hold_stacks(true);

@@ -8,7 +8,7 @@ use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
 use model::operation::{Deadlines, StepLimits};
 use model::queue::amqp::StackNotices;
-use model::queue::{Doorbell, Listener};
+use model::queue::{Doorbell, LAST_RINGS, Listener};
 use model::seal::Sealer;
 use model::store::Store;
 use provider_clients::{Cloud, Networks, Session, Tracing};
@@ -284,6 +284,7 @@ impl Conductor {
             task.abort();
         }
         drop(renewing);
+        cx.doorbell.settled(LAST_RINGS).await;
         tracing::info!("conductor stopped");
     }
 }

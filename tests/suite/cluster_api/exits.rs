@@ -1,5 +1,6 @@
 //! Being rid of a cluster whose management cluster cannot be asked, and of what else a cluster has.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -15,6 +16,12 @@ use super::{STEP, create, credential};
 
 /// Seconds that a forced deletion may take.
 const FORCE: u64 = 12;
+
+/// A forced deletion has no less time than lease and settling together.
+fn in_time() -> BTreeMap<String, String> {
+    let seconds = [("FORCE_DELETE", FORCE), ("LEASE", 4), ("HEARTBEAT", 1), ("SETTLE", 2)];
+    seconds.map(|(of, seconds)| (format!("OS_OPERATIONS__{of}_SECONDS"), seconds.to_string())).into()
+}
 
 /// How the management cluster is away.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +54,7 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
 ) -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
-    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    environment.append(&mut in_time());
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = create(&demo, "blue").await?;
@@ -87,7 +94,7 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
 async fn a_forced_deletion_that_is_cut_off_tells_the_release_and_no_stack() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
-    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    environment.append(&mut in_time());
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = create(&demo, "blue").await?;
@@ -226,7 +233,7 @@ async fn a_credential_that_another_caller_may_have_made_is_found_under_its_own_n
 async fn a_credential_that_may_have_been_made_is_told() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
-    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    environment.append(&mut in_time());
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let cluster = without_answer(&world, &demo).await?;
@@ -278,7 +285,7 @@ async fn the_trustee_that_upstream_made_goes_with_its_cluster(#[values("delete",
 async fn the_trustee_that_upstream_made_is_told_where_it_cannot_be_removed() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
-    environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), FORCE.to_string());
+    environment.append(&mut in_time());
     let world = World::start(Mix::Distributed, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     let (cluster, trustee) = with_trustee(&world, &management, &demo).await?;

@@ -45,7 +45,7 @@ pub(super) async fn next_turn_is_held(world: &World) -> Result<()> {
 async fn a_change_that_was_cut_off_reaches_every_object(#[values("3", "4")] helm: &str) -> Result<()> {
     let management = Management::start(STEP, helm).await?;
     let mut environment = management.environment();
-    environment.insert("OS_CAPI_HELM__HELM_DEADLINE_SECONDS".into(), "5".into());
+    environment.insert("OS_CAPI_HELM__HELM_DEADLINE_SECONDS".into(), "15".into());
     environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();

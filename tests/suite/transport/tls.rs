@@ -71,7 +71,7 @@ async fn the_api_speaks_tls_when_it_is_enabled() -> Result<()> {
     std::fs::write(&cert_file, cert.to_pem()?)?;
     std::fs::write(&key_file, key.private_key_to_pem_pkcs8()?)?;
     let api = format!(
-        "[api]\nenabled_ssl = true\nssl_cert_file = {}\nssl_key_file = {}\n[requests]\nhead_timeout = 1\n",
+        "[api]\nenabled_ssl = true\nssl_cert_file = {}\nssl_key_file = {}\n[requests]\nhead_timeout = 5\n",
         cert_file.display(),
         key_file.display()
     );

@@ -322,14 +322,16 @@ async fn of_masters(session: &Session, seen: &Seen, floating_ip_enabled: bool) -
     Ok((api, Vec::new()))
 }
 
-/// That the ranges of a cluster's labels hold so many nodes; its stack, or one of its groups', tells whether it has IPv6.
+/// That the ranges of a cluster's labels hold so many nodes, as far as they can be read: they may be from before they were read so. Its stack, or one of
+/// its groups', tells whether it has IPv6.
 ///
 /// # Errors
 /// The label of one that does not.
 pub(super) fn hold(cluster: &Cluster, template: &ClusterTemplate, seen: &Seen, nodes: u64) -> Result<(), RenderError> {
     let network_driver = template.network_driver.as_deref().unwrap_or(DEFAULT_NETWORK_DRIVER);
     let has_ipv6 = DualStack::seen(seen).is_some();
-    Ranges::read(network_driver, &cluster.labels(), cluster.fixed_network.is_some(), has_ipv6)?.hold(nodes)
+    let ranges = Ranges::read(network_driver, &cluster.labels(), cluster.fixed_network.is_some(), has_ipv6);
+    ranges.map_or(Ok(()), |ranges| ranges.hold(nodes))
 }
 
 /// The type of a subnet in our templates and in upstream's.

@@ -101,14 +101,16 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
     Ok(())
 }
 
-/// The nodes of all other groups, as they are when it is this request's turn; of one that could not be made there are none.
+/// The nodes of all other groups, as they are when it is this request's turn: of one that could not be made there are none, and none are left of one that
+/// is being deleted.
 fn others(groups: &[Nodegroup], group: &Nodegroup) -> u64 {
-    let is_there = |other: &&Nodegroup| other.uuid != group.uuid && (other.is_default() || other.stack_id.is_some() || !has_failed(other));
+    let was_made = |other: &Nodegroup| other.is_default() || other.stack_id.is_some() || !has_failed(other);
+    let is_there = |other: &&Nodegroup| other.uuid != group.uuid && was_made(other) && other.status() != Some(Status::DeleteInProgress);
     groups.iter().filter(is_there).map(|other| u64::try_from(other.node_count()).unwrap_or(0)).sum()
 }
 
 fn has_failed(group: &Nodegroup) -> bool {
-    group.status.as_deref().and_then(Status::parse).is_some_and(Status::is_failed)
+    group.status().is_some_and(Status::is_failed)
 }
 
 /// Workers that are made and removed. One that is named goes, also where another comes in its place.
@@ -188,6 +190,28 @@ async fn upgrade(intent: &Intent, session: Option<&Session>, told: &mut Forecast
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_of_other_groups_are_those_that_are_there_when_it_is_this_requests_turn() {
+        let group = |uuid: &str, stack_id: Option<&str>, status: Status| Nodegroup {
+            uuid: uuid.into(),
+            node_count: Some(10),
+            stack_id: stack_id.map(Into::into),
+            status: Some(status.as_str().into()),
+            ..Nodegroup::default()
+        };
+        let this = group("this", Some("s"), Status::UpdateInProgress);
+        for (other, nodes) in [
+            (group("there", Some("s"), Status::UpdateFailed), 10),
+            (group("waits", None, Status::CreateInProgress), 10),
+            (group("was never made", None, Status::CreateFailed), 0),
+            (group("is going", Some("s"), Status::DeleteInProgress), 0),
+            (group("did not go", Some("s"), Status::DeleteFailed), 10),
+        ] {
+            let uuid = other.uuid.clone();
+            assert_eq!(others(&[this.clone(), other], &this), nodes, "{uuid}");
+        }
+    }
 
     #[test]
     fn who_is_named_goes_and_the_rest_is_made_up() {

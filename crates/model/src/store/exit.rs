@@ -57,12 +57,12 @@ pub async fn cancel(
             Ok(Cancelled { ring: Some(id.clone()), operation: id })
         }
         Cancel::End => {
-            // Nobody will begin it, who would tell of them.
+            operation::cancel(conn, &found, REASON, by).await?;
+            put_back(conn, &found, kind).await?;
+            // Nobody will begin it, who would tell of them. Last, so that others are told of the cluster as it stays.
             if let Some(publisher) = publisher {
                 notification::tell_superseded(conn, &found, publisher).await?;
             }
-            operation::cancel(conn, &found, REASON, by).await?;
-            put_back(conn, &found, kind).await?;
             let next = unfinished.iter().map(Operation::operation_id).find(|other| *other != id);
             Ok(Cancelled { operation: id, ring: next })
         }

@@ -60,6 +60,27 @@ async fn a_ring_that_nobody_took_comes_again() {
     again.taken().await;
 }
 
+/// What a process rings as it stops is heard by the others, though the bell is gone with it.
+#[test]
+fn what_has_settled_outlives_whoever_rang() {
+    const RINGS: u64 = 200;
+    let options = options();
+    let process = || tokio::runtime::Runtime::new().expect("a runtime");
+    let rung = process().block_on(async {
+        let bell = Doorbell::Amqp(Bell::start(options.clone()));
+        (0..RINGS).for_each(|_| bell.ring(OperationId::generate()));
+        bell.settled(Duration::from_secs(20)).await;
+        bell.counts()
+    });
+    assert_eq!((rung.rung, rung.failed), (RINGS, 0));
+    process().block_on(async {
+        let mut listener = Ears::Amqp(Listener::start(options));
+        for _ in 0..RINGS {
+            hear(&mut listener).await.taken().await;
+        }
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ringing_without_a_broker_never_waits() {
     let mut nowhere = options();
@@ -70,4 +91,8 @@ async fn ringing_without_a_broker_never_waits() {
         bell.ring(OperationId::generate());
     }
     assert!(started.elapsed() < Duration::from_secs(2));
+    // Nor does a process that stops wait for it to come back.
+    bell.settled(Duration::from_millis(50)).await;
+    assert_eq!(bell.counts().rung, 0);
+    assert!(started.elapsed() < Duration::from_secs(4));
 }

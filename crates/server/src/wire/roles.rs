@@ -11,7 +11,7 @@ use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
 use model::notification::publisher_of;
 use model::queue::amqp::{NoticeSource, StackNotices};
-use model::queue::{Doorbell, Listener, amqp};
+use model::queue::{Doorbell, LAST_RINGS, Listener, amqp};
 use model::store::Store;
 use provider_clients::{Session, Watchers};
 use tokio_util::task::AbortOnDropHandle;
@@ -63,7 +63,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
             bell
         }
     };
-    let stopping = shutdown.clone();
+    let (stopping, last_rings) = (shutdown.clone(), doorbell.clone());
     let settings = api::Settings { leaving: Arc::new(move || stopping.has_begun()), ..api_settings(config)? };
     let finding = AbortOnDropHandle::new(tokio::spawn(find_trustee_domain(
         cloud::trustee_admin(config, &cloud).ok(),
@@ -104,6 +104,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
     drop((finding, watching));
     handle.stop(true).await;
     running.await.context("the HTTP server")??;
+    last_rings.settled(LAST_RINGS).await;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! What a stack can be made of, in combinations: every choice that changes resources, with every other one. A real Heat looks at each of them on
-//! the lab (`tests/lab/preview.py`), which has what they name. It has no Designate: a name of the API is not among them (`api_name.rs`).
+//! the lab (`tests/lab/preview.py`), which has what they name.
 
 use std::collections::BTreeSet;
 
@@ -28,12 +28,19 @@ struct Wish {
     cloud: bool,
     ipv6: bool,
     pods: &'static str,
+    api_name: Option<&'static str>,
 }
 
 /// The question whose answer may be that there is no load balancer, and that answer; then the questions that only make a difference with one.
 const LOAD_BALANCER: usize = 0;
 const NONE_AT_ALL: usize = 1;
 const OF_LOAD_BALANCER: [usize; 4] = [3, 10, 11, 12];
+
+/// Two questions, the answer to the first that does not go with all of the second's, and the one with which it does.
+const PODS: usize = 16;
+const BY_UDP: usize = 2;
+const IPV6: usize = 17;
+const IPV4_ALONE: usize = 0;
 
 /// In the place of an answer, while there is none.
 const OPEN: usize = usize::MAX;
@@ -94,6 +101,17 @@ fn questions() -> Vec<Vec<Choice>> {
         vec![choice("one network", |_| {}), choice("another network", |w| w.labels.push(("extra_network_names", "given-network")))],
         vec![choice("no cloud provider", |_| {}), choice("a cloud provider", |w| w.cloud = true)],
         vec![
+            choice("flannel", |_| {}),
+            choice("flannel without a tunnel", |w| w.labels.push(("flannel_backend", "host-gw"))),
+            choice("flannel by udp", |w| w.labels.push(("flannel_backend", "udp"))),
+            choice("calico", |w| w.pods = "calico"),
+            choice("calico with a tunnel between subnets alone", |w| {
+                w.pods = "calico";
+                w.labels.push(("calico_ipv4pool_ipip", "CrossSubnet"));
+            }),
+            choice("cilium", |w| w.pods = "cilium"),
+        ],
+        vec![
             choice("IPv4 alone", |_| {}),
             choice("IPv6 beside IPv4", |w| w.ipv6 = true),
             choice("IPv6 from a subnet pool", |w| {
@@ -101,19 +119,18 @@ fn questions() -> Vec<Vec<Choice>> {
                 w.labels.push(("fixed_subnetpool_v6", "subnet-pool"));
             }),
         ],
-        // Flannel by udp does not go with IPv6.
-        vec![
-            choice("flannel", |_| {}),
-            choice("flannel without a tunnel", |w| w.labels.push(("flannel_backend", "host-gw"))),
-            choice("calico", |w| w.pods = "calico"),
-            choice("cilium", |w| w.pods = "cilium"),
-        ],
+        vec![choice("no name of the API", |_| {}), choice("a name of the API", |w| w.api_name = Some("one.clusters.example.org."))],
     ]
 }
 
 /// Whether choices make no difference where there is no load balancer.
 fn needs_load_balancer(tuple: &[(usize, usize)]) -> bool {
     tuple.iter().any(|(question, _)| OF_LOAD_BALANCER.contains(question)) && !tuple.iter().any(|(question, _)| *question == LOAD_BALANCER)
+}
+
+/// Whether these choices can be made together. (Flannel sends no packets of IPv6 by udp.)
+fn go_together(of: impl Fn(usize) -> Option<usize>) -> bool {
+    of(PODS) != Some(BY_UDP) || of(IPV6).is_none_or(|answer| answer == IPV4_ALONE)
 }
 
 /// Whether a cluster has these choices, and they make their difference there.
@@ -137,7 +154,11 @@ fn covering(sizes: &[usize], strength: usize) -> Vec<Vec<usize>> {
                     missing.iter().filter(|tuple| tuple.iter().any(|(q, _)| *q == question) && shows(&longer, tuple)).count()
                 };
                 // What the row is for needs a load balancer, or it would never come to its end.
-                let can = |answer: &usize| !(question == LOAD_BALANCER && *answer == NONE_AT_ALL && needs_load_balancer(&first));
+                let can = |answer: &usize| {
+                    let of =
+                        |asked: usize| if asked == question { Some(*answer) } else { Some(row[asked]).filter(|chosen| *chosen != OPEN) };
+                    !(question == LOAD_BALANCER && *answer == NONE_AT_ALL && needs_load_balancer(&first)) && go_together(of)
+                };
                 row[question] =
                     (0..sizes[question]).filter(can).max_by_key(|&answer| (gain(answer), sizes[question] - answer)).expect("an answer");
             }
@@ -148,7 +169,7 @@ fn covering(sizes: &[usize], strength: usize) -> Vec<Vec<usize>> {
     rows
 }
 
-/// All choices of `strength` questions, as (question, answer) in order.
+/// All choices of `strength` questions that can be made together, as (question, answer) in order.
 fn tuples(sizes: &[usize], strength: usize) -> Vec<Vec<(usize, usize)>> {
     let mut all = vec![Vec::new()];
     for _ in 0..strength {
@@ -161,6 +182,7 @@ fn tuples(sizes: &[usize], strength: usize) -> Vec<Vec<(usize, usize)>> {
         };
         all = all.iter().flat_map(longer).collect();
     }
+    all.retain(|tuple| go_together(|question| tuple.iter().find(|(asked, _)| *asked == question).map(|(_, answer)| *answer)));
     all
 }
 
@@ -179,6 +201,7 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         cloud: false,
         ipv6: false,
         pods: "flannel",
+        api_name: None,
     };
     let chosen: Vec<&Choice> = questions.iter().zip(row).map(|(choices, &answer)| &choices[answer]).collect();
     chosen.iter().for_each(|choice| (choice.change)(&mut wish));
@@ -197,6 +220,7 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         cloud: if wish.cloud { cloud::given() } else { &ABSENT },
         dual_stack: wish.ipv6.then_some(&dual_stack),
         network_driver: wish.pods,
+        api_name: wish.api_name,
         ..input(&labels)
     };
     let joint = Joint {
@@ -229,7 +253,7 @@ fn every_choice_meets_every_other_one() {
     for tuple in tuples(&sizes, 2) {
         assert!(rows.iter().any(|row| shows(row, &tuple)), "{tuple:?}");
     }
-    assert!(rows.len() <= 28, "{}", rows.len());
+    assert!(rows.len() <= 33, "{}", rows.len());
     // All of them can be rendered, and no two clusters are the same.
     let clusters: Vec<Value> = rows.iter().map(|row| rendered(&questions(), row).swap_remove(0)).collect();
     let all: BTreeSet<String> = clusters.iter().map(|stack| stack["parameters"].to_string()).collect();
