@@ -39,19 +39,16 @@ pub async fn insert(conn: &mut Conn, message: &Message) -> Result<(), StoreError
 }
 
 /// Tells, as `publisher`, of the end of what was begun and gave way to an operation; part of the transaction in which that begins, or ends before it has.
-/// How many that were.
-pub async fn tell_superseded(conn: &mut Conn, by: &Operation, publisher: &str) -> Result<usize, StoreError> {
+pub async fn tell_superseded(conn: &mut Conn, by: &Operation, publisher: &str) -> Result<(), StoreError> {
     let superseded = operation::superseded(conn, by).await?;
     if superseded.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
-    let Some(subject) = subject(conn, &by.cluster_id()).await? else { return Ok(0) };
-    let messages: Vec<Message> =
-        superseded.iter().filter_map(|ended| message(ended, Outcome::Failure, &subject, publisher, now())).collect();
-    for message in &messages {
-        insert(conn, message).await?;
+    let Some(subject) = subject(conn, &by.cluster_id()).await? else { return Ok(()) };
+    for message in superseded.iter().filter_map(|ended| message(ended, Outcome::Failure, &subject, publisher, now())) {
+        insert(conn, &message).await?;
     }
-    Ok(messages.len())
+    Ok(())
 }
 
 /// The cluster as a message shows it at this moment; none when its row is gone.
