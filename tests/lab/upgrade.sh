@@ -1,7 +1,7 @@
 # Upgrades on the complete cluster $NAME of template $TEMPLATE, which has three masters and two workers, and a rotation of authorities on one without a load balancer.
 # Sourced by `run`, whose functions it uses. (`replacements` rotates those of a cluster with three masters.)
 
-NEXT=lab-next-$$ PLAIN=lab-plain-$$
+NEXT=lab-next-$$ PLAIN=lab-plain-$$ ZONE=clusters.example.org.
 servers() { os server list -f value -c Name | sort | tr '\n' ' '; }
 replaced() { local now; now=$(servers); for name in $1; do case " $now " in *" $name "*) echo "$name is there still"; return 1;; esac; done; }
 
@@ -42,6 +42,7 @@ check "the group's node was replaced" replaced "$group"
 all_agree "its group upgraded"
 check "coe nodegroup delete" os coe nodegroup delete $NAME late
 check "the nodegroup is gone" within 900 no_group $NAME late
+all_agree "its group gone"
 
 # ---- one master that holds the API's address itself, and a user who leaves: with him goes the trust of the cluster
 as admin
@@ -50,9 +51,12 @@ for role in member load-balancer_member creator; do check "role add $role" os ro
 as leaver demo
 ssh-keygen -q -t ed25519 -N '' -f $RUN/leaver </dev/null
 check "keypair create" os keypair create --public-key $RUN/leaver.pub key
-must "coe cluster create without a load balancer" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 --master-lb-disabled
+must "coe cluster create without a load balancer, with a name in DNS" os coe cluster create $PLAIN --cluster-template $NEXT --node-count 1 \
+  --master-lb-disabled --merge-labels --labels api_dns_zone=$ZONE
 check "the cluster becomes CREATE_COMPLETE" within 900 cluster_is $PLAIN CREATE_COMPLETE
 address=$(value coe cluster show $PLAIN api_address) old=$(os server list -f value -c Name | grep $PLAIN | tr '\n' ' ')
+named() { equals "$(sed 's,https://\(.*\):6443,\1,' <<<"$address")" value recordset show $ZONE $PLAIN.$ZONE records; }
+check "Designate: the API has its name" named
 # Not between his leaving and the new credentials: the trust that goes with him is in the inventory until then.
 all_agree "another one made"
 as admin
@@ -77,6 +81,7 @@ check "the rotation ends in UPDATE_COMPLETE" within 2400 cluster_is $PLAIN UPDAT
 check "every node was replaced" replaced "$old"
 check "Nova: one master, of the fourth generation" count 1 "$PLAIN-.*master-4$" os server list -f value -c Name
 check "the API has the address that it had" equals "$address" value coe cluster show $PLAIN api_address
+check "Designate: it has its name" named
 check "one authority is shown" count 1 'BEGIN CERTIFICATE' os coe ca show $PLAIN
 check "it is another one" differs $RUN/ca.before os coe ca show $PLAIN
 rm -rf $RUN/rotated; mkdir -p $RUN/rotated
@@ -89,5 +94,6 @@ check "it has two workers" equals 2 value coe cluster show $PLAIN node_count
 all_agree "larger, of another user"
 check "coe cluster delete" os coe cluster delete $PLAIN
 check "the cluster is gone" within 900 no_cluster $PLAIN
+all_agree "the other one gone"
 check "image delete" os image delete $image
 kill $players 2>/dev/null; wait $players 2>/dev/null; players=

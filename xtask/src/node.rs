@@ -83,8 +83,12 @@ pub fn obstacle() -> Option<String> {
     if fs::read_to_string("/proc/swaps").is_ok_and(|all| all.lines().count() > 1) {
         return Some("this machine has swap, which a node would try to switch off".to_owned());
     }
-    let has_overlay = fs::read_to_string("/proc/filesystems").is_ok_and(|all| all.lines().any(|line| line.ends_with("\toverlay")));
-    if !has_overlay || !Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists() {
+    let kinds = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let has = |kind: &str| kinds.lines().any(|line| line.split_whitespace().last() == Some(kind));
+    if !Path::new("/dev/loop-control").exists() || !has("ext4") {
+        return Some("the kernel lacks loop devices or ext4, for the volumes of nodes: modprobe -a loop ext4".to_owned());
+    }
+    if !has("overlay") || !Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists() {
         return Some(format!("the kernel lacks one of these: modprobe -a {}", MODULES.join(" ")));
     }
     None

@@ -12,6 +12,7 @@ use model::seal::Sealer;
 use model::store::{Conn, Scope, Store, StoreError};
 use provider_clients::{Cloud, Session, Tracing};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::accept::Accept;
@@ -60,8 +61,10 @@ pub struct Shared {
     pub tracing: Option<Arc<dyn Tracing>>,
     /// Whether this process ends TLS itself.
     pub secure: bool,
-    /// The runtime of the process: work that must finish although its client has left goes on there.
+    /// The runtime of the process.
     pub runtime: tokio::runtime::Handle,
+    /// What goes on there although its client has left.
+    pub later: TaskTracker,
 }
 
 /// Pages that each worker puts together at once: one is written while others wait for their rows.
@@ -78,7 +81,7 @@ impl Shared {
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
     ) -> Result<T, ApiError> {
-        ToTheEnd { work: Some(Box::pin(work.in_current_span())), runtime: self.runtime.clone() }.await
+        ToTheEnd { work: Some(Box::pin(work.in_current_span())), runtime: self.runtime.clone(), later: self.later.clone() }.await
     }
 }
 
@@ -90,6 +93,7 @@ struct ToTheEnd<T: Send + 'static> {
     /// None: it has ended.
     work: Option<BoxFuture<'static, Result<T, ApiError>>>,
     runtime: tokio::runtime::Handle,
+    later: TaskTracker,
 }
 
 impl<T: Send + 'static> Future for ToTheEnd<T> {
@@ -109,7 +113,7 @@ impl<T: Send + 'static> Future for ToTheEnd<T> {
 impl<T: Send + 'static> Drop for ToTheEnd<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.runtime.spawn(work);
+            self.later.spawn_on(work, &self.runtime);
         }
     }
 }
@@ -276,7 +280,7 @@ mod tests {
             let _ = ended.send(tokio::runtime::Handle::current().id());
             Ok(())
         };
-        let mut waiting = ToTheEnd { work: Some(work.boxed()), runtime: process.handle().clone() };
+        let mut waiting = ToTheEnd { work: Some(work.boxed()), runtime: process.handle().clone(), later: TaskTracker::new() };
         runtime().block_on(async { assert!(futures::poll!(&mut waiting).is_pending()) });
         drop(waiting);
         go.send(()).expect("the work is still there");
@@ -288,7 +292,11 @@ mod tests {
     fn work_that_somebody_waits_for_is_done_where_he_waits_and_once() {
         let process = runtime();
         let here = runtime();
-        let work = ToTheEnd { work: Some(async { Ok(tokio::runtime::Handle::current().id()) }.boxed()), runtime: process.handle().clone() };
+        let work = ToTheEnd {
+            work: Some(async { Ok(tokio::runtime::Handle::current().id()) }.boxed()),
+            runtime: process.handle().clone(),
+            later: TaskTracker::new(),
+        };
         let at = here.block_on(work).map_err(|error| error.inside().to_owned());
         assert_eq!(at, Ok(here.handle().id()));
     }

@@ -111,7 +111,9 @@ async fn end(shared: &Arc<Shared>, key: Arc<Key>, answer: &Result<Answer, ApiErr
             }
         }
     };
-    shared.runtime.spawn(tokio::time::timeout(at_work, trying).in_current_span());
+    // The clock, too, is that runtime's: this worker may end before.
+    let bounded = async move { tokio::time::timeout(at_work, trying).await };
+    shared.later.spawn_on(bounded.in_current_span(), &shared.runtime);
 }
 
 /// Stores the answer, or lets go of the key when there is none.

@@ -28,6 +28,7 @@ use model::store::Store;
 use provider_clients::{Cloud, Session, Tracing};
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::accept::{self, Accept};
@@ -67,6 +68,8 @@ pub struct Api {
     pub metrics: Metrics,
     /// None: requests belong to no trace.
     pub tracing: Option<Arc<dyn Tracing>>,
+    /// Gets what must end although its client has left: to be waited for before the server is stopped.
+    pub later: TaskTracker,
 }
 
 /// Serves on a bound socket. Must be called within a tokio runtime; the caller awaits and stops what is returned.
@@ -94,6 +97,7 @@ pub fn serve(api: Api, listener: TcpListener) -> std::io::Result<actix_web::dev:
         limiter,
         secure: api.tls.is_some(),
         runtime: tokio::runtime::Handle::current(),
+        later: api.later,
     });
     listen::listen(&shared, listener, api.tls)
 }

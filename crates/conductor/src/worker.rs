@@ -65,11 +65,11 @@ impl Room {
 /// Answers rings for ever: one room, one ring, one claim.
 pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
     loop {
-        // The ring first: a room taken while nothing rings would be one less for the scan.
+        // The ring first: a room taken while nothing rings would be one less for the scan. Whoever stops leaves it to the others.
         let ring = tokio::select! {
             biased;
-            ring = listener.next() => ring,
             () = cx.stop.cancelled() => return,
+            ring = listener.next() => ring,
         };
         let Some(room) = Room::wait(&cx).await else { return };
         if planted::has(Bug::AckBeforeClaim) {
@@ -78,7 +78,10 @@ pub(crate) async fn listen(cx: Arc<Context>, mut listener: Listener) {
             take(&cx, &id, room, FoundBy::Bell).await;
             continue;
         }
-        take(&cx, &ring.operation, room, FoundBy::Bell).await;
+        if !take(&cx, &ring.operation, room, FoundBy::Bell).await && cx.stop.is_cancelled() {
+            // It was not looked at, or rung by one of our own that gave it back: it comes again, to somebody else.
+            return;
+        }
         ring.taken().await;
     }
 }

@@ -322,8 +322,8 @@ async fn of_masters(session: &Session, seen: &Seen, floating_ip_enabled: bool) -
     Ok((api, Vec::new()))
 }
 
-/// That the ranges of a cluster's labels hold so many nodes, as far as they can be read: they may be from before they were read so. Its stack, or one of
-/// its groups', tells whether it has IPv6.
+/// That the ranges of a cluster's labels hold so many nodes; nothing is said where one of them cannot be read, for they may be from before they were read
+/// so. Its stack, or one of its groups', tells whether it has IPv6.
 ///
 /// # Errors
 /// The label of one that does not.

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use crate::config::{Config, Positive};
 
-/// Seconds of the shutdown's grace that are left for what comes after the last request.
-const AFTER_DRAIN: u64 = 5;
+/// Seconds of the shutdown's grace that are left for what comes before and after the drain: work whose clients have left, rings of the doorbell, traces,
+/// and the end of the runtime.
+const AFTER_DRAIN: u64 = 8;
+/// For the first of these.
+pub(super) const LATER: Duration = Duration::from_secs(2);
 
 pub(super) fn limits(config: &Config) -> api::Limits {
     let requests = &config.requests;
@@ -59,7 +62,7 @@ mod tests {
     #[test]
     fn without_a_word_of_the_operator_the_limits_are_the_defaults() {
         let config = parse("");
-        assert_eq!(limits(&config), api::Limits { drain: Duration::from_secs(55), ..api::Limits::default() });
+        assert_eq!(limits(&config), api::Limits { drain: Duration::from_secs(52), ..api::Limits::default() });
         assert_eq!(rate(&config), None);
         assert_eq!(cors(&config).allowed_origins, Vec::<String>::new());
         assert_eq!(cors(&config).allow_methods, ["GET", "PUT", "POST", "DELETE", "PATCH"]);
@@ -68,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_delay_before_the_end_is_part_of_the_grace() {
-        for (grace, wanted, delay_wanted, drain) in [(60, 12, 12, 43), (60, 200, 54, 1), (3, 5, 0, 1), (60, 0, 0, 55)] {
+        for (grace, wanted, delay_wanted, drain) in [(60, 12, 12, 40), (60, 200, 51, 1), (3, 5, 0, 1), (60, 0, 0, 52)] {
             let config = parse(&format!("[DEFAULT]\ngraceful_shutdown_timeout = {grace}\n[requests]\ndrain_delay = {wanted}\n"));
             let seen = (delay(&config).as_secs(), limits(&config).drain.as_secs());
             assert_eq!(seen, (delay_wanted, drain), "grace {grace}, wanted {wanted}");

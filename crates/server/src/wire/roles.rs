@@ -14,7 +14,7 @@ use model::queue::amqp::{NoticeSource, StackNotices};
 use model::queue::{Doorbell, LAST_RINGS, Listener, amqp};
 use model::store::Store;
 use provider_clients::{Session, Watchers};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{capi, certificates, cloud, deadlines, heat_templates, kubernetes, requests};
 use crate::config::Config;
@@ -63,7 +63,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
             bell
         }
     };
-    let (stopping, last_rings) = (shutdown.clone(), doorbell.clone());
+    let (stopping, later, last_rings) = (shutdown.clone(), TaskTracker::new(), doorbell.clone());
     let settings = api::Settings { leaving: Arc::new(move || stopping.has_begun()), ..api_settings(config)? };
     let finding = AbortOnDropHandle::new(tokio::spawn(find_trustee_domain(
         cloud::trustee_admin(config, &cloud).ok(),
@@ -86,6 +86,7 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
             tls,
             metrics,
             tracing: telemetry::tracing(&config.tracing),
+            later: later.clone(),
         },
         listener,
     )?;
@@ -102,6 +103,11 @@ pub async fn api(config: &Config, role: ApiRole, shutdown: &Shutdown) -> anyhow:
         tokio::time::sleep(delay).await;
     }
     drop((finding, watching));
+    // While the workers are there: connections that this work has to the database are theirs.
+    later.close();
+    if tokio::time::timeout(requests::LATER, later.wait()).await.is_err() {
+        tracing::warn!("{} requests whose clients have left may be cut off", later.len());
+    }
     handle.stop(true).await;
     running.await.context("the HTTP server")??;
     last_rings.settled(LAST_RINGS).await;

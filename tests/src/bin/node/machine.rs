@@ -36,11 +36,21 @@ pub fn free_address(number: u8) -> Ipv4Addr {
 /// Whom an image trusts.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
+/// Bytes of a volume: a file system has room in it.
+const VOLUME: u64 = 64 << 20;
+
 /// A machine, running or not.
 pub struct Machine {
     name: String,
     folder: PathBuf,
     process: Option<Process>,
+    volumes: Vec<Volume>,
+}
+
+/// A block device beside the machine's own disk. It goes with the last who has it open.
+struct Volume {
+    device: PathBuf,
+    _open: fs::File,
 }
 
 impl Machine {
@@ -50,7 +60,7 @@ impl Machine {
         let name = format!("node{number}");
         let folder = folder.join(&name);
         fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let machine = Self { name, folder, process: None };
+        let machine = Self { name, folder, process: None, volumes: Vec::new() };
         run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(image).arg(machine.root())).await?;
         fs::write(machine.path(AUTHORITIES), trusted).context("write the image's authorities")?;
         if data.image == Image::Flatcar {
@@ -111,6 +121,29 @@ impl Machine {
         fs::write(self.path("/etc/cloud/cloud-init.disabled"), "").context("leave cloud-init out")
     }
 
+    /// Attaches an empty volume, while it is off. As with disks of virtio, what the machine sees of its id are the first twenty characters.
+    pub async fn attach(&mut self, volume: &str) -> Result<()> {
+        let content = self.folder.join(format!("volume-{volume}"));
+        fs::File::create(&content).and_then(|file| file.set_len(VOLUME)).context("make a volume")?;
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(&content).kill_on_drop(true).output();
+        let output = timeout(PATIENCE, output).await.context("losetup hangs")?.context("losetup")?;
+        ensure!(output.status.success(), "losetup: {}", String::from_utf8_lossy(&output.stderr));
+        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let open = fs::File::open(&device).with_context(|| format!("open {}", device.display()))?;
+        // As long as it is open it stays.
+        run(Command::new("losetup").arg("--detach").arg(&device)).await?;
+        let seen = volume.get(..20).context("a volume's id")?;
+        fs::create_dir_all(self.disks()).context("make the folder of disks")?;
+        symlink(&device, self.disks().join(format!("virtio-{seen}"))).context("name the volume")?;
+        self.volumes.push(Volume { device, _open: open });
+        Ok(())
+    }
+
+    /// The names of its volumes.
+    fn disks(&self) -> PathBuf {
+        self.folder.join("disks")
+    }
+
     /// As Neutron and the image's own means would do it.
     async fn connect(&self, number: u8) -> Result<()> {
         let (here, name) = (format!("to-{}", self.name), self.name.as_str());
@@ -137,6 +170,12 @@ impl Machine {
         command.args(["--quiet", "--register=no", "--keep-unit", "--boot", "--console=pipe", "--capability=CAP_NET_ADMIN"]);
         command.arg(format!("--directory={}", self.root().display())).arg(format!("--machine={}", self.name));
         command.arg(format!("--network-namespace-path=/run/netns/{}", self.name));
+        for volume in &self.volumes {
+            command.arg(format!("--bind={}", volume.device.display()));
+        }
+        if !self.volumes.is_empty() {
+            command.arg(format!("--bind-ro={}:/dev/disk/by-id", self.disks().display()));
+        }
         // The settings of its own network are the machine's.
         command.env("SYSTEMD_NSPAWN_API_VFS_WRITABLE", "network");
         self.process = Some(Process::start("console", &mut command, &self.folder)?);

@@ -40,6 +40,10 @@ const SECRETS_KEY: &str = "c2VjcmV0cyBvZiB0aGlzIGNsdXN0ZXIgYXJlIGhlcmU=";
 const LOG: &str = "/var/log/kubernetes-bootstrap.log";
 const UNIT: &str = "/etc/systemd/system/kubernetes-bootstrap.service";
 
+/// Volumes that Cinder made for a node, and where they are mounted.
+const DATA_VOLUME: (&str, &str) = ("5b0f1a7e-93c4-4d2b-8f16-0a9b8c7d6e5f", "/var/lib/containerd");
+const ETCD_VOLUME: (&str, &str) = ("c4d3e2f1-6a5b-4c7d-9e8f-1a2b3c4d5e6f", "/var/lib/etcd-volume");
+
 /// How a node joins.
 const JOIN: &str = "kubeadm join --config /var/lib/kubernetes-bootstrap/join.yaml";
 /// What the stand-ins were called with.
@@ -175,8 +179,10 @@ impl Nodes<'_> {
     async fn master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
         let (own, api) = (address(number).to_string(), free_address(number).to_string());
-        let data = first_master(document, number, path)?;
+        let data = first_master(document, number, path, &[("DATA_VOLUME", DATA_VOLUME.0), ("ETCD_VOLUME", ETCD_VOLUME.0)])?;
         let mut machine = self.machine(number, &data).await?;
+        machine.attach(DATA_VOLUME.0).await?;
+        machine.attach(ETCD_VOLUME.0).await?;
         machine.boot()?;
         let signal = self.signal(&machine, path).await?;
         ensure!(signal.status == "SUCCESS" && signal.reason == "blue-master-0 is ready", "{signal:?}\n{}", machine.last_words());
@@ -190,17 +196,12 @@ impl Nodes<'_> {
             .collect();
         ensure!(addons.iter().any(|name| name == "openstack-cloud-controller-manager"), "{addons:?}");
         let network = setting(&machine, "NETWORK_DRIVER")?;
-        let begun = ["address of the API", "kubeadm init", "holding the address of the API"].map(str::to_owned);
+        let etcd = format!("volume of {}", ETCD_VOLUME.1);
+        let begun = [etcd.as_str(), "address of the API", "kubeadm init", "holding the address of the API"].map(str::to_owned);
         let added = addons.iter().map(|name| format!("add-on {name}"));
         let ended = ["cloud provider", "readiness of the node", "end"].map(str::to_owned);
-        let steps: Vec<String> = INSTALLED
-            .map(str::to_owned)
-            .into_iter()
-            .chain(begun)
-            .chain([format!("pod network {network}")])
-            .chain(added)
-            .chain(ended)
-            .collect();
+        let steps: Vec<String> =
+            installed_with_volume().into_iter().chain(begun).chain([format!("pod network {network}")]).chain(added).chain(ended).collect();
         let told = told_steps(&machine)?;
         ensure!(told == steps, "{told:?} and not {steps:?}");
         let mut due = programs(&machine)?;
@@ -234,6 +235,8 @@ impl Nodes<'_> {
         ensure!(unit.contains("\nSECRETS_KEY=\n") && !machine.read(LOG)?.contains(SECRETS_KEY), "the key is kept: {unit}");
         ensure!(machine.read("/var/lib/stand-ins/made")?.matches("\"k8s-keystone-auth-policy\"").count() == 1, "not one policy");
         is_master(&machine, &api).await?;
+        has_volume(&machine, DATA_VOLUME.1).await?;
+        has_volume(&machine, ETCD_VOLUME.1).await?;
 
         // Everything that starts by itself is there again, and nothing is done twice.
         let before = machine.read(LOG)?;
@@ -259,8 +262,9 @@ impl Nodes<'_> {
 
     async fn interrupted_worker(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
-        let data = worker(document, number, "blue-node-0", path, &[])?;
+        let data = worker(document, number, "blue-node-0", path, &[("DATA_VOLUME", DATA_VOLUME.0)])?;
         let mut machine = self.machine(number, &data).await?;
+        machine.attach(DATA_VOLUME.0).await?;
         self.site.withhold(Some("/kubelet"));
         machine.boot()?;
         let stuck = wait::until("the worker to ask for kubelet", BOOT, async || {
@@ -268,6 +272,8 @@ impl Nodes<'_> {
             Ok(Seen::when(asked.last().is_some_and(|path| path.ends_with("/kubelet")), || format!("{asked:?}")))
         });
         stuck.await.with_context(|| machine.last_words())?;
+        let kept = format!("{}/kept", DATA_VOLUME.1);
+        machine.tell(&["sh", "-c", &format!("echo before >{kept} && sync {kept}")]).await?;
         machine.cut_power().await?;
         ensure!(self.site.signals(path).is_empty(), "{:?}", self.site.signals(path));
         self.site.withhold(None);
@@ -279,9 +285,15 @@ impl Nodes<'_> {
         is_as_written(&machine, &data)?;
         let told = told_steps(&machine)?;
         // What was begun before it was killed, and then all.
-        let joined = ["waiting for the API", "kubeadm join", "authorities", "readiness of the node", "end"];
-        let due: Vec<&str> = INSTALLED[..3].iter().chain(&INSTALLED).chain(&joined).copied().collect();
+        let joined = ["waiting for the API", "kubeadm join", "authorities", "readiness of the node", "end"].map(str::to_owned);
+        let installed = installed_with_volume();
+        let due: Vec<String> = installed[..4].iter().chain(&installed).chain(&joined).cloned().collect();
         ensure!(told == due, "{told:?} and not {due:?}");
+        has_volume(&machine, DATA_VOLUME.1).await?;
+        ensure!(machine.tell(&["cat", &kept]).await? == "before", "the volume was emptied");
+        for unit in ["containerd.service", "kubelet.service"] {
+            is_on(&machine, unit).await?;
+        }
         let calls = machine.read(CALLS)?;
         ensure!(calls == format!("{JOIN}\n{}", is_ready("blue-node-0")), "{calls}");
         let config = machine.read("/var/lib/stand-ins/join.yaml")?;
@@ -330,12 +342,35 @@ impl Nodes<'_> {
     }
 }
 
+/// The steps that a node with a volume for containers begins with.
+fn installed_with_volume() -> Vec<String> {
+    let volume = format!("volume of {}", DATA_VOLUME.1);
+    INSTALLED[..1].iter().chain([&volume.as_str()]).chain(&INSTALLED[1..]).map(|step| (*step).to_owned()).collect()
+}
+
+/// That a volume is mounted, and once in fstab, of which systemd in a container leaves lines with devices alone.
+async fn has_volume(machine: &Machine, path: &str) -> Result<()> {
+    let mounted = machine.tell(&["findmnt", "--noheadings", "--output=FSTYPE,SOURCE", "--mountpoint", path]).await?;
+    let (kind, device) = mounted.split_once(' ').with_context(|| mounted.clone())?;
+    let id = machine.tell(&["blkid", "-s", "UUID", "-o", "value", device.trim()]).await?;
+    let tab = machine.read("/etc/fstab")?;
+    let lines: Vec<&str> = tab.lines().filter(|line| line.split_whitespace().nth(1) == Some(path)).collect();
+    ensure!(kind == "ext4" && lines == [format!("UUID={id} {path} ext4 defaults,nofail 0 2")], "{mounted}: {tab}");
+    Ok(())
+}
+
+/// That a unit runs, and starts by itself.
+async fn is_on(machine: &Machine, unit: &str) -> Result<()> {
+    for question in ["is-active", "is-enabled"] {
+        machine.tell(&["systemctl", question, unit]).await.with_context(|| machine.last_words())?;
+    }
+    Ok(())
+}
+
 /// What runs on a master, and that it holds the address of the API.
 async fn is_master(machine: &Machine, api: &str) -> Result<()> {
     for unit in ["containerd.service", "kubelet.service", "kubernetes-api-address.service", "kubernetes-succession.timer"] {
-        for question in ["is-active", "is-enabled"] {
-            machine.tell(&["systemctl", question, unit]).await.with_context(|| machine.last_words())?;
-        }
+        is_on(machine, unit).await?;
     }
     let held = wait::until("the address of the API to be held", PATIENCE, async || {
         let addresses = machine.tell(&["ip", "-o", "-4", "address", "show"]).await?;
@@ -344,10 +379,11 @@ async fn is_master(machine: &Machine, api: &str) -> Result<()> {
     held.await
 }
 
-/// What the first master of a cluster without a load balancer is made with: nobody has its API's address before it.
-fn first_master(document: &str, number: u8, path: &str) -> Result<UserData> {
+/// What the first master of a cluster without a load balancer is made with: nobody has its API's address before it. `more` are values that not every
+/// one has.
+fn first_master(document: &str, number: u8, path: &str, more: &[(&str, &str)]) -> Result<UserData> {
     let (own, api, endpoint) = (address(number).to_string(), free_address(number).to_string(), format!("https://{HEAT}{path}"));
-    let values = [
+    let mut values = vec![
         ("NODE_NAME", "blue-master-0"),
         ("NODE_INDEX", "0"),
         ("NODE_ADDRESS", own.as_str()),
@@ -359,6 +395,7 @@ fn first_master(document: &str, number: u8, path: &str) -> Result<UserData> {
         ("SIGNAL_ENDPOINT", endpoint.as_str()),
         ("SIGNAL_TOKEN", SIGNAL_TOKEN),
     ];
+    values.extend(more);
     UserData::of(document, &values)
 }
 

@@ -31,7 +31,7 @@ impl Nodes<'_> {
     /// Cut off twice: when the cluster is made, and it was not kept that it is; and between add-ons.
     async fn restarted_first_master(&self, number: u8, document: &str) -> Result<()> {
         let path = &format!("/v1/signals/{number}");
-        let data = first_master(document, number, path)?;
+        let data = first_master(document, number, path, &[])?;
         let mut machine = self.machine(number, &data).await?;
         for withheld in [NETWORK, ADD_ON] {
             self.site.withhold(Some(withheld));
