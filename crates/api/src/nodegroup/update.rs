@@ -50,7 +50,9 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let before = as_stored(patch::document(&view)?, &changes);
     let after = patch::applied_within("nodegroup", &before, &changes, &PATCH)?;
     let change = check(&found, &after, |field| changes.iter().any(|change| change.field == field))?;
-    check_flavor(&cx, found.group.flavor_id.as_deref(), &found.cluster).await?;
+    // Groups by others may have no labels of their own, and live with their cluster's.
+    let labels = found.cluster.labels().with(Some(found.group.labels()), true);
+    check_flavor(&cx, found.group.flavor_id.as_deref(), &labels).await?;
     let request = Request {
         change,
         reply: Reply::Group,
