@@ -137,12 +137,16 @@ async fn trustee_password(cx: &Context, work: &Work) -> Result<SecretString, Fai
     }
     let (id, payload) = (work.operation.operation_id(), work.payload()?);
     // One that was sealed with a former secret of the service is drawn anew.
-    let drawn = payload.sealed_password.as_deref().and_then(|sealed| cx.sealer.open(&id, sealed).ok());
+    let drawn = payload.sealed_password.as_deref().and_then(|sealed| cx.sealer.open_password(&id, sealed).ok());
     let password = match drawn {
         Some(drawn) => drawn,
+        // The request for one that nobody can read any more may be on its way.
+        None if payload.sealed_password.is_some() && !work.is_settled(cx) => {
+            return Err(Failure::retry("a password that was asked for before may still be set"));
+        }
         None => {
             let password = new_password();
-            let payload = &Payload { sealed_password: Some(cx.sealer.seal(&id, &password)), ..payload };
+            let payload = &Payload { sealed_password: Some(cx.sealer.seal_password(&id, &password)), ..payload };
             cx.store.write(async |conn: &mut Conn| operation::carry(conn, &work.claim, payload).await).await?;
             password
         }

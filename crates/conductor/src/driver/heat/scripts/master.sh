@@ -454,8 +454,10 @@ give_proxies() {
     [ -n "$given" ] || return 0
     proxies=(HTTP_PROXY- HTTPS_PROXY- NO_PROXY-)
   fi
-  kubectl --request-timeout 60s -n kube-system set env "$1" "${proxies[@]}" \
-    && kubectl --request-timeout 20s -n kube-system annotate --overwrite "$1" "magnum.openstack.org/proxies=${POD_PROXIES:+given}"
+  # The mark first and last: whoever goes on where this master was cut off finds it.
+  kubectl --request-timeout 20s -n kube-system annotate --overwrite "$1" magnum.openstack.org/proxies=given \
+    && kubectl --request-timeout 60s -n kube-system set env "$1" "${proxies[@]}" \
+    && { [ -n "${POD_PROXIES:-}" ] || kubectl --request-timeout 20s -n kube-system annotate "$1" magnum.openstack.org/proxies-; }
 }
 
 # Until the cloud provider knows this machine, nothing runs here that does not tolerate it: DNS does not. What keeps it is told.
