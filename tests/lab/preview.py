@@ -52,9 +52,9 @@ def taken(found):
             "gigabytes": sum(int(volume["size"]) for volume in properties("OS::Cinder::Volume")), "networks": counts["OS::Neutron::Net"],
             # One that is only looked up is not made; those that are made are on the router.
             "subnets": interfaces, "routers": counts["OS::Neutron::Router"], "floating_ips": counts["OS::Neutron::FloatingIP"],
-            # Routers and load balancers have theirs; a group has two rules before it is given any.
+            # Routers and load balancers have theirs, and Neutron has its own on each network; a group has two rules before it is given any.
             # So has a server on a network that it has no port of.
-            "ports": counts["OS::Neutron::Port"] + interfaces + balancers
+            "ports": counts["OS::Neutron::Port"] + interfaces + balancers + counts["OS::Neutron::Net"]
             + sum(bool(one.get("network")) for server in properties("OS::Nova::Server") for one in server["networks"]), "load_balancers": balancers, "security_groups": groups,
             "security_group_rules": 2 * groups + counts["OS::Neutron::SecurityGroupRule"]
             + sum(len(one["rules"]) for one in properties("OS::Neutron::SecurityGroup"))}

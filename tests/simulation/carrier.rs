@@ -46,11 +46,13 @@ pub struct Message {
 /// How old what the cloud shows can be: as where its databases follow one another.
 const LIE: TimeDelta = TimeDelta::seconds(3);
 
-/// Requests that may be carried out long after nobody waits for them any more: what makes something, and what deletes it by its id.
-const LATE: [&str; 6] = [
+/// Requests that may be carried out long after nobody waits for them any more: what makes something, what gives it a new password, and what deletes it
+/// by its id.
+const LATE: [&str; 7] = [
     "heat.stack_create",
     "heat.stack_delete",
     "keystone.user_create",
+    "keystone.user_update",
     "keystone.user_delete",
     "barbican.secret_create",
     "barbican.container_create",
@@ -58,7 +60,8 @@ const LATE: [&str; 6] = [
 
 /// Requests that whoever is on the way may send twice. (What bears no name of which there can be one only would be there twice; such a request
 /// nobody repeats.)
-const REPEATED: [&str; 5] = ["heat.stack_create", "heat.stack_update", "heat.stack_delete", "keystone.user_create", "keystone.user_delete"];
+const REPEATED: [&str; 6] =
+    ["heat.stack_create", "heat.stack_update", "heat.stack_delete", "keystone.user_create", "keystone.user_update", "keystone.user_delete"];
 
 /// What becomes of a request.
 enum Fate {

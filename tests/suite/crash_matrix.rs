@@ -19,6 +19,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tests::cells;
 use tests::client::{Client, cluster, text};
+use tests::login::Held;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -427,6 +428,8 @@ impl Scene {
             let group = self.demo.get(&format!("/v1/clusters/{cluster}/nodegroups/more")).await?.expect(200)?.body;
             ensure!(group["max_node_count"] == 5 && group["status"] == "UPDATE_COMPLETE", "{group}");
         }
+        // Whatever came late: what is recorded of the trustee is what Keystone lets in.
+        Held::by(&self.world, cluster).await?.token(&self.world).await?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, Answer, Client, text};
-use tests::login::log_in_by_trust;
+use tests::login::{Held, log_in_by_trust};
 use tests::metrics::{until, watched};
 use tests::nodes;
 use tests::openmetrics::Shown;
@@ -55,29 +55,6 @@ fn is_there(world: &World, trust: &str) -> bool {
 fn keep_roles(world: &World) {
     let how = How::Status(403, "You are not authorized to perform the requested action: identity:create_grant.".to_owned());
     world.cloud.inject(Fault { at: "keystone.role_grant".to_owned(), nth: 0, how });
-}
-
-/// What the masters of a cluster hold: the trustee's login, and the trust by which he acts.
-struct Held {
-    user: String,
-    password: String,
-    trust: String,
-}
-
-impl Held {
-    async fn by(world: &World, cluster: &str) -> Result<Self> {
-        let sql = format!("SELECT trustee_user_id, trustee_password, trust_id FROM cluster WHERE uuid = '{cluster}'");
-        let rows: Vec<(String, String, String)> = world.database()?.rows(&sql).await?;
-        let (user, password, trust) = rows.into_iter().next().context("a row")?;
-        Ok(Self { user, password, trust })
-    }
-
-    /// What whoever has it logs in to.
-    async fn token(&self, world: &World) -> Result<String> {
-        let token = log_in_by_trust(&client::http()?, &world.auth_url, &self.user, &self.password, &self.trust).await?;
-        world.keep_secret(&token, "a token through a trust");
-        Ok(token)
-    }
 }
 
 /// The same of a user of another project, to whom a trust was handed on.

@@ -58,7 +58,7 @@ async fn what_would_happen_is_told_and_nothing_is_stored_or_made() -> Result<()>
     ensure!(enough["possible"] == true && enough["reasons"] == json!([]), "{enough}");
     let of = |value: &Value| (text(value, "action"), text(value, "driver"), value["cluster_id"].is_null());
     ensure!(of(&enough) == ("create".to_owned(), "k8s_fedora_coreos_v1".to_owned(), true), "{enough}");
-    for (thing, many) in [("servers", 3), ("volumes", 3), ("ports", 5), ("floating_ips", 4), ("load_balancers", 1), ("stacks", 1)] {
+    for (thing, many) in [("servers", 3), ("volumes", 3), ("ports", 6), ("floating_ips", 4), ("load_balancers", 1), ("stacks", 1)] {
         ensure!(count(&enough, "made", thing) == many, "{thing}: {enough}");
     }
     ensure!(quota(&enough, "load_balancers")["limit"].is_null() && quota(&enough, "load_balancers")["enough"] == true, "{enough}");
@@ -96,6 +96,9 @@ async fn what_would_happen_is_told_and_nothing_is_stored_or_made() -> Result<()>
 async fn there(world: &World, demo: &Client, cluster: &str, template: &str) -> Result<()> {
     let (database, path) = (world.database()?, format!("/v1/clusters/{cluster}"));
     let stack = world.cloud.stacks()[0].parameters.clone();
+    let mut odd = client::template("odd");
+    odd["tls_disabled"] = json!(true);
+    let odd = demo.post("/v1/clustertemplates", &odd).await?.expect(201)?.uuid()?;
     let before = database.checksums().await?;
     let resize = async |body: Value| told(demo, Method::POST, &format!("{path}/actions/resize"), Some(body)).await;
 
@@ -119,6 +122,10 @@ async fn there(world: &World, demo: &Client, cluster: &str, template: &str) -> R
     // The new workers come before the old ones go.
     ensure!(upgrade["possible"] == false && quota(&upgrade, "cores")["needed"] == 2, "{upgrade}");
     ensure!(quota(&upgrade, "server_group_members")["needed"] == 4 && quota(&upgrade, "ports")["needed"] == 2, "{upgrade}");
+
+    // What its driver would refuse once it is its turn.
+    let refused = told(demo, Method::POST, &format!("{path}/actions/upgrade"), Some(json!({"cluster_template": odd}))).await?;
+    ensure!(refused["possible"] == false && says(&refused, "reasons", "tls_disabled"), "{refused}");
 
     let delete = told(demo, Method::DELETE, &path, None).await?;
     ensure!(delete["action"] == "delete" && delete["possible"] == true && delete["quotas"] == json!([]), "{delete}");

@@ -33,7 +33,7 @@ async fn a_cluster_has_both_versions_of_ip_or_stays_as_it_was_made() -> Result<(
     demo.post("/v1/clusters", &body).await?.expect_error(400, "labels[pod_cidr_v6]")?;
     // With a second subnet, and the router's port there, exactly enough is enough.
     let project = world.cloud.project_id("demo");
-    for (resource, most) in [("subnet", 2), ("port", 6)] {
+    for (resource, most) in [("subnet", 2), ("port", 7)] {
         world.cloud.set_quota(&project, resource, Some(most));
     }
     let cluster = demo.create_cluster("blue", &template).await?;

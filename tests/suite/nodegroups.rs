@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::{Client, text};
+use tests::client::{self, Client, text};
 use tests::nodes;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
@@ -303,6 +303,41 @@ async fn a_group_is_made_without_nodes_gets_some_and_loses_them(#[values(Mix::Em
         scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
         scene.has_nodes("spare", wanted).await?;
     }
+    scene.world.finish().await
+}
+
+/// A first boot is written for one distribution, and most labels count for whole clusters.
+#[tokio::test]
+async fn a_group_is_of_its_clusters_distribution_and_is_told_which_labels_it_was_given_in_vain() -> Result<()> {
+    let scene = scene(Mix::Embedded).await?;
+    let path = format!("/v1/clusters/{}/nodegroups", scene.cluster);
+    for (image, code, word) in [
+        ("ubuntu", 400, "those of fedora-coreos, and the image is of ubuntu"),
+        ("nowhere", 400, "nowhere"),
+        ("no-distro", 400, "os_distro"),
+        ("twin", 409, "twin"),
+    ] {
+        scene.demo.post(&path, &json!({"name": "more", "image_id": image})).await?.expect_error(code, word)?;
+    }
+    let labels = json!({"boot_volume_size": "30", "containerd_version": "1.6.0", "rack": "7"});
+    scene.create(json!({"name": "more", "node_count": 1, "image_id": "fedora-coreos", "labels": labels})).await?;
+    let group = scene.wait_for("more", "CREATE_COMPLETE").await?;
+    let told = text(&group, "status_reason");
+    ensure!(told.contains("does not know rack; ") && told.ends_with("all nodes have the cluster's containerd_version"), "{group}");
+
+    let mut body = client::template("ubuntu");
+    body["image_id"] = json!("ubuntu");
+    let other = scene.demo.post("/v1/clustertemplates", &body).await?.expect(201)?.uuid()?;
+    let upgrade = format!("/v1/clusters/{}/actions/upgrade", scene.cluster);
+    scene.demo.post(&upgrade, &json!({"cluster_template": other})).await?.expect_error(400, "stays as it is: more.")?;
+    scene.demo.delete(&scene.path("more")).await?.expect(204)?;
+    scene.wait_gone("more").await?;
+    scene.demo.post(&upgrade, &json!({"cluster_template": other})).await?.expect(202)?;
+    scene.demo.wait_for(&scene.cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    // From now on it is of the other one.
+    scene.demo.post(&path, &json!({"name": "old", "image_id": "fedora-coreos"})).await?.expect_error(400, "those of ubuntu")?;
+    scene.demo.delete_cluster(&scene.cluster).await?;
+    scene.demo.wait_gone(&scene.cluster, PATIENCE).await?;
     scene.world.finish().await
 }
 

@@ -483,7 +483,7 @@ async fn what_a_newer_version_accepted_has_failed_though_others_waited_behind_it
     database.execute(&sql, Vec::new()).await?;
     demo.resize(&cluster, 4).await?;
     // The other one is not taken before it is cancelled.
-    let sql = format!("UPDATE operation SET due_ms = due_ms + 3600000 WHERE {unfinished} AND deadline_ms > created_ms");
+    let sql = format!("UPDATE operation SET due_ms = created_ms + 3600000 WHERE {unfinished} AND deadline_ms > created_ms");
     database.execute(&sql, Vec::new()).await?;
     world.start_conductor()?;
     wait::until("the end of the first", PATIENCE, async || {

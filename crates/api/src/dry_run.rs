@@ -32,8 +32,12 @@ pub async fn intent(conn: &mut Conn, id: &ClusterId, kind: OperationKind, payloa
     let groups = nodegroup::of_cluster(conn, id).await?;
     let nodes = nodes::of_cluster(conn, id).await?;
     let template = template::with_uuid(conn, cluster.cluster_template_id.as_deref().unwrap_or_default()).await?;
+    let wanted = match &payload.template {
+        Some(wanted) => template::with_uuid(conn, wanted.as_str()).await?,
+        None => None,
+    };
     let recorded = resource::of_cluster(conn, id).await?;
-    Ok(Intent { kind, payload: payload.clone(), cluster, groups, nodes, template, recorded })
+    Ok(Intent { kind, payload: payload.clone(), cluster, groups, nodes, template, wanted, recorded })
 }
 
 /// Asks what an operation would do and answers with it; `note` is what else there is to say of it.

@@ -111,8 +111,8 @@ pub(crate) fn route(method: &str, path: &[&str]) -> Option<Route> {
     }
 }
 
-/// What has a port that is no resource of its own.
-const WITH_PORTS: [&str; 2] = ["OS::Neutron::RouterInterface", "OS::Octavia::LoadBalancer"];
+/// What has a port that is no resource of its own. That of a network is Neutron's, for DHCP or metadata.
+const WITH_PORTS: [&str; 3] = ["OS::Neutron::Net", "OS::Neutron::RouterInterface", "OS::Octavia::LoadBalancer"];
 
 /// Counts what stacks made, and what others did of floating IPs.
 fn quota(world: &mut World, call: &Call) -> Outcome {

@@ -14,7 +14,7 @@ mod trust;
 use std::time::Duration;
 
 use model::cluster::{Cluster, ClusterChange};
-use model::operation::{OutcomeCode, Progress, Thing};
+use model::operation::{OutcomeCode, Payload, Progress, Thing};
 use model::resource::ResourceKind;
 use model::store::{Conn, StoreError, cluster as clusters, operation, resource};
 use provider_clients::{CloudError, Session, User};
@@ -74,8 +74,8 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
     let name = trustee_name(cluster);
     let progress = Progress { step: "trustee", waiting_for: Some("a Keystone trustee".into()), ..Progress::default() };
     let domain = trustee_domain(cx).await?;
-    let keystone = cx.trustee_admin.keystone();
-    let password = new_password();
+    let keystone = administrator(cx, work).keystone();
+    let password = trustee_password(cx, work).await?;
     let there = find_announced(cx, work, cluster, &progress, ResourceKind::Trustee, &name, &domain).await?;
     let user = match there {
         // An earlier attempt made it and did not live to record the password.
@@ -94,10 +94,12 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
         trustee_username: Some(Some(name.clone())),
         ..ClusterChange::trustee_password(cx.store.vault(), &id, &password)?
     };
+    let payload = &without_password(work)?;
     let (id, change, progress, name, user) = (&id, &change, &progress, &name, &user);
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
+            operation::carry(conn, &work.claim, payload).await?;
             resource::record(conn, id, ResourceKind::Trustee, name, Some(&user.id)).await?;
             clusters::record(conn, id, change).await
         })
@@ -119,11 +121,43 @@ fn no_delegator() -> Failure {
     Failure::fail(OutcomeCode::Credentials, "the request's token is gone and no trust was made from it; ask again")
 }
 
-/// Gives the trustee a new password, which the caller of this records; until then nobody can log in as the trustee.
-pub(crate) async fn new_password_of(cx: &Context, trustee: &str) -> Result<SecretString, Failure> {
-    let password = new_password();
-    cx.trustee_admin.keystone().set_password(trustee, &password).await?;
+/// Gives the trustee the password of this operation, which the caller of this records; until then nobody can log in as the trustee.
+pub(crate) async fn new_password_of(cx: &Context, work: &Work, trustee: &str) -> Result<SecretString, Failure> {
+    let password = trustee_password(cx, work).await?;
+    administrator(cx, work).keystone().set_password(trustee, &password).await?;
     Ok(password)
+}
+
+/// The password that an operation gives to a cluster's trustee: whoever works on it, and however often he asks, it is the same one. A request
+/// of which nobody has heard, and that Keystone carries out after a later one, so changes nothing of what is recorded. Drawn, and not derived from
+/// what the service knows: those who have the cluster read it.
+async fn trustee_password(cx: &Context, work: &Work) -> Result<SecretString, Failure> {
+    if let Some(drawn) = work.drawn_password() {
+        return Ok(drawn);
+    }
+    let (id, payload) = (work.operation.operation_id(), work.payload()?);
+    // One that was sealed with a former secret of the service is drawn anew.
+    let drawn = payload.sealed_password.as_deref().and_then(|sealed| cx.sealer.open_password(&id, sealed).ok());
+    let password = match drawn {
+        Some(drawn) => drawn,
+        // The request for one that nobody can read any more may be on its way.
+        None if payload.sealed_password.is_some() && !work.is_settled(cx) => {
+            return Err(Failure::retry("a password that was asked for before may still be set"));
+        }
+        None => {
+            let password = new_password();
+            let payload = &Payload { sealed_password: Some(cx.sealer.seal_password(&id, &password)), ..payload };
+            cx.store.write(async |conn: &mut Conn| operation::carry(conn, &work.claim, payload).await).await?;
+            password
+        }
+    };
+    work.draws_password(password.clone());
+    Ok(password)
+}
+
+/// What the operation carries once the trustee's password is where it belongs.
+pub(crate) fn without_password(work: &Work) -> Result<Payload, Failure> {
+    Ok(Payload { sealed_password: None, ..work.payload()? })
 }
 
 /// Removes trust and trustee, and forgets both in the row. What is not there any more is no error. Former trusts go with the trustee.
@@ -193,7 +227,7 @@ async fn remove_user(
 ) -> Result<(), Failure> {
     let thing = Thing { kind: kind.as_str().into(), name: name.to_owned(), id: Some(id.to_owned()) };
     leaving::about_to_remove(cx, work, cluster, progress, thing.clone()).await?;
-    if cx.trustee_admin.keystone().delete_user(id).await? {
+    if administrator(cx, work).keystone().delete_user(id).await? {
         return Ok(());
     }
     let thing = &thing;
@@ -220,7 +254,7 @@ async fn find_announced(
     name: &str,
     domain: &str,
 ) -> Result<Option<User>, Failure> {
-    let found = cx.trustee_admin.keystone().find_user(name, domain).await?;
+    let found = administrator(cx, work).keystone().find_user(name, domain).await?;
     if found.is_none() && may_still_appear(cx, work, cluster, kind, name).await? {
         return Err(not_yet(kind, name));
     }
@@ -312,6 +346,11 @@ pub(crate) async fn trustee_domain(cx: &Context) -> Result<String, Failure> {
         tracing::error!("the trustee domain admin's token is not scoped to a domain: see [trust] in the configuration");
         Failure::fail(OutcomeCode::Internal, "the cluster service has no trustee domain; its operator must configure one")
     })
+}
+
+/// Who administers the domain of trustees, in the name of a request.
+fn administrator(cx: &Context, work: &Work) -> Session {
+    with_request(work, cx.trustee_admin.clone())
 }
 
 fn with_request(work: &Work, session: Session) -> Session {

@@ -263,6 +263,23 @@ pub(crate) fn new_nodes(
     }
 }
 
+/// The version of Kubernetes that nodes of a pool would be made with, for a cluster or group whose stack is `seen`, as far as the rows can be judged
+/// without keys.
+///
+/// # Errors
+/// What nodes cannot be made of, as [`new_nodes`]; and what the cloud says of the network that they are on.
+pub(crate) async fn version_of_nodes(
+    settings: &Settings,
+    target: &Target<'_>,
+    pool: (PoolKind, &Nodegroup),
+    seen: &Seen,
+) -> Result<String, Failure> {
+    match target.driver()? {
+        DriverName::K8sFedoraCoreosV1 => heat::version_of_nodes(settings, target, pool, seen).await,
+        DriverName::K8sCapiHelmV1 => Err(no_stack()),
+    }
+}
+
 /// Takes masters out of the API's load balancer for a step of the replacement of all masters that is about to be asked for. What was done before is not
 /// done again, and the load balancer is never without a master that may serve.
 pub(crate) async fn leave_api(session: &Session, seen: &Seen, step: &RollStep) -> Result<(), Failure> {

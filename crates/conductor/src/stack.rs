@@ -24,7 +24,7 @@ use crate::driver::{self, Handle, Stack, Target};
 use crate::leaving;
 use crate::outcome::{Failure, Follow, Turn};
 use crate::plan::{self, DeleteStep, Observed, Seen};
-use crate::room;
+use crate::room::{self, Need};
 use crate::worker::Work;
 
 pub(crate) use request::{AT_WORK, UPDATE, at_work_since, before, is_request, sent};
@@ -157,6 +157,14 @@ pub(crate) fn minutes_left(cx: &Context, work: &Work) -> u32 {
     u32::try_from(left).unwrap_or(cx.settings.deadlines.create_minutes)
 }
 
+/// Waits where the project has no room for a new stack; none where it has.
+pub(crate) async fn no_room(cx: &Context, work: &Work, session: &Session, need: &Need) -> Result<Option<Turn>, Failure> {
+    match room::short(session, need, None).await {
+        Some(short) => room::wait(cx, work, &events(cx, work).await?, short).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Makes a stack where the project has room for it: recorded before it is asked for, and with its id afterwards; then waits for it.
 pub(crate) async fn make(
     cx: &Context,
@@ -166,8 +174,10 @@ pub(crate) async fn make(
     target: &Target<'_>,
     stack: &Stack,
 ) -> Result<Turn, Failure> {
-    if let Some(short) = room::short(target.session, &stack.need(), None).await {
-        return room::wait(cx, work, &events(cx, work).await?, short).await;
+    if !work.takes_room()
+        && let Some(turn) = no_room(cx, work, target.session, &stack.need()).await?
+    {
+        return Ok(turn);
     }
     let id = whose.cluster().cluster_id();
     let progress = Progress { step: "stack", waiting_for: Some(format!("stack {}", stack.name)), ..Progress::default() };

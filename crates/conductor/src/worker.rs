@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::notification::Outcome;
-use model::operation::{Claimed, Ending};
+use model::operation::{AT_ONCE, Claimed, Ending};
 use model::planted::{self, Bug};
 use model::queue::Listener;
 use model::store::{Conn, StoreError, operation};
@@ -154,11 +154,10 @@ async fn drive(cx: &Arc<Context>, work: Box<Work>, room: Room) {
 /// Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile. What was found stale is
 /// not due at once: whatever made it so, it must not be claimed in a circle.
 async fn give_back(cx: &Context, work: &Work, ended: Ended) {
-    let due = millis(now())
-        + match ended {
-            Ended::Settled | Ended::Stopped => 0,
-            Ended::Stale => 1000,
-        };
+    let due = match ended {
+        Ended::Settled | Ended::Stopped => AT_ONCE,
+        Ended::Stale => millis(now()) + 1000,
+    };
     if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, &work.claim, due).await).await {
         tracing::warn!(%error, "failed to give the operation back; its lease will run out");
     }

@@ -21,6 +21,8 @@ pub struct Intent {
     pub nodes: HashMap<String, Nodes>,
     /// None when the template's row is missing.
     pub template: Option<ClusterTemplate>,
+    /// What an upgrade brings the cluster, or its group, to.
+    pub wanted: Option<ClusterTemplate>,
     /// The inventory.
     pub recorded: Vec<CloudResource>,
 }

@@ -241,13 +241,35 @@ pub fn unknown(driver: DriverName, labels: &Labels) -> Vec<&str> {
 
 /// What a cluster's `status_reason` says of labels that its driver does not know; none when it knows all.
 pub fn note(driver: DriverName, labels: &Labels) -> Option<String> {
-    let unknown = unknown(driver, labels);
-    if unknown.is_empty() {
-        return None;
-    }
-    let shown = unknown[..unknown.len().min(NAMES_SHOWN)].join(", ");
-    let more = if unknown.len() > NAMES_SHOWN { ", and others" } else { "" };
-    Some(format!("Labels without effect: the driver {} does not know {shown}{more}", driver.as_str()))
+    let shown = listed(&unknown(driver, labels))?;
+    Some(format!("Labels without effect: the driver {} does not know {shown}", driver.as_str()))
+}
+
+/// Labels of the Heat driver that say what a group's nodes are made of: each group has its own. All others are the cluster's.
+pub const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type", "kubelet_options"];
+
+/// What the `status_reason` of a new group with a stack by a template of ours says of labels that it was given in vain: what nobody knows, and what counts for all
+/// nodes of the cluster, where the cluster has something else. None when there are no such.
+pub fn note_of_group(cluster: &Labels, group: &Labels) -> Option<String> {
+    let driver = DriverName::K8sFedoraCoreosV1;
+    let is_read = |name: &str| {
+        driver.label(name).is_some_and(|label| matches!(label.effect, Effect::AtCreation | Effect::NewNodes)) && !OF_NODES.contains(&name)
+    };
+    let differing: Vec<&str> = group
+        .0
+        .iter()
+        .filter(|(name, value)| is_read(name) && cluster.0.get(*name) != Some(value))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let of_cluster = listed(&differing).map(|shown| format!("Labels without effect on a nodegroup: all nodes have the cluster's {shown}"));
+    let notes: Vec<String> = note(driver, group).into_iter().chain(of_cluster).collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// Names for a sentence; none of none.
+fn listed(names: &[&str]) -> Option<String> {
+    let more = if names.len() > NAMES_SHOWN { ", and others" } else { "" };
+    (!names.is_empty()).then(|| format!("{}{more}", names[..names.len().min(NAMES_SHOWN)].join(", ")))
 }
 
 #[cfg(test)]
@@ -402,5 +424,19 @@ mod tests {
         assert!(text.ends_with("k8s_fedora_coreos_v1 does not know team, cost"), "{text}");
         let many: Labels = Labels((0..30).map(|n| (format!("l{n}"), String::new())).collect());
         assert!(note(driver, &many).is_some_and(|text| text.ends_with("l9, and others")));
+    }
+
+    #[test]
+    fn a_group_is_told_which_labels_are_its_clusters() {
+        let cluster = labels(&[("kube_tag", "v1.33.5"), ("boot_volume_size", "20"), ("team", "blue")]);
+        for good in [&[][..], &[("kube_tag", "v1.33.5"), ("boot_volume_size", "30"), ("kubelet_options", "max-pods=50")]] {
+            assert_eq!(note_of_group(&cluster, &labels(good)), None, "{good:?}");
+        }
+        let told = note_of_group(
+            &cluster,
+            &labels(&[("kube_tag", "v1.34.1"), ("containerd_version", "2.1.4"), ("rack", "7"), ("delete_volumes", "true")]),
+        );
+        let told = told.expect("a note");
+        assert!(told.contains("does not know rack; ") && told.ends_with("the cluster's kube_tag, containerd_version"), "{told}");
     }
 }

@@ -114,6 +114,10 @@ impl OperationState {
     pub const UNFINISHED: [&'static str; 2] = ["QUEUED", "RUNNING"];
 }
 
+/// The due time of what may begin at once. No clock is in it: where that of who claims is behind that of who has stored it, what was rung for would
+/// be left to the next scan.
+pub const AT_ONCE: i64 = 0;
+
 /// A row of our `operation` table.
 #[derive(Clone, Queryable, Selectable)]
 #[diesel(table_name = operation)]

@@ -44,8 +44,10 @@ static STRETCHED: Mutex<Stretched> = Mutex::new(Stretched(Vec::new()));
 #[derive(Clone)]
 pub struct Sealer {
     key: Key,
-    /// Of passwords; the other one is for sealing only.
+    /// Of passwords; the others are for sealing only.
     users: Key,
+    /// For passwords that operations carry: a sealed token is none.
+    carried: Key,
 }
 
 /// A sealed text that cannot be opened: another secret sealed it, it belongs to another operation, or it was changed.
@@ -57,12 +59,29 @@ impl Sealer {
     /// A sealer for a shared secret. The first one for a secret is work of some 20 ms; further ones in the same process are not.
     pub fn new(secret: &SecretString) -> Self {
         let stretched = stretched(secret);
-        Self { key: derived(&stretched, b"magnum operation token v1"), users: derived(&stretched, b"magnum user v1") }
+        Self {
+            key: derived(&stretched, b"magnum operation token v1"),
+            users: derived(&stretched, b"magnum user v1"),
+            carried: derived(&stretched, b"magnum operation password v1"),
+        }
     }
 
     /// Seals a token for one operation.
     pub fn seal(&self, operation: &OperationId, token: &SecretString) -> String {
         format!("{VERSION}{}", close(&self.key, operation.as_str().as_bytes(), token.expose_secret()))
+    }
+
+    /// Seals a password that one operation is to give to somebody.
+    pub fn seal_password(&self, operation: &OperationId, password: &SecretString) -> String {
+        format!("{VERSION}{}", close(&self.carried, operation.as_str().as_bytes(), password.expose_secret()))
+    }
+
+    /// Opens what [`Sealer::seal_password`] made for the same operation.
+    ///
+    /// # Errors
+    /// [`Unsealable`].
+    pub fn open_password(&self, operation: &OperationId, sealed: &str) -> Result<SecretString, Unsealable> {
+        sealed.strip_prefix(VERSION).and_then(|sealed| open(&self.carried, operation.as_str().as_bytes(), sealed)).ok_or(Unsealable)
     }
 
     /// The password of a user that the service keeps for itself, by the user's name: nobody stores it, and everyone who has the secret knows it.
@@ -249,6 +268,10 @@ mod tests {
         assert_eq!(sealer.open(&one, &sealed).expect("opens").expose_secret(), "gAAAA-token");
         assert!(sealer.open(&other, &sealed).is_err());
         assert!(Sealer::new(&"another".into()).open(&one, &sealed).is_err());
+        // Nor for another purpose, in either direction.
+        let password = sealer.seal_password(&one, &"Ab3-password".into());
+        assert_eq!(sealer.open_password(&one, &password).expect("opens").expose_secret(), "Ab3-password");
+        assert!(sealer.open_password(&one, &sealed).is_err() && sealer.open(&one, &password).is_err());
         for short in ["v1:", "v1:AAAA", "v1:AAAAAAAAAAAAAAAAAAAAAAAA", "v2:AAAA", ""] {
             assert!(sealer.open(&one, short).is_err(), "{short}");
         }

@@ -163,6 +163,32 @@ impl Management {
         self.json(operation, Method::PATCH, url, Some(body)).await
     }
 
+    /// Writes an object over the one that was read ([`Management::get`]), or makes it where none was. Else as [`Management::apply`].
+    ///
+    /// # Errors
+    /// A conflict ([`CloudError::is_conflict`]) where the object has changed since, is there by now, or is another one: a request that comes late
+    /// undoes nothing of what was written after it was made.
+    pub async fn apply_over(
+        &self,
+        operation: &'static str,
+        kind: &KubeKind,
+        namespace: Option<&str>,
+        read: Option<&Value>,
+        object: &Value,
+    ) -> Result<Value, CloudError> {
+        let Some(read) = read else {
+            let mut url = self.url(operation, kind, namespace, None)?;
+            url.query_pairs_mut().append_pair("fieldManager", MANAGER);
+            let body = Body { content: "application/json", text: object.to_string() };
+            return self.json(operation, Method::POST, url, Some(body)).await;
+        };
+        let mut object = object.clone();
+        for field in ["uid", "resourceVersion"] {
+            object["metadata"][field] = read["metadata"][field].clone();
+        }
+        self.apply(operation, kind, namespace, &object).await
+    }
+
     /// An object; none when there is none.
     ///
     /// # Errors

@@ -86,6 +86,17 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
         let text = "The pod network of a cluster stays as it is: the templates differ in network_driver.".to_owned();
         return Err(ApiError::field("cluster_template", text));
     }
+    let by_heat = wanted.driver_name() == Some(DriverName::K8sFedoraCoreosV1);
+    let others: Vec<&str> = subject.groups.iter().filter(|group| !group.is_default()).map(|group| group.name.as_str()).collect();
+    if by_heat && !others.is_empty() && present.is_some_and(|present| present.cluster_distro != wanted.cluster_distro) {
+        // They keep their image until they are upgraded themselves, and what they would be given to boot from now on is for the new one.
+        let text = format!(
+            "The templates differ in cluster_distro, and the image of these nodegroups stays as it is: {}. Delete them, and add them again \
+             after the upgrade.",
+            others.join(", ")
+        );
+        return Err(ApiError::field("cluster_template", text));
+    }
     // The templates are of one driver.
     if !subject.can_replace_nodes(cx).await? {
         let text = "Upstream's driver made this cluster, and its nodes cannot be replaced. Make a new cluster from the template and move the \
@@ -112,6 +123,10 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
         Some(DriverName::K8sCapiHelmV1) => image.kube_version.as_deref(),
         Some(DriverName::K8sFedoraCoreosV1) | None => after.get("kube_tag").or_else(default),
     };
+    if let Some(text) = version.filter(|text| by_heat && Version::parse(text).is_none()) {
+        let text = format!("Its label kube_tag must be a version of Kubernetes such as v1.33.5, and is {text}.");
+        return Err(ApiError::field("cluster_template", text));
+    }
     match (cluster.coe_version.as_deref().and_then(Version::parse), version.and_then(Version::parse)) {
         (Some(present), Some(wanted)) => present.may_become(wanted).map_err(|rule| ApiError::field("cluster_template", format!("{rule}."))),
         _ => Ok(()),

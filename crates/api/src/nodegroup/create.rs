@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::cluster::Cluster;
 use model::driver::DriverName;
 use model::id::NodegroupId;
+use model::json::Labels;
 use model::nodegroup::{MASTER, NewNodegroup, WORKER};
 use model::operation::{OperationKind, Payload};
 use serde_json::Value;
@@ -74,7 +74,10 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
             .map_err(|rule| invalid("name", &Value::from(name.as_str()), &rule))?;
     }
     let flavor = body.owned("flavor_id").or_else(|| cluster.flavor_id.clone());
-    check_flavor(cx, flavor.as_deref(), cluster).await?;
+    check_flavor(cx, flavor.as_deref(), &labels_of_nodes(cx, subject, &labels).await?).await?;
+    if let Some(image) = body.text("image_id") {
+        check_image(cx, image, subject).await?;
+    }
     Ok(NewNodegroup {
         id: NodegroupId::generate(),
         cluster: cluster.cluster_id(),
@@ -92,9 +95,10 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
     })
 }
 
-/// The flavor is there, with a root disk unless the cluster's nodes boot from volumes (N-17).
-pub(super) async fn check_flavor(cx: &Context, flavor: Option<&str>, cluster: &Cluster) -> Result<(), ApiError> {
-    let size = boot_volume_size(cx, &cluster.labels())?;
+/// The flavor is there, with a root disk unless the group's nodes boot from volumes (N-17, which asks the cluster's labels; these nodes are made by the
+/// group's).
+pub(super) async fn check_flavor(cx: &Context, flavor: Option<&str>, labels: &Labels) -> Result<(), ApiError> {
+    let size = boot_volume_size(cx, labels)?;
     let Some(flavor) = flavor else {
         return match size {
             1.. => Ok(()),
@@ -104,4 +108,29 @@ pub(super) async fn check_flavor(cx: &Context, flavor: Option<&str>, cluster: &C
     let found = cloud_checks::look_up(cx, &Wanted { flavors: vec![flavor], ..Wanted::default() }).await?;
     found.flavor(flavor)?;
     found.root_disk(flavor, size)
+}
+
+/// The labels that say how the nodes of a group boot: its own, where ours made the cluster's stack; laid over the cluster's, where upstream's did;
+/// and the cluster's alone with Cluster API.
+async fn labels_of_nodes(cx: &Context, subject: &Subject, own: &Labels) -> Result<Labels, ApiError> {
+    let of_cluster = subject.cluster.labels();
+    Ok(match subject.driver() {
+        Some(DriverName::K8sFedoraCoreosV1) if subject.can_replace_nodes(cx).await? => own.clone(),
+        Some(DriverName::K8sFedoraCoreosV1) => of_cluster.with(Some(own.clone()), true),
+        Some(DriverName::K8sCapiHelmV1) | None => of_cluster,
+    })
+}
+
+/// The image is there, and boots as the cluster's nodes do: with Heat their first boot is written for the distribution of the cluster's template.
+async fn check_image(cx: &Context, image: &str, subject: &Subject) -> Result<(), ApiError> {
+    let template = subject.template.as_ref().filter(|_| subject.driver() == Some(DriverName::K8sFedoraCoreosV1));
+    let Some(distro) = template.and_then(|template| template.cluster_distro.as_deref()) else { return Ok(()) };
+    let found = cloud_checks::look_up(cx, &Wanted { image: Some(image), ..Wanted::default() }).await?;
+    match found.image(image)?.os_distro.as_deref() {
+        Some(own) if own != distro => {
+            let rule = format!("The nodes of this cluster boot as those of {distro}, and the image is of {own}");
+            Err(invalid("image_id", &Value::from(image), &rule))
+        }
+        _ => Ok(()),
+    }
 }

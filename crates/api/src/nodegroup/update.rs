@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::lifecycle::{self, Change, Reply, Request, accept};
 use crate::policy::Act;
+use crate::template::boot_volume_size;
 use crate::view::nodegroup::{NodegroupView, PATCH};
 use crate::view::patch::{self, Op};
 
@@ -50,7 +51,10 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let before = as_stored(patch::document(&view)?, &changes);
     let after = patch::applied_within("nodegroup", &before, &changes, &PATCH)?;
     let change = check(&found, &after, |field| changes.iter().any(|change| change.field == field))?;
-    check_flavor(&cx, found.group.flavor_id.as_deref(), &found.cluster).await?;
+    // The nodes are there, made by the labels of one or of the other: what either allows is not refused now.
+    let (of_cluster, of_group) = (found.cluster.labels(), found.group.labels());
+    let labels = if boot_volume_size(&cx, &of_group)? > 0 { of_group } else { of_cluster };
+    check_flavor(&cx, found.group.flavor_id.as_deref(), &labels).await?;
     let request = Request {
         change,
         reply: Reply::Group,

@@ -1,5 +1,7 @@
 //! From a request to the store and back, in the words of a Kubernetes API server.
 
+mod checks;
+
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{Method, StatusCode, header},
@@ -276,10 +278,11 @@ fn list(world: &mut World, target: &Target, call: &Call<'_>) -> Outcome {
 }
 
 fn create(world: &mut World, target: &Target, call: &Call<'_>) -> Outcome {
-    let document = call.document()?;
+    let mut document = call.document()?;
+    tidy(&mut document);
     let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let key = Key { kind: target.kind, namespace: target.namespace.clone().unwrap_or_default(), name };
-    check_place(world, &key)?;
+    checks::place(world, &key)?;
     if world.store.get(&key).is_some() {
         let message = format!("{} \"{}\" already exists", key.kind().resource(), key.name);
         return Err(Refusal { status: 409, reason: "AlreadyExists", message });
@@ -289,38 +292,10 @@ fn create(world: &mut World, target: &Target, call: &Call<'_>) -> Outcome {
     Ok(Answer { status: 201, body: made })
 }
 
-/// A name, and a namespace that is there.
-fn check_place(world: &World, key: &Key) -> Result<(), Refusal> {
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && name.len() <= 253
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
-            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name.ends_with(|c: char| c.is_ascii_alphanumeric())
-    };
-    if !is_name(&key.name) {
-        let message = format!("{} \"{}\" is invalid: metadata.name: Invalid value", key.kind().kind, key.name);
-        return Err(Refusal { status: 422, reason: "Invalid", message });
-    }
-    let is_there = !key.kind().is_namespaced || world.store.of_kind("Namespace").any(|(known, _)| known.name == key.namespace);
-    if is_there {
-        return Ok(());
-    }
-    Err(Refusal { status: 404, reason: "NotFound", message: format!("namespaces \"{}\" not found", key.namespace) })
-}
-
 fn update(world: &mut World, key: &Key, call: &Call<'_>, is_status: bool) -> Outcome {
     let document = call.document()?;
     let before = world.store.get(key).ok_or_else(|| missing(key))?.clone();
-    let version = &document["metadata"]["resourceVersion"];
-    if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
-        let message = format!(
-            "Operation cannot be fulfilled on {} \"{}\": the object has been modified; please apply your changes to the latest version and try again",
-            key.kind().resource(),
-            key.name
-        );
-        return Err(Refusal { status: 409, reason: "Conflict", message });
-    }
+    checks::version(key, &document, &before)?;
     written(world, key, &before, document, is_status, call.manager())
 }
 
@@ -352,9 +327,10 @@ fn written(world: &mut World, key: &Key, before: &Value, document: Value, is_sta
 fn applied(world: &mut World, key: &Key, call: &Call<'_>) -> Outcome {
     let mut document = call.document()?;
     tidy(&mut document);
-    check_place(world, key)?;
+    checks::place(world, key)?;
     let is_new = world.store.get(key).is_none();
     let mut object = world.store.get(key).cloned().unwrap_or_else(|| json!({"metadata": {}}));
+    checks::version(key, &document, &object)?;
     let mut owners = std::mem::take(world.store.owners(key));
     let outcome = apply::apply(&mut object, &mut owners, &document, call.manager(), call.query("force") == Some("true"));
     *world.store.owners(key) = owners;

@@ -10,7 +10,7 @@ use model::operation::{OperationKind, OperationState, OutcomeCode};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, nodegroup, resource};
 
-use super::rows;
+use super::{Rows, rows};
 use crate::context::Context;
 use crate::driver::{self, Target, capi_helm};
 use crate::outcome::{Failure, Turn};
@@ -24,6 +24,10 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let rows = rows(cx, work).await?;
     if capi_helm::is_ours(&rows) {
         return capi_helm::turn(cx, work, &rows).await;
+    }
+    // On the heap: none of the turns that wait for the stack has it.
+    if let Some(turn) = Box::pin(look_first(cx, work, &rows)).await? {
+        return Ok(turn);
     }
     if credentials::ensure(cx, work, &rows).await? || certificates::ensure(cx, work, &rows.cluster).await? {
         return Ok(Turn::NOW);
@@ -69,6 +73,21 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Err(Failure::of_stack(reason))
         }
     }
+}
+
+/// Refuses what cannot be made before anything is, a trustee or a certificate: seen with the token of whoever asks, while there is nothing yet. None where
+/// the project has room for it all.
+async fn look_first(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Turn>, Failure> {
+    if rows.cluster.trustee_user_id.is_some() || work.operation.sealed_token.is_none() || work.has_found_room() {
+        return Ok(None);
+    }
+    let session = credentials::of_caller(cx, work, &rows.cluster, "nothing of the cluster is made yet").await?;
+    let need = driver::need_of_new(&cx.settings, &rows.target(&session)?).await?;
+    let turn = stack::no_room(cx, work, &session, &need).await?;
+    if turn.is_none() {
+        work.finds_room();
+    }
+    Ok(turn)
 }
 
 async fn finish(cx: &Context, work: &Work, target: &Target<'_>, seen: &Seen) -> Result<Turn, Failure> {

@@ -14,8 +14,8 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::OperationId;
 use model::json::python_json;
 use model::nodegroup::{Nodegroup, NodegroupChange};
-use model::operation::{OperationState, OutcomeCode, Progress};
-use model::store::{Conn, cluster as clusters, credential_health, event, nodegroup, operation, rotation};
+use model::operation::{OperationKind, OperationState, OutcomeCode, Progress};
+use model::store::{Conn, cluster as clusters, credential_health, event, history, nodegroup, operation, rotation};
 use model::time::{millis, now};
 use provider_clients::Session;
 
@@ -48,6 +48,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return capi_helm::turn(cx, work, &rows).await;
     }
     let Some(renewal) = renewal(cx, work).await? else {
+        if let Some(turn) = await_former_password(cx, work).await? {
+            return Ok(turn);
+        }
         let has_delegated = !stack::events_of(cx, &work.operation.operation_id(), &[credentials::TRUSTED]).await?.is_empty();
         renew(cx, work, &rows, has_delegated).await?;
         return Ok(Turn::NOW);
@@ -60,6 +63,23 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     match observed.seen().is_some_and(|seen| seen.has_our_workers && seen.has_cloud_provider) {
         true => hand_over(cx, work, &rows, &session, observed, &renewal).await,
         false => finish(cx, work, &rows, &renewal, None).await,
+    }
+}
+
+/// Waits where another operation has given the trustee a password, however well it ended, so lately that a request for that, of which nobody heard, may
+/// be carried out after this one's. None once that cannot be.
+async fn await_former_password(cx: &Context, work: &Work) -> Result<Option<Turn>, Failure> {
+    if work.is_settled(cx) {
+        return Ok(None);
+    }
+    let cluster = &work.operation.cluster_id();
+    let former = cx.store.read(async |conn: &mut Conn| history::finished(conn, cluster, history::LOOKED_THROUGH).await).await?;
+    // One that was superseded was held for a while after its end.
+    let since = millis(now() - (cx.settings.timing.settle + cx.settings.timing.lease));
+    let gives = |kind| matches!(kind, Some(OperationKind::ClusterCreate | OperationKind::CredentialRotate));
+    match former.iter().any(|o| gives(o.understood()) && o.finished_ms.is_some_and(|at| at > since)) {
+        true => stack::wait_for(cx, work, "what may be under way of the password before").await.map(Some),
+        false => Ok(None),
     }
 }
 
@@ -180,14 +200,15 @@ async fn renew(cx: &Context, work: &Work, rows: &Rows, has_delegated: bool) -> R
 async fn renew_password(cx: &Context, work: &Work, cluster: &Cluster, trustee: &str) -> Result<(), Failure> {
     let progress = Progress { step: "trustee", waiting_for: Some("a new password of the Keystone trustee".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
-    let password = credentials::new_password_of(cx, trustee).await?;
+    let password = credentials::new_password_of(cx, work, trustee).await?;
     work.unload();
     let change = ClusterChange::trustee_password(cx.store.vault(), &cluster.cluster_id(), &password)?;
     let (id, operation_id) = (&cluster.cluster_id(), &work.operation.operation_id());
-    let (progress, change) = (&progress, &change);
+    let (progress, change, payload) = (&progress, &change, &credentials::without_password(work)?);
     cx.store
         .write(async |conn: &mut Conn| {
             operation::record(conn, &work.claim, progress).await?;
+            operation::carry(conn, &work.claim, payload).await?;
             clusters::record(conn, id, change).await?;
             event::append(conn, operation_id, id, RENEWED, trustee).await?;
             credential_health::renewed(conn, id, millis(now())).await

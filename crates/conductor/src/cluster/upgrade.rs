@@ -20,7 +20,7 @@ use provider_clients::Session;
 use super::replacement::{self, Next, Replacing};
 use super::{Rows, rows};
 use crate::context::Context;
-use crate::driver::{Handle, NewNodes, PoolKind, Target, capi_helm};
+use crate::driver::{Handle, PoolKind, Target, capi_helm};
 use crate::outcome::{Failure, Turn};
 use crate::plan::Seen;
 use crate::settle::{self, End};
@@ -56,7 +56,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             let target = goal.target(&rows, &session);
             let made = replacement::prepare(cx, work, &target, &replacing, (&todo, &seen)).await?;
             if todo.begins {
-                check_versions(&rows, &goal, &session, &made.new).await?;
+                check_versions(&rows.cluster, &rows.groups, goal.group, &session, &made.new.kube_version).await?;
             }
             replacement::send(cx, work, &session, &seen, &todo, &made).await
         }
@@ -75,28 +75,41 @@ struct Goal<'a> {
     batch: i32,
 }
 
+/// The rows as an upgrade of a group leaves them; with the default one goes the cluster. `all`: all groups run what the control plane runs.
+pub(crate) fn rows_after(
+    (cluster, groups): (&Cluster, &[Nodegroup]),
+    group: &Nodegroup,
+    (from, to): (Option<&ClusterTemplate>, &ClusterTemplate),
+    all: bool,
+) -> (Cluster, Vec<Nodegroup>) {
+    let (old, new) = (from.map(ClusterTemplate::labels).unwrap_or_default(), to.labels());
+    let mut cluster = cluster.clone();
+    let concerned = |other: &Nodegroup| match group.is_default() {
+        true => all || other.is_default(),
+        false => other.uuid == group.uuid,
+    };
+    if group.is_default() {
+        let labels = labels::upgraded(&cluster.labels(), &old, &new);
+        // The version that new workers get is the cluster's, which is now what its labels say.
+        cluster.coe_version = labels.get("kube_tag").map(str::to_owned);
+        cluster.labels = Some(labels.column());
+        cluster.cluster_template_id = Some(to.uuid.clone());
+    }
+    let mut groups = groups.to_vec();
+    for group in groups.iter_mut().filter(|other| concerned(other)) {
+        group.image_id.clone_from(&to.image_id);
+        group.labels = Some(labels::upgraded(&group.labels(), &old, &new).column());
+    }
+    (cluster, groups)
+}
+
 impl<'a> Goal<'a> {
     async fn read(cx: &Context, rows: &Rows, group: &'a Nodegroup, payload: &Payload) -> Result<Self, Failure> {
         let id = payload.template.as_ref().map(TemplateId::as_str).unwrap_or_default();
         let found = cx.store.read(async |conn: &mut Conn| template::with_uuid(conn, id).await).await?;
         let template = found.ok_or_else(|| Failure::fail(OutcomeCode::User, "the template of the upgrade is gone"))?;
-        let (from, to) = (rows.template.as_ref().map(ClusterTemplate::labels).unwrap_or_default(), template.labels());
-        let mut cluster = rows.cluster.clone();
-        // Of a Cluster API cluster all groups run what the control plane runs.
-        let all = group.is_default() && capi_helm::is_ours(rows);
-        let concerned = |other: &Nodegroup| all || if group.is_default() { other.is_default() } else { other.uuid == group.uuid };
-        if group.is_default() {
-            let labels = labels::upgraded(&cluster.labels(), &from, &to);
-            // The version that new workers get is the cluster's, which is now what its labels say.
-            cluster.coe_version = labels.get("kube_tag").map(str::to_owned);
-            cluster.labels = Some(labels.column());
-            cluster.cluster_template_id = Some(template.uuid.clone());
-        }
-        let mut groups = rows.groups.clone();
-        for group in groups.iter_mut().filter(|other| concerned(other)) {
-            group.image_id.clone_from(&template.image_id);
-            group.labels = Some(labels::upgraded(&group.labels(), &from, &to).column());
-        }
+        let templates = (rows.template.as_ref(), &template);
+        let (cluster, groups) = rows_after((&rows.cluster, &rows.groups), group, templates, capi_helm::is_ours(rows));
         let generation =
             payload.generation.clone().ok_or_else(|| Failure::fail(OutcomeCode::Internal, "an upgrade without a generation"))?;
         Ok(Self { group, cluster, groups, template, generation, batch: payload.max_batch_size.unwrap_or(1) })
@@ -127,17 +140,24 @@ impl<'a> Goal<'a> {
     }
 }
 
-/// Checked before anything moves: which version may follow which, and what may stay beside it.
-async fn check_versions(rows: &Rows, goal: &Goal<'_>, session: &Session, new: &NewNodes) -> Result<(), Failure> {
+/// Checked before anything moves: which version may follow which, and what may stay beside it. The rows are those of now; `wanted` is what the nodes
+/// of the group will run.
+pub(crate) async fn check_versions(
+    cluster: &Cluster,
+    groups: &[Nodegroup],
+    group: &Nodegroup,
+    session: &Session,
+    wanted: &str,
+) -> Result<(), Failure> {
     let refuse = |rule: String| Failure::fail(OutcomeCode::User, rule);
-    let Some(wanted) = Version::parse(&new.kube_version) else { return Ok(()) };
-    let Some(present) = rows.cluster.coe_version.as_deref().and_then(Version::parse) else { return Ok(()) };
-    if !goal.group.is_default() {
+    let Some(wanted) = Version::parse(wanted) else { return Ok(()) };
+    let Some(present) = cluster.coe_version.as_deref().and_then(Version::parse) else { return Ok(()) };
+    if !group.is_default() {
         return wanted.may_serve(present).map_err(refuse);
     }
     present.may_become(wanted).map_err(refuse)?;
-    for group in rows.groups.iter().filter(|g| !g.is_default()) {
-        let observed = driver::observe(&Handle::of_group(&rows.cluster, group), session).await?;
+    for group in groups.iter().filter(|g| !g.is_default()) {
+        let observed = driver::observe(&Handle::of_group(cluster, group), session).await?;
         let version = observed.seen().and_then(|seen| seen.kube_version.as_deref()).and_then(Version::parse);
         if let Some(version) = version {
             version.may_serve(wanted).map_err(|rule| refuse(format!("nodegroup {}: {rule}; upgrade it first", group.name)))?;

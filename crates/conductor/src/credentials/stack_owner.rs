@@ -15,7 +15,9 @@ use provider_clients::{CloudError, Credential, Keystone, Scope, Session, User, U
 
 use super::lent_key::{self, Lent};
 use super::session::is_of_project;
-use super::{SETTLED, find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request};
+use super::{
+    SETTLED, administrator, find_announced, know, refusal, remove_user, service, trustee_domain, trustee_name, user_left, with_request,
+};
 use crate::cluster::Rows;
 use crate::context::Context;
 use crate::outcome::Failure;
@@ -51,7 +53,7 @@ async fn lets_in(cx: &Context, work: &Work, rows: &Rows, user: &str, session: &S
     }
     let progress = Progress { step: STEP, waiting_for: Some("a new password of the stacks' owner".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
-    match cx.trustee_admin.keystone().set_password(user, &cx.sealer.password(&name(rows))).await {
+    match administrator(cx, work).keystone().set_password(user, &cx.sealer.password(&name(rows))).await {
         Ok(()) => {
             work.has_mended_stack_owner();
             Err(not_yet())
@@ -93,7 +95,7 @@ pub(super) async fn make(cx: &Context, work: &Work, rows: &Rows, giver: &Session
 }
 
 async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Result<Option<Session>, Failure> {
-    let Some(admin) = service(cx).await? else { return Ok(None) };
+    let Some(admin) = service(cx).await?.map(|admin| with_request(work, admin)) else { return Ok(None) };
     let (info, cluster) = (giver.info().await?, &rows.cluster);
     // What he may there is given here.
     if !is_of_project(giver, cluster).await? {
@@ -106,7 +108,7 @@ async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Res
     let user = match find_announced(cx, work, cluster, &progress, ResourceKind::StackOwner, &name, &domain).await? {
         Some(user) => user,
         None => {
-            let made = cx.trustee_admin.keystone().create_service_user(&name, &domain, &cx.sealer.password(&name)).await;
+            let made = administrator(cx, work).keystone().create_service_user(&name, &domain, &cx.sealer.password(&name)).await;
             know(cx, work, &progress, ResourceKind::StackOwner, &name, made).await?
         }
     };

@@ -7,7 +7,7 @@ use model::operation::{OperationKind, OutcomeCode};
 use provider_clients::Session;
 
 use super::{FOREIGN, no_such, quotas};
-use crate::cluster::{concerned, resize};
+use crate::cluster::{concerned, resize, upgrade};
 use crate::context::Settings;
 use crate::driver::{self, Handle, Member, PoolKind, Target};
 use crate::outcome::Failure;
@@ -23,7 +23,7 @@ pub(super) async fn tell(settings: &Settings, intent: &Intent, session: Option<&
     match intent.kind {
         OperationKind::ClusterCreate => create(settings, intent, session, told).await,
         OperationKind::ClusterResize => resize(intent, session, told).await,
-        OperationKind::ClusterUpgrade => upgrade(intent, session, told).await,
+        OperationKind::ClusterUpgrade => replace_all(settings, intent, session, told).await,
         other => Err(no_such(other)),
     }
 }
@@ -150,7 +150,7 @@ fn at_rest(step: UpdateStep, group: &Nodegroup, told: &mut Forecast) -> Option<S
     None
 }
 
-async fn upgrade(intent: &Intent, session: Option<&Session>, told: &mut Forecast) -> Result<(), Failure> {
+async fn replace_all(settings: &Settings, intent: &Intent, session: Option<&Session>, told: &mut Forecast) -> Result<(), Failure> {
     let group = concerned(&intent.groups, &intent.payload)?;
     let masters = intent.groups.iter().find(|other| group.is_default() && other.is_default() && other.is_master());
     let batch = u64::try_from(intent.payload.max_batch_size.unwrap_or(1)).unwrap_or(1).max(1);
@@ -175,6 +175,7 @@ async fn upgrade(intent: &Intent, session: Option<&Session>, told: &mut Forecast
     if pools.iter().any(|(kind, ..)| kind.of(&seen).is_none()) {
         return Err(Failure::fail(OutcomeCode::User, format!("the nodes of stack {} cannot be replaced", seen.stack_name)));
     }
+    told.obstacles.extend(refusal(settings, intent, (group, masters), session, &seen).await?);
     told.replaced = replaced(&|kind, group| kind.of(&seen).map_or(group.node_count(), |pool| pool.count));
     // The new ones come before the old ones go.
     let needs = pools.iter().zip(&told.replaced).map(async |((kind, _, at_once), replaced)| {
@@ -185,6 +186,35 @@ async fn upgrade(intent: &Intent, session: Option<&Session>, told: &mut Forecast
     told.notes.push("the quotas are to have room for the nodes that come before others go".into());
     quotas(session, &needs.iter().collect::<Vec<_>>(), told).await;
     Ok(())
+}
+
+/// Why the driver would not begin an upgrade, if it would not: nodes cannot be made of what the new template says, or their version may not follow the
+/// present one, nor be beside that of other groups.
+async fn refusal(
+    settings: &Settings,
+    intent: &Intent,
+    (group, masters): (&Nodegroup, Option<&Nodegroup>),
+    session: &Session,
+    seen: &Seen,
+) -> Result<Option<String>, Failure> {
+    let Some(template) = &intent.wanted else { return Ok(Some("the template of the upgrade is gone".into())) };
+    let rows = (&intent.cluster, &intent.groups[..]);
+    let (cluster, groups) = upgrade::rows_after(rows, group, (intent.template.as_ref(), template), false);
+    let target = Target { cluster: &cluster, groups: &groups, nodes: &intent.nodes, template, session };
+    let then = |group: &Nodegroup| groups.iter().find(|other| other.uuid == group.uuid);
+    let pools = masters.and_then(then).map(|group| (PoolKind::Masters, group)).into_iter();
+    let looked = async {
+        for pool in pools.chain(then(group).map(|group| (PoolKind::Workers, group))) {
+            let version = driver::version_of_nodes(settings, &target, pool, seen).await?;
+            upgrade::check_versions(&intent.cluster, &intent.groups, group, session, &version).await?;
+        }
+        Ok(())
+    };
+    match looked.await {
+        Ok(()) => Ok(None),
+        Err(Failure::Final { reason, error: None, .. }) => Ok(Some(reason)),
+        Err(failure) => Err(failure),
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ fn intent(kind: OperationKind, driver: DriverName) -> Intent {
         groups: vec![rows::group("default-master", "master", 1, true), rows::group("default-worker", "worker", 3, true)],
         nodes: HashMap::new(),
         template: Some(ClusterTemplate { driver: Some(driver.as_str().into()), ..rows::template() }),
+        wanted: None,
         recorded: Vec::new(),
     }
 }

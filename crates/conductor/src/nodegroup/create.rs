@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use model::driver::DriverName;
+use model::labels;
 use model::nodegroup::Nodegroup;
 
 use super::{creating, finish, make};
@@ -39,7 +41,15 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         CreateStep::Make if !known.is_settled(cx, work) => stack::await_unclear(cx, work).await,
         CreateStep::Make => make(cx, work, &rows, group, &session).await,
         CreateStep::Wait(seen) => stack::follow(cx, work, whose, &creating(group), seen, &session).await,
-        CreateStep::Finish(seen) => finish(cx, work, &rows, group, &session, &seen, None).await,
+        CreateStep::Finish(seen) => {
+            // Of upstream's templates a group is given all that its labels say.
+            let own = group.labels();
+            let note = match seen.has_our_workers {
+                true => labels::note_of_group(&rows.cluster.labels(), &own),
+                false => labels::note(DriverName::K8sFedoraCoreosV1, &own),
+            };
+            finish(cx, work, &rows, group, &session, &seen, note).await
+        }
         CreateStep::Fail { seen: Some(_), .. } if stack::is_left_over(cx, work).await? => {
             stack::clear_away(cx, work, whose, &known, &session).await
         }

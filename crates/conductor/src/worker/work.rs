@@ -8,6 +8,7 @@ use model::operation::{Claim, Operation, OutcomeCode, Payload, Progress};
 use model::resource::ResourceKind;
 use model::store::{Conn, StoreError, operation, resource};
 use provider_clients::Session;
+use secrecy::SecretString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -44,6 +45,10 @@ pub(crate) struct Work {
     asked: Mutex<Instant>,
     /// Nothing of the failed operation before this one, which does it again, is under way any more.
     is_alone: AtomicBool,
+    /// The password that it gives to the cluster's trustee, as it is kept sealed in what it carries.
+    password: Mutex<Option<SecretString>>,
+    /// The project had room for the stack that it is to make, under this claim.
+    has_found_room: AtomicBool,
     /// The step that it was last seen at, and since when.
     step: Mutex<Option<(String, i64)>>,
     /// The last turn failed, and is repeated.
@@ -65,6 +70,8 @@ impl Work {
             size: Mutex::new(None),
             asked: Mutex::new(Instant::now()),
             is_alone: AtomicBool::new(false),
+            password: Mutex::new(None),
+            has_found_room: AtomicBool::new(false),
             step: Mutex::new(None),
             is_repeated: AtomicBool::new(false),
             admitted: Mutex::new(None),
@@ -84,6 +91,31 @@ impl Work {
     /// Whether [`Work::finds_itself_alone`] was called.
     pub fn is_alone(&self) -> bool {
         self.is_alone.load(Ordering::Relaxed)
+    }
+
+    /// The password that it gives to the cluster's trustee; none before one was drawn or read under this claim.
+    pub fn drawn_password(&self) -> Option<SecretString> {
+        self.password.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the password that it gives to the cluster's trustee.
+    pub fn draws_password(&self, password: SecretString) {
+        *self.password.lock().unwrap_or_else(PoisonError::into_inner) = Some(password);
+    }
+
+    /// The project has room for the stack that it is to make.
+    pub fn finds_room(&self) {
+        self.has_found_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Work::finds_room`] was called, and nobody has taken the room since.
+    pub fn has_found_room(&self) -> bool {
+        self.has_found_room.load(Ordering::Relaxed)
+    }
+
+    /// The same, and it is taken: for one request to the cloud, and no further one.
+    pub fn takes_room(&self) -> bool {
+        self.has_found_room.swap(false, Ordering::Relaxed)
     }
 
     /// Something was asked of the cloud until now, and what came of it is not recorded yet.

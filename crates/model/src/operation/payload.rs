@@ -47,6 +47,10 @@ pub struct Payload {
     /// What is put back when it is cancelled before it has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Before>,
+    /// The password that is given to the cluster's trustee, sealed for the operation: drawn once, by who works on it, before Keystone is asked, and then
+    /// the same for whoever goes on with it. Gone when it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_password: Option<String>,
     /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -104,7 +108,7 @@ impl Payload {
 
     /// The same wish, for the operation that does a failed one again.
     pub fn again(&self, failed: OperationId) -> Self {
-        Self { retry_of: Some(failed), before: None, traceparent: None, ..self.clone() }
+        Self { retry_of: Some(failed), before: None, sealed_password: None, traceparent: None, ..self.clone() }
     }
 
     /// Decides how many nodes a group keeps. Conductors of earlier releases go by what rows said, while both run, or by events of their own for
@@ -136,6 +140,7 @@ impl Default for Payload {
             sizes: BTreeMap::new(),
             rollback: false,
             retry_of: None,
+            sealed_password: None,
             as_found: false,
             before: None,
             traceparent: None,

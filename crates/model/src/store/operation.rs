@@ -19,8 +19,8 @@ pub use unheld::{ask_to_cancel, cancel, record_payload, supersede, superseded};
 
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{
-    Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationKind, OperationState, OutcomeCode,
-    Payload, Progress,
+    AT_ONCE, Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationKind, OperationState,
+    OutcomeCode, Payload, Progress,
 };
 use crate::planted::{self, Bug};
 use crate::schema::operation;
@@ -45,7 +45,7 @@ pub async fn insert(conn: &mut Conn, new: &NewOperation) -> Result<(), StoreErro
         operation::step.eq("accepted"),
         operation::attempt.eq(0),
         operation::generation.eq(1),
-        operation::due_ms.eq(at),
+        operation::due_ms.eq(AT_ONCE),
         operation::deadline_ms.eq(deadline),
         operation::progress_done.eq(0),
         operation::progress_total.eq(0),

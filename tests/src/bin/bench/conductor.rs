@@ -44,6 +44,9 @@ pub struct Plan {
     /// Clusters of the Cluster API driver: the real helm on a simulated management cluster
     #[arg(long, conflicts_with = "notifications")]
     cluster_api: bool,
+    /// Exit with 1 when a target is missed, too. Without it a slow machine fails nobody
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Plan {
@@ -65,6 +68,11 @@ trait Line {
 
     /// Clusters that did not become what they should.
     fn failed(&self) -> usize;
+
+    /// The targets that were missed, each in words.
+    fn missed(all: &[Self], plan: &Plan) -> Vec<String>
+    where
+        Self: Sized;
 }
 
 /// The lines so far, each printed as it came.
@@ -96,7 +104,13 @@ async fn each<F: Line>(plan: &Plan, run: impl AsyncFn(&Plan, usize, &mut Table<F
     let all = table.0;
     println!();
     print(&all.iter().collect::<Vec<_>>());
-    Ok(all.iter().all(|figures| figures.failed() == 0))
+    let missed = F::missed(&all, plan);
+    for text in &missed {
+        println!("missed: {text}");
+    }
+    let is_good = all.iter().all(|figures| figures.failed() == 0);
+    ensure!(!is_good || !plan.strict || missed.is_empty(), "{} targets are missed", missed.len());
+    Ok(is_good)
 }
 
 fn print<F: Line>(all: &[&F]) {

@@ -11,6 +11,7 @@ use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, credential_health, event, history, operation, resource};
 use model::time::{millis, now};
 use provider_clients::{ApplicationCredential, CloudError, Credential, Session};
+use serde_json::Value;
 
 use super::objects::{self, CloudLogin, Held, Place};
 use super::{Bench, health, secrets};
@@ -148,7 +149,7 @@ async fn store(
         ca: &settings.ca,
     };
     let secret = objects::credential(&place, &login);
-    bench.management.apply("secret_apply", &secrets(), Some(&bench.namespace), &secret).await?;
+    write(bench, &secret).await?;
     let progress = Progress { step: "credential", ..Progress::default() };
     let reference = reference(user, &made.id);
     let (id, operation_id, progress, reference) = (&cluster.cluster_id(), &work.operation.operation_id(), &progress, &reference);
@@ -164,6 +165,18 @@ async fn store(
             credential_health::renewed(conn, id, millis(now())).await
         })
         .await?;
+    Ok(())
+}
+
+/// Writes the secret over what is there, and over nothing else: what a former owner of the operation has sent and comes later than this is refused,
+/// for the credential in it is gone.
+async fn write(bench: &Bench<'_>, secret: &Value) -> Result<(), Failure> {
+    let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+    let there = bench.management.get("secret_get", &secrets(), Some(&bench.namespace), name).await?;
+    // After the look: who has lost the operation since then sends nothing.
+    let progress = Progress { step: "credential", waiting_for: Some("the secret with the credential".into()), ..Progress::default() };
+    bench.work.guard(bench.cx, &progress).await?;
+    bench.management.apply_over("secret_apply", &secrets(), Some(&bench.namespace), there.as_ref(), secret).await?;
     Ok(())
 }
 

@@ -123,9 +123,8 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
     };
     let provider = match asked.provider {
         true => {
-            let access = access(settings, vault, target).await?;
-            asked.users.find_in(&access, target.session).await?;
-            CloudProvider::Given(Box::new(access))
+            asked.users.find_in(target.session).await?;
+            CloudProvider::Given(Box::new(access(settings, vault, target).await?))
         }
         false => CloudProvider::Absent,
     };
@@ -146,9 +145,12 @@ pub(in crate::driver) async fn of_new(settings: &Settings, vault: &Vault, target
 /// The same as far as it is known before the cluster has a trustee: enough to count what it takes.
 ///
 /// # Errors
-/// When its labels ask for what the operator does not allow, or it names a network or subnet that is not there.
+/// When its labels ask for what the operator does not allow or the cloud does not have, or it names a network or subnet that is not there.
 pub(super) async fn before_anything(settings: &Settings, target: &Target<'_>) -> Result<CloudFacts, Failure> {
     let asked = asked(settings, target)?;
+    if asked.provider {
+        asked.users.find_in(target.session).await?;
+    }
     let given = given_network::of_new(target).await?;
     let dual_stack = dual_stack::of_new(target, given.as_ref())?;
     Ok(CloudFacts {
@@ -301,8 +303,8 @@ impl UsersOfLogin {
     }
 
     /// Whether the cloud has what they do not start without.
-    async fn find_in(&self, access: &Access, session: &Session) -> Result<(), Failure> {
-        if self.has_octavia_ingress && !access.has_load_balancers {
+    async fn find_in(&self, session: &Session) -> Result<(), Failure> {
+        if self.has_octavia_ingress && !has(session, Service::LoadBalancer).await? {
             return Err(refused(RenderError::new(ingress::LABEL, "must not be octavia in a cloud without Octavia")));
         }
         if self.heals && !has(session, Service::BlockStorage).await? {

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use super::access::Access;
 use super::cloud_config::{CLOUD_CONFIG, FOLDER, NAMESPACE, digest, seen_inside};
 use super::parameters::choices::Choices;
-use super::stack_input::Distro;
+use super::proxies;
+use super::stack_input::StackInput;
 
 /// Where images of the project `cloud-provider-openstack` are.
 pub(super) const PROVIDER_IMAGES: &str = "registry.k8s.io/provider-os/";
@@ -27,8 +28,6 @@ pub(super) struct Agent<'a> {
     /// What it needs of a master.
     pub resources: Value,
     pub copies: Copies,
-    /// What masters are.
-    pub distro: Distro,
     /// What it may do in the whole cluster, and in its own namespace.
     pub rules: Value,
     pub own_rules: Value,
@@ -45,7 +44,7 @@ pub(super) enum Copies {
 
 impl Agent<'_> {
     /// The documents for Kubernetes. Its pods hang on what they read, so that new credentials replace them.
-    pub(super) fn documents(&self, choices: &Choices, access: &Access) -> String {
+    pub(super) fn documents(&self, input: &StackInput<'_>, choices: &Choices, access: &Access) -> String {
         let name = self.name;
         let secret = secret(name, self.config.0, &self.config.1);
         let metadata = json!({"name": name, "namespace": NAMESPACE});
@@ -60,12 +59,12 @@ impl Agent<'_> {
             {"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": everywhere, "roleRef": of("ClusterRole"), "subjects": subjects},
             {"apiVersion": rbac, "kind": "Role", "metadata": metadata, "rules": self.own_rules},
             {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "roleRef": of("Role"), "subjects": subjects},
-            self.workload(choices, access),
+            self.workload(input, choices, access),
         ]);
         json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
     }
 
-    fn workload(&self, choices: &Choices, access: &Access) -> Value {
+    fn workload(&self, input: &StackInput<'_>, choices: &Choices, access: &Access) -> Value {
         let name = self.name;
         let images = if choices.image_prefix.is_empty() { self.images } else { &choices.image_prefix };
         let labels = json!({"app": name});
@@ -73,21 +72,23 @@ impl Agent<'_> {
         if !access.ca.is_empty() {
             sources.push(json!({"secret": {"name": CLOUD_CONFIG, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}));
         }
-        let (volumes, mounts) = seen_inside(self.distro, json!({"projected": {"sources": sources}}));
+        let (volumes, mounts) = seen_inside(input.distro, json!({"projected": {"sources": sources}}));
         let digest = digest(&format!("{}{}", self.config.1, access.ca));
+        let mut container = json!({
+            "name": name,
+            "image": format!("{images}{name}:{}", self.tag),
+            "command": self.command,
+            "resources": {"requests": self.resources},
+            "volumeMounts": mounts,
+        });
+        proxies::give(&mut container, input, choices);
         let mut pod = json!({
             "serviceAccountName": name,
             "priorityClassName": "system-cluster-critical",
             "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
             "securityContext": {"runAsUser": 1001},
             "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
-            "containers": [{
-                "name": name,
-                "image": format!("{images}{name}:{}", self.tag),
-                "command": self.command,
-                "resources": {"requests": self.resources},
-                "volumeMounts": mounts,
-            }],
+            "containers": [container],
             "volumes": volumes,
         });
         let (kind, mut spec) = match self.copies {

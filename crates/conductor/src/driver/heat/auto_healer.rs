@@ -66,7 +66,6 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         config: (FILE, config(input.cluster_uuid, access)),
         resources: json!({"cpu": "20m", "memory": "50Mi"}),
         copies: Copies::EachMaster,
-        distro: input.distro,
         rules: json!([
             // It takes nodes off duty and back, notes on them since when they are unready, and removes those that it has replaced.
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "update", "delete"]},
@@ -74,7 +73,7 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         ]),
         own_rules: leads(NAME).into(),
     };
-    agent.documents(choices, access)
+    agent.documents(input, choices, access)
 }
 
 /// Its configuration; it is read as YAML, which JSON is.

@@ -37,11 +37,10 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         config: (FILE, global(access)),
         resources: json!({"cpu": "100m", "memory": "300Mi"}),
         copies: Copies::One,
-        distro: input.distro,
         rules: rules(),
         own_rules: own_rules(),
     };
-    agent.documents(choices, access)
+    agent.documents(input, choices, access)
 }
 
 /// What it reads and does in the whole cluster: it looks at what waits for room, and empties the nodes that it takes away.

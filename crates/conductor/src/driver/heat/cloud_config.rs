@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::access::Access;
 use super::parameters::choices::Choices;
+use super::proxies;
 use super::stack_input::{Distro, StackInput};
 
 /// Where the secret is seen inside its pods.
@@ -102,6 +103,14 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
         flag("bind-address", "127.0.0.1"),
     ];
     let (volumes, mounts) = seen_inside(input.distro, json!({"secret": {"secretName": CLOUD_CONFIG}}));
+    let mut container = json!({
+        "name": CONTROLLER,
+        "image": format!("{registry}{CONTROLLER}:{tag}"),
+        "args": args,
+        "resources": {"requests": {"cpu": "200m"}},
+        "volumeMounts": mounts,
+    });
+    proxies::give(&mut container, input, choices);
     let template = json!({
         "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/cloud-config": digest(secret)}},
         "spec": {
@@ -116,13 +125,7 @@ pub(super) fn controller(input: &StackInput<'_>, choices: &Choices, tag: &str, s
                 {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
                 {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
             ],
-            "containers": [{
-                "name": CONTROLLER,
-                "image": format!("{registry}{CONTROLLER}:{tag}"),
-                "args": args,
-                "resources": {"requests": {"cpu": "200m"}},
-                "volumeMounts": mounts,
-            }],
+            "containers": [container],
             "volumes": volumes,
         },
     });

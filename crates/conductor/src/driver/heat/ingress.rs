@@ -65,7 +65,6 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         config: (FILE, config(input.cluster_uuid, choices, access)),
         resources: json!({"cpu": "50m", "memory": "100Mi"}),
         copies: Copies::One,
-        distro: input.distro,
         rules: json!([
             {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": look},
             {"apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": look},
@@ -76,7 +75,7 @@ pub(super) fn documents(input: &StackInput<'_>, choices: &Choices, access: &Acce
         ]),
         own_rules: json!([]),
     };
-    agent.documents(choices, access)
+    agent.documents(input, choices, access)
 }
 
 /// Its configuration; it is read as YAML, which JSON is. The node fills in the subnet. Workers let everybody reach their node ports, so there are no

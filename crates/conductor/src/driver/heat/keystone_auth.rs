@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::bootstrap::path;
 use super::cloud_config::{NAMESPACE, digest, trusted_by_node};
 use super::parameters::choices::Choices;
+use super::proxies;
 use super::render::RenderError;
 use super::stack_input::StackInput;
 
@@ -164,6 +165,15 @@ fn daemon_set(input: &StackInput<'_>, choices: &Choices, tag: &str, url: &str) -
     }
     volumes.extend(files.iter().map(|(name, path)| json!({"name": name, "hostPath": {"path": path, "type": "File"}})));
     mounts.extend(files.iter().map(|(name, path)| json!({"name": name, "mountPath": path, "readOnly": true})));
+    let mut container = json!({
+        "name": NAME,
+        "image": format!("{registry}{NAME}:{tag}"),
+        "args": args,
+        "resources": {"requests": {"cpu": "50m"}},
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": true},
+        "volumeMounts": mounts,
+    });
+    proxies::give(&mut container, input, choices);
     let template = json!({
         // It reads its files when it starts.
         "metadata": {"labels": labels, "annotations": {"magnum.openstack.org/authorities": digest(input.openstack_ca)}},
@@ -177,14 +187,7 @@ fn daemon_set(input: &StackInput<'_>, choices: &Choices, tag: &str, url: &str) -
             // The key is root's.
             "securityContext": {"runAsUser": 0},
             "tolerations": [{"operator": "Exists"}],
-            "containers": [{
-                "name": NAME,
-                "image": format!("{registry}{NAME}:{tag}"),
-                "args": args,
-                "resources": {"requests": {"cpu": "50m"}},
-                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": true},
-                "volumeMounts": mounts,
-            }],
+            "containers": [container],
             "volumes": volumes,
         },
     });

@@ -126,8 +126,9 @@ pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     let has_ipv6 = u64::from(given.flag(dual_stack::PARAMETER));
     need.subnets = is_network_made * (1 + has_ipv6);
     need.routers = is_network_made;
-    // The API's own, or its load balancer's; the router's on each subnet that is made.
-    need.ports += own.ports + 1 + need.subnets;
+    // The API's own, or its load balancer's; the router's on each subnet that is made; and Neutron's own on a network that is made, for DHCP or
+    // for metadata, which counts for the project whose network it is.
+    need.ports += own.ports + 1 + need.subnets + is_network_made;
     need.load_balancers = u64::from(has_balancer);
     let has_api_address = given.flag(if has_balancer { "master_lb_floating_ip_enabled" } else { "floating_ip_enabled" });
     need.floating_ips += own.floating_ips + u64::from(has_api_address);
@@ -173,7 +174,7 @@ mod tests {
                 networks: 1,
                 subnets: 1,
                 routers: 1,
-                ports: 7,
+                ports: 8,
                 floating_ips: 6,
                 security_groups: 4,
                 security_group_rules: 21,
@@ -182,8 +183,8 @@ mod tests {
         );
         // IPv6 beside it: a subnet, the router's port there, and rules.
         let both = of(&parameters(&json!({"ipv6_enabled": true})));
-        assert_eq!((both.subnets, both.ports, both.security_group_rules), (2, 8, 28));
-        assert_eq!(Need { subnets: 1, ports: 7, security_group_rules: 21, ..both }, need);
+        assert_eq!((both.subnets, both.ports, both.security_group_rules), (2, 9, 28));
+        assert_eq!(Need { subnets: 1, ports: 8, security_group_rules: 21, ..both }, need);
         // What pods' packets need that are routed.
         let routed = of(&parameters(&json!({"ipv6_enabled": true, "flannel_backend": "host-gw"})));
         assert_eq!(routed.security_group_rules, 42);

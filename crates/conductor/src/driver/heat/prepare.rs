@@ -20,9 +20,6 @@ use crate::driver::{NewNodes, PoolKind, Succession, Target};
 use crate::outcome::Failure;
 use crate::plan::Seen;
 
-/// Labels that say what a node is made of; a group has its own. All others are the cluster's.
-const OF_NODES: [&str; 5] = ["availability_zone", "boot_volume_size", "boot_volume_type", "docker_volume_type", "kubelet_options"];
-
 /// The parameter of what secrets are encrypted with in etcd.
 const SECRETS_KEY: &str = "secrets_key";
 
@@ -47,6 +44,18 @@ pub(in crate::driver) fn prepare(
 pub(super) async fn without_first_boot(settings: &Settings, target: &Target<'_>) -> Result<Map<String, Value>, Failure> {
     let facts = access::before_anything(settings, target).await?;
     with_input(settings, target, (None, &facts), None, 0, render::without_first_boot)
+}
+
+/// The version of Kubernetes that a pool's nodes are to have by these rows, as far as they can be judged without what their first boot holds.
+pub(in crate::driver) async fn version_of_nodes(
+    settings: &Settings,
+    target: &Target<'_>,
+    (kind, group): (PoolKind, &Nodegroup),
+    seen: &Seen,
+) -> Result<String, Failure> {
+    let facts = access::of_workers(target, seen).await?;
+    let group = Some(group).filter(|_| kind == PoolKind::Workers);
+    with_input(settings, target, (group, &facts), None, 0, render::kube_version)
 }
 
 /// Renders the stack of a group of workers, which joins what the cluster's stack made.
@@ -135,7 +144,7 @@ fn labels(settings: &Settings, target: &Target<'_>, group: Option<&Nodegroup>) -
     let mut labels = target.cluster.labels();
     if let Some(group) = group {
         let own = group.labels();
-        for name in OF_NODES {
+        for name in model::labels::OF_NODES {
             labels.0.shift_remove(name);
             if let Some(value) = own.0.get(name) {
                 labels.0.insert(name.into(), value.clone());

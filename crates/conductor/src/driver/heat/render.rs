@@ -66,6 +66,11 @@ pub(crate) fn without_first_boot(input: &StackInput<'_>) -> Result<Map<String, V
     Ok(parameters::of(input, &Choices::of_new(input)?, String::new(), String::new()))
 }
 
+/// The version of Kubernetes of nodes that come to a cluster which is there, were they made now.
+pub(crate) fn kube_version(input: &StackInput<'_>) -> Result<String, RenderError> {
+    Choices::read(input).map(|choices| choices.kube_version)
+}
+
 /// Renders the stack of a group of workers.
 pub(crate) fn render_group(input: &StackInput<'_>, joint: &Joint, group_uuid: &str) -> Result<Rendered, RenderError> {
     let choices = Choices::read(input)?;

@@ -61,6 +61,14 @@ impl Line for Figures {
     fn failed(&self) -> usize {
         self.failed
     }
+
+    fn missed(all: &[Self], _: &Plan) -> Vec<String> {
+        let late = all.iter().filter(|figures| figures.end.1 > 1.0);
+        late.map(|f| {
+            format!("{} clusters, {} conductors: p99 from Ready to the cluster's end {:.2} s, of 1 s", f.clusters, f.conductors, f.end.1)
+        })
+        .collect()
+    }
 }
 
 /// The longest that all runs of helm may take; on two cores one takes about a second.

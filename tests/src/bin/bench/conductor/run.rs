@@ -78,6 +78,31 @@ impl Line for Figures {
     fn failed(&self) -> usize {
         self.failed
     }
+
+    fn missed(all: &[Self], plan: &Plan) -> Vec<String> {
+        let most_end = if plan.notifications { 1.0 } else { 5.0 };
+        let mut missed = Vec::new();
+        for figures in all {
+            let mut meet = |is_met: bool, what: String| {
+                if !is_met {
+                    missed.push(format!("{} clusters, {} conductors: {what}", figures.clusters, figures.conductors));
+                }
+            };
+            meet(figures.end.1 <= most_end, format!("p99 from a stack's end to its cluster's {:.2} s, of {most_end} s", figures.end.1));
+            meet(figures.post.1 <= 1.0, format!("p99 from POST to the stack {:.2} s, of 1 s", figures.post.1));
+            if figures.clusters <= 1000 {
+                meet(figures.heat_per_second <= 17.0, format!("{:.1} requests to Heat in a second, of 17", figures.heat_per_second));
+            }
+            if figures.clusters <= 5000 && figures.conductors == 1 {
+                meet(figures.memory_mib <= 60.0, format!("{:.1} MiB, of 60", figures.memory_mib));
+            }
+            // As many for each number of conductors, but for what the edges of the window cut off.
+            let first = all.iter().find(|other| other.clusters == figures.clusters).map_or(0.0, |other| other.heat_per_second);
+            let same = (figures.heat_per_second - first).abs() <= 0.1 * first;
+            meet(same, format!("{:.1} requests to Heat in a second, and {first:.1} on the first line", figures.heat_per_second));
+        }
+        missed
+    }
 }
 
 /// A run for each number of conductors.

@@ -4,6 +4,7 @@ use super::{Link, NodeConfig};
 use crate::driver::heat::catalogue::CILIUM_CLI;
 use crate::driver::heat::parameters::choices::{CALICO, Choices, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::{calico, wait_seconds};
+use crate::driver::heat::proxies;
 use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
 
 /// Where the scripts and what they read are kept.
@@ -207,32 +208,16 @@ fn node_env(input: &StackInput<'_>, choices: &Choices) -> String {
     lines(&all) + &of_ipv6.unwrap_or_default()
 }
 
-/// Both spellings, because programs differ; whatever is inside the cluster is reached directly. Nodes are: the API server has this from kubeadm,
-/// and asks every kubelet for logs.
+/// Both spellings, because programs differ; and what programs in the cluster get that masters do not write themselves.
 fn proxy_env(input: &StackInput<'_>, choices: &Choices) -> String {
-    let given = |v: Option<&str>| v.filter(|v| !v.is_empty()).map(str::to_owned);
-    let (http, https) = (given(input.http_proxy), given(input.https_proxy));
-    if http.is_none() && https.is_none() {
+    let all = proxies::variables(input, choices);
+    if all.is_empty() {
         return "# no proxy\n".to_owned();
     }
-    let mut direct: Vec<String> = given(input.no_proxy).into_iter().collect();
-    direct.extend(["127.0.0.1", "localhost", ".svc", ".cluster.local"].map(str::to_owned));
-    direct.extend([choices.pods_cidr.to_string(), choices.services_cidr.to_string()]);
-    direct.extend(choices.nodes(input).map(|nodes| nodes.to_string()));
-    if let Some(ipv6) = &choices.ipv6 {
-        direct.extend([ipv6.pods_cidr.to_string(), ipv6.services_cidr.to_string()]);
-        direct.extend(ipv6.nodes(input).map(|nodes| nodes.to_string()));
-    }
-    let direct = direct.join(",");
-    let (http, https) = (http.unwrap_or_default(), https.unwrap_or_default());
-    lines(&[
-        ("HTTP_PROXY", &http),
-        ("http_proxy", &http),
-        ("HTTPS_PROXY", &https),
-        ("https_proxy", &https),
-        ("NO_PROXY", &direct),
-        ("no_proxy", &direct),
-    ])
+    let small: Vec<String> = all.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let both = all.iter().zip(&small).flat_map(|((name, value), small)| [(*name, value.as_str()), (small.as_str(), value.as_str())]);
+    let words = proxies::words(input, choices);
+    lines(&both.chain([("POD_PROXIES", words.as_str())]).collect::<Vec<_>>())
 }
 
 /// The content of a PEM file.

@@ -398,7 +398,12 @@ fn proxies_reach_the_nodes_and_the_cluster_itself_is_reached_directly() {
     let rendered = done(&StackInput { http_proxy: Some("http://proxy:3128"), no_proxy: Some(".example"), ..input(&none) });
     let env = content(user_data(&rendered, "worker"), "/etc/kubernetes-bootstrap/proxy.env");
     assert!(env.contains("http_proxy='http://proxy:3128'\n"), "{env}");
-    assert!(env.contains("NO_PROXY='.example,127.0.0.1,localhost,.svc,.cluster.local,10.100.0.0/16,10.254.0.0/16,10.0.0.0/24'\n"), "{env}");
+    assert!(
+        env.contains(
+            "NO_PROXY='.example,127.0.0.1,localhost,169.254.169.254,.svc,.cluster.local,10.100.0.0/16,10.254.0.0/16,10.0.0.0/24'\n"
+        ),
+        "{env}"
+    );
 }
 
 #[test]

@@ -436,12 +436,28 @@ make_room_for_ingress() {
     --ignore-not-found
 }
 
-# Pods read their configuration when they start: they are replaced when it has changed.
+# Pods read their configuration when they start: they are replaced when it has changed. They reach the cloud as nodes do.
 tie_to_cloud_config() {
   local sum
+  repeatedly give_proxies "$1/$2"
   sum=$(sha256sum "$BASE/addons/cloud-config.json" | cut -c 1-64)
-  kubectl --request-timeout 60s -n kube-system patch "$1" "$2" \
+  repeatedly kubectl --request-timeout 60s -n kube-system patch "$1" "$2" \
     -p "{\"spec\": {\"template\": {\"metadata\": {\"annotations\": {\"magnum.openstack.org/cloud-config\": \"$sum\"}}}}}"
+}
+
+# Where there are none any more, what masters of before have given is taken away, and nothing that others have set.
+give_proxies() {
+  local proxies given
+  read -ra proxies <<< "${POD_PROXIES:-}"
+  if [ "${#proxies[@]}" -eq 0 ]; then
+    given=$(kubectl --request-timeout 20s -n kube-system get "$1" -o 'jsonpath={.metadata.annotations.magnum\.openstack\.org/proxies}') || return 1
+    [ -n "$given" ] || return 0
+    proxies=(HTTP_PROXY- HTTPS_PROXY- NO_PROXY-)
+  fi
+  # The mark first and last: whoever goes on where this master was cut off finds it.
+  kubectl --request-timeout 20s -n kube-system annotate --overwrite "$1" magnum.openstack.org/proxies=given \
+    && kubectl --request-timeout 60s -n kube-system set env "$1" "${proxies[@]}" \
+    && { [ -n "${POD_PROXIES:-}" ] || kubectl --request-timeout 20s -n kube-system annotate "$1" magnum.openstack.org/proxies-; }
 }
 
 # Until the cloud provider knows this machine, nothing runs here that does not tolerate it: DNS does not. What keeps it is told.

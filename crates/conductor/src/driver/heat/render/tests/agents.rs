@@ -60,6 +60,36 @@ fn the_auto_healer_repairs_workers_alone_and_logs_in_as_the_clusters_user() {
     }
 }
 
+#[test]
+fn what_asks_the_cloud_reaches_it_through_the_proxies() {
+    let some = labels(&[("auto_healing_enabled", "true"), ("auto_scaling_enabled", "true"), ("ingress_controller", "octavia")]);
+    let with = |https_proxy| StackInput { cloud: cloud::given(), volume_driver: Some("cinder"), https_proxy, ..input(&some) };
+    let direct = "127.0.0.1,localhost,169.254.169.254,.svc,.cluster.local,10.100.0.0/16,10.254.0.0/16,10.0.0.0/24";
+    let wanted = serde_json::json!([{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}, {"name": "NO_PROXY", "value": direct}]);
+    for (proxy, wanted) in [(Some("http://proxy:3128"), wanted), (Some(""), Value::Null), (None, Value::Null)] {
+        let rendered = done(&with(proxy));
+        let master = user_data(&rendered, "master");
+        for name in [
+            "openstack-cloud-controller-manager",
+            "keystone-auth",
+            "cluster-autoscaler",
+            "magnum-auto-healer",
+            "octavia-ingress-controller",
+        ] {
+            let file = if name == "openstack-cloud-controller-manager" { "cloud-controller-manager" } else { name };
+            let documents: Value =
+                serde_json::from_str(&content(master, &format!("/etc/kubernetes-bootstrap/addons/{file}.json"))).expect("JSON");
+            let pods = documents["items"].as_array().expect("a list").iter().filter(|item| item["spec"]["template"].is_object());
+            let told: Vec<&Value> = pods.map(|item| &item["spec"]["template"]["spec"]["containers"][0]["env"]).collect();
+            assert_eq!(told, [&wanted], "{name}");
+        }
+        // Others' documents are given it once they are there; what is not said any more goes.
+        let said = content(master, "/etc/kubernetes-bootstrap/proxy.env");
+        let words = format!("POD_PROXIES='HTTP_PROXY- HTTPS_PROXY=http://proxy:3128 NO_PROXY={direct}'\n");
+        assert_eq!(said.contains(&words), wanted.is_array(), "{said}");
+    }
+}
+
 /// Clusters that are there may have any words in these labels, and no login: what comes to them later must not fail for it.
 #[test]
 fn where_they_are_not_asked_for_or_cannot_log_in_there_are_none() {
