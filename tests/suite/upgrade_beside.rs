@@ -39,7 +39,7 @@ async fn no_node_is_made_of_an_image_of_another_distribution() -> Result<()> {
     .await?;
 
     world.cloud.hold_stacks(true);
-    upgrade(&demo, &cluster, json!({"cluster_template": "other"})).await?;
+    upgrade_again(&demo, &cluster).await?;
     world.progress_is_told(&demo, &cluster).await?;
     demo.post(&groups, &json!({"name": "behind", "node_count": 1})).await?.expect(202)?;
     world.cloud.hold_stacks(false);

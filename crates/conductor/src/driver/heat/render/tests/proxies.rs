@@ -7,12 +7,13 @@ const MASTER: &str = include_str!("../../scripts/master.sh");
 /// A cluster that keeps the mark of the object, and does not set variables where `broken` is.
 const KUBECTL: &str = r#"
 kubectl() {
-  case "$*" in
+  local all="$*"
+  case "$all" in
     *" get deployment/x "*) [ ! -e mark ] || cat mark ;;
     *" annotate --overwrite deployment/x magnum.openstack.org/proxies=given") tell mark; echo given > mark ;;
     *" annotate deployment/x magnum.openstack.org/proxies-") tell unmark; rm mark ;;
-    *" set env deployment/x "*) tell set "${*#* set env deployment/x }"; [ ! -e broken ] ;;
-    *) tell what "$*"; return 1 ;;
+    *" set env deployment/x "*) tell set "${all#* set env deployment/x }"; [ ! -e broken ] ;;
+    *) tell what "$all"; return 1 ;;
   esac
 }
 "#;
