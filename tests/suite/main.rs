@@ -69,6 +69,5 @@ mod templates;
 mod traces;
 mod transport;
 mod upgrade;
-mod upgrade_beside;
 mod upstream;
 mod weaknesses;

@@ -15,7 +15,6 @@ mod kubeadm;
 mod measure;
 mod monitoring;
 mod options;
-mod proxies;
 mod renewal;
 mod representative;
 mod restarts;
