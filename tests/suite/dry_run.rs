@@ -92,6 +92,34 @@ async fn what_would_happen_is_told_and_nothing_is_stored_or_made() -> Result<()>
     world.finish().await
 }
 
+#[tokio::test]
+async fn what_the_cloud_does_not_have_is_told_before_anything_is_made() -> Result<()> {
+    let environment = [("OS_TRUST__CLUSTER_USER_TRUST".to_owned(), "true".to_owned())].into();
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    for service in ["load-balancer", "volumev3", "block-storage"] {
+        world.cloud.withdraw_service(service);
+    }
+    let template = demo.create_template("small").await?;
+    for (label, value, rule) in
+        [("ingress_controller", "octavia", "a cloud without Octavia"), ("auto_healing_enabled", "true", "a cloud without Cinder")]
+    {
+        let mut body = client::cluster("blue", &template);
+        body["labels"] = json!({"cloud_provider_enabled": "true", label: value});
+        let forecast = told(&demo, Method::POST, "/v1/clusters", Some(body.clone())).await?;
+        ensure!(forecast["possible"] == false && says(&forecast, "reasons", rule), "{forecast}");
+        let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+        let failed = demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+        ensure!(text(&failed, "status_reason").contains(rule), "{failed}");
+        demo.delete_cluster(&cluster).await?;
+        demo.wait_gone(&cluster, PATIENCE).await?;
+    }
+    let effects = world.cloud.effects();
+    let made: Vec<_> = effects.iter().filter(|call| call.contains("_create") && !call.contains("token")).collect();
+    ensure!(made.is_empty(), "{made:?}");
+    world.finish().await
+}
+
 /// What is told of a cluster that is there.
 async fn there(world: &World, demo: &Client, cluster: &str, template: &str) -> Result<()> {
     let (database, path) = (world.database()?, format!("/v1/clusters/{cluster}"));

@@ -69,5 +69,6 @@ mod templates;
 mod traces;
 mod transport;
 mod upgrade;
+mod upgrade_beside;
 mod upstream;
 mod weaknesses;

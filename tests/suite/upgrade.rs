@@ -16,7 +16,7 @@ use tests::world::{Mix, World};
 const FOR_EVER: Duration = Duration::from_secs(600);
 
 /// A template that differs from the usual one by labels and attributes.
-async fn template(demo: &Client, name: &str, more: Value) -> Result<String> {
+pub(crate) async fn template(demo: &Client, name: &str, more: Value) -> Result<String> {
     let mut body = client::template(name);
     for (key, value) in more.as_object().context("an object")? {
         body[key] = value.clone();
@@ -28,7 +28,7 @@ async fn newer(demo: &Client) -> Result<String> {
     template(demo, "newer", json!({"labels": {"kube_tag": "v1.36.9", "containerd_version": "2.1.5"}})).await
 }
 
-async fn upgrade(demo: &Client, cluster: &str, body: Value) -> Result<()> {
+pub(crate) async fn upgrade(demo: &Client, cluster: &str, body: Value) -> Result<()> {
     let answer = demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &body).await?.expect(202)?;
     ensure!(answer.body == json!({"uuid": cluster}), "{}", answer.text);
     Ok(())

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use model::cluster::{Cluster, ClusterChange};
 use model::operation::{OutcomeCode, Payload, Progress, Thing};
+use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, StoreError, cluster as clusters, operation, resource};
 use provider_clients::{CloudError, Session, User};
@@ -132,6 +133,9 @@ pub(crate) async fn new_password_of(cx: &Context, work: &Work, trustee: &str) ->
 /// of which nobody has heard, and that Keystone carries out after a later one, so changes nothing of what is recorded. Drawn, and not derived from
 /// what the service knows: those who have the cluster read it.
 async fn trustee_password(cx: &Context, work: &Work) -> Result<SecretString, Failure> {
+    if planted::has(Bug::PasswordOfAttempt) {
+        return Ok(new_password());
+    }
     if let Some(drawn) = work.drawn_password() {
         return Ok(drawn);
     }

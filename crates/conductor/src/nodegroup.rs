@@ -10,6 +10,7 @@ use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, OutcomeCode};
 use model::resource::ResourceKind;
 use model::store::{Conn, resource};
+use model::template::ClusterTemplate;
 use provider_clients::Session;
 
 use crate::cluster::{Rows, addresses};
@@ -34,6 +35,7 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let whose = Whose::Group(&rows.cluster, group);
     if own.has_our_workers {
         let target = rows.target(session)?;
+        boots(target.template, group, session).await?;
         addresses::suffice(cx, rows, group, &own, u64::try_from(group.node_count()).unwrap_or(0)).await?;
         let material = certificates::material(cx, &rows.cluster).await?;
         let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
@@ -51,6 +53,23 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let password = rows.cluster.trustee_password(cx.store.vault())?;
     let new = driver::prepare_adopted_group(&cx.settings, &target, group, &own, password.as_ref(), minutes).await?;
     stack::make(cx, work, whose, &creating(group), &target, &new).await
+}
+
+/// Refuses a group whose image is of another distribution than what its nodes are given to boot from. The API refuses that too; an upgrade of the
+/// cluster may have come between the request and its turn.
+async fn boots(template: &ClusterTemplate, group: &Nodegroup, session: &Session) -> Result<(), Failure> {
+    let Some(distro) = template.cluster_distro.as_deref() else { return Ok(()) };
+    let Some(image) = group.image_id.as_deref().filter(|image| template.image_id.as_deref() != Some(image)) else { return Ok(()) };
+    // One that is not there is Heat's to tell.
+    let found = session.glance().find_images(image).await?;
+    match found.first().and_then(|image| image.os_distro.as_deref()) {
+        Some(own) if own != distro => {
+            let text =
+                format!("the nodes of this cluster boot as those of {distro}, and image {image} of nodegroup {} is of {own}", group.name);
+            Err(Failure::fail(OutcomeCode::User, text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is told of a group that is being made.

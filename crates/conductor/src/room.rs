@@ -19,6 +19,8 @@ use crate::worker::Work;
 
 /// The event of having found no room for the first time; its text is what is short.
 const SHORT: &str = "quota_short";
+/// The event of room after that, while there is nothing yet that takes it.
+const FOUND: &str = "quota_found";
 
 /// What is to be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,13 +174,13 @@ fn largest(all: impl Iterator<Item = Vec<Counted>>) -> Vec<Counted> {
 }
 
 /// Waits a little for room: what was deleted just now counts until it is gone. `events`: the operation's; what was short before something was
-/// asked of the cloud counts no more.
+/// asked of the cloud counts no more, nor what was before [`found`].
 ///
 /// # Errors
 /// What is short, when there was no room for a while.
 pub(crate) async fn wait(cx: &Context, work: &Work, events: &[OperationEvent], short: String) -> Result<Turn, Failure> {
     let patience = 2 * cx.settings.timing.settle;
-    let since_asked = events.iter().rev().take_while(|e| ![stack::MADE, stack::UPDATE].contains(&e.kind.as_str()));
+    let since_asked = events.iter().rev().take_while(|e| ![stack::MADE, stack::UPDATE, FOUND].contains(&e.kind.as_str()));
     let since = since_asked.filter(|e| e.kind == SHORT).last().map(|e| stack::age(stack::at(e)));
     if since.is_some_and(|since| since >= patience) {
         return Err(Failure::fail(OutcomeCode::Quota, short));
@@ -188,6 +190,16 @@ pub(crate) async fn wait(cx: &Context, work: &Work, events: &[OperationEvent], s
         stack::record(cx, work, &progress, &[(SHORT, &short)]).await?;
     }
     Ok(Turn::Again { after: patience / 10 })
+}
+
+/// Records that there is room after all, where there was none at first: who finds none later waits again.
+pub(crate) async fn found(cx: &Context, work: &Work) -> Result<(), Failure> {
+    let told = stack::events_of(cx, &work.operation.operation_id(), &[SHORT, FOUND]).await?;
+    if told.last().is_some_and(|last| last.kind == SHORT) {
+        let progress = Progress { step: "quota", ..Progress::default() };
+        stack::record(cx, work, &progress, &[(FOUND, "the project has room now")]).await?;
+    }
+    Ok(())
 }
 
 async fn wanted<T>(is_wanted: bool, service: &str, ask: impl Future<Output = Result<T, CloudError>>) -> Option<T> {

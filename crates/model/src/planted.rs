@@ -16,11 +16,14 @@ pub enum Bug {
     NameNotRecorded,
     /// What may have been made already is made without looking.
     DoubleApply,
+    /// Each attempt gives the trustee another password.
+    PasswordOfAttempt,
 }
 
 impl Bug {
     /// Every one.
-    pub const ALL: [Self; 5] = [Self::LostUpdate, Self::MissingGuard, Self::AckBeforeClaim, Self::NameNotRecorded, Self::DoubleApply];
+    pub const ALL: [Self; 6] =
+        [Self::LostUpdate, Self::MissingGuard, Self::AckBeforeClaim, Self::NameNotRecorded, Self::DoubleApply, Self::PasswordOfAttempt];
 }
 
 thread_local! {

@@ -124,6 +124,8 @@ async fn labels_of_nodes(cx: &Context, subject: &Subject, own: &Labels) -> Resul
 /// The image is there, and boots as the cluster's nodes do: with Heat their first boot is written for the distribution of the cluster's template.
 async fn check_image(cx: &Context, image: &str, subject: &Subject) -> Result<(), ApiError> {
     let template = subject.template.as_ref().filter(|_| subject.driver() == Some(DriverName::K8sFedoraCoreosV1));
+    // The cluster's own image is what a group has that names none, whatever a patch of the template has said of it.
+    let template = template.filter(|template| template.image_id.as_deref() != Some(image));
     let Some(distro) = template.and_then(|template| template.cluster_distro.as_deref()) else { return Ok(()) };
     let found = cloud_checks::look_up(cx, &Wanted { image: Some(image), ..Wanted::default() }).await?;
     match found.image(image)?.os_distro.as_deref() {

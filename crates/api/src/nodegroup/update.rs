@@ -53,7 +53,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let change = check(&found, &after, |field| changes.iter().any(|change| change.field == field))?;
     // The nodes are there, made by the labels of one or of the other: what either allows is not refused now.
     let (of_cluster, of_group) = (found.cluster.labels(), found.group.labels());
-    let labels = if boot_volume_size(&cx, &of_group)? > 0 { of_group } else { of_cluster };
+    let labels = if boot_volume_size(&cx, &of_group).is_ok_and(|size| size > 0) { of_group } else { of_cluster };
     check_flavor(&cx, found.group.flavor_id.as_deref(), &labels).await?;
     let request = Request {
         change,

@@ -17,7 +17,7 @@ use crate::outcome::{Failure, Turn};
 use crate::plan::{self, CreateStep, Seen};
 use crate::stack::{self, Whose};
 use crate::worker::{Work, succeed};
-use crate::{certificates, credentials};
+use crate::{certificates, credentials, room};
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -85,6 +85,7 @@ async fn look_first(cx: &Context, work: &Work, rows: &Rows) -> Result<Option<Tur
     let need = driver::need_of_new(&cx.settings, &rows.target(&session)?).await?;
     let turn = stack::no_room(cx, work, &session, &need).await?;
     if turn.is_none() {
+        room::found(cx, work).await?;
         work.finds_room();
     }
     Ok(turn)

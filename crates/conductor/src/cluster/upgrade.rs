@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::TemplateId;
 use model::json::python_json;
@@ -28,6 +29,9 @@ use crate::stack::Whose;
 use crate::worker::{Work, succeed};
 use crate::{credentials, driver};
 
+/// Stacks of groups that are looked at at a time.
+const AT_ONCE: usize = 8;
+
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     let rows = rows(cx, work).await?;
@@ -38,6 +42,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         let cluster = Cluster { coe_version: rows.cluster.coe_version.clone(), ..goal.cluster };
         return capi_helm::turn(cx, work, &rows.after(cluster, goal.groups, goal.template)).await;
     }
+    check_distro(&rows, &goal.template)?;
     let session = credentials::for_stacks(cx, work, &rows).await?;
     let observed = driver::observe(&rows.stack_of(goal.group).handle, &session).await?;
     let aim = goal.aim();
@@ -140,6 +145,24 @@ impl<'a> Goal<'a> {
     }
 }
 
+/// Refuses another distribution beside groups that have nodes: they keep their image, and what they would boot from from now on is written for the new
+/// one. The API refuses that too; a group may have come since, and the upgrade be done again. One that waits has no stack, and is refused at its turn.
+fn check_distro(rows: &Rows, wanted: &ClusterTemplate) -> Result<(), Failure> {
+    if rows.template.as_ref().is_none_or(|present| present.cluster_distro == wanted.cluster_distro) {
+        return Ok(());
+    }
+    let others = rows.groups.iter().filter(|group| !group.is_default() && group.stack_id.is_some());
+    let others: Vec<&str> = others.map(|group| group.name.as_str()).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "the templates differ in cluster_distro, and the image of these nodegroups stays as it is: {}; delete them, and add them again after the upgrade",
+        others.join(", ")
+    );
+    Err(Failure::fail(OutcomeCode::User, text))
+}
+
 /// Checked before anything moves: which version may follow which, and what may stay beside it. The rows are those of now; `wanted` is what the nodes
 /// of the group will run.
 pub(crate) async fn check_versions(
@@ -156,11 +179,15 @@ pub(crate) async fn check_versions(
         return wanted.may_serve(present).map_err(refuse);
     }
     present.may_become(wanted).map_err(refuse)?;
-    for group in groups.iter().filter(|g| !g.is_default()) {
-        let observed = driver::observe(&Handle::of_group(cluster, group), session).await?;
-        let version = observed.seen().and_then(|seen| seen.kube_version.as_deref()).and_then(Version::parse);
-        if let Some(version) = version {
-            version.may_serve(wanted).map_err(|rule| refuse(format!("nodegroup {}: {rule}; upgrade it first", group.name)))?;
+    let others: Vec<&Nodegroup> = groups.iter().filter(|g| !g.is_default()).collect();
+    for some in others.chunks(AT_ONCE) {
+        let handles: Vec<Handle> = some.iter().map(|group| Handle::of_group(cluster, group)).collect();
+        let observed = try_join_all(handles.iter().map(|handle| driver::observe(handle, session))).await?;
+        for (group, observed) in some.iter().zip(observed) {
+            let version = observed.seen().and_then(|seen| seen.kube_version.as_deref()).and_then(Version::parse);
+            if let Some(version) = version {
+                version.may_serve(wanted).map_err(|rule| refuse(format!("nodegroup {}: {rule}; upgrade it first", group.name)))?;
+            }
         }
     }
     Ok(())

@@ -204,11 +204,15 @@ async fn refusal(
     let then = |group: &Nodegroup| groups.iter().find(|other| other.uuid == group.uuid);
     let pools = masters.and_then(then).map(|group| (PoolKind::Masters, group)).into_iter();
     let looked = async {
+        let mut wanted = None;
         for pool in pools.chain(then(group).map(|group| (PoolKind::Workers, group))) {
-            let version = driver::version_of_nodes(settings, &target, pool, seen).await?;
-            upgrade::check_versions(&intent.cluster, &intent.groups, group, session, &version).await?;
+            wanted = Some(driver::version_of_nodes(settings, &target, pool, seen).await?);
         }
-        Ok(())
+        // All of them are to run one version, and whoever asks waits: the stacks of the other groups are looked at once.
+        match wanted {
+            Some(wanted) => upgrade::check_versions(&intent.cluster, &intent.groups, group, session, &wanted).await,
+            None => Ok(()),
+        }
     };
     match looked.await {
         Ok(()) => Ok(None),

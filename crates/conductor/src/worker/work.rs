@@ -25,6 +25,9 @@ pub(crate) enum Size {
     Asked(i32),
 }
 
+/// How long the room that was found needs not be looked for again: what comes between it and the stack takes a second or two, if nothing is in its way.
+const ROOM_LASTS: Duration = Duration::from_secs(5);
+
 /// An operation that is ours.
 pub(crate) struct Work {
     pub operation: Operation,
@@ -47,8 +50,8 @@ pub(crate) struct Work {
     is_alone: AtomicBool,
     /// The password that it gives to the cluster's trustee, as it is kept sealed in what it carries.
     password: Mutex<Option<SecretString>>,
-    /// The project had room for the stack that it is to make, under this claim.
-    has_found_room: AtomicBool,
+    /// When the project had room for the stack that it is to make, under this claim.
+    found_room: Mutex<Option<Instant>>,
     /// The step that it was last seen at, and since when.
     step: Mutex<Option<(String, i64)>>,
     /// The last turn failed, and is repeated.
@@ -71,7 +74,7 @@ impl Work {
             asked: Mutex::new(Instant::now()),
             is_alone: AtomicBool::new(false),
             password: Mutex::new(None),
-            has_found_room: AtomicBool::new(false),
+            found_room: Mutex::new(None),
             step: Mutex::new(None),
             is_repeated: AtomicBool::new(false),
             admitted: Mutex::new(None),
@@ -105,17 +108,19 @@ impl Work {
 
     /// The project has room for the stack that it is to make.
     pub fn finds_room(&self) {
-        self.has_found_room.store(true, Ordering::Relaxed);
+        *self.found_room.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Whether [`Work::finds_room`] was called, and nobody has taken the room since.
     pub fn has_found_room(&self) -> bool {
-        self.has_found_room.load(Ordering::Relaxed)
+        self.found_room.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The same, and it is taken: for one request to the cloud, and no further one.
+    /// The same, if it was called just now, and the room is taken: for one request to the cloud, and no further one. Others may have taken what there was
+    /// longer ago.
     pub fn takes_room(&self) -> bool {
-        self.has_found_room.swap(false, Ordering::Relaxed)
+        let found = self.found_room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        found.is_some_and(|at| at.elapsed() < ROOM_LASTS)
     }
 
     /// Something was asked of the cloud until now, and what came of it is not recorded yet.

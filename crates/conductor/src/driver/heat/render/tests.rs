@@ -15,6 +15,7 @@ mod kubeadm;
 mod measure;
 mod monitoring;
 mod options;
+mod proxies;
 mod renewal;
 mod representative;
 mod restarts;

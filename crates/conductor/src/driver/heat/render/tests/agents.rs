@@ -87,6 +87,7 @@ fn what_asks_the_cloud_reaches_it_through_the_proxies() {
         let said = content(master, "/etc/kubernetes-bootstrap/proxy.env");
         let words = format!("POD_PROXIES='HTTP_PROXY- HTTPS_PROXY=http://proxy:3128 NO_PROXY={direct}'\n");
         assert_eq!(said.contains(&words), wanted.is_array(), "{said}");
+        assert_eq!(said.contains("POD_PROXIES="), wanted.is_array(), "{said}");
     }
 }
 
