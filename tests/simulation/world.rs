@@ -245,6 +245,11 @@ impl World {
 
     /// Finds what is not as it should be, and what is not as it was promised.
     pub fn check(&mut self, is_end: bool) {
+        let rows = self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there");
+        for row in &rows {
+            let (cluster, why) = (&row.cluster_uuid, row.outcome_reason.as_deref().unwrap_or_default());
+            scene::with(|s| s.trace(&format!("{} {} of cluster {cluster} is {} {why}", row.kind, row.uuid, row.state)));
+        }
         let cloud = scene::with(|s| s.cloud.cloud());
         let inside = kubernetes::broken(&self.parts.store, &cloud, &mut self.things, &mut self.noted, is_end);
         let inside = self.runtime.block_on(inside).expect("the store is there");

@@ -1,8 +1,11 @@
-//! A cluster is upgraded beside nodegroups of its own: their nodes are of before.
+//! A cluster is upgraded beside nodegroups of its own, whose nodes are of before, and beside other changes of its groups.
 
 use anyhow::{Result, ensure};
+use cloud_simulator::{Fault, How};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
+use tests::nodes::{servers, set};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
@@ -92,5 +95,55 @@ async fn a_group_that_is_too_old_already_is_upgraded_first() -> Result<()> {
             ensure!(after["coe_version"] == version, "{after}");
         }
     }
+    world.finish().await
+}
+
+/// The upgrade ends at its second, third, fourth or fifth step; new bounds of a group that came behind it, or come after, change nothing of its nodes.
+#[rstest]
+#[tokio::test]
+async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_change_of_bounds(
+    #[values(2, 3, 4, 5)] step: u32,
+    #[values(true, false)] is_behind: bool,
+) -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
+    let bounds = async || {
+        let path = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
+        demo.patch(&path, &json!([{"op": "replace", "path": "/max_node_count", "value": 5}])).await?.expect(202)
+    };
+    let how = How::Status(400, "The parameter is of no use".to_owned());
+    world.cloud.inject(Fault { at: "heat.stack_update".to_owned(), nth: step, how });
+    world.cloud.hold_stacks(true);
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    if is_behind {
+        bounds().await?;
+    }
+    world.cloud.hold_stacks(false);
+    if !is_behind {
+        demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+        bounds().await?;
+    }
+    let told = wait::until("both have ended", PATIENCE, async || {
+        let answer = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        let states: Vec<&str> = answer["operations"].as_array().into_iter().flatten().filter_map(|o| o["state"].as_str()).collect();
+        let have_ended = states.len() == 3 && states.iter().all(|state| ["SUCCEEDED", "FAILED"].contains(state));
+        Ok(if have_ended {
+            Seen::Yes(states.iter().filter(|state| **state == "FAILED").count())
+        } else {
+            Seen::Instead(answer.to_string())
+        })
+    })
+    .await?;
+    let after = demo.cluster(&cluster).await?;
+    let why = text(&after, "status_reason");
+    ensure!(told == 1 && after["status"] == "UPDATE_FAILED" && why.contains("not all of its nodes have been replaced"), "{told} {after}");
+    ensure!(after["coe_version"] != "v1.36.9" && servers(&world) != set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    upgrade_again(&demo, &cluster).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null(), "{whole}");
+    ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }
