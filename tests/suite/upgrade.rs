@@ -242,6 +242,8 @@ async fn what_cannot_be_upgraded_to_is_refused_at_once_with_its_rule() -> Result
         let path = format!("/v1/clusters/{cluster}/actions/upgrade");
         demo.at("1.10").post(&path, &json!({"cluster_template": name})).await?.expect_error(400, rule)?;
     }
+    let masters = json!({"cluster_template": "small", "nodegroup": "default-master"});
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/upgrade"), &masters).await?.expect_error(400, "default-worker")?;
     let untouched = demo.cluster(&cluster).await?;
     ensure!(untouched["status"] == "CREATE_COMPLETE" && world.cloud.calls("heat.stack_update") == 0, "{untouched}");
     world.finish().await

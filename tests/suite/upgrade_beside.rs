@@ -11,12 +11,17 @@ use tests::world::{Mix, World};
 
 use crate::upgrade::{template, upgrade};
 
-/// A group that is asked for behind an upgrade to another distribution, and one that came after such an upgrade had failed: their images are of before.
-#[tokio::test]
-async fn no_node_is_made_of_an_image_of_another_distribution() -> Result<()> {
+async fn begin() -> Result<(World, Client, String)> {
     let world = World::usual(Mix::Embedded).await?;
     let demo = world.demo().at("1.10");
     let cluster = world.complete_cluster(&demo).await?;
+    Ok((world, demo, cluster))
+}
+
+/// A group that is asked for behind an upgrade to another distribution, and one that came after such an upgrade had failed: their images are of before.
+#[tokio::test]
+async fn no_node_is_made_of_an_image_of_another_distribution() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
     let groups = format!("/v1/clusters/{cluster}/nodegroups");
     template(&demo, "other", json!({"image_id": "ubuntu"})).await?;
     let stack = world.only_stack().await?;
@@ -98,6 +103,19 @@ async fn a_group_that_is_too_old_already_is_upgraded_first() -> Result<()> {
     world.finish().await
 }
 
+/// Heat refuses this step of an upgrade.
+fn refusal_of(step: u32) -> Fault {
+    Fault { at: "heat.stack_update".to_owned(), nth: step, how: How::Status(400, "The parameter is of no use".to_owned()) }
+}
+
+/// An upgrade to a template fails at a step, and what it did before stays.
+async fn cut_off(world: &World, demo: &Client, (cluster, wanted): (&str, &str), step: u32) -> Result<()> {
+    world.cloud.inject(refusal_of(step));
+    upgrade(demo, cluster, json!({"cluster_template": wanted})).await?;
+    demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+    Ok(())
+}
+
 /// The upgrade ends at its second, third, fourth or fifth step; new bounds of a group that came behind it, or come after, change nothing of its nodes.
 #[rstest]
 #[tokio::test]
@@ -105,16 +123,13 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
     #[values(2, 3, 4, 5)] step: u32,
     #[values(true, false)] is_behind: bool,
 ) -> Result<()> {
-    let world = World::usual(Mix::Embedded).await?;
-    let demo = world.demo().at("1.10");
-    let cluster = world.complete_cluster(&demo).await?;
+    let (world, demo, cluster) = begin().await?;
     template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
     let bounds = async || {
         let path = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
         demo.patch(&path, &json!([{"op": "replace", "path": "/max_node_count", "value": 5}])).await?.expect(202)
     };
-    let how = How::Status(400, "The parameter is of no use".to_owned());
-    world.cloud.inject(Fault { at: "heat.stack_update".to_owned(), nth: step, how });
+    world.cloud.inject(refusal_of(step));
     world.cloud.hold_stacks(true);
     upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
     world.progress_is_told(&demo, &cluster).await?;
@@ -145,5 +160,55 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
     let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null(), "{whole}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// Of an upgrade that was cut off, before it replaced workers, or when a new one had come for one that is still there. A resize is as well as ever, says that nodes
+/// are of two versions, and takes away who was seen off; no version is to be gone back to.
+#[rstest]
+#[case(3, &["master-1", "node-0", "node-1"])]
+#[case(4, &["master-1", "node-1", "node-2"])]
+#[case(6, &["master-1", "node-2", "node-3"])]
+#[tokio::test]
+async fn a_resize_after_an_upgrade_that_was_cut_off_keeps_the_nodes_that_are_at_work(
+    #[case] step: u32,
+    #[case] left: &[&str],
+) -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    for version in ["v1.36.7", "v1.36.9"] {
+        template(&demo, version, json!({"labels": {"kube_tag": version}})).await?;
+    }
+    cut_off(&world, &demo, (&cluster, "v1.36.9"), step).await?;
+
+    demo.resize(&cluster, 2).await?;
+    let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let why = text(&resized, "status_reason");
+    ensure!(servers(&world) == set(left) && resized["node_count"] == 2, "{:?} {resized}", servers(&world));
+    ensure!(why.contains("not all of its nodes have been replaced that were to be: upgrade it again"), "{resized}");
+    let asked = world.cloud.calls("heat.stack_update");
+    upgrade(&demo, &cluster, json!({"cluster_template": "v1.36.7"})).await?;
+    let refused = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let why = text(&refused, "status_reason");
+    ensure!(why.contains("cannot go back from v1.36.9 to v1.36.7") && world.cloud.calls("heat.stack_update") == asked, "{refused}");
+
+    demo.resize(&cluster, 2).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    upgrade(&demo, &cluster, json!({"cluster_template": "v1.36.9"})).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null() && servers(&world).len() == 3, "{whole}");
+    world.finish().await
+}
+
+/// Its image is of the distribution that the upgrade was to, what it would be given to boot from of that which the cluster has.
+#[tokio::test]
+async fn no_node_comes_after_an_upgrade_to_another_distribution_that_was_cut_off() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    template(&demo, "other", json!({"image_id": "ubuntu"})).await?;
+    cut_off(&world, &demo, (&cluster, "other"), 5).await?;
+    let asked = world.cloud.calls("heat.stack_update");
+    demo.resize(&cluster, 3).await?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("boot as those of fedora-coreos, and image ubuntu"), "{failed}");
+    ensure!(world.cloud.calls("heat.stack_update") == asked, "{:?}", servers(&world));
     world.finish().await
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod halfway;
 pub(crate) mod objects;
 pub(crate) mod update;
 
@@ -35,7 +36,7 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let whose = Whose::Group(&rows.cluster, group);
     if own.has_our_workers {
         let target = rows.target(session)?;
-        boots(target.template, group, session).await?;
+        boots(target.template, (group, group.image_id.as_deref()), session).await?;
         addresses::suffice(cx, rows, group, &own, u64::try_from(group.node_count()).unwrap_or(0)).await?;
         let material = certificates::material(cx, &rows.cluster).await?;
         let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
@@ -55,11 +56,15 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     stack::make(cx, work, whose, &creating(group), &target, &new).await
 }
 
-/// Refuses a group whose image is of another distribution than what its nodes are given to boot from. The API refuses that too; an upgrade of the
-/// cluster may have come between the request and its turn.
-async fn boots(template: &ClusterTemplate, group: &Nodegroup, session: &Session) -> Result<(), Failure> {
+/// Refuses nodes of a group whose image is of another distribution than what they are given to boot from. The API refuses that too; an upgrade of the
+/// cluster may have come between the request and its turn, or have been cut off.
+pub(crate) async fn boots(
+    template: &ClusterTemplate,
+    (group, image): (&Nodegroup, Option<&str>),
+    session: &Session,
+) -> Result<(), Failure> {
     let Some(distro) = template.cluster_distro.as_deref() else { return Ok(()) };
-    let Some(image) = group.image_id.as_deref().filter(|image| template.image_id.as_deref() != Some(image)) else { return Ok(()) };
+    let Some(image) = image.filter(|image| template.image_id.as_deref() != Some(image)) else { return Ok(()) };
     // One that is not there is Heat's to tell.
     let found = session.glance().find_images(image).await?;
     match found.first().and_then(|image| image.os_distro.as_deref()) {

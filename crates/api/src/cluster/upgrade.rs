@@ -41,6 +41,13 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
         cx.shared.store.read(async |conn: &mut Conn| crate::template::find(conn, visible, ident).await).await?
     };
     let group = lifecycle::named(&subject.groups, body.text("nodegroup"))?;
+    if group.is_master() {
+        let text = format!(
+            "{} goes with its cluster: leave nodegroup out, or name default-worker, and masters and workers are upgraded.",
+            group.name
+        );
+        return Err(ApiError::field("nodegroup", text));
+    }
     if !group.is_default() && row.cluster_template_id.as_deref() != Some(wanted.uuid.as_str()) {
         return Err(ApiError::Conflict(format!(
             "Nodegroup {} can be upgraded to the template of its cluster only, and that is {}.",

@@ -16,6 +16,7 @@ use provider_clients::{Server, Session};
 use super::{Rows, addresses, rows};
 use crate::context::Context;
 use crate::driver::{Member, Missing, PoolKind, Resize, capi_helm};
+use crate::nodegroup::halfway;
 use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
@@ -27,6 +28,9 @@ const CHOSEN: &str = "nodes_to_remove";
 
 /// The event of nodes that did not become any and go unasked; its text is their numbers.
 const GIVEN_UP: &str = "nodes_given_up";
+
+/// The event of nodes that others have come for, and that go with the next change of their stack; its text is their numbers.
+const SEEN_OFF: &str = "nodes_seen_off";
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -72,7 +76,9 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         None => Vec::new(),
     };
     let absent: Vec<String> = excused.iter().filter(|m| m.is_absent && !remove.contains(&m.number)).map(|m| m.number.clone()).collect();
-    let remove = remove.into_iter().chain(absent.iter().cloned()).collect();
+    let replaced = observed.at_rest().map(halfway::seen_off).unwrap_or_default();
+    let replaced: Vec<String> = replaced.into_iter().filter(|number| !remove.contains(number) && !absent.contains(number)).collect();
+    let remove = remove.into_iter().chain(absent.iter().cloned()).chain(replaced.iter().cloned()).collect();
     let wanted = Wanted { count: payload.node_count.unwrap_or_else(|| kept(&payload, group, observed.seen())), remove };
     let whose = Whose::of(&rows.cluster, group);
     match plan::update(observed, &wanted, sent.as_ref()) {
@@ -89,7 +95,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         }
         UpdateStep::Send(seen) => match masters::pass_by(cx, work, &session, &seen, &events).await? {
             Some(turn) => Ok(turn),
-            None => send(cx, work, &rows, group, &session, &seen, (wanted, absent)).await,
+            None => send(cx, work, &rows, group, &session, &seen, (wanted, absent, replaced)).await,
         },
         UpdateStep::Wait(seen) => {
             let verb = format!("resizing {} to {}", group.name, wanted.count);
@@ -103,7 +109,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             if may_have_lost(&payload, &wanted, &events) && nodegroup::objects::are_left(&seen) {
                 nodegroup::objects::take_out(cx, work, &rows, (seen.stack_name.as_str(), Some(&seen)), &session).await?;
             }
-            let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(note(&excused)).collect();
+            let is_halfway = halfway::is(&rows.cluster, group, &session, &seen, &excused).await?;
+            let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(notes(&excused, is_halfway)).collect();
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             nodegroup::finish(cx, work, &rows, group, &session, &seen, note).await
         }
@@ -173,6 +180,12 @@ pub(crate) fn growth(seen: &Seen, wanted: i32) -> Option<(u64, u64)> {
     Some((u64::try_from(more).ok().filter(|more| *more > 0)?, u64::try_from(wanted).ok()?))
 }
 
+/// What is told of a group that is as wanted, if anything.
+pub(crate) fn notes(excused: &[Missing], is_halfway: bool) -> Option<String> {
+    let notes: Vec<String> = note(excused).into_iter().chain(is_halfway.then(|| halfway::NOTE.to_owned())).collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
 /// What is told of workers that another operation passed by: they stay, for they may be nodes.
 pub(crate) fn note(excused: &[Missing]) -> Option<String> {
     let numbers: Vec<&str> = excused.iter().map(|m| m.number.as_str()).collect();
@@ -182,7 +195,8 @@ pub(crate) fn note(excused: &[Missing]) -> Option<String> {
     })
 }
 
-/// Asks the stack for what is wanted where the project has room for it, recorded first. `absent` are those of the workers that go which nobody named.
+/// Asks the stack for what is wanted where the project has room for it, recorded first. `absent` and `replaced` are those of the workers that go which nobody
+/// named.
 async fn send(
     cx: &Context,
     work: &Work,
@@ -190,9 +204,12 @@ async fn send(
     group: &Nodegroup,
     session: &Session,
     seen: &Seen,
-    (wanted, absent): (Wanted, Vec<String>),
+    (wanted, absent, replaced): (Wanted, Vec<String>, Vec<String>),
 ) -> Result<Turn, Failure> {
     if let Some((_, then)) = growth(seen, wanted.count) {
+        // What they are given to boot from is that of the cluster, their image that of an upgrade that may have been cut off.
+        let image = seen.minions.as_deref().map(|workers| workers.image.as_str());
+        nodegroup::boots(rows.target(session)?.template, (group, image), session).await?;
         addresses::suffice(cx, rows, group, seen, then).await?;
     }
     if let Some(short) = short(session, seen, &wanted).await? {
@@ -214,8 +231,11 @@ async fn send(
     work.saw_size(None);
     let (before, list) = (stack::before(seen), [absent, failed.clone()].concat().join(", "));
     let mut told = vec![(stack::UPDATE, before.as_str())];
-    if !list.is_empty() {
-        told.insert(0, (GIVEN_UP, &list));
+    let replaced = replaced.join(", ");
+    for (kind, list) in [(GIVEN_UP, &list), (SEEN_OFF, &replaced)] {
+        if !list.is_empty() {
+            told.insert(0, (kind, list));
+        }
     }
     stack::record(cx, work, &Progress { step: "stack", waiting_for, ..Progress::default() }, &told).await?;
     let wanted = Wanted { remove: wanted.remove.into_iter().chain(failed).collect(), ..wanted };

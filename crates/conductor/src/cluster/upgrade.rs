@@ -61,7 +61,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             let target = goal.target(&rows, &session);
             let made = replacement::prepare(cx, work, &target, &replacing, (&todo, &seen)).await?;
             if todo.begins {
-                check_versions(&rows.cluster, &rows.groups, goal.group, &session, &made.new.kube_version).await?;
+                check_versions((&rows.cluster, &rows.groups), (goal.group, &seen), &session, &made.new.kube_version).await?;
             }
             replacement::send(cx, work, &session, &seen, &todo, &made).await
         }
@@ -111,6 +111,9 @@ pub(crate) fn rows_after(
 impl<'a> Goal<'a> {
     async fn read(cx: &Context, rows: &Rows, group: &'a Nodegroup, payload: &Payload) -> Result<Self, Failure> {
         let id = payload.template.as_ref().map(TemplateId::as_str).unwrap_or_default();
+        if group.is_master() {
+            return Err(Failure::fail(OutcomeCode::User, "masters are upgraded with their cluster, whose group is default-worker"));
+        }
         let found = cx.store.read(async |conn: &mut Conn| template::with_uuid(conn, id).await).await?;
         let template = found.ok_or_else(|| Failure::fail(OutcomeCode::User, "the template of the upgrade is gone"))?;
         let templates = (rows.template.as_ref(), &template);
@@ -163,18 +166,25 @@ fn check_distro(rows: &Rows, wanted: &ClusterTemplate) -> Result<(), Failure> {
     Err(Failure::fail(OutcomeCode::User, text))
 }
 
+/// What the masters of a cluster run: what its row says, or more where an upgrade has replaced all of them and was cut off before its end.
+fn present(cluster: &Cluster, group: &Nodegroup, seen: &Seen) -> Option<Version> {
+    let row = cluster.coe_version.as_deref().and_then(Version::parse)?;
+    let masters = seen.masters.as_deref().filter(|masters| group.is_default() && masters.former.is_empty());
+    let stack = masters.and(seen.kube_version.as_deref()).and_then(Version::parse);
+    Some(stack.map_or(row, |stack| row.max(stack)))
+}
+
 /// Checked before anything moves: which version may follow which, and what may stay beside it. The rows are those of now; `wanted` is what the nodes
-/// of the group will run.
+/// of the group will run, `seen` the stack that they are in.
 pub(crate) async fn check_versions(
-    cluster: &Cluster,
-    groups: &[Nodegroup],
-    group: &Nodegroup,
+    (cluster, groups): (&Cluster, &[Nodegroup]),
+    (group, seen): (&Nodegroup, &Seen),
     session: &Session,
     wanted: &str,
 ) -> Result<(), Failure> {
     let refuse = |rule: String| Failure::fail(OutcomeCode::User, rule);
     let Some(wanted) = Version::parse(wanted) else { return Ok(()) };
-    let Some(present) = cluster.coe_version.as_deref().and_then(Version::parse) else { return Ok(()) };
+    let Some(present) = present(cluster, group, seen) else { return Ok(()) };
     if !group.is_default() {
         return wanted.may_serve(present).map_err(refuse);
     }
@@ -247,6 +257,7 @@ async fn finish(cx: &Context, work: &Work, rows: &Rows, goal: &Goal<'_>, session
 mod tests {
     use super::*;
     use crate::driver::capi_helm::tests as rows;
+    use crate::plan::Pool;
 
     #[test]
     fn a_cluster_whose_stack_is_of_another_version_than_its_row_is_not_whole() {
@@ -263,5 +274,24 @@ mod tests {
             matches!(&told, Err(Failure::Final { code: OutcomeCode::User, reason, .. }) if reason.ends_with("upgrade it again, and rotate then")),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn masters_that_were_all_replaced_are_of_the_version_of_their_stack() {
+        let cluster = Cluster { coe_version: Some("v1.35.0".into()), ..rows::cluster() };
+        let seen = |version: &str, former: &[&str]| {
+            let former = former.iter().map(|number| ((*number).to_owned(), "old".to_owned())).collect();
+            Seen { kube_version: Some(version.into()), masters: Some(Box::new(Pool { former, ..Pool::default() })), ..Seen::default() }
+        };
+        let group = |is_default| Nodegroup { is_default: Some(is_default), ..Nodegroup::default() };
+        for (what, is_default, seen, wanted) in [
+            ("at rest", true, seen("v1.35.0", &[]), "v1.35.0"),
+            ("all replaced", true, seen("v1.36.9", &[]), "v1.36.9"),
+            ("one never became a node, and another version is to be tried", true, seen("v1.36.99", &["0"]), "v1.35.0"),
+            ("a group with a stack of its own", false, seen("v1.36.9", &[]), "v1.35.0"),
+            ("a stack that upstream made", true, Seen { kube_version: Some("v1.36.9".into()), ..Seen::default() }, "v1.35.0"),
+        ] {
+            assert_eq!(present(&cluster, &group(is_default), &seen), Version::parse(wanted), "{what}");
+        }
     }
 }

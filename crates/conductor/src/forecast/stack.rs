@@ -210,7 +210,7 @@ async fn refusal(
         }
         // All of them are to run one version, and whoever asks waits: the stacks of the other groups are looked at once.
         match wanted {
-            Some(wanted) => upgrade::check_versions(&intent.cluster, &intent.groups, group, session, &wanted).await,
+            Some(wanted) => upgrade::check_versions((&intent.cluster, &intent.groups), (group, seen), session, &wanted).await,
             None => Ok(()),
         }
     };

@@ -4,18 +4,17 @@
 
 use std::sync::Arc;
 
-use model::cluster::Cluster;
 use model::cluster::status::Status;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, Payload};
 use model::store::Conn;
 
-use super::{facts, finish};
+use super::{facts, finish, halfway};
 use crate::cluster::{resize, rows};
 use crate::context::Context;
 use crate::driver::{Missing, PoolKind, capi_helm};
 use crate::outcome::{Failure, Turn};
-use crate::plan::{Observed, Pool, Seen};
+use crate::plan::{Observed, Seen};
 use crate::settle::{self, End};
 use crate::stack::{self, Whose};
 use crate::worker::{Work, succeed};
@@ -55,10 +54,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Observed::Ready(seen) | Observed::RolledBack { seen, .. } => {
                 let excused = if group.is_master() { Vec::new() } else { driver::excused(&session, &seen, PoolKind::Workers).await? };
                 let has_fewer = has_fewer(&payload, group, &seen);
-                match unsound(&payload, &rows.cluster, group, &seen, &excused) {
-                    None if has_fewer => return finish(cx, work, &rows, group, &session, &seen, resize::note(&excused)).await,
+                let is_halfway = halfway::is(&rows.cluster, group, &session, &seen, &excused).await?;
+                let told = || resize::notes(&excused, is_halfway);
+                match unsound(&payload, group, &excused, is_halfway) {
+                    None if has_fewer => return finish(cx, work, &rows, group, &session, &seen, told()).await,
                     None => {
-                        note = resize::note(&excused);
+                        note = told();
                         NodegroupChange::default()
                     }
                     Some(reason) => {
@@ -91,7 +92,7 @@ fn has_fewer(payload: &Payload, group: &Nodegroup, seen: &Seen) -> bool {
 /// workers that did not become nodes Heat was told to wait no longer, so that others could be replaced past them, and they are members still. One that
 /// is known to be no node makes its group a failed one until a resize has another come. Of one that may be a node nobody can say more than what was said
 /// when the group came to rest last.
-fn unsound(payload: &Payload, cluster: &Cluster, group: &Nodegroup, seen: &Seen, excused: &[Missing]) -> Option<String> {
+fn unsound(payload: &Payload, group: &Nodegroup, excused: &[Missing], is_halfway: bool) -> Option<String> {
     let absent: Vec<&str> = excused.iter().filter(|m| m.is_absent).map(|m| m.number.as_str()).collect();
     let had_failed = payload.before.as_ref().and_then(|before| before.group(&group.nodegroup_id())) == Some(Status::UpdateFailed);
     if !absent.is_empty() {
@@ -100,24 +101,10 @@ fn unsound(payload: &Payload, cluster: &Cluster, group: &Nodegroup, seen: &Seen,
             absent.join(", ")
         ));
     }
-    if had_failed && is_half_replaced(cluster, group, seen) {
+    if had_failed && is_halfway {
         return Some("not all of its nodes have been replaced that were to be: do again what was replacing them (actions/retry)".into());
     }
     resize::note(excused).filter(|_| had_failed)
-}
-
-/// Whether nodes of a group are of before a replacement, others of after it. With the workers of the default group go the masters: the stack says what new
-/// ones are of, the row what all were of.
-fn is_half_replaced(cluster: &Cluster, group: &Nodegroup, seen: &Seen) -> bool {
-    let is_left = |pool: &Option<Box<Pool>>| pool.as_ref().is_some_and(|pool| !pool.former.is_empty());
-    let image = |pool: &Option<Box<Pool>>| pool.as_ref().map(|pool| pool.image.clone());
-    let is_other = |now: Option<&String>, then: Option<&String>| now.zip(then).is_some_and(|(now, then)| now != then);
-    let is_of_both = || {
-        is_left(&seen.masters)
-            || is_other(seen.kube_version.as_ref(), cluster.coe_version.as_ref())
-            || is_other(image(&seen.masters).as_ref(), image(&seen.minions).as_ref())
-    };
-    is_left(&seen.minions) || (group.is_default() && is_of_both())
 }
 
 /// Whether the operation makes its group, or mends it, as a resize does: the group's creation failed while this one waited for it, or this one
@@ -133,7 +120,6 @@ mod tests {
     use model::operation::Before;
 
     use super::*;
-    use crate::driver::capi_helm::tests as rows;
     use crate::plan::Workers;
 
     #[test]
@@ -168,41 +154,17 @@ mod tests {
             // A resize has ended well since, and has told of it.
             (Status::UpdateComplete, vec![unknown], None),
         ] {
-            let told = unsound(&behind(status), &rows::cluster(), &group, &Seen::default(), &excused);
+            let told = unsound(&behind(status), &group, &excused, false);
             let is_right = match (wanted, &told) {
                 (Some(wanted), Some(told)) => told.starts_with(wanted),
                 (wanted, told) => wanted.is_none() && told.is_none(),
             };
             assert!(is_right, "{status:?} {excused:?}: {told:?}");
         }
-    }
-
-    #[test]
-    fn a_group_stays_failed_while_a_replacement_of_its_nodes_is_not_at_its_end() {
-        let pool = |image: &str, former: &[&str]| {
-            let former = former.iter().map(|number| ((*number).to_owned(), "old".to_owned())).collect();
-            Some(Box::new(Pool { image: image.into(), former, ..Pool::default() }))
-        };
-        let cluster = Cluster { coe_version: Some("v1.35.0".into()), ..rows::cluster() };
-        let seen = |version: &str, masters, minions| Seen { kube_version: Some(version.into()), masters, minions, ..Seen::default() };
-        for (what, seen, of_default, of_other) in [
-            ("nothing", seen("v1.35.0", pool("a", &[]), pool("a", &[])), false, false),
-            ("masters", seen("v1.35.0", pool("b", &["0"]), pool("a", &[])), true, false),
-            ("masters of another image", seen("v1.35.0", pool("b", &[]), pool("a", &[])), true, false),
-            ("masters of another version", seen("v1.36.9", pool("a", &[]), pool("a", &[])), true, false),
-            ("workers", seen("v1.35.0", pool("a", &[]), pool("a", &["1"])), true, true),
-            ("a stack that upstream made", Seen::default(), false, false),
-        ] {
-            for (is_default, wanted) in [(true, of_default), (false, of_other)] {
-                let group = Nodegroup { uuid: "g".into(), is_default: Some(is_default), ..Nodegroup::default() };
-                let told = |status: Status| {
-                    let before = Before { groups: [(NodegroupId::new("g"), status.as_str().to_owned())].into(), ..Before::default() };
-                    let payload = Payload { before: Some(before), ..Payload::default() };
-                    unsound(&payload, &cluster, &group, &seen, &[]).is_some()
-                };
-                assert_eq!(told(Status::UpdateFailed), wanted, "{what}, {is_default}");
-                assert!(!told(Status::UpdateComplete), "{what}: a rotation, which the cluster tells of, or a resize has ended well since");
-            }
+        // A rotation, of which the cluster tells, or a resize has ended well since.
+        for (status, wanted) in [(Status::UpdateFailed, true), (Status::UpdateComplete, false)] {
+            let told = unsound(&behind(status), &group, &[], true);
+            assert_eq!(told.is_some_and(|told| told.contains("actions/retry")), wanted, "{status:?}");
         }
     }
 
