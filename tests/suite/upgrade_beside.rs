@@ -1,6 +1,6 @@
 //! A cluster is upgraded beside nodegroups of its own, whose nodes are of before, and beside other changes of its groups.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ async fn a_resize_after_an_upgrade_that_was_cut_off_keeps_the_nodes_that_are_at_
     let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     let why = text(&resized, "status_reason");
     ensure!(servers(&world) == set(left) && resized["node_count"] == 2, "{:?} {resized}", servers(&world));
-    ensure!(why.contains("not all of its nodes have been replaced that were to be: upgrade it again"), "{resized}");
+    ensure!(why.contains("not all of its nodes have been replaced that were to be: ask again for the upgrade"), "{resized}");
     let asked = world.cloud.calls("heat.stack_update");
     upgrade(&demo, &cluster, json!({"cluster_template": "v1.36.7"})).await?;
     let refused = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
@@ -199,16 +199,32 @@ async fn a_resize_after_an_upgrade_that_was_cut_off_keeps_the_nodes_that_are_at_
     world.finish().await
 }
 
-/// Its image is of the distribution that the upgrade was to, what it would be given to boot from of that which the cluster has.
+/// Its stack has the image and the first boot of the distribution that the upgrade was to, also where labels are to be written into a new one.
 #[tokio::test]
-async fn no_node_comes_after_an_upgrade_to_another_distribution_that_was_cut_off() -> Result<()> {
+async fn a_node_that_comes_after_an_upgrade_to_another_distribution_that_was_cut_off_boots_as_its_image_does() -> Result<()> {
     let (world, demo, cluster) = begin().await?;
+    let user_data = || -> Result<String> {
+        let stacks = world.cloud.stacks();
+        let stack = stacks.first().context("a stack")?;
+        ensure!(stacks.len() == 1, "{stacks:?}");
+        Ok(stack.parameters["worker_user_data"].as_str().context("a first boot")?.to_owned())
+    };
+    let path = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
+    let labels = json!([{"op": "replace", "path": "/node_labels", "value": "{'rack': 'a'}"}]);
+    demo.at("1.12").patch(&path, &labels).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     template(&demo, "other", json!({"image_id": "ubuntu"})).await?;
     cut_off(&world, &demo, (&cluster, "other"), 5).await?;
-    let asked = world.cloud.calls("heat.stack_update");
+    let cloud_config = user_data()?;
+    ensure!(!cloud_config.starts_with('{'), "{cloud_config}");
+    let dry = demo.post(&format!("/v1/clusters/{cluster}/actions/resize?dry_run=true"), &json!({"node_count": 3})).await?.expect(200)?.body;
+    ensure!(dry["possible"] == true, "{dry}");
     demo.resize(&cluster, 3).await?;
-    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
-    ensure!(text(&failed, "status_reason").contains("boot as those of fedora-coreos, and image ubuntu"), "{failed}");
-    ensure!(world.cloud.calls("heat.stack_update") == asked, "{:?}", servers(&world));
+    let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(
+        text(&resized, "status_reason").contains("not all of its nodes have been replaced") && user_data()? == cloud_config,
+        "{resized}"
+    );
+    ensure!(servers(&world) == set(&["master-1", "node-1", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }

@@ -36,7 +36,7 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     let whose = Whose::Group(&rows.cluster, group);
     if own.has_our_workers {
         let target = rows.target(session)?;
-        boots(target.template, (group, group.image_id.as_deref()), session).await?;
+        boots(target.template, group, session).await?;
         addresses::suffice(cx, rows, group, &own, u64::try_from(group.node_count()).unwrap_or(0)).await?;
         let material = certificates::material(cx, &rows.cluster).await?;
         let new = driver::prepare_group(&cx.settings, &target, group, &own, &material, minutes).await?;
@@ -56,25 +56,23 @@ pub(crate) async fn make(cx: &Context, work: &Work, rows: &Rows, group: &Nodegro
     stack::make(cx, work, whose, &creating(group), &target, &new).await
 }
 
-/// Refuses nodes of a group whose image is of another distribution than what they are given to boot from. The API refuses that too; an upgrade of the
-/// cluster may have come between the request and its turn, or have been cut off.
-pub(crate) async fn boots(
-    template: &ClusterTemplate,
-    (group, image): (&Nodegroup, Option<&str>),
-    session: &Session,
-) -> Result<(), Failure> {
-    let Some(distro) = template.cluster_distro.as_deref() else { return Ok(()) };
-    let Some(image) = image.filter(|image| template.image_id.as_deref() != Some(image)) else { return Ok(()) };
+/// Refuses a group whose image is of another distribution than what its nodes are given to boot from. The API refuses that too; an upgrade of the
+/// cluster may have come between the request and its turn.
+async fn boots(template: &ClusterTemplate, group: &Nodegroup, session: &Session) -> Result<(), Failure> {
+    let Some(own) = other_distro(template, group.image_id.as_deref(), session).await? else { return Ok(()) };
+    let distro = template.cluster_distro.as_deref().unwrap_or_default();
+    let image = group.image_id.as_deref().unwrap_or_default();
+    let text = format!("the nodes of this cluster boot as those of {distro}, and image {image} of nodegroup {} is of {own}", group.name);
+    Err(Failure::fail(OutcomeCode::User, text))
+}
+
+/// The distribution of an image, where it is another one than that of a template.
+pub(crate) async fn other_distro(template: &ClusterTemplate, image: Option<&str>, session: &Session) -> Result<Option<String>, Failure> {
+    let Some(distro) = template.cluster_distro.as_deref() else { return Ok(None) };
+    let Some(image) = image.filter(|image| template.image_id.as_deref() != Some(image)) else { return Ok(None) };
     // One that is not there is Heat's to tell.
     let found = session.glance().find_images(image).await?;
-    match found.first().and_then(|image| image.os_distro.as_deref()) {
-        Some(own) if own != distro => {
-            let text =
-                format!("the nodes of this cluster boot as those of {distro}, and image {image} of nodegroup {} is of {own}", group.name);
-            Err(Failure::fail(OutcomeCode::User, text))
-        }
-        _ => Ok(()),
-    }
+    Ok(found.into_iter().next().and_then(|image| image.os_distro).filter(|own| own != distro))
 }
 
 /// What is told of a group that is being made.

@@ -41,7 +41,8 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
         cx.shared.store.read(async |conn: &mut Conn| crate::template::find(conn, visible, ident).await).await?
     };
     let group = lifecycle::named(&subject.groups, body.text("nodegroup"))?;
-    if group.is_master() {
+    // Of a Cluster API cluster all groups go, whichever is named.
+    if group.is_master() && subject.driver() == Some(DriverName::K8sFedoraCoreosV1) {
         let text = format!(
             "{} goes with its cluster: leave nodegroup out, or name default-worker, and masters and workers are upgraded.",
             group.name

@@ -207,17 +207,13 @@ async fn send(
     (wanted, absent, replaced): (Wanted, Vec<String>, Vec<String>),
 ) -> Result<Turn, Failure> {
     if let Some((_, then)) = growth(seen, wanted.count) {
-        // What they are given to boot from is that of the cluster, their image that of an upgrade that may have been cut off.
-        let image = seen.minions.as_deref().map(|workers| workers.image.as_str());
-        nodegroup::boots(rows.target(session)?.template, (group, image), session).await?;
         addresses::suffice(cx, rows, group, seen, then).await?;
     }
     if let Some(short) = short(session, seen, &wanted).await? {
         return room::wait(cx, work, &stack::events(cx, work).await?, short).await;
     }
     let minutes = stack::minutes_left(cx, work);
-    // Labels and taints that were changed since the stack was made are for the nodes to come; a stack that upstream made has none of ours.
-    let user_data = match rows.nodes.contains_key(&group.uuid) && seen.has_our_workers {
+    let user_data = match takes_user_data(rows, group, session, seen).await? {
         true => {
             let material = certificates::material(cx, &rows.cluster).await?;
             Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, seen, &material, minutes).await?)
@@ -246,6 +242,17 @@ async fn send(
     }
     asked?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
+}
+
+/// Whether new workers are given a first boot that is written anew: labels and taints that were changed since the stack was made are for the nodes to
+/// come. A stack that upstream made has none of ours, and one whose upgrade to another distribution was cut off has an image with the first boot that it
+/// goes with.
+async fn takes_user_data(rows: &Rows, group: &Nodegroup, session: &Session, seen: &Seen) -> Result<bool, Failure> {
+    if !rows.nodes.contains_key(&group.uuid) || !seen.has_our_workers {
+        return Ok(false);
+    }
+    let image = seen.minions.as_deref().map(|workers| workers.image.as_str());
+    Ok(nodegroup::other_distro(rows.target(session)?.template, image, session).await?.is_none())
 }
 
 /// Workers for whose signal a stack that failed waited in vain, beside those that are to go: others come in their place, for they would fail it again

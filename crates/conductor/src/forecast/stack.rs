@@ -10,6 +10,7 @@ use super::{FOREIGN, no_such, quotas};
 use crate::cluster::{concerned, resize, upgrade};
 use crate::context::Settings;
 use crate::driver::{self, Handle, Member, PoolKind, Target};
+use crate::nodegroup::halfway;
 use crate::outcome::Failure;
 use crate::plan::{self, Seen, UpdateStep, Wanted};
 
@@ -60,7 +61,9 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
             return Err(failure);
         }
     };
-    let members = match observed.at_rest().filter(|_| !named.is_empty()) {
+    // Those that others have come for go unasked.
+    let seen_off = observed.at_rest().map(halfway::seen_off).unwrap_or_default();
+    let members = match observed.at_rest().filter(|_| !named.is_empty() || !seen_off.is_empty()) {
         Some(seen) => resize::candidates(session, seen, named).await?,
         None => Vec::new(),
     };
@@ -69,7 +72,8 @@ async fn resize(intent: &Intent, session: Option<&Session>, told: &mut Forecast)
         by_rows(group, wanted, told);
         return Ok(());
     };
-    let leaving = resize::numbers(session, group, named, &members).await?;
+    let mut leaving = resize::numbers(session, group, named, &members).await?;
+    leaving.extend(seen_off.into_iter().filter(|number| !leaving.contains(number)).collect::<Vec<_>>());
     told.leaving = leaving_of(group, &leaving, &members);
     if !seen.has_our_workers {
         told.unknown.push(UPSTREAMS.into());

@@ -10,8 +10,9 @@ use crate::driver::{self, Missing, PoolKind};
 use crate::outcome::Failure;
 use crate::plan::{Pool, Seen};
 
-/// What is told of a group that is as its last change wanted it, and of which such a replacement is not at its end.
-pub(crate) const NOTE: &str = "not all of its nodes have been replaced that were to be: upgrade it again";
+/// What is told of a group of which such a replacement is not at its end.
+pub(crate) const NOTE: &str =
+    "not all of its nodes have been replaced that were to be: ask again for the upgrade or the rotation that was replacing them";
 
 /// Whether it is so of a group in a stack at rest. `excused`: workers that were given up, which are of former ones whatever was replaced.
 pub(crate) async fn is(cluster: &Cluster, group: &Nodegroup, session: &Session, seen: &Seen, excused: &[Missing]) -> Result<bool, Failure> {
@@ -24,12 +25,17 @@ pub(crate) async fn is(cluster: &Cluster, group: &Nodegroup, session: &Session, 
         true => false,
         false => driver::members(session, seen, PoolKind::Workers).await?.iter().any(|member| former.contains(member.number.as_str())),
     };
-    Ok(are_there || (group.is_default() && has_other_masters(cluster, seen)))
+    Ok(are_there || has_other_image(group, seen) || (group.is_default() && has_other_masters(cluster, seen)))
 }
 
 fn former<'a>(workers: Option<&'a Pool>, excused: &[Missing]) -> BTreeSet<&'a str> {
     let numbers = workers.into_iter().flat_map(|pool| pool.former.keys());
     numbers.map(String::as_str).filter(|number| !excused.iter().any(|one| one.number == *number)).collect()
+}
+
+/// The row of a group says what all its workers were made of, its stack what new ones are.
+fn has_other_image(group: &Nodegroup, seen: &Seen) -> bool {
+    group.image_id.as_ref().zip(seen.minions.as_ref()).is_some_and(|(then, workers)| workers.image != *then)
 }
 
 /// With the workers of the default group go the masters, and go first: the stack says what new ones are of, the row what all were of.
@@ -69,6 +75,16 @@ mod tests {
             ("a stack that upstream made", Seen { kube_version: Some("v1.36.9".into()), ..Seen::default() }, false),
         ] {
             assert_eq!(has_other_masters(&cluster, &seen), wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn workers_of_an_upgrade_that_was_cut_off_at_its_last_step_are_known_by_their_image() {
+        let seen = |minions| Seen { minions, ..Seen::default() };
+        let group = |image: Option<&str>| Nodegroup { image_id: image.map(Into::into), ..Nodegroup::default() };
+        assert!(has_other_image(&group(Some("a")), &seen(pool("b", &[]))));
+        for (image, minions) in [(Some("b"), pool("b", &[])), (None, pool("b", &[])), (Some("a"), None)] {
+            assert!(!has_other_image(&group(image), &seen(minions)), "{image:?}");
         }
     }
 

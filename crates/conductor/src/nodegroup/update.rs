@@ -102,7 +102,7 @@ fn unsound(payload: &Payload, group: &Nodegroup, excused: &[Missing], is_halfway
         ));
     }
     if had_failed && is_halfway {
-        return Some("not all of its nodes have been replaced that were to be: do again what was replacing them (actions/retry)".into());
+        return Some(halfway::NOTE.into());
     }
     resize::note(excused).filter(|_| had_failed)
 }
@@ -164,7 +164,7 @@ mod tests {
         // A rotation, of which the cluster tells, or a resize has ended well since.
         for (status, wanted) in [(Status::UpdateFailed, true), (Status::UpdateComplete, false)] {
             let told = unsound(&behind(status), &group, &[], true);
-            assert_eq!(told.is_some_and(|told| told.contains("actions/retry")), wanted, "{status:?}");
+            assert_eq!(told.is_some_and(|told| told == halfway::NOTE), wanted, "{status:?}");
         }
     }
 
