@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::select_all;
 use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
 use model::operation::{Deadlines, StepLimits};
@@ -13,7 +14,7 @@ use model::seal::Sealer;
 use model::store::Store;
 use provider_clients::{Cloud, Networks, Session, Tracing};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -200,9 +201,20 @@ pub(crate) struct Context {
     pub tasks: TaskTracker,
 }
 
+/// A part of a conductor that works for as long as the conductor does has ended before it.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} of the conductor has ended ({reason}): it works no more without, and is to be started anew")]
+pub struct PartEnded {
+    name: String,
+    reason: String,
+}
+
 impl Conductor {
     /// Works until `stop` is cancelled, then hands everything back and returns.
-    pub async fn run(self, stop: CancellationToken) {
+    ///
+    /// # Errors
+    /// [`PartEnded`] when something in it panicked that the others need: it has handed everything back then too, and cancelled `stop`.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), PartEnded> {
         let owner = format!("{}:{}:{:08x}", self.settings.host, std::process::id(), model::random::range(0..=u32::MAX));
         let places = Arc::new(Semaphore::new(self.settings.max_held.clamp(1, Semaphore::MAX_PERMITS)));
         self.metrics.at_most(self.settings.max_held, self.settings.max_running.max(1));
@@ -239,8 +251,8 @@ impl Conductor {
         });
         tracing::info!(owner = %cx.owner, max_running = cx.settings.max_running, max_held = cx.settings.max_held, "conductor started");
         // Outlives the others: what is at work while the conductor stops needs its lease.
-        let renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
-        let mut loops: Vec<(Cow<'static, str>, JoinHandle<()>)> = vec![
+        let mut renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
+        let mut loops: Loops = vec![
             ("doorbell".into(), tokio::spawn(worker::listen(cx.clone(), self.listener))),
             ("scan".into(), tokio::spawn(scan::run(cx.clone()))),
             ("heartbeat".into(), tokio::spawn(heartbeat::run(cx.clone()))),
@@ -263,7 +275,16 @@ impl Conductor {
         loops.extend(looked_at.map(|interval| ("credentials".into(), tokio::spawn(credential_health::run(cx.clone(), interval)))));
         let sent = self.notifications.and_then(|told| Some((told.bus?, told.longest)));
         loops.extend(sent.map(|(bus, longest)| ("notifications".into(), tokio::spawn(notify::run(cx.clone(), bus, longest)))));
-        stop.cancelled().await;
+        let ended = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            ended = &mut renewing => Some(PartEnded::new("the renewal of leases", ended)),
+            ended = first_to_end(&mut loops) => Some(ended),
+        };
+        if let Some(ended) = &ended {
+            tracing::error!("{ended}");
+            stop.cancel();
+        }
         // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.
         let handed_back = async {
@@ -286,7 +307,23 @@ impl Conductor {
         drop(renewing);
         cx.doorbell.settled(LAST_RINGS).await;
         tracing::info!("conductor stopped");
+        ended.map_or(Ok(()), Err)
     }
+}
+
+/// What works beside the workers, by its name.
+type Loops = Vec<(Cow<'static, str>, JoinHandle<()>)>;
+
+impl PartEnded {
+    fn new(name: &str, ended: Result<(), JoinError>) -> Self {
+        Self { name: name.to_owned(), reason: ended.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string()) }
+    }
+}
+
+/// Waits until one of the loops ends, which is not looked at again.
+async fn first_to_end(loops: &mut Loops) -> PartEnded {
+    let (ended, at, _) = select_all(loops.iter_mut().map(|(_, task)| task)).await;
+    PartEnded::new(&loops.swap_remove(at).0, ended)
 }
 
 /// Hands on what Heat says of its stacks, until the conductor stops.
@@ -297,5 +334,28 @@ async fn hear(cx: Arc<Context>, mut notices: StackNotices) {
             stack_id = notices.next() => cx.follower.announced(&stack_id),
             () = cx.stop.cancelled() => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loop_that_panics_is_told_by_name_and_the_others_go_on() {
+        let (stop, other) = (CancellationToken::new(), CancellationToken::new());
+        let waits = |token: CancellationToken| tokio::spawn(async move { token.cancelled().await });
+        let mut loops: Loops = vec![
+            ("first".into(), waits(stop.clone())),
+            ("second".into(), tokio::spawn(async { panic!("its state is beyond repair") })),
+            ("third".into(), waits(other.clone())),
+        ];
+        let ended = first_to_end(&mut loops).await.to_string();
+        assert!(ended.starts_with("second of the conductor") && ended.contains("beyond repair"), "{ended}");
+        let left: Vec<&str> = loops.iter().map(|(name, _)| &**name).collect();
+        assert!(left == ["first", "third"] && loops.iter().all(|(_, task)| !task.is_finished()), "{left:?}");
+        other.cancel();
+        let ended = first_to_end(&mut loops).await.to_string();
+        assert!(ended.starts_with("third of the conductor has ended (it returned)"), "{ended}");
     }
 }

@@ -32,7 +32,7 @@ mod stack;
 mod sweep;
 mod worker;
 
-pub use context::{Conductor, DefaultVolumes, Settings, Timing};
+pub use context::{Conductor, DefaultVolumes, PartEnded, Settings, Timing};
 pub use driver::capi_helm::{Capi, CapiSettings, DoorParts, Kinds as CapiKinds, News};
 pub use driver::heat::{HeatTemplates, SHIPPED_TEMPLATES, TemplateError};
 pub use forecast::Forecaster;

@@ -298,6 +298,15 @@ pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: Operat
     }
 }
 
+/// What [`begin`] decided, where among what is unfinished is something that a newer version of this program has stored: nobody may be there to work
+/// that off, and no removal waits for it.
+pub fn beside_unknown(decided: Begin, kind: OperationKind, is_there: bool) -> Begin {
+    match decided {
+        Begin::Start(next) if is_there && kind.removal().is_some() => Begin::Supersede(next),
+        decided => decided,
+    }
+}
+
 fn permits(current: Option<Status>, unfinished: &[OperationKind], kind: OperationKind) -> bool {
     match (kind, current) {
         (OperationKind::ClusterCreate, None) => unfinished.is_empty(),

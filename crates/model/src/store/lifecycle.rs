@@ -51,11 +51,7 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         Some(_) => status::retry(cluster.status(), &kinds, new.kind)?,
         None => begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?,
     };
-    let decided = match decided {
-        // What a newer version has stored nobody may be there to work off: no removal waits for that.
-        Begin::Start(next) if new.kind.removal().is_some() && unfinished.iter().any(|o| o.understood().is_none()) => Begin::Supersede(next),
-        decided => decided,
-    };
+    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(|o| o.understood().is_none()));
     let stored = |operation: &Operation| operation.operation_id();
     let next = match (decided, unfinished.last()) {
         (Begin::Coalesce, Some(last)) => {

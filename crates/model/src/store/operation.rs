@@ -384,12 +384,17 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
 /// nothing back that somebody else holds by now.
 pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), StoreError> {
     on_conn!(conn, |c| {
-        // The owner is the whole process: what it has claimed anew meanwhile has another generation and stays.
+        // The owner is the whole process: what it has claimed anew meanwhile has another generation and stays. Whoever ends an operation behind its holder's
+        // back makes the generation one more, whatever the holder had: of one that was claimed anew before that this claim ends no hold.
         diesel::update(
             operation::table
                 .filter(operation::uuid.eq(claim.operation.as_str()))
                 .filter(operation::owner.eq(&claim.owner))
-                .filter(operation::generation.eq(claim.generation).or(operation::finished_ms.is_not_null())),
+                .filter(
+                    operation::generation
+                        .eq(claim.generation)
+                        .or(operation::finished_ms.is_not_null().and(operation::generation.eq(claim.generation + 1))),
+                ),
         )
         .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
         .recurring()
