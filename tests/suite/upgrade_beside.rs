@@ -219,6 +219,25 @@ async fn a_resize_after_an_upgrade_that_was_cut_off_keeps_the_nodes_that_are_at_
     world.finish().await
 }
 
+/// Neither version nor image tells that its masters are of after it and its workers of before.
+#[tokio::test]
+async fn an_upgrade_of_labels_alone_that_was_cut_off_between_masters_and_workers_is_told() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    let mut labels = demo.cluster(&cluster).await?["labels"].clone();
+    labels["containerd_version"] = "2.1.5".into();
+    template(&demo, "relabelled", json!({"labels": labels})).await?;
+    cut_off(&world, &demo, (&cluster, "relabelled"), 3).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-0", "node-1"]), "{:?}", servers(&world));
+    demo.resize(&cluster, 2).await?;
+    let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(text(&resized, "status_reason").contains("not all of its nodes have been replaced"), "{resized}");
+    upgrade(&demo, &cluster, json!({"cluster_template": "relabelled"})).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["status_reason"].is_null() && whole["labels"]["containerd_version"] == "2.1.5", "{whole}");
+    ensure!(servers(&world) == set(&["master-2", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
 /// Its stack has the image and the first boot of the distribution that the upgrade was to, also where labels are to be written into a new one.
 #[tokio::test]
 async fn a_node_that_comes_after_an_upgrade_to_another_distribution_that_was_cut_off_boots_as_its_image_does() -> Result<()> {
