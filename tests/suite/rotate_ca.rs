@@ -386,7 +386,9 @@ async fn w5_a_rotation_that_failed_goes_on_where_it_was(#[values(1, 6, 8, 12)] a
 /// A group in a stack of its own comes behind all nodes of the default groups: by then a large cluster's operation has thousands of events.
 #[rstest]
 #[tokio::test]
-async fn w5_a_rotation_comes_to_every_group_however_much_it_has_recorded_by_then(#[values(true, false)] are_sizes_told: bool) -> Result<()> {
+async fn w5_a_rotation_comes_to_every_group_however_much_it_has_recorded_by_then(
+    #[values(true, false)] are_sizes_told: bool,
+) -> Result<()> {
     let mut world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;

@@ -169,7 +169,10 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
 #[case(json!({"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.36.9", "containerd_version": "2.1.5"}}), &["master-2", "node-4", "node-5"])]
 #[case(json!({"op": "replace", "path": "/name", "value": "newest"}), &["master-1", "node-2", "node-3"])]
 #[tokio::test]
-async fn an_upgrade_that_is_done_again_makes_all_nodes_of_the_template_as_it_is_then(#[case] change: Value, #[case] left: &[&str]) -> Result<()> {
+async fn an_upgrade_that_is_done_again_makes_all_nodes_of_the_template_as_it_is_then(
+    #[case] change: Value,
+    #[case] left: &[&str],
+) -> Result<()> {
     let (world, demo, cluster) = begin().await?;
     let wanted = template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
     cut_off(&world, &demo, (&cluster, "newer"), 6).await?;
@@ -179,7 +182,10 @@ async fn an_upgrade_that_is_done_again_makes_all_nodes_of_the_template_as_it_is_
     let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(servers(&world) == set(left), "{:?}", servers(&world));
     let version = |labels: &Value| labels["containerd_version"].clone();
-    ensure!(whole["cluster_template_id"] == wanted.as_str() && version(&whole["labels"]) == version(&changed["labels"]), "{whole} {changed}");
+    ensure!(
+        whole["cluster_template_id"] == wanted.as_str() && version(&whole["labels"]) == version(&changed["labels"]),
+        "{whole} {changed}"
+    );
     world.finish().await
 }
 

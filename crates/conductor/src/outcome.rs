@@ -87,8 +87,7 @@ impl Failure {
     fn of(reason: String, service: &str, operation: &str) -> Self {
         let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };
         let reason = storable(&reason);
-        let error =
-            CloudFault { service: service.into(), operation: operation.into(), message: reason.clone(), ..CloudFault::default() };
+        let error = CloudFault { service: service.into(), operation: operation.into(), message: reason.clone(), ..CloudFault::default() };
         Self::Final { code, reason, error: Some(Box::new(error)) }
     }
 }

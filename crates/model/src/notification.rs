@@ -212,5 +212,4 @@ mod tests {
             assert_eq!([Pending, Success, Failure].map(|outcome| action(*kind, outcome)), wanted, "{kind:?}");
         }
     }
-
 }

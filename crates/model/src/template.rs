@@ -114,7 +114,8 @@ mod tests {
     fn a_template_that_is_called_or_shown_otherwise_makes_the_same_nodes() {
         let row = ClusterTemplate { uuid: "t".into(), image_id: Some("a".into()), labels: Some("{}".into()), ..ClusterTemplate::default() };
         let at = chrono::DateTime::from_timestamp_millis(1).map(|at| at.naive_utc());
-        let shown = ClusterTemplate { id: 7, name: Some("n".into()), updated_at: at, public: Some(true), hidden: Some(true), ..row.clone() };
+        let shown =
+            ClusterTemplate { id: 7, name: Some("n".into()), updated_at: at, public: Some(true), hidden: Some(true), ..row.clone() };
         assert_eq!(shown.fingerprint(), row.fingerprint());
         for other in [
             ClusterTemplate { image_id: Some("b".into()), ..row.clone() },

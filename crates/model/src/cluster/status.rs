@@ -8,9 +8,11 @@
 
 mod exits;
 mod found;
+mod newer;
 
 pub use exits::{Cancel, NoExit, cancel, may_come_to_retry, may_retry, mends, retry};
 pub use found::{Found, taken_up};
+pub use newer::beside_unknown;
 
 use crate::operation::{OperationKind, OperationState};
 
@@ -295,15 +297,6 @@ pub fn begin(current: Option<Status>, unfinished: &[OperationKind], kind: Operat
             n if n >= MOST_UNFINISHED => refuse(true),
             _ => Ok(Begin::Start(begun)),
         },
-    }
-}
-
-/// What [`begin`] decided, where among what is unfinished is something that a newer version of this program has stored: nobody may be there to work
-/// that off, and no removal waits for it.
-pub fn beside_unknown(decided: Begin, kind: OperationKind, is_there: bool) -> Begin {
-    match decided {
-        Begin::Start(next) if is_there && kind.removal().is_some() => Begin::Supersede(next),
-        decided => decided,
     }
 }
 

@@ -210,8 +210,11 @@ mod tests {
     #[test]
     fn what_is_done_again_goes_on_with_its_nodes_unless_the_template_is_another_since() {
         let own = OperationId::generate();
-        let upgrade =
-            |known: Option<&str>| Payload { generation: Some("first".into()), template_fingerprint: known.map(str::to_owned), ..Payload::default() };
+        let upgrade = |known: Option<&str>| Payload {
+            generation: Some("first".into()),
+            template_fingerprint: known.map(str::to_owned),
+            ..Payload::default()
+        };
         for (what, mut payload, wanted) in [
             ("a first one", upgrade(None), "first"),
             ("the same template", upgrade(Some("b")).again(OperationId::generate()), "first"),

@@ -34,7 +34,8 @@ async fn what_gave_way_to_a_removal_that_was_cancelled_can_be_done_again(#[case]
         row.status()
     };
     assert_eq!(status().await, Some(Status::CreateFailed));
-    let failed = world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await.expect("one to do again");
+    let failed =
+        world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await.expect("one to do again");
     assert_eq!(failed.operation_id(), create);
     let payload = failed.payload().expect("a payload").again(create);
     begin(&world, &NewOperation { payload, ..request(&s, OperationKind::ClusterCreate) }).await;
@@ -59,6 +60,9 @@ async fn a_group_that_had_no_status_is_not_left_in_progress_by_a_request_that_wa
         cancel(&world, &asked, &s.id).await;
         let groups = world.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &s.id).await).await.expect("the groups");
         let left: Vec<Option<Status>> = groups.iter().map(model::nodegroup::Nodegroup::status).collect();
-        assert!(left.contains(&Some(Status::CreateComplete)) && left.iter().flatten().all(|status| !status.is_in_progress()), "{kind:?} {left:?}");
+        assert!(
+            left.contains(&Some(Status::UpdateComplete)) && left.iter().flatten().all(|status| !status.is_in_progress()),
+            "{kind:?} {left:?}"
+        );
     }
 }

@@ -160,21 +160,6 @@ fn every_request_in_every_status_behind_whatever_is_unfinished_is_answered_as_th
     assert_eq!(walked, 19 * (1 + 12 + 12 * 12) * 12);
 }
 
-#[test]
-fn a_removal_supersedes_what_a_newer_version_has_stored_and_nothing_else_does() {
-    for request in REQUESTS {
-        let is_removal = matches!(request, ClusterDelete | ClusterForceDelete | ClusterAbandon);
-        let start = Begin::Start(begun_by(request));
-        for is_there in [false, true] {
-            let wanted = if is_there && is_removal { Begin::Supersede(begun_by(request)) } else { start };
-            assert_eq!(beside_unknown(start, request, is_there), wanted, "{request:?} {is_there}");
-            for other in [Begin::Coalesce, Begin::Supersede(begun_by(request))] {
-                assert_eq!(beside_unknown(other, request, is_there), other, "{request:?} {is_there}");
-            }
-        }
-    }
-}
-
 /// What must hold for every answer, whatever the tables say.
 fn holds(status: Option<Status>, unfinished: &[OperationKind], request: OperationKind, found: &Result<Begin, Refused>, what: &str) {
     let is_removal = |kind: &OperationKind| matches!(kind, ClusterDelete | ClusterForceDelete | ClusterAbandon);
