@@ -5,7 +5,6 @@
 
 mod credential_health;
 mod doorbell;
-mod exits;
 mod health;
 mod history;
 mod list;

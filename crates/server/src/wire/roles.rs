@@ -194,7 +194,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     };
     let stop = shutdown.token().clone();
     tokio::select! {
-        ended = conductor.run(stop) => ended.map_err(Into::into),
+        () = conductor.run(stop) => Ok(()),
         failed = wrong_schema(&role.store) => Err(failed),
     }
 }
