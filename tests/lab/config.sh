@@ -37,6 +37,8 @@ deferred_auth_method = trusts
 num_engine_workers = 2
 # Upstream's stack of 3+100 nodes has more than the usual 1000.
 max_resources_per_stack = -1
+# A large stack begins the stacks of all its nodes at once, and for each an engine waits for another's answer: on two cores longer than the usual 60 s.
+rpc_response_timeout = 600
 region_name_for_services = RegionOne
 server_keystone_endpoint_type = public
 auth_encryption_key = 0123456789abcdef0123456789abcdef

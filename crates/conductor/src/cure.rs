@@ -102,7 +102,13 @@ const CURES: &[Cure] = &[
         text: "see that what the template and its labels name is still there, and that the project may use it",
     },
     Cure {
-        phrases: &["messagingtimeout", "timed out waiting for a reply", "create timed out", "update timed out"],
+        phrases: &["messagingtimeout", "timed out waiting for a reply"],
+        text: "a service of the cloud waited in vain for the answer of another one, as under a load of many nodes that are made at once: retry, which goes \
+               on with what is there, or take fewer nodes first and resize then. Where it comes again, have the operator of the cloud raise \
+               rpc_response_timeout in heat.conf",
+    },
+    Cure {
+        phrases: &["create timed out", "update timed out"],
         text: "the cloud was busy, or a node took long: retry, with a longer create_timeout if it needs one, where tokens of Keystone live longer than \
                that",
     },
@@ -199,6 +205,10 @@ mod tests {
         ("keystone: log in: 404: Could not find trust: 5.", "rotate its credentials"),
         ("octavia: list load balancers: 403: Policy does not allow this request to be performed.", "role is missing"),
         ("Error validating value 'm1.big': The Flavor (m1.big) could not be found.", "still there"),
+        (
+            "MessagingTimeout: resources.kube_minions.resources[41]: Timed out waiting for a reply to message ID 2ecfb7e8756f",
+            "rpc_response_timeout in heat.conf",
+        ),
         ("heat: CREATE_FAILED Create timed out", "longer create_timeout if it needs one, where tokens"),
     ];
 
@@ -226,6 +236,7 @@ mod tests {
         // Heat's.
         "max_resources_per_stack",
         "reset_stack_status",
+        "rpc_response_timeout",
     ];
     const FILES: &[&str] = &["heat.conf", "/var/log/kubernetes-bootstrap.log"];
     const PROGRAMS: &[&str] = &["heat-manage", "helm", "kubectl", "magnum-status", "openstack"];
