@@ -163,6 +163,32 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
     world.finish().await
 }
 
+/// A template that was changed after an upgrade to it had failed: nodes that were made of it as it was are replaced too when the upgrade is done again.
+/// What it is called, and who sees it, makes no node another one.
+#[rstest]
+#[case(json!({"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.36.9", "containerd_version": "2.1.5"}}), &["master-2", "node-4", "node-5"])]
+#[case(json!({"op": "replace", "path": "/name", "value": "newest"}), &["master-1", "node-2", "node-3"])]
+#[tokio::test]
+async fn an_upgrade_that_is_done_again_makes_all_nodes_of_the_template_as_it_is_then(
+    #[case] change: Value,
+    #[case] left: &[&str],
+) -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    let wanted = template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
+    cut_off(&world, &demo, (&cluster, "newer"), 6).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    let changed = demo.patch(&format!("/v1/clustertemplates/{wanted}"), &json!([change])).await?.expect(200)?.body;
+    upgrade_again(&demo, &cluster).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(servers(&world) == set(left), "{:?}", servers(&world));
+    let version = |labels: &Value| labels["containerd_version"].clone();
+    ensure!(
+        whole["cluster_template_id"] == wanted.as_str() && version(&whole["labels"]) == version(&changed["labels"]),
+        "{whole} {changed}"
+    );
+    world.finish().await
+}
+
 /// Of an upgrade that was cut off, before it replaced workers, or when a new one had come for one that is still there. A resize is as well as ever, says that nodes
 /// are of two versions, and takes away who was seen off; no version is to be gone back to.
 #[rstest]
@@ -196,6 +222,25 @@ async fn a_resize_after_an_upgrade_that_was_cut_off_keeps_the_nodes_that_are_at_
     upgrade(&demo, &cluster, json!({"cluster_template": "v1.36.9"})).await?;
     let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null() && servers(&world).len() == 3, "{whole}");
+    world.finish().await
+}
+
+/// Neither version nor image tells that its masters are of after it and its workers of before.
+#[tokio::test]
+async fn an_upgrade_of_labels_alone_that_was_cut_off_between_masters_and_workers_is_told() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    let mut labels = demo.cluster(&cluster).await?["labels"].clone();
+    labels["containerd_version"] = "2.1.5".into();
+    template(&demo, "relabelled", json!({"labels": labels})).await?;
+    cut_off(&world, &demo, (&cluster, "relabelled"), 3).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-0", "node-1"]), "{:?}", servers(&world));
+    demo.resize(&cluster, 2).await?;
+    let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(text(&resized, "status_reason").contains("not all of its nodes have been replaced"), "{resized}");
+    upgrade(&demo, &cluster, json!({"cluster_template": "relabelled"})).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["status_reason"].is_null() && whole["labels"]["containerd_version"] == "2.1.5", "{whole}");
+    ensure!(servers(&world) == set(&["master-2", "node-2", "node-3"]), "{:?}", servers(&world));
     world.finish().await
 }
 

@@ -19,6 +19,9 @@ pub const MAX_LABEL_TEXT: usize = 16_384;
 /// Bytes of a map at most: what upstream's TEXT columns hold.
 const MAX_STORED: usize = 65_535;
 
+/// Bytes at most of a list of texts, as JSON: an operation carries it beside other things in a TEXT column, and a thousand ids of servers fit.
+const MAX_TEXTS: usize = 49_152;
+
 /// Items at most in a list of a request.
 pub const MAX_ITEMS: usize = 1000;
 
@@ -138,10 +141,16 @@ impl Field {
             Kind::Uuid => Err(invalid(name, value, "It must be a uuid")),
             Kind::OneOf(words) if value.as_str().is_some_and(|text| words.contains(&text)) => Ok(()),
             Kind::OneOf(words) => Err(invalid(name, value, &format!("It must be one of {}", words.join(", ")))),
-            Kind::Texts => items(name, value)?
-                .iter()
-                .enumerate()
-                .try_for_each(|(at, item)| text(&format!("{name}[{at}]"), item, 0, MAX_STORED).map(drop)),
+            Kind::Texts => {
+                let mut each = items(name, value)?.iter().enumerate();
+                each.try_for_each(|(at, item)| text(&format!("{name}[{at}]"), item, 0, MAX_STORED).map(drop))?;
+                match value.to_string().len() {
+                    size if size > MAX_TEXTS => {
+                        Err(ApiError::field(name, format_args!("It takes {size} bytes where {MAX_TEXTS} can be stored")))
+                    }
+                    _ => Ok(()),
+                }
+            }
             Kind::StringMap => strings(name, value),
             Kind::StringMaps => items(name, value)?.iter().enumerate().try_for_each(|(at, item)| strings(&format!("{name}[{at}]"), item)),
         }
@@ -397,6 +406,10 @@ mod tests {
         assert!(text("name", &json!("\u{1f600}"), 1, 10).is_err());
         let large: Map<String, Value> = (0..5).map(|n| (n.to_string(), json!("x".repeat(15_000)))).collect();
         assert!(labels("labels", &Value::Object(large)).is_err_and(|e| e.to_string().contains("can be stored")));
+        let named = |bytes: usize| Field::optional("servers", Kind::Texts, "").check(&json!(vec!["x".repeat(bytes); MAX_ITEMS]));
+        // With quotes and commas.
+        assert!(named(36).is_ok() && named(45).is_ok());
+        assert!(named(47).is_err_and(|e| e.to_string().contains("servers") && e.to_string().contains("can be stored")));
     }
 
     #[test]

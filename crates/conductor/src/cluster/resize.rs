@@ -109,7 +109,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             if may_have_lost(&payload, &wanted, &events) && nodegroup::objects::are_left(&seen) {
                 nodegroup::objects::take_out(cx, work, &rows, (seen.stack_name.as_str(), Some(&seen)), &session).await?;
             }
-            let is_halfway = halfway::is(&rows.cluster, group, &session, &seen, &excused).await?;
+            let is_halfway = halfway::is(cx, (&rows.cluster, group), &session, &seen, &excused).await?;
             let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(notes(&excused, is_halfway)).collect();
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             nodegroup::finish(cx, work, &rows, group, &session, &seen, note).await

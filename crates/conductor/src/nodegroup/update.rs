@@ -54,7 +54,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Observed::Ready(seen) | Observed::RolledBack { seen, .. } => {
                 let excused = if group.is_master() { Vec::new() } else { driver::excused(&session, &seen, PoolKind::Workers).await? };
                 let has_fewer = has_fewer(&payload, group, &seen);
-                let is_halfway = halfway::is(&rows.cluster, group, &session, &seen, &excused).await?;
+                let is_halfway = halfway::is(cx, (&rows.cluster, group), &session, &seen, &excused).await?;
                 let told = || resize::notes(&excused, is_halfway);
                 match unsound(&payload, group, &excused, is_halfway) {
                     None if has_fewer => return finish(cx, work, &rows, group, &session, &seen, told()).await,

@@ -8,9 +8,11 @@
 
 mod exits;
 mod found;
+mod newer;
 
 pub use exits::{Cancel, NoExit, cancel, may_come_to_retry, may_retry, mends, retry};
 pub use found::{Found, taken_up};
+pub use newer::beside_unknown;
 
 use crate::operation::{OperationKind, OperationState};
 

@@ -5,6 +5,7 @@
 
 mod credential_health;
 mod doorbell;
+mod exits;
 mod health;
 mod history;
 mod list;

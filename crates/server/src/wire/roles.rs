@@ -194,7 +194,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     };
     let stop = shutdown.token().clone();
     tokio::select! {
-        () = conductor.run(stop) => Ok(()),
+        ended = conductor.run(stop) => ended.map_err(Into::into),
         failed = wrong_schema(&role.store) => Err(failed),
     }
 }
