@@ -245,8 +245,6 @@ impl Conductor {
         let mut renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
         let mut parts = Parts::new(stop.clone());
         parts.needed("doorbell", worker::listen(cx.clone(), self.listener));
-        parts.needed("scan", scan::run(cx.clone()));
-        parts.needed("heartbeat", heartbeat::run(cx.clone()));
         parts.needed("follower", follow::run(cx.clone()));
         if let Some(notices) = self.notices {
             parts.needed("Heat's notifications", hear(cx.clone(), notices));
@@ -283,9 +281,13 @@ impl Conductor {
     }
 }
 
-/// Begins what operations go on without.
+/// Begins what keeps nothing that it could not find again, and is begun anew where it ends badly.
 fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notifications>) {
     let timing = cx.settings.timing;
+    let of = cx.clone();
+    parts.kept_up("scan", move || scan::run(of.clone()));
+    let of = cx.clone();
+    parts.kept_up("heartbeat", move || heartbeat::run(of.clone()));
     let of = cx.clone();
     parts.kept_up("housekeeping", move || housekeeping::run(of.clone()));
     for (capi, door) in cx.capi.iter().flat_map(|capi| capi.doors.iter().map(move |door| (capi, door))) {

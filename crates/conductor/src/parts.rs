@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// Between the bad end of a part and its beginning anew.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// A part that operations hang on has ended before its conductor was told to stop.
+/// A part that cannot be begun anew has ended before its conductor was told to stop.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} of the conductor has ended ({reason}): it works no more without, and is to be started anew")]
 pub struct PartEnded {
@@ -40,12 +40,12 @@ impl Parts {
         Self { stop, needed: Vec::new(), others: Vec::new() }
     }
 
-    /// Begins one that operations hang on: the conductor does not go on without.
+    /// Begins one that keeps what cannot be found again: the conductor does not go on without.
     pub fn needed(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
         self.needed.push((name.into(), AbortOnDropHandle::new(tokio::spawn(part))));
     }
 
-    /// Begins one that operations go on without: after a panic it is begun anew.
+    /// Begins one that begins with nothing: after a panic it is begun anew.
     pub fn kept_up<F>(&mut self, name: impl Into<Cow<'static, str>>, begin: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_operations_go_on_without_is_begun_anew_until_the_conductor_stops() {
+    async fn a_part_that_begins_with_nothing_is_begun_anew_until_the_conductor_stops() {
         let (stop, begun) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
         let mut parts = Parts::new(stop.clone());
         parts.needed("first", stop.clone().cancelled_owned());

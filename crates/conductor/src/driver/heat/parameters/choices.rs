@@ -2,6 +2,7 @@
 //!
 //! Values that end up in configuration files and scripts of nodes are held to narrow alphabets here, so that nothing needs quoting there.
 
+pub(crate) mod audit;
 mod cidr;
 mod ipv6;
 mod ranges;
@@ -28,7 +29,8 @@ const LB_ALGORITHMS: [&str; 4] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP
 /// The provider that knows one algorithm only.
 pub(crate) const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
-const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
+/// Not `udp`, which needs a TUN device: the project's manifest gives flannel none.
+const BACKENDS: [&str; 2] = ["vxlan", "host-gw"];
 
 /// The label of the prefix length of what flannel has for the pods of one node.
 const FLANNEL_NODE_PODS: &str = "flannel_network_subnetlen";
@@ -158,13 +160,27 @@ impl Choices {
     }
 
     /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too, are as
-    /// kubeadm takes them, and hold all nodes. A cluster that is there may have been made before this was asked, and its nodes go on being made.
+    /// kubeadm takes them, and hold all nodes; what is written down is kept. A cluster that is there may have been made before this was asked, and its nodes go on being made.
     pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
         let (choices, ranges) = Self::with_ranges(input)?;
         ranges.apart(choices.nodes(input).as_ref())?;
+        audit::check(&choices.api_server_options)?;
         ranges.check()?;
         ranges.hold(u64::from(input.masters) + u64::from(input.workers))?;
         Ok(choices)
+    }
+
+    /// Who may reach the API, each once; empty: everybody. Nodes reach it through the load balancer too, so where anybody is named so are they.
+    pub(crate) fn sources(&self, input: &StackInput<'_>) -> Vec<Cidr> {
+        let own = self.nodes(input).filter(|_| !self.lb_allowed_cidrs.is_empty());
+        let mut sources: Vec<Cidr> = Vec::new();
+        for network in self.lb_allowed_cidrs.iter().copied().chain(own) {
+            // Neutron and Octavia refuse one that is named twice.
+            if !sources.contains(&network) {
+                sources.push(network);
+            }
+        }
+        sources
     }
 
     /// The range of the nodes' subnet, where it is known.

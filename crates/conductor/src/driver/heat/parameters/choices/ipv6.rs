@@ -51,9 +51,6 @@ impl Ipv6 {
         if let Some(name) = MASK_SIZES.iter().find(|name| options.contains(*name)) {
             return Err(RenderError::new("kubecontroller_options", format!("must not hold {name} where ipv6_enabled is true")));
         }
-        if input.network_driver == FLANNEL && input.labels.get("flannel_backend").is_some_and(|backend| backend.trim() == "udp") {
-            return Err(RenderError::new("flannel_backend", "must not be udp where ipv6_enabled is true: it knows IPv4 alone"));
-        }
         let ranges =
             Self { pods_cidr: pods(input.labels)?.1, services_cidr: cidr(input.labels, SERVICES, SERVICES_CIDR)?, subnet: subnet(input)? };
         ranges.apart(input)?;
