@@ -289,7 +289,12 @@ impl Cloud {
     /// Adds a volume that no stack made, attached to a server of a stack (by its id) if one is given. Returns its id.
     pub fn add_volume(&self, project: &str, name: &str, metadata: Value, stack: Option<&str>) -> String {
         let (project, name, stack) = (project.to_owned(), name.to_owned(), stack.map(str::to_owned));
-        self.world().cinder.add(cinder::Other { project, name, metadata, stack, created: clock::now() })
+        self.world().cinder.add(cinder::Other { project, name, metadata, stack, has_snapshot: false, created: clock::now() })
+    }
+
+    /// Makes a snapshot of a volume that no stack made, or removes it. Says whether there is such a volume.
+    pub fn set_snapshot(&self, id: &str, is_there: bool) -> bool {
+        self.world().cinder.others.get_mut(id).map(|other| other.has_snapshot = is_there).is_some()
     }
 
     /// Deletes a volume that no stack made, as its owner might. Says whether there was such a one.
