@@ -1,6 +1,6 @@
 //! Rules that hold for new and for changed groups (N-06 to N-15).
 
-use model::json::Labels;
+use model::json::{Labels, python_json};
 use model::nodegroup::{MASTER, Nodes, Taint};
 use serde_json::Value;
 
@@ -55,7 +55,9 @@ pub fn nodes(role: &str, labels: Option<&Value>, taints: Option<&Value>) -> Resu
     if let Some(key) = labels.0.keys().find(|key| !may_be_set(key)) {
         return Err(ApiError::Conflict(format!("node_labels[{key}] is in a namespace that Kubernetes keeps for itself.")));
     }
-    Ok(Nodes { labels, taints })
+    let nodes = Nodes { labels, taints };
+    schema::stored("node_taints", python_json(&nodes.taints).len())?;
+    Ok(nodes)
 }
 
 /// Whether a node may give itself this label: the kubelet refuses to start with others.
@@ -118,6 +120,21 @@ mod tests {
         }
         assert!(nodes("master", Some(&json!({"a": "b"})), None).is_err());
         assert!(nodes("master", Some(&json!({})), Some(&json!([]))).is_ok());
+    }
+
+    #[test]
+    fn as_many_taints_are_taken_as_can_be_stored() {
+        let many = |count: usize, value: &str| {
+            let taints: Vec<Value> =
+                (0..count).map(|at| json!({"key": format!("k{at}"), "value": value, "effect": "NoSchedule"})).collect();
+            nodes("worker", None, Some(&taints.into()))
+        };
+        assert!(many(300, &"v".repeat(100)).is_ok());
+        // Stored as \u00e4 each.
+        for refused in [many(400, &"v".repeat(150)), many(300, &"ä".repeat(50))] {
+            let told = refused.expect_err("refused").to_string();
+            assert!(told.contains("node_taints") && told.contains("65535 can be stored"), "{told}");
+        }
     }
 
     #[test]

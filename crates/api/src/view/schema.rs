@@ -17,7 +17,7 @@ pub const MAX_LABELS: usize = 1000;
 pub const MAX_LABEL_TEXT: usize = 16_384;
 
 /// Bytes of a map at most: what upstream's TEXT columns hold.
-const MAX_STORED: usize = 65_535;
+pub const MAX_STORED: usize = 65_535;
 
 /// Bytes at most of a list of texts, as JSON: an operation carries it beside other things in a TEXT column, and a thousand ids of servers fit.
 const MAX_TEXTS: usize = 49_152;
@@ -357,11 +357,16 @@ pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
         }
         labels.0.insert(name.clone(), text_of);
     }
-    let size = labels.column().len();
-    if size > MAX_STORED {
-        return Err(ApiError::field(key, format_args!("It takes {size} bytes where {MAX_STORED} can be stored")));
-    }
+    stored(key, labels.column().len())?;
     Ok(labels)
+}
+
+/// Refuses what takes more bytes than its column has.
+pub fn stored(key: &str, size: usize) -> Result<(), ApiError> {
+    match size > MAX_STORED {
+        true => Err(ApiError::field(key, format_args!("It takes {size} bytes where {MAX_STORED} can be stored"))),
+        false => Ok(()),
+    }
 }
 
 /// Whether oslo takes the text for a uuid (hyphens, braces, case and the urn prefix do not matter).
