@@ -154,7 +154,7 @@ fn door(management: &Management) -> Result<(String, String)> {
 /// helm 4 asks before it takes a field from another manager; sizes are ours.
 #[rstest]
 #[tokio::test]
-async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str) -> Result<()> {
+async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str, #[values(2, 3)] count: i64) -> Result<()> {
     let management = Management::start(STEP, helm).await?;
     let world = world(Mix::Embedded, &management).await?;
     let demo = world.demo();
@@ -171,9 +171,9 @@ async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str
     let applied = apply.body(object.to_string()).send().await?;
     ensure!(applied.status().is_success(), "{}", applied.text().await?);
     ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 5);
-    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": count})).await?.expect(202)?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(complete["node_count"] == 3 && replicas(&management, "MachineDeployment", "-default-worker")? == 3, "{complete}");
+    ensure!(complete["node_count"] == count && replicas(&management, "MachineDeployment", "-default-worker")? == count, "{complete}");
     world.finish().await
 }
 

@@ -1,4 +1,4 @@
-//! New bounds, labels or taints of a group. They are in the rows already, and running nodes keep what they have: labels and taints are for
+//! New bounds, labels or taints of a group in Heat. They are in the rows already, and running nodes keep what they have: labels and taints are for
 //! nodes to come. What is left is to look whether the group is sound, and of what size; and, as with a resize, to make it where its creation
 //! failed while the update waited for it.
 
