@@ -302,6 +302,14 @@ impl Cloud {
         self.world().cinder.others.shift_remove(id).is_some()
     }
 
+    /// Adds an image that is as another one but for its name, which may be that of the other. Returns its id.
+    ///
+    /// # Panics
+    /// When there is no such other.
+    pub fn add_image(&self, name: &str, like: &str) -> String {
+        self.world().glance.add(name, like).unwrap_or_else(|| panic!("there is no image {like}"))
+    }
+
     /// What every secret in Barbican holds.
     pub fn barbican_payloads(&self) -> Vec<String> {
         self.world().barbican.secrets.values().filter_map(|secret| secret.payload.clone()).collect()
