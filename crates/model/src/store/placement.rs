@@ -6,8 +6,9 @@ use diesel::dsl::{count_star, exists, not};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::collation::{AsOurs, AsUpstreams};
 use super::connection::{Conn, on_conn};
-use super::dialect::{self, AsUpstreams, Guard, upsert};
+use super::dialect::{self, Guard, upsert};
 use super::error::StoreError;
 use crate::id::ClusterId;
 use crate::placement::DEFAULT;
@@ -65,7 +66,7 @@ pub async fn counts(conn: &mut Conn) -> Result<HashMap<String, i64>, StoreError>
     let unrecorded: i64 = on_conn!(conn, |c| {
         cluster::table
             .filter(cluster::stack_id.not_like(STACK_ID))
-            .filter(not(exists(capi_placement::table.filter(capi_placement::cluster_uuid.eq(cluster::uuid)))))
+            .filter(not(exists(capi_placement::table.filter(capi_placement::cluster_uuid.eq(AsOurs(cluster::uuid))))))
             .count()
             .get_result(&mut **c)
             .await
