@@ -2,12 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diesel::expression::ValidGrouping;
-use diesel::mysql::Mysql;
 use diesel::prelude::*;
-use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Nullable, Text};
-use diesel::sqlite::Sqlite;
 use diesel_async::RunQueryDsl;
 
 use super::connection::Conn;

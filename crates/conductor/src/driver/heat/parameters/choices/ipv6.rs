@@ -3,7 +3,7 @@
 use model::json::Labels;
 
 use super::ranges::apart;
-use super::{Cidr, FLANNEL, ruled};
+use super::{Cidr, ruled};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
