@@ -211,8 +211,13 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
             let kinds = &bench.capi.settings.kinds;
             let now = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await.ok();
             // They would go when the group shrinks some other day.
-            if now.as_ref().is_some_and(|now| wish.target.is_some_and(|group| replicas(now, group) == replicas(seen, group))) {
-                mark(bench, seen, events, &Value::Null).await?;
+            let is_as_it_was =
+                now.as_ref().is_some_and(|now| wish.target.is_some_and(|group| replicas(now, group) == replicas(seen, group)));
+            if is_as_it_was && let Err(other) = mark(bench, seen, events, &Value::Null).await {
+                if matches!(other, Failure::Stale) {
+                    return Err(other);
+                }
+                tracing::warn!("failed to take back which machines go first");
             }
             bench.work.saw_size(now.and_then(|now| wish.count(&now)).map(Size::Is));
         }
