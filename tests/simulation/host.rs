@@ -86,12 +86,7 @@ impl Host {
         };
         let stop = CancellationToken::new();
         let since = runtime.block_on(async { Instant::now() });
-        let told = stop.clone();
-        runtime.spawn(async move {
-            if let Err(ended) = conductor.run(told).await {
-                scene::with(|s| s.found(format!("conductor {number}: {ended}")));
-            }
-        });
+        runtime.spawn(conductor.run(stop.clone()));
         Self { runtime, number, since, started: at, ahead: TimeDelta::zero(), bell, stop, paused_until: None, is_behind: false }
     }
 

@@ -12,7 +12,6 @@ pub mod beside;
 pub mod certificate;
 pub mod clock;
 pub mod cluster;
-mod collation;
 mod connection;
 pub mod credential_health;
 mod dialect;

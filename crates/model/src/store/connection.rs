@@ -12,7 +12,6 @@ use diesel_async::{AsyncConnection, AsyncMysqlConnection, SimpleAsyncConnection,
 use futures::FutureExt;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::collation;
 use super::error::StoreError;
 use super::pool::{Loan, Pool, PoolUse, Pooled};
 use crate::blocking::Threads;
@@ -185,8 +184,7 @@ impl Pooled for Sqlite {
 }
 
 async fn establish_mysql(opts: mysql_async::Opts) -> Result<AsyncMysqlConnection, StoreError> {
-    let mut conn = mysql_async::Conn::new(opts).await.map_err(|e| StoreError::Unavailable(e.to_string()))?;
-    collation::learn(&mut conn).await?;
+    let conn = mysql_async::Conn::new(opts).await.map_err(|e| StoreError::Unavailable(e.to_string()))?;
     AsyncMysqlConnection::try_from(conn).await.map_err(|e| StoreError::Unavailable(e.to_string()))
 }
 
