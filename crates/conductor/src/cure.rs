@@ -103,9 +103,8 @@ const CURES: &[Cure] = &[
     },
     Cure {
         phrases: &["messagingtimeout", "timed out waiting for a reply"],
-        text: "a service of the cloud waited in vain for the answer of another one, as under a load of many nodes that are made at once: retry, which goes \
-               on with what is there, or take fewer nodes first and resize then. Where it comes again, have the operator of the cloud raise \
-               rpc_response_timeout in heat.conf",
+        text: "a service of the cloud waited in vain for the answer of another one, as under a load of many nodes that are made at once: retry, or take \
+               fewer nodes first and resize then. Where it comes again, have the operator of the cloud raise rpc_response_timeout in heat.conf",
     },
     Cure {
         phrases: &["create timed out", "update timed out"],
