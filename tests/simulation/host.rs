@@ -86,7 +86,12 @@ impl Host {
         };
         let stop = CancellationToken::new();
         let since = runtime.block_on(async { Instant::now() });
-        runtime.spawn(conductor.run(stop.clone()));
+        let told = stop.clone();
+        runtime.spawn(async move {
+            if let Err(ended) = conductor.run(told).await {
+                scene::with(|s| s.found(format!("conductor {number}: {ended}")));
+            }
+        });
         Self { runtime, number, since, started: at, ahead: TimeDelta::zero(), bell, stop, paused_until: None, is_behind: false }
     }
 

@@ -54,7 +54,9 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
                 findings.extend(status(&row, &of_cluster));
                 let groups = store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, id).await).await?;
                 let rotates = |o: &Operation| matches!(o.kind(), Some(OperationKind::CaRotate | OperationKind::CredentialRotate));
-                let was_cut_off = of_cluster.iter().any(|o| rotates(o) && has_failed(o));
+                // One that gave way to a deletion which was cancelled then was cut off, too.
+                let gave_way = |o: &Operation| o.state() == Some(OperationState::Superseded);
+                let was_cut_off = of_cluster.iter().any(|o| rotates(o) && (has_failed(o) || gave_way(o)));
                 let is_half_rotated = store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await?.is_some();
                 let is_told =
                     |text: &str| !text.ends_with("_COMPLETE") || row.status_reason.as_deref().is_some_and(|r| r.contains("rotation"));

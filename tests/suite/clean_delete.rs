@@ -460,3 +460,77 @@ async fn what_somebody_else_removed_meanwhile_is_told_as_gone() -> Result<()> {
     }
     world.finish().await
 }
+
+/// Volumes: of one there is a snapshot. Load balancers: one does not come to an end of what is done with it.
+#[tokio::test]
+async fn what_cannot_be_removed_keeps_nothing_else() -> Result<()> {
+    let environment = [("OS_CLUSTER__PRE_DELETE_LB_TIMEOUT".to_owned(), "1".to_owned())].into();
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let (demo, project) = (world.demo(), world.cloud.project_id("demo"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({"delete_volumes": "true"})).await?;
+    let kept = ["pvc-1", "pvc-2", "pvc-3"].map(|name| volume(&world, &cluster, name, Some(&stack)));
+    ensure!(world.cloud.set_snapshot(&kept[0], true));
+    let (first, first_address) = service(&world, &cluster, &stack, "first");
+    let (second, second_address) = service(&world, &cluster, &stack, "second");
+    ensure!(world.cloud.set_load_balancer_status(&first, "PENDING_UPDATE"));
+    let there = |ids: &[&String]| {
+        let left = world.cloud.leftovers(Some(&project)).join("\n");
+        ids.iter().map(|id| left.contains(id.as_str())).collect::<Vec<_>>()
+    };
+
+    demo.delete_cluster(&cluster).await?;
+    let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.contains("within 1 seconds") && reason.contains(&first), "{reason}");
+    ensure!(there(&[&first, &first_address, &second, &second_address]) == [true, true, false, false], "{reason}");
+
+    ensure!(world.cloud.set_load_balancer_status(&first, "ACTIVE"));
+    demo.delete_cluster(&cluster).await?;
+    says(&demo, &cluster, "have snapshots").await?;
+    let failed = demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    ensure!(text(&failed, "status_reason").contains("cinder"), "{failed}");
+    ensure!(there(&[&kept[0], &kept[1], &kept[2], &first, &first_address]) == [true, false, false, false, false], "{failed}");
+
+    world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    ensure!(things(&told, "leaks") == [("cinder_volume".to_owned(), kept[0].clone())], "{told}");
+    ensure!(world.cloud.remove_volume(&kept[0]));
+    world.finish().await
+}
+
+/// A load balancer that a user made and has a service use; one that another cluster uses as well; and addresses that were made for this cluster and lead
+/// to these by now.
+#[tokio::test]
+async fn what_others_made_or_use_by_now_is_left_and_told() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let (demo, project) = (world.demo(), world.cloud.project_id("demo"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let tag = |cluster: &str| format!("kube_service_{cluster}_default_web");
+    let add = |name: &str, tags: &[String]| {
+        let (name, tags) = (name.to_owned(), tags.to_vec());
+        world.cloud.add_load_balancer(NewLoadBalancer { project: project.clone(), name, tags, ..NewLoadBalancer::default() })
+    };
+    let text = format!("Floating IP for Kubernetes external service default/web from cluster {cluster}");
+    let users = add("prod-web", &[tag(&cluster)]);
+    let shared = add(&tag(&cluster), &[tag(&cluster), tag("1c1d0f86-0f3e-4d2c-8f9a-2b7f43d9c522")]);
+    let addresses = [&users, &shared].map(|balancer| world.cloud.add_floating_ip(&project, &text, Some(balancer)));
+    let detached = world.cloud.add_floating_ip(&project, &text, None);
+    let (own, own_address) = service(&world, &cluster, &stack, "api");
+    let told = deleted(&demo, &cluster).await?;
+    let kept = [("octavia_load_balancer", &users), ("octavia_load_balancer", &shared)];
+    for (kind, id) in kept.into_iter().chain(addresses.iter().map(|id| ("neutron_floating_ip", id))) {
+        ensure!(has(&told, "leaks", kind, id), "{kind} {id} in {told}");
+    }
+    let went = [("octavia_load_balancer", &own), ("neutron_floating_ip", &own_address), ("neutron_floating_ip", &detached)];
+    for (kind, id) in went {
+        ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
+    }
+    let left = world.cloud.leftovers(Some(&project)).join("\n");
+    for id in [&users, &shared].into_iter().chain(&addresses) {
+        ensure!(left.contains(id.as_str()), "{id} is gone: {left}");
+    }
+    ensure!(addresses.iter().all(|id| world.cloud.remove_floating_ip(id)));
+    ensure!(world.cloud.remove_load_balancer(&users) && world.cloud.remove_load_balancer(&shared));
+    world.finish().await
+}

@@ -280,7 +280,7 @@ async fn looks_at_a_fleet_that_is_due_are_not_paused_between() -> Result<()> {
     let environment = BTreeMap::from([("OS_KUBERNETES__HEALTH_POLLING_INTERVAL".to_owned(), "60".to_owned())]);
     let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
     let (cluster, database) = (world.complete_cluster(&world.demo()).await?, world.database()?);
-    // Nobody is asked where a cluster without an address is: the looks end as soon as they have begun.
+    // Nobody is asked where a cluster without an address is: the looks end with that being written down.
     let set = [("uuid", "UUID()"), ("name", "UUID()"), ("api_address", "NULL"), ("health_status", "NULL")];
     let times = format!("WITH RECURSIVE n (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM n WHERE at < {FLEET}) SELECT at FROM n");
     let mut conn = database.open().await?;
@@ -300,6 +300,12 @@ async fn looks_at_a_fleet_that_is_due_are_not_paused_between() -> Result<()> {
     let begun = Instant::now();
     left(..1).await?;
     ensure!(begun.elapsed() < SOON, "{:?} for {FLEET} looks", begun.elapsed());
+    let sql = "SELECT COUNT(*) FROM cluster WHERE health_status = 'UNKNOWN' AND health_status_reason LIKE '%no address%'";
+    wait::until("all are told to be unknown", PATIENCE, async || {
+        let told: Vec<i64> = database.rows(sql).await?;
+        Ok(Seen::when(told == [FLEET], || format!("{told:?} of {FLEET}")))
+    })
+    .await?;
     database.execute(&format!("DELETE FROM cluster WHERE uuid <> '{cluster}'"), Vec::new()).await?;
     world.finish().await
 }

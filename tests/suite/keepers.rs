@@ -41,7 +41,7 @@ async fn ask_for_cluster(demo: &Client) -> Result<String> {
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_lives_with_its_certificates_wherever_they_are_kept(
+async fn w15_a_cluster_lives_with_its_certificates_wherever_they_are_kept(
     #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
     #[values("x509keypair", "barbican", "local")] keeper: &str,
 ) -> Result<()> {
@@ -123,7 +123,7 @@ async fn a_creation_whose_conductor_is_killed_between_the_parts_is_finished_by_a
 
 #[rstest]
 #[tokio::test]
-async fn barbican_that_refuses_fails_the_creation_by_name_and_leaves_nothing(
+async fn w6_barbican_that_refuses_fails_the_creation_by_name_and_leaves_nothing(
     #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
 ) -> Result<()> {
     let world = world(mix, "barbican", None).await?;

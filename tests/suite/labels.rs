@@ -21,7 +21,7 @@ async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::
     ensure!(of_others.iter().any(|l| l["name"] == "capi_helm_chart_version"));
     let label = |name: &str| known.iter().find(|l| l["name"] == name).cloned().unwrap_or_default();
     ensure!(known.len() >= 100 && label("boot_volume_size")["type"] == "integer", "{}", known.len());
-    ensure!(label("flannel_backend")["values"] == json!(["vxlan", "host-gw", "udp"]) && label("kube_tag")["default"].is_string());
+    ensure!(label("flannel_backend")["values"] == json!(["vxlan", "host-gw"]) && label("kube_tag")["default"].is_string());
     demo.get("/v1/labels?driver=nope").await?.expect_error(400, "nope")?;
     world.user("nobody", "demo").get("/v1/labels").await?.expect_error(403, "clustertemplate:get_all")?;
 
@@ -33,7 +33,7 @@ async fn labels_are_told_checked_and_remarked_upon(#[values(Mix::Embedded, Mix::
     };
     for (labels, word) in [
         (json!({"boot_volume_size": "ten"}), "labels[boot_volume_size]"),
-        (json!({"flannel_backend": "ipsec"}), "vxlan, host-gw, udp"),
+        (json!({"flannel_backend": "ipsec"}), "vxlan, host-gw"),
         (json!({"team": "blue", "octavia_lb_healthcheck": "maybe"}), "labels[octavia_lb_healthcheck]"),
         (json!({"service_cluster_ip_range": "10.0.0.1/16"}), "labels[service_cluster_ip_range]"),
     ] {

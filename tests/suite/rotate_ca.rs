@@ -297,7 +297,7 @@ async fn clients_of_both_authorities_are_let_in_while_both_are_trusted_and_only_
 
 #[rstest]
 #[tokio::test]
-async fn all_authorities_are_new_and_the_old_pairs_are_gone(
+async fn w6_all_authorities_are_new_and_the_old_pairs_are_gone(
     #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
     #[values("x509keypair", "barbican")] keeper: &str,
 ) -> Result<()> {
@@ -338,7 +338,7 @@ async fn all_authorities_are_new_and_the_old_pairs_are_gone(
 
 #[rstest]
 #[tokio::test]
-async fn a_rotation_that_failed_goes_on_where_it_was(#[values(1, 6, 8, 12)] after: usize) -> Result<()> {
+async fn w5_a_rotation_that_failed_goes_on_where_it_was(#[values(1, 6, 8, 12)] after: usize) -> Result<()> {
     let world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;
@@ -386,7 +386,9 @@ async fn a_rotation_that_failed_goes_on_where_it_was(#[values(1, 6, 8, 12)] afte
 /// A group in a stack of its own comes behind all nodes of the default groups: by then a large cluster's operation has thousands of events.
 #[rstest]
 #[tokio::test]
-async fn a_rotation_comes_to_every_group_however_much_it_has_recorded_by_then(#[values(true, false)] are_sizes_told: bool) -> Result<()> {
+async fn w5_a_rotation_comes_to_every_group_however_much_it_has_recorded_by_then(
+    #[values(true, false)] are_sizes_told: bool,
+) -> Result<()> {
     let mut world = World::usual(Mix::Distributed).await?;
     let demo = world.demo();
     let cluster = world.complete_cluster(&demo).await?;

@@ -95,7 +95,7 @@ async fn change(demo: &Client, method: Method, path: &str, body: Option<&str>, c
 
 #[rstest]
 #[tokio::test]
-async fn a_cluster_lives_with_nothing_in_the_clear(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
+async fn w17_a_cluster_lives_with_nothing_in_the_clear(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let environment = environment(&key_file(folder.path(), &[ONE])?, true);
     let world = World::start(mix, Options { environment, ..Options::default() }).await?;

@@ -5,7 +5,7 @@ use cloud_simulator::{Fault, How};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
-use tests::nodes::{servers, set};
+use tests::nodes::{self, servers, set};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
@@ -163,6 +163,53 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
     world.finish().await
 }
 
+/// A template that was changed after an upgrade to it had failed: nodes that were made of it as it was are replaced too when the upgrade is done again.
+/// What it is called, and who sees it, makes no node another one.
+#[rstest]
+#[case(json!({"op": "replace", "path": "/labels", "value": {"kube_tag": "v1.36.9", "containerd_version": "2.1.5"}}), &["master-2", "node-4", "node-5"])]
+#[case(json!({"op": "replace", "path": "/name", "value": "newest"}), &["master-1", "node-2", "node-3"])]
+#[tokio::test]
+async fn an_upgrade_that_is_done_again_makes_all_nodes_of_the_template_as_it_is_then(
+    #[case] change: Value,
+    #[case] left: &[&str],
+) -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    let wanted = template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
+    cut_off(&world, &demo, (&cluster, "newer"), 6).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    let changed = demo.patch(&format!("/v1/clustertemplates/{wanted}"), &json!([change])).await?.expect(200)?.body;
+    upgrade_again(&demo, &cluster).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(servers(&world) == set(left), "{:?}", servers(&world));
+    let version = |labels: &Value| labels["containerd_version"].clone();
+    ensure!(
+        whole["cluster_template_id"] == wanted.as_str() && version(&whole["labels"]) == version(&changed["labels"]),
+        "{whole} {changed}"
+    );
+    world.finish().await
+}
+
+/// As the API refuses another template of another pod network.
+#[tokio::test]
+async fn an_upgrade_is_not_done_again_to_a_template_that_has_another_pod_network_by_now() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    let wanted = template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
+    cut_off(&world, &demo, (&cluster, "newer"), 6).await?;
+    let (path, there, asked) = (format!("/v1/clustertemplates/{wanted}"), servers(&world), world.cloud.calls("heat.stack_update"));
+    let to = |driver: &str| json!([{"op": "replace", "path": "/network_driver", "value": driver}]);
+    let present = demo.get(&path).await?.expect(200)?.body["network_driver"].clone();
+    demo.patch(&path, &to("cilium")).await?.expect(200)?;
+    upgrade_again(&demo, &cluster).await?;
+    let refused = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&refused, "status_reason").contains("the templates differ in network_driver"), "{refused}");
+    ensure!(servers(&world) == there && world.cloud.calls("heat.stack_update") == asked, "{:?}", servers(&world));
+    demo.patch(&path, &to(present.as_str().context("a pod network")?)).await?.expect(200)?;
+    upgrade_again(&demo, &cluster).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
 /// Of an upgrade that was cut off, before it replaced workers, or when a new one had come for one that is still there. A resize is as well as ever, says that nodes
 /// are of two versions, and takes away who was seen off; no version is to be gone back to.
 #[rstest]
@@ -199,32 +246,93 @@ async fn a_resize_after_an_upgrade_that_was_cut_off_keeps_the_nodes_that_are_at_
     world.finish().await
 }
 
-/// Its stack has the image and the first boot of the distribution that the upgrade was to, also where labels are to be written into a new one.
+/// Neither version nor image tells that its masters are of after it and its workers of before.
 #[tokio::test]
-async fn a_node_that_comes_after_an_upgrade_to_another_distribution_that_was_cut_off_boots_as_its_image_does() -> Result<()> {
+async fn an_upgrade_of_labels_alone_that_was_cut_off_between_masters_and_workers_is_told() -> Result<()> {
     let (world, demo, cluster) = begin().await?;
-    let user_data = || -> Result<String> {
-        let stacks = world.cloud.stacks();
-        let stack = stacks.first().context("a stack")?;
-        ensure!(stacks.len() == 1, "{stacks:?}");
-        Ok(stack.parameters["worker_user_data"].as_str().context("a first boot")?.to_owned())
-    };
+    let mut labels = demo.cluster(&cluster).await?["labels"].clone();
+    labels["containerd_version"] = "2.1.5".into();
+    template(&demo, "relabelled", json!({"labels": labels})).await?;
+    cut_off(&world, &demo, (&cluster, "relabelled"), 3).await?;
+    ensure!(servers(&world) == set(&["master-1", "node-0", "node-1"]), "{:?}", servers(&world));
+    demo.resize(&cluster, 2).await?;
+    let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(text(&resized, "status_reason").contains("not all of its nodes have been replaced"), "{resized}");
+    upgrade(&demo, &cluster, json!({"cluster_template": "relabelled"})).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["status_reason"].is_null() && whole["labels"]["containerd_version"] == "2.1.5", "{whole}");
+    ensure!(servers(&world) == set(&["master-2", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// Its stack has the image and the first boot of what the upgrade was to, another distribution or another version, also where labels are to be written into a
+/// new one: the rows are still of before.
+#[rstest]
+#[case(json!({"image_id": "ubuntu"}), |data: &str| !data.starts_with('{'))]
+#[case(json!({"labels": {"kube_tag": "v1.36.9"}}), |data: &str| version_of(data).is_ok_and(|version| version == "v1.36.9"))]
+#[tokio::test]
+async fn a_node_that_comes_after_an_upgrade_that_was_cut_off_boots_as_those_of_the_upgrade_do(
+    #[case] other: Value,
+    #[case] is_of_other: fn(&str) -> bool,
+) -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
     let path = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
     let labels = json!([{"op": "replace", "path": "/node_labels", "value": "{'rack': 'a'}"}]);
     demo.at("1.12").patch(&path, &labels).await?.expect(202)?;
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    template(&demo, "other", json!({"image_id": "ubuntu"})).await?;
+    let stack = world.only_stack().await?;
+    template(&demo, "other", other).await?;
     cut_off(&world, &demo, (&cluster, "other"), 5).await?;
-    let cloud_config = user_data()?;
-    ensure!(!cloud_config.starts_with('{'), "{cloud_config}");
+    let first_boot = of_workers(&world, &stack)?;
+    ensure!(is_of_other(&first_boot), "{first_boot}");
     let dry = demo.post(&format!("/v1/clusters/{cluster}/actions/resize?dry_run=true"), &json!({"node_count": 3})).await?.expect(200)?.body;
     ensure!(dry["possible"] == true, "{dry}");
     demo.resize(&cluster, 3).await?;
     let resized = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(
-        text(&resized, "status_reason").contains("not all of its nodes have been replaced") && user_data()? == cloud_config,
-        "{resized}"
-    );
+    let why = text(&resized, "status_reason");
+    ensure!(why.contains("not all of its nodes have been replaced") && of_workers(&world, &stack)? == first_boot, "{resized}");
     ensure!(servers(&world) == set(&["master-1", "node-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// What the workers of a stack boot with from now on.
+fn of_workers(world: &World, stack: &str) -> Result<String> {
+    let found = world.cloud.stacks().into_iter().find(|other| other.id == stack).context("the stack")?;
+    Ok(found.parameters["worker_user_data"].as_str().context("a first boot")?.to_owned())
+}
+
+/// The version of Kubernetes that nodes come to be of.
+fn version_of(first_boot: &str) -> Result<String> {
+    let env = nodes::file(&serde_json::from_str(first_boot)?, "/etc/kubernetes-bootstrap/node.env")?;
+    let version = env.lines().find_map(|line| line.strip_prefix("KUBE_VERSION=")).context("a version")?;
+    Ok(version.trim_matches('\'').to_owned())
+}
+
+/// It is upgraded by itself, and until then its nodes are of one version, those that come after a change of its labels too.
+#[tokio::test]
+async fn workers_of_a_group_that_the_upgrade_of_its_cluster_left_alone_are_of_the_groups_version() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    let groups = format!("/v1/clusters/{cluster}/nodegroups");
+    demo.post(&groups, &json!({"name": "rack", "node_count": 1, "node_labels": {"rack": "a"}})).await?.expect(202)?;
+    let group = nodegroup_is(&demo, &groups, "rack", "CREATE_COMPLETE").await?;
+    let stack = text(&group, "stack_id");
+    let before = version_of(&of_workers(&world, &stack)?)?;
+    template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
+    upgrade(&demo, &cluster, json!({"cluster_template": "newer"})).await?;
+    let after = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(after["coe_version"] == "v1.36.9" && before != "v1.36.9", "{before} {after}");
+    let labels = json!([{"op": "replace", "path": "/node_labels", "value": "{'rack': 'b'}"}]);
+    demo.at("1.12").patch(&format!("{groups}/rack"), &labels).await?.expect(202)?;
+    nodegroup_is(&demo, &groups, "rack", "UPDATE_COMPLETE").await?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 2, "nodegroup": "rack"})).await?.expect(202)?;
+    let resized = wait::until("the group has two nodes", PATIENCE, async || {
+        let group = demo.get(&format!("{groups}/rack")).await?.expect(200)?.body;
+        let is_so = group["status"] == "UPDATE_COMPLETE" && group["node_addresses"].as_array().map(Vec::len) == Some(2);
+        Ok(if is_so { Seen::Yes(of_workers(&world, &stack)?) } else { Seen::Instead(group.to_string()) })
+    })
+    .await?;
+    ensure!(version_of(&resized)? == before, "{before}: {}", version_of(&resized)?);
+    let register = nodes::file(&serde_json::from_str(&resized)?, "/etc/kubernetes-bootstrap/join.yaml");
+    ensure!(register.is_ok_and(|text| text.contains("rack=b")), "its labels are those of before");
     world.finish().await
 }

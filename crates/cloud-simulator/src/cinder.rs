@@ -27,6 +27,8 @@ pub(crate) struct Other {
     pub(crate) metadata: Value,
     /// The id of the stack to one of whose servers it is attached.
     pub(crate) stack: Option<String>,
+    /// Cinder deletes no volume that has one.
+    pub(crate) has_snapshot: bool,
     pub(crate) created: Moment,
 }
 
@@ -94,7 +96,8 @@ fn show(world: &mut World, call: &Call) -> Outcome {
 fn delete(world: &mut World, call: &Call) -> Outcome {
     let volume = named(world, call)?;
     let id = call.path.last().map_or("", String::as_str);
-    if volume["status"] != "available" && volume["status"] != "error" {
+    let has_snapshot = world.cinder.others.get(id).is_some_and(|other| other.has_snapshot);
+    if has_snapshot || (volume["status"] != "available" && volume["status"] != "error") {
         let message = "Invalid volume: Volume status must be available or error or error_restoring or error_extending or error_managing and \
             must not be migrating, attached, belong to a group, have snapshots or be disassociated from snapshots after volume transfer.";
         return Err(Refusal::bad_request(message));

@@ -289,12 +289,25 @@ impl Cloud {
     /// Adds a volume that no stack made, attached to a server of a stack (by its id) if one is given. Returns its id.
     pub fn add_volume(&self, project: &str, name: &str, metadata: Value, stack: Option<&str>) -> String {
         let (project, name, stack) = (project.to_owned(), name.to_owned(), stack.map(str::to_owned));
-        self.world().cinder.add(cinder::Other { project, name, metadata, stack, created: clock::now() })
+        self.world().cinder.add(cinder::Other { project, name, metadata, stack, has_snapshot: false, created: clock::now() })
+    }
+
+    /// Makes a snapshot of a volume that no stack made, or removes it. Says whether there is such a volume.
+    pub fn set_snapshot(&self, id: &str, is_there: bool) -> bool {
+        self.world().cinder.others.get_mut(id).map(|other| other.has_snapshot = is_there).is_some()
     }
 
     /// Deletes a volume that no stack made, as its owner might. Says whether there was such a one.
     pub fn remove_volume(&self, id: &str) -> bool {
         self.world().cinder.others.shift_remove(id).is_some()
+    }
+
+    /// Adds an image that is as another one but for its name, which may be that of the other. Returns its id.
+    ///
+    /// # Panics
+    /// When there is no such other.
+    pub fn add_image(&self, name: &str, like: &str) -> String {
+        self.world().glance.add(name, like).unwrap_or_else(|| panic!("there is no image {like}"))
     }
 
     /// What every secret in Barbican holds.

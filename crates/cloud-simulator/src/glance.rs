@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     catalog,
     http::{Answer, Call, Outcome, Refusal, Route},
-    state::{World, page, seeded},
+    state::{World, dashed_id, page, seeded},
 };
 
 /// Everything Glance knows.
@@ -27,6 +27,16 @@ impl Store {
             ("twin", "twin-2", Some("fedora-coreos")),
         ];
         Self { images: images.into_iter().map(|(name, key, distro)| image(name, key, distro)).collect() }
+    }
+
+    /// Another image as one of those that there are, by the name of that; Glance lists the newest first. Returns its id; none where there is none as it.
+    pub(crate) fn add(&mut self, name: &str, like: &str) -> Option<String> {
+        let mut new = self.images.iter().find(|image| image["name"] == like)?.clone();
+        let id = dashed_id();
+        new["id"] = json!(id);
+        new["name"] = json!(name);
+        self.images.insert(0, new);
+        Some(id)
     }
 }
 

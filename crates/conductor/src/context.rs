@@ -1,6 +1,5 @@
 //! What every part of a conductor needs, and the conductor's life from start to stop.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,6 @@ use model::seal::Sealer;
 use model::store::Store;
 use provider_clients::{Cloud, Networks, Session, Tracing};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -23,6 +21,7 @@ use crate::follow::{self, Follower};
 use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
+use crate::parts::{PartEnded, Parts};
 use crate::{credential_health, health, heartbeat, housekeeping, notify, scan, sweep, worker};
 
 /// How often and how long.
@@ -202,7 +201,11 @@ pub(crate) struct Context {
 
 impl Conductor {
     /// Works until `stop` is cancelled, then hands everything back and returns.
-    pub async fn run(self, stop: CancellationToken) {
+    ///
+    /// # Errors
+    /// [`PartEnded`] when something in it panicked that operations hang on: it has handed everything back then too.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), PartEnded> {
+        let stop = stop.child_token();
         let owner = format!("{}:{}:{:08x}", self.settings.host, std::process::id(), model::random::range(0..=u32::MAX));
         let places = Arc::new(Semaphore::new(self.settings.max_held.clamp(1, Semaphore::MAX_PERMITS)));
         self.metrics.at_most(self.settings.max_held, self.settings.max_running.max(1));
@@ -239,53 +242,75 @@ impl Conductor {
         });
         tracing::info!(owner = %cx.owner, max_running = cx.settings.max_running, max_held = cx.settings.max_held, "conductor started");
         // Outlives the others: what is at work while the conductor stops needs its lease.
-        let renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
-        let mut loops: Vec<(Cow<'static, str>, JoinHandle<()>)> = vec![
-            ("doorbell".into(), tokio::spawn(worker::listen(cx.clone(), self.listener))),
-            ("scan".into(), tokio::spawn(scan::run(cx.clone()))),
-            ("heartbeat".into(), tokio::spawn(heartbeat::run(cx.clone()))),
-            ("follower".into(), tokio::spawn(follow::run(cx.clone()))),
-            ("housekeeping".into(), tokio::spawn(housekeeping::run(cx.clone()))),
-        ];
+        let mut renewing = AbortOnDropHandle::new(tokio::spawn(lease::run(cx.clone())));
+        let mut parts = Parts::new(stop.clone());
+        parts.needed("doorbell", worker::listen(cx.clone(), self.listener));
+        parts.needed("follower", follow::run(cx.clone()));
         if let Some(notices) = self.notices {
-            loops.push(("Heat's notifications".into(), tokio::spawn(hear(cx.clone(), notices))));
+            parts.needed("Heat's notifications", hear(cx.clone(), notices));
         }
-        for (capi, door) in cx.capi.iter().flat_map(|capi| capi.doors.iter().map(move |door| (capi, door))) {
-            loops.push((
-                format!("watches of {}", door.cluster.name).into(),
-                tokio::spawn(news::run(door.clone(), capi.settings.kinds.clone(), stop.clone())),
-            ));
-            loops.push((format!("management cluster {}", door.cluster.name).into(), tokio::spawn(door::run(door.clone(), stop.clone()))));
+        keep_up(&mut parts, &cx, self.notifications);
+        let ended = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            ended = &mut renewing => Some(PartEnded::new("the renewal of leases", ended)),
+            ended = parts.first_to_end() => Some(ended),
+        };
+        // It may have been told to stop meanwhile.
+        let ended = ended.filter(|_| !stop.is_cancelled());
+        if let Some(ended) = &ended {
+            tracing::error!("{ended}");
+            stop.cancel();
         }
-        loops.extend(cx.settings.timing.sweep.map(|interval| ("sweep".into(), tokio::spawn(sweep::run(cx.clone(), interval)))));
-        loops.extend(cx.settings.timing.health.map(|interval| ("health".into(), tokio::spawn(health::run(cx.clone(), interval)))));
-        let looked_at = cx.settings.timing.credentials;
-        loops.extend(looked_at.map(|interval| ("credentials".into(), tokio::spawn(credential_health::run(cx.clone(), interval)))));
-        let sent = self.notifications.and_then(|told| Some((told.bus?, told.longest)));
-        loops.extend(sent.map(|(bus, longest)| ("notifications".into(), tokio::spawn(notify::run(cx.clone(), bus, longest)))));
-        stop.cancelled().await;
-        // Everybody saw the same signal. The loops end first, for a claim that is under way must be given back too; then each worker ends its
+        // Everybody saw the same signal. The parts end first, for a claim that is under way must be given back too; then each worker ends its
         // step, gives its operation back and rings for the next conductor.
         let handed_back = async {
-            for (name, task) in &mut loops {
-                if let Err(error) = task.await {
-                    tracing::error!(%error, loops = %name, "a loop of the conductor ended badly");
-                }
-            }
+            parts.end().await;
             cx.tasks.close();
             cx.tasks.wait().await;
         };
         if tokio::time::timeout(grace + Duration::from_secs(5), handed_back).await.is_err() {
-            let late: Vec<&str> = loops.iter().filter(|(_, task)| !task.is_finished()).map(|(name, _)| &**name).collect();
-            let (loops, tasks) = (late.join(", "), cx.tasks.len());
-            tracing::warn!(loops, tasks, "not everything ended in time; the leases of what could not be handed back will run out");
+            let (parts, tasks) = (parts.at_work().join(", "), cx.tasks.len());
+            tracing::warn!(parts, tasks, "not everything ended in time; the leases of what could not be handed back will run out");
         }
-        for (_, task) in loops {
-            task.abort();
-        }
+        drop(parts);
         drop(renewing);
         cx.doorbell.settled(LAST_RINGS).await;
         tracing::info!("conductor stopped");
+        ended.map_or(Ok(()), Err)
+    }
+}
+
+/// Begins what keeps nothing that it could not find again, and is begun anew where it ends badly.
+fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notifications>) {
+    let timing = cx.settings.timing;
+    let of = cx.clone();
+    parts.kept_up("scan", move || scan::run(of.clone()));
+    let of = cx.clone();
+    parts.kept_up("heartbeat", move || heartbeat::run(of.clone()));
+    let of = cx.clone();
+    parts.kept_up("housekeeping", move || housekeeping::run(of.clone()));
+    for (capi, door) in cx.capi.iter().flat_map(|capi| capi.doors.iter().map(move |door| (capi, door))) {
+        let (at, kinds, stop) = (door.clone(), capi.settings.kinds.clone(), cx.stop.clone());
+        parts.kept_up(format!("watches of {}", door.cluster.name), move || news::run(at.clone(), kinds.clone(), stop.clone()));
+        let (at, stop) = (door.clone(), cx.stop.clone());
+        parts.kept_up(format!("management cluster {}", door.cluster.name), move || door::run(at.clone(), stop.clone()));
+    }
+    if let Some(interval) = timing.sweep {
+        let of = cx.clone();
+        parts.kept_up("sweep", move || sweep::run(of.clone(), interval));
+    }
+    if let Some(interval) = timing.health {
+        let of = cx.clone();
+        parts.kept_up("health", move || health::run(of.clone(), interval));
+    }
+    if let Some(interval) = timing.credentials {
+        let of = cx.clone();
+        parts.kept_up("credentials", move || credential_health::run(of.clone(), interval));
+    }
+    if let Some((bus, longest)) = notifications.and_then(|told| Some((told.bus?, told.longest))) {
+        let of = cx.clone();
+        parts.kept_up("notifications", move || notify::run(of.clone(), bus.clone(), longest));
     }
 }
 

@@ -228,10 +228,14 @@ async fn check(cx: &Context, look: &Look, cluster: &Cluster, recorded: Option<&s
             }
         }
     } else {
-        let Some(url) = cluster.api_address.clone() else { return };
-        // The half of it for each call: a slow one still leaves time to say so.
-        let seen = tokio::time::timeout(deadline, see(cx, cluster, url, deadline / 2 - deadline / 20)).await;
-        let seen = seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into())));
+        let seen = match cluster.api_address.clone() {
+            Some(url) => {
+                // The half of it for each call: a slow one still leaves time to say so.
+                let seen = tokio::time::timeout(deadline, see(cx, cluster, url, deadline / 2 - deadline / 20)).await;
+                seen.unwrap_or_else(|_| Seen::failed(KubernetesError::Bad("no answer in time".into())))
+            }
+            None => Seen::failed(KubernetesError::Options("no address of the cluster's API is known".into())),
+        };
         verdict(cluster, &groups(cx, cluster, &seen).await, &seen)
     };
     cx.metrics.health_looked(found.status);

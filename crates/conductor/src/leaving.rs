@@ -6,31 +6,26 @@
 //! and each removal is recorded just before it is asked for, so that all of it can be cut off anywhere and repeated.
 
 mod ledger;
+mod listed;
 mod recognise;
 mod report;
+mod round;
 mod unclear;
 mod unseen;
 
-use std::collections::BTreeSet;
-
-use model::cluster::Cluster;
-use model::json::truth;
-use model::labels::DELETE_VOLUMES;
 use model::operation::{Leak, OperationEvent, OutcomeCode};
-use model::resource::{CloudResource, ResourceKind};
-use provider_clients::{CloudError, ErrorKind, FloatingIp, LoadBalancer, LoadBalancerFilter, NeutronFilter, Session, Volume};
+use model::resource::ResourceKind;
+use provider_clients::{FloatingIp, LoadBalancer, Volume};
 
 use crate::cluster::Rows;
 use crate::context::Context;
-use crate::credentials::{self, Reach};
-use crate::driver;
+use crate::credentials::Reach;
 use crate::outcome::{Failure, Turn};
-use crate::plan::{self, RemovalStep};
 use crate::stack;
 use crate::worker::Work;
 
 use ledger::{Tried, forget, forget_gone, intend, mark, record, tell};
-use recognise::{Names, Verdict, floating_ip, load_balancer, volume};
+use listed::{LABEL_KEEPS, Seen, judge_addresses, judge_balancers, judge_volumes, list_balancers, list_volumes, removes_volumes};
 use report::FOUND_GONE;
 
 pub(crate) use ledger::{about_to_remove, left, tell_gone};
@@ -87,17 +82,6 @@ impl Item {
     }
 }
 
-/// What was seen of one kind.
-#[derive(Default)]
-struct Seen {
-    /// To be removed.
-    ours: Vec<Item>,
-    /// To be told, and left.
-    kept: Vec<Leak>,
-    /// Everything that is there, whoever it belongs to.
-    ids: BTreeSet<String>,
-}
-
 /// Whether load balancers are to be looked for: at first, and once more after each request to delete the cluster's stack, which Kubernetes
 /// may have overtaken.
 pub(crate) fn are_balancers_due(events: &[OperationEvent]) -> bool {
@@ -113,23 +97,13 @@ pub(crate) fn are_volumes_due(events: &[OperationEvent], rows: &Rows) -> bool {
     !has(VOLUMES_GONE) && (has(BALANCERS_GONE) || may_have_made())
 }
 
-/// Whether the deletion of the cluster removes volumes.
-fn removes_volumes(cluster: &Cluster) -> bool {
-    cluster.labels().0.get(DELETE_VOLUMES).and_then(|text| truth(text)).unwrap_or(false)
-}
-
-fn names(cluster: &Cluster) -> Names<'_> {
-    Names { uuid: &cluster.uuid, name: cluster.name.as_deref().unwrap_or_default() }
-}
-
 /// One step of removing load balancers, then floating IPs; none once they are gone.
 pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach: &Reach) -> Result<Option<Turn>, Failure> {
     let events = stack::events(cx, work).await?;
     let tried = Tried::of(&events);
-    let (session, balancers) = list_balancers(cx, rows, reach).await?;
-    let balancers = judge_balancers(rows, reach, &balancers).await?;
-    let addresses = judge_addresses(rows, reach, &balancers.1).await?;
-    let balancers = balancers.0;
+    let (session, listed) = list_balancers(cx, rows, reach).await?;
+    let (balancers, ports) = judge_balancers(rows, reach, &listed).await?;
+    let (addresses, leads) = judge_addresses(rows, reach, &ports).await?;
     let mut fresh: Vec<&Item> = balancers.ours.iter().chain(&addresses.ours).collect();
     // Before the stack goes, so that whoever takes over knows of them when nothing else is left.
     let volumes =
@@ -139,34 +113,24 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     record(cx, work, rows, &events, &fresh, &kept).await?;
     forget_gone(cx, work, rows, &tried, ResourceKind::LoadBalancer, &balancers.ids).await?;
 
-    let (mut waiting, mut asks_first) = (Vec::new(), false);
-    for item in &balancers.ours {
-        match plan::balancer(&item.status, tried.times(item)) {
-            RemovalStep::Gone => forget(cx, work, &rows.cluster, item, None).await?,
-            RemovalStep::Wait => waiting.push(item),
-            RemovalStep::Fail => {
-                let text = format!("octavia: load balancer {} could not be deleted: it is in {}", item.name, item.status);
-                return Err(Failure::fail(OutcomeCode::Cloud, text));
-            }
-            RemovalStep::Remove => {
-                intend(cx, work, &rows.cluster, item).await?;
-                if session.octavia().delete_load_balancer(&item.id, true).await? {
-                    asks_first |= tried.times(item) == 0;
-                    waiting.push(item);
-                } else {
-                    forget(cx, work, &rows.cluster, item, Some(FOUND_GONE)).await?;
-                }
-            }
+    let mut round = round::round(cx, work, &rows.cluster, &tried, &session, &balancers.ours).await?;
+    if !round.waiting.is_empty() {
+        match wait(cx, work, rows, &events, &round.waiting, round.asks_first).await {
+            Ok(turn) => return Ok(Some(turn)),
+            Err(over @ Failure::Final { .. }) => round.failed = Some(over),
+            Err(other) => return Err(other),
         }
     }
-    if !waiting.is_empty() {
-        return wait(cx, work, rows, &events, &waiting, asks_first).await.map(Some);
-    }
     forget_gone(cx, work, rows, &tried, ResourceKind::FloatingIp, &addresses.ids).await?;
-    for item in &addresses.ours {
+    // What is there still is reached by its address.
+    let is_used = |address: &&Item| leads.get(&address.id).is_some_and(|balancer| round.there().any(|item| item.id == *balancer));
+    for item in addresses.ours.iter().filter(|address| !is_used(address)) {
         intend(cx, work, &rows.cluster, item).await?;
         let was_there = reach.session.neutron().delete_floating_ip(&item.id).await?;
         forget(cx, work, &rows.cluster, item, (!was_there).then_some(FOUND_GONE)).await?;
+    }
+    if let Some(failed) = round.failed {
+        return Err(failed);
     }
     mark(cx, work, &rows.cluster, "load balancers gone", BALANCERS_GONE).await?;
     Ok(None)
@@ -197,133 +161,16 @@ pub(crate) async fn volumes(cx: &Context, work: &Work, rows: &Rows, reach: &Reac
     if is_wanted {
         forget_gone(cx, work, rows, &tried, ResourceKind::Volume, &seen.ids).await?;
     }
-    let mut waiting = Vec::new();
-    for item in &ours {
-        match plan::volume(&item.status, tried.times(item)) {
-            RemovalStep::Gone => forget(cx, work, &rows.cluster, item, None).await?,
-            RemovalStep::Wait => waiting.push(item),
-            RemovalStep::Fail => {
-                let text = format!("cinder: volume {} could not be deleted: it is in {}", item.name, item.status);
-                return Err(Failure::fail(OutcomeCode::Cloud, text));
-            }
-            RemovalStep::Remove => {
-                intend(cx, work, &rows.cluster, item).await?;
-                if reach.session.cinder().delete_volume(&item.id).await? {
-                    waiting.push(item);
-                } else {
-                    forget(cx, work, &rows.cluster, item, Some(FOUND_GONE)).await?;
-                }
-            }
-        }
-    }
-    if !waiting.is_empty() {
-        tell(cx, work, &rows.cluster, "volumes", format!("volumes that Kubernetes made: {}", few(&waiting)), None).await?;
+    let round = round::round(cx, work, &rows.cluster, &tried, &reach.session, &ours).await?;
+    if !round.waiting.is_empty() {
+        tell(cx, work, &rows.cluster, "volumes", format!("volumes that Kubernetes made: {}", few(&round.waiting)), None).await?;
         return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
+    }
+    if let Some(failed) = round.failed {
+        return Err(failed);
     }
     mark(cx, work, &rows.cluster, "volumes gone", VOLUMES_GONE).await?;
     Ok(None)
-}
-
-const LABEL_KEEPS: &str = "kept: the cluster's label delete_volumes is not true";
-const SHARED: &str = "kept: another cluster uses it as well";
-const NAMESAKE: &str = "kept: it says the cluster's name and not its uuid, which is no proof that it belongs to this cluster";
-
-async fn list_balancers(cx: &Context, rows: &Rows, reach: &Reach) -> Result<(Session, Vec<LoadBalancer>), Failure> {
-    let filter = LoadBalancerFilter { project_id: project(&rows.cluster), ..LoadBalancerFilter::default() };
-    let session = reach.session.clone();
-    match session.octavia().load_balancers(&filter).await {
-        Ok(listed) => Ok((session, listed)),
-        Err(error) if is_absent(&error) && rows.made_inside(ResourceKind::LoadBalancer).next().is_none() => Ok((session, Vec::new())),
-        // The creator need not have the role that Octavia asks for.
-        Err(error) if error.status() == Some(403) => match credentials::service(cx).await? {
-            Some(service) => Ok((service.clone(), service.octavia().load_balancers(&filter).await?)),
-            None => Err(error.into()),
-        },
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What there is, and the ports of those that are to be removed.
-async fn judge_balancers(rows: &Rows, reach: &Reach, listed: &[LoadBalancer]) -> Result<(Seen, BTreeSet<String>), Failure> {
-    let mut seen = Seen { ids: listed.iter().map(|b| b.id.clone()).collect(), ..Seen::default() };
-    let mut ports = BTreeSet::new();
-    if listed.is_empty() {
-        return Ok((seen, ports));
-    }
-    let own = driver::surroundings(&rows.stack().handle, &reach.session).await?;
-    for balancer in listed {
-        let item = Item::of_balancer(balancer);
-        let is_ours = match load_balancer(balancer, names(&rows.cluster)) {
-            _ if own.balancers.contains(&balancer.id) => true,
-            Verdict::Ours => true,
-            Verdict::Foreign => false,
-            Verdict::Shared => {
-                seen.kept.push(item.leak(SHARED));
-                false
-            }
-            // On the subnet that the cluster's own stack made there is nobody else.
-            Verdict::Namesake => {
-                let is_inside = balancer.vip_subnet_id.as_ref().is_some_and(|id| own.subnets.contains(id));
-                if !is_inside && !rows.is_recorded(ResourceKind::LoadBalancer, &balancer.id) {
-                    seen.kept.push(item.leak(NAMESAKE));
-                    continue;
-                }
-                true
-            }
-        };
-        if is_ours {
-            ports.extend(balancer.vip_port_id.clone());
-            seen.ours.push(item);
-        }
-    }
-    Ok((seen, ports))
-}
-
-async fn judge_addresses(rows: &Rows, reach: &Reach, ports: &BTreeSet<String>) -> Result<Seen, Failure> {
-    let filter = NeutronFilter { project_id: project(&rows.cluster), ..NeutronFilter::default() };
-    let listed = reach.session.neutron().floating_ips(&filter).await?;
-    let mut seen = Seen { ids: listed.iter().map(|f| f.id.clone()).collect(), ..Seen::default() };
-    for address in &listed {
-        let item = Item::of_address(address);
-        let leads_here = address.port_id.as_ref().is_some_and(|port| ports.contains(port));
-        match floating_ip(address, names(&rows.cluster)) {
-            Verdict::Ours => seen.ours.push(item),
-            Verdict::Namesake if leads_here || rows.is_recorded(ResourceKind::FloatingIp, &address.id) => seen.ours.push(item),
-            Verdict::Namesake => seen.kept.push(item.leak(NAMESAKE)),
-            Verdict::Shared | Verdict::Foreign => {}
-        }
-    }
-    Ok(seen)
-}
-
-async fn list_volumes(rows: &Rows, reach: &Reach) -> Result<Vec<Volume>, Failure> {
-    // Of another project than the session's only an administrator may ask.
-    let of = if reach.is_service { project(&rows.cluster) } else { None };
-    match reach.session.cinder().volumes(of.as_deref()).await {
-        Ok(listed) => Ok(listed),
-        Err(error) if is_absent(&error) && rows.made_inside(ResourceKind::Volume).all(CloudResource::is_unseen) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn judge_volumes(cluster: &Cluster, listed: &[Volume]) -> Seen {
-    let mut seen = Seen { ids: listed.iter().map(|v| v.id.clone()).collect(), ..Seen::default() };
-    for listed in listed {
-        match volume(listed, names(cluster)) {
-            Verdict::Ours => seen.ours.push(Item::of_volume(listed)),
-            Verdict::Namesake => seen.kept.push(Item::of_volume(listed).leak(NAMESAKE)),
-            Verdict::Shared | Verdict::Foreign => {}
-        }
-    }
-    seen
-}
-
-fn is_absent(error: &CloudError) -> bool {
-    error.kind() == ErrorKind::NoEndpoint
-}
-
-fn project(cluster: &Cluster) -> Option<String> {
-    Some(cluster.project().0).filter(|id| !id.is_empty())
 }
 
 /// Waits for load balancers, for `[cluster] pre_delete_lb_timeout` at most. That counts from the last turn that asked for one for the first time, or

@@ -9,6 +9,7 @@ use model::operation::{CloudFault, OutcomeCode};
 use model::seal::Unsealable;
 use model::seal::vault::VaultError;
 use model::store::StoreError;
+use model::text::storable;
 use provider_clients::{CloudError, Service, Session};
 use tokio::sync::Semaphore;
 
@@ -74,16 +75,19 @@ impl Failure {
 
     /// The operation fails by what Cluster API says of its cluster.
     pub fn of_cluster_api(reason: String) -> Self {
-        let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };
-        let error =
-            CloudFault { service: "cluster-api".into(), operation: "reconcile".into(), message: reason.clone(), ..CloudFault::default() };
-        Self::Final { code, reason, error: Some(Box::new(error)) }
+        Self::of(reason, "cluster-api", "reconcile")
     }
 
     /// The operation fails by what became of its stack.
     pub fn of_stack(reason: String) -> Self {
+        Self::of(reason, "heat", "stack")
+    }
+
+    /// What the thing that an operation is about says of itself. A node may put any text into it, of any length: what is kept of it fits its columns.
+    fn of(reason: String, service: &str, operation: &str) -> Self {
         let code = if says_quota(&reason) { OutcomeCode::Quota } else { OutcomeCode::Cloud };
-        let error = CloudFault { service: "heat".into(), operation: "stack".into(), message: reason.clone(), ..CloudFault::default() };
+        let reason = storable(&reason);
+        let error = CloudFault { service: service.into(), operation: operation.into(), message: reason.clone(), ..CloudFault::default() };
         Self::Final { code, reason, error: Some(Box::new(error)) }
     }
 }
@@ -183,4 +187,19 @@ impl From<Unsealable> for Failure {
 fn says_quota(message: &str) -> bool {
     let lower = message.to_lowercase();
     lower.contains("quota") || lower.contains("limit exceeded") || lower.contains("no more ip addresses")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stack_says_of_itself_fits_the_columns_whatever_a_node_has_put_into_it() {
+        let long = format!("{} {}", "\u{1}\u{1f600}".repeat(60_000), "Quota exceeded for instances");
+        for failure in [Failure::of_stack(long.clone()), Failure::of_cluster_api(long)] {
+            let Failure::Final { code: OutcomeCode::Quota, reason, error: Some(error) } = failure else { panic!("another failure") };
+            let column = serde_json::to_string(&*error).expect("plain data");
+            assert!(column.len() < 32_768 && reason == error.message && !reason.is_empty(), "{}", column.len());
+        }
+    }
 }

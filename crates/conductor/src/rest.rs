@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::operation::CloudFault;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -56,6 +56,27 @@ pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output
         () = work.lease().stale().cancelled() => Err(Rested::Stale),
         () = cx.stop.cancelled() => Err(Rested::Stopped),
     }
+}
+
+/// Waits until a turn may be at work; none when the deadline of the operation or of its step has come first: the turn finds that, and does nothing else.
+pub(crate) async fn permit(cx: &Context, work: &Work) -> Result<Option<OwnedSemaphorePermit>, Rested> {
+    // Whoever waits already is served first: then there is none.
+    if let Ok(permit) = cx.permits.clone().try_acquire_owned() {
+        return Ok(Some(permit));
+    }
+    let waiting = async {
+        let mut admitted = Box::pin(cx.permits.clone().acquire_owned());
+        loop {
+            let left = allowance::left_at_rest(cx, work).await;
+            if left.is_zero() {
+                return None;
+            }
+            if let Ok(permit) = tokio::time::timeout(left, &mut admitted).await {
+                return permit.ok();
+            }
+        }
+    };
+    until(cx, work, Box::pin(waiting)).await
 }
 
 /// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the

@@ -191,8 +191,8 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
     let mut waits = rest::Waits::default();
     loop {
         if permit.is_none() {
-            permit = match rest::until(cx, work, cx.permits.clone().acquire_owned()).await {
-                Ok(permit) => permit.ok(),
+            permit = match rest::permit(cx, work).await {
+                Ok(permit) => permit,
                 Err(ended) => return ended.into(),
             };
         }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -78,5 +79,26 @@ impl fmt::Display for ProjectId {
 impl fmt::Display for UserId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// A uuid (version 8) that follows from words.
+pub(crate) fn of_words(words: &[&str]) -> String {
+    let digest = Sha256::digest(words.join("\n").as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_uuids_that_follow_from_their_words() {
+        let one = of_words(&["message", "a", "2", "success"]);
+        assert_eq!(one, of_words(&["message", "a", "2", "success"]));
+        assert_ne!(one, of_words(&["message", "a", "3", "success"]));
+        assert_eq!(uuid::Uuid::parse_str(&one).expect("a uuid").get_version_num(), 8);
     }
 }

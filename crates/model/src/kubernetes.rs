@@ -1,4 +1,4 @@
-//! Versions of Kubernetes, and which may follow which.
+//! Versions of Kubernetes, and which may follow which; what it takes for labels and taints of nodes.
 
 use std::fmt;
 
@@ -59,6 +59,45 @@ impl Version {
         }
         Ok(())
     }
+}
+
+/// Longest part of a label's key, and longest value.
+pub const LABEL_PART: usize = 63;
+/// Longest prefix of a label's key.
+const LABEL_PREFIX: usize = 253;
+
+/// Whether a label's name or value may have this character, at its ends letters and digits alone.
+pub fn is_inner(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Whether a node may have a label, or a taint, of this key and value: kubelet does not start with another one.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn check_label(key: &str, value: &str) -> Result<(), String> {
+    let is_name = |text: &str| {
+        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        text.len() <= LABEL_PART && ends(text.chars().next()) && ends(text.chars().last()) && text.chars().all(is_inner)
+    };
+    let is_domain = |text: &str| {
+        let part = |p: &str| {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+            p.starts_with(plain) && p.ends_with(plain) && p.chars().all(|c| plain(c) || c == '-')
+        };
+        text.len() <= LABEL_PREFIX && text.split('.').all(part)
+    };
+    let is_key = match key.split_once('/') {
+        Some((prefix, name)) => is_domain(prefix) && is_name(name),
+        None => is_name(key),
+    };
+    if !is_key {
+        return Err(format!("{key:?} is no key that Kubernetes takes: [PREFIX/]NAME, each of letters, digits, - _ ."));
+    }
+    if !value.is_empty() && !is_name(value) {
+        return Err(format!("{value:?} (of {key}) is no value that Kubernetes takes: at most {LABEL_PART} letters, digits, - _ ."));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod beside;
 pub mod certificate;
 pub mod clock;
 pub mod cluster;
+mod collation;
 mod connection;
 pub mod credential_health;
 mod dialect;

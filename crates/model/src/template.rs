@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::driver::DriverName;
-use crate::id::TemplateId;
+use crate::id::{self, TemplateId};
 use crate::json::Labels;
 use crate::schema::cluster_template;
 
@@ -67,6 +67,24 @@ impl ClusterTemplate {
         }
     }
 
+    /// Names what nodes are made of by it: the same text as long as nothing is changed but who sees it and what it is called. Of another release of this
+    /// program it may be another text.
+    pub fn fingerprint(&self) -> String {
+        let bare = Self {
+            created_at: None,
+            updated_at: None,
+            id: 0,
+            name: None,
+            project_id: None,
+            user_id: None,
+            public: None,
+            hidden: None,
+            tags: None,
+            ..self.clone()
+        };
+        id::of_words(&["template", &format!("{bare:?}")])
+    }
+
     /// The labels.
     pub fn labels(&self) -> Labels {
         Labels::read(self.labels.as_deref())
@@ -85,5 +103,26 @@ impl ClusterTemplate {
     /// Whether Kubernetes' API is served without TLS (NULL reads as false).
     pub fn is_tls_disabled(&self) -> bool {
         self.tls_disabled.unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_is_called_or_shown_otherwise_makes_the_same_nodes() {
+        let row = ClusterTemplate { uuid: "t".into(), image_id: Some("a".into()), labels: Some("{}".into()), ..ClusterTemplate::default() };
+        let at = chrono::DateTime::from_timestamp_millis(1).map(|at| at.naive_utc());
+        let shown =
+            ClusterTemplate { id: 7, name: Some("n".into()), updated_at: at, public: Some(true), hidden: Some(true), ..row.clone() };
+        assert_eq!(shown.fingerprint(), row.fingerprint());
+        for other in [
+            ClusterTemplate { image_id: Some("b".into()), ..row.clone() },
+            ClusterTemplate { labels: Some("{'kube_tag': 'v1.36.9'}".into()), ..row.clone() },
+            ClusterTemplate { no_proxy: Some("10.0.0.1".into()), ..row.clone() },
+        ] {
+            assert_ne!(other.fingerprint(), row.fingerprint(), "{other:?}");
+        }
     }
 }

@@ -67,7 +67,11 @@ pub fn store(config: &Config) -> anyhow::Result<Store> {
     options.vault = Arc::new(vault::vault(config)?);
     // kolla writes 1: that many stay open with SQLAlchemy, and up to max_overflow more are made when they are needed. More than a few for
     // each CPU make nothing faster and cost memory (docs/performance.md).
-    let allowed = config.database.max_pool_size.saturating_add(config.database.max_overflow).max(1);
+    let allowed = match (config.database.max_pool_size, u32::try_from(config.database.max_overflow)) {
+        // SQLAlchemy takes neither for a bound.
+        (0, _) | (_, Err(_)) => u32::MAX,
+        (open, Ok(more)) => open.saturating_add(more),
+    };
     let useful = 4 * std::thread::available_parallelism().map_or(1, usize::from);
     options.max_connections = usize::try_from(allowed).unwrap_or(useful).min(useful);
     options.acquire_timeout = Duration::from_secs(config.database.pool_timeout.clamp(1, 5));

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS `operation` (
   UNIQUE KEY `uniq_operation0uuid` (uuid),
   KEY `ix_operation_state_due` (state, due_ms),
   KEY `ix_operation_cluster` (cluster_uuid, id)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
 
 CREATE TABLE IF NOT EXISTS `operation_event` (
   `id` BIGINT NOT NULL AUTO_INCREMENT,
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS `operation_event` (
   PRIMARY KEY (`id`),
   KEY `ix_operation_event_cluster` (cluster_uuid, id),
   KEY `ix_operation_event_operation` (operation_uuid, id)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
 
 CREATE TABLE IF NOT EXISTS `cloud_resource` (
   `id` BIGINT NOT NULL AUTO_INCREMENT,
@@ -56,4 +56,4 @@ CREATE TABLE IF NOT EXISTS `cloud_resource` (
   `updated_ms` BIGINT NOT NULL,
   PRIMARY KEY (`id`),
   UNIQUE KEY `uniq_cloud_resource0cluster0kind0name` (cluster_uuid, kind, name)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS `nodegroup_nodes` (
   `node_taints` TEXT NOT NULL,
   PRIMARY KEY (`nodegroup_uuid`),
   KEY `ix_nodegroup_nodes_cluster` (cluster_uuid)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

@@ -5,4 +5,4 @@ CREATE TABLE IF NOT EXISTS `project_guard` (
   `project_id` VARCHAR(255) NOT NULL,
   `touched` BIGINT NOT NULL,
   PRIMARY KEY (`project_id`)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

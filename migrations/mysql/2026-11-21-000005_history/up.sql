@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS `event_guard` (
   `cluster_uuid` VARCHAR(36) NOT NULL,
   `touched` BIGINT NOT NULL,
   PRIMARY KEY (`cluster_uuid`)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
 
 CREATE TABLE IF NOT EXISTS `idempotency_key` (
   `id` BIGINT NOT NULL AUTO_INCREMENT,
@@ -30,4 +30,4 @@ CREATE TABLE IF NOT EXISTS `idempotency_key` (
   PRIMARY KEY (`id`),
   UNIQUE KEY `uniq_idempotency_key0project0key` (project_id, idempotency_key),
   KEY `ix_idempotency_key_created` (created_ms)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS `notification` (
   `created_ms` BIGINT NOT NULL,
   PRIMARY KEY (`id`),
   UNIQUE KEY `uniq_notification0uuid` (uuid)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
 
 -- Who does a standing task that one conductor at a time does.
 
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS `task_lease` (
   `owner` VARCHAR(255) NOT NULL,
   `lease_ms` BIGINT NOT NULL,
   PRIMARY KEY (`name`)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
 
 -- When the health of a cluster is looked at next, who took the last look on himself, and when an agent in the cluster last reported it.
 
@@ -29,4 +29,4 @@ CREATE TABLE IF NOT EXISTS `cluster_health` (
   `reported_ms` BIGINT NULL,
   PRIMARY KEY (`cluster_uuid`),
   KEY `ix_cluster_health_due` (due_ms)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

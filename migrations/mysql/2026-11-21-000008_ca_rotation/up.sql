@@ -10,4 +10,4 @@ CREATE TABLE IF NOT EXISTS `ca_rotation` (
   `magnum_cert_ref` VARCHAR(512),
   `started_ms` BIGINT NOT NULL,
   PRIMARY KEY (`cluster_uuid`)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

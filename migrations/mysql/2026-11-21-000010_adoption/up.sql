@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS `adoption` (
   `state` VARCHAR(16) NOT NULL,
   `changed_ms` BIGINT NOT NULL,
   PRIMARY KEY (`id`)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
 
 -- What upstream could not read, or has no room for, kept here while upstream has the database. Adopting it again puts it back.
 
@@ -18,4 +18,4 @@ CREATE TABLE IF NOT EXISTS `set_aside` (
   `created_ms` BIGINT NOT NULL,
   PRIMARY KEY (`id`),
   UNIQUE KEY `uniq_set_aside0kind0row_key` (kind, row_key)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

@@ -62,7 +62,8 @@ fn again(row: &Operation, by_id: &BTreeMap<&str, &Operation>) -> Option<Finding>
     let failed = row.payload().ok().and_then(|payload| payload.retry_of);
     let before = failed.as_ref().and_then(|id| by_id.get(id.as_str()));
     let is_right = before.is_some_and(|before| {
-        let has_failed = matches!(before.state(), Some(OperationState::Failed | OperationState::Cancelled));
+        let is_open = [OperationState::Failed, OperationState::Cancelled, OperationState::Superseded];
+        let has_failed = before.state().is_some_and(|state| is_open.contains(&state));
         let had_ended = before.finished_ms.is_some_and(|finished| finished <= row.created_ms);
         has_failed && had_ended && before.kind == row.kind && before.cluster_uuid == row.cluster_uuid
     });

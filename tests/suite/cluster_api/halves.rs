@@ -12,7 +12,7 @@ use tests::management::{Management, next_template};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
-use super::{STEP, create, group_is, groups, replicas, world};
+use super::{STEP, create, credential, group_is, groups, replicas, world};
 
 /// Waits until the cluster's reason has these words in it.
 pub(super) async fn reason_has(demo: &Client, cluster: &str, words: &str) -> Result<()> {
@@ -154,7 +154,7 @@ fn door(management: &Management) -> Result<(String, String)> {
 /// helm 4 asks before it takes a field from another manager; sizes are ours.
 #[rstest]
 #[tokio::test]
-async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str) -> Result<()> {
+async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str, #[values(2, 3)] count: i64) -> Result<()> {
     let management = Management::start(STEP, helm).await?;
     let world = world(Mix::Embedded, &management).await?;
     let demo = world.demo();
@@ -171,9 +171,9 @@ async fn a_size_that_another_has_set_is_set_again(#[values("3", "4")] helm: &str
     let applied = apply.body(object.to_string()).send().await?;
     ensure!(applied.status().is_success(), "{}", applied.text().await?);
     ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 5);
-    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": count})).await?.expect(202)?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
-    ensure!(complete["node_count"] == 3 && replicas(&management, "MachineDeployment", "-default-worker")? == 3, "{complete}");
+    ensure!(complete["node_count"] == count && replicas(&management, "MachineDeployment", "-default-worker")? == count, "{complete}");
     world.finish().await
 }
 
@@ -253,5 +253,62 @@ async fn a_group_that_was_deleted_by_hand_is_told_by_the_health() -> Result<()> 
     let ill = health("UNHEALTHY").await?;
     let reason = ill["health_status_reason"]["nodegroup"].as_str().context("a reason")?;
     ensure!(reason.ends_with("-default-worker: Not found"), "{reason}");
+    world.finish().await
+}
+
+/// One that has come to have the name of the template's, and one that upstream wrote into the row of a group and never gave it.
+#[tokio::test]
+async fn no_node_is_replaced_by_an_image_that_nobody_asked_for() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let group = json!({"name": "big", "node_count": 1, "flavor_id": "m1.medium"});
+    demo.at("1.14").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;
+    group_is(&demo, &cluster, "big", "CREATE_COMPLETE").await?;
+    let machines = || management.cluster.objects("Machine").iter().map(|m| text(&m["metadata"], "name")).collect::<Vec<_>>();
+    let before = machines();
+
+    world.cloud.add_image("ubuntu-capi-rebuilt", "ubuntu-capi");
+    world.cloud.add_image("ubuntu-capi", "ubuntu-capi");
+    let sql = "UPDATE nodegroup SET image_id = 'ubuntu-capi-rebuilt' WHERE name = 'big'";
+    world.database()?.execute(sql, Vec::new()).await?;
+    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 3})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let after = machines();
+    ensure!(after.len() == before.len() + 1 && before.iter().all(|name| after.contains(name)), "{before:?} {after:?}");
+    // What the name means for a group that is to be made nobody can tell.
+    world.cloud.add_image("ubuntu-capi-rebuilt", "ubuntu-capi");
+    let group = json!({"name": "new", "node_count": 1, "flavor_id": "m1.medium", "image_id": "ubuntu-capi-rebuilt"});
+    demo.at("1.14").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect_error(409, "ubuntu-capi-rebuilt")?;
+    world.finish().await
+}
+
+/// As when its creator has left or lost a role. By somebody else of the project: he has another one made, and it is gone in the end.
+#[tokio::test]
+async fn a_cluster_whose_credential_is_dead_is_deleted_with_one_of_who_deletes_it() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let (first, _) = credential(&world, &management)?;
+    let path = format!("/identity/v3/users/{}/application_credentials/{first}", world.cloud.user_id("demo"));
+    world.cloud_as("demo", "demo")?.delete(&path).await?.expect(204)?;
+    // Nothing goes without.
+    management.cluster.hold_clusters(true);
+    let other = world.user("member2", "demo");
+    other.delete_cluster(&cluster).await?;
+    let second = wait::until("another credential", PATIENCE, async || {
+        let (id, _) = credential(&world, &management)?;
+        Ok(if id == first { Seen::Instead(id) } else { Seen::Yes(id) })
+    })
+    .await?;
+    let there = || world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).collect::<Vec<_>>();
+    ensure!(there().iter().any(|line| line.contains(&second)), "{:?}", there());
+    management.cluster.hold_clusters(false);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(there().is_empty() && management.left().is_empty(), "{:?} {:#?}", there(), management.left());
     world.finish().await
 }

@@ -20,7 +20,7 @@ use crate::microversion::ZERO_NODES;
 use crate::policy::{Act, Allowed};
 use crate::template::{boot_volume_size, greek_name};
 use crate::view::cluster::CREATE;
-use crate::view::schema::Body;
+use crate::view::schema::{self, Body};
 
 /// A cluster that passed every check.
 struct Checked {
@@ -178,6 +178,7 @@ async fn check(
     let text = |key: &str, inherited: &Option<String>| body.owned(key).or_else(|| inherited.clone());
     let flag = |key: &str, inherited: bool, null: bool| body.boolean(key).unwrap_or(if body.is_null(key) { null } else { inherited });
     let labels = origin.labels().with(asked.labels, asked.merge_labels);
+    schema::stored("labels", labels.column().len())?;
     let note = label::check(cx, driver, &labels)?;
     label::check_place(cx, driver, &labels, Some(&project))?;
     let flavor = text("flavor_id", &origin.flavor_id);

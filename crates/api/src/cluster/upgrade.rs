@@ -74,11 +74,18 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
     accept(Arc::new(cx), request, allowed).await
 }
 
-/// Batches of nodes: masters go one by one.
+/// Batches of nodes: masters go one by one. With Cluster API all groups go with the default one, side by side, and the nodes of each one by one.
 fn steps(subject: &Subject, group: &Nodegroup, batch: i32) -> u32 {
     let count = |group: &Nodegroup| group.node_count().unsigned_abs();
     let masters = subject.groups.iter().filter(|g| group.is_default() && g.is_default() && g.is_master()).map(count).sum::<u32>();
-    (masters + count(group).div_ceil(batch.unsigned_abs().max(1))).max(1)
+    let workers = match subject.driver() {
+        Some(DriverName::K8sCapiHelmV1) => {
+            let concerned = |other: &&Nodegroup| !other.is_master() && (group.is_default() || other.uuid == group.uuid);
+            subject.groups.iter().filter(concerned).map(count).max().unwrap_or_default()
+        }
+        _ => count(group).div_ceil(batch.unsigned_abs().max(1)),
+    };
+    (masters + workers).max(1)
 }
 
 /// Refuses at once what the driver would refuse (U-09): the conductor asks the cloud too.

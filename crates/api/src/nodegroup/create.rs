@@ -19,7 +19,7 @@ use crate::lifecycle::{Change, Reply, Request, Subject, accept};
 use crate::policy::Act;
 use crate::template::boot_volume_size;
 use crate::view::nodegroup::CREATE;
-use crate::view::schema::{Body, invalid};
+use crate::view::schema::{self, Body, invalid};
 
 /// Accepts a new group of workers.
 pub async fn create(cx: Context) -> Result<Answer, ApiError> {
@@ -68,6 +68,7 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
         label::check(cx, driver, given)?;
     }
     let labels = cluster.labels().with(given, body.boolean("merge_labels").unwrap_or(false));
+    schema::stored("labels", labels.column().len())?;
     if subject.driver() == Some(DriverName::K8sCapiHelmV1) {
         let others = subject.groups.iter().map(|group| group.name.as_str());
         model::capi::check_group(&name, cluster.stack_id.as_deref(), others)

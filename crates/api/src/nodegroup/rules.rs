@@ -1,6 +1,7 @@
 //! Rules that hold for new and for changed groups (N-06 to N-15).
 
-use model::json::Labels;
+use model::json::{Labels, python_json};
+use model::kubernetes::check_label;
 use model::nodegroup::{MASTER, Nodes, Taint};
 use serde_json::Value;
 
@@ -55,7 +56,16 @@ pub fn nodes(role: &str, labels: Option<&Value>, taints: Option<&Value>) -> Resu
     if let Some(key) = labels.0.keys().find(|key| !may_be_set(key)) {
         return Err(ApiError::Conflict(format!("node_labels[{key}] is in a namespace that Kubernetes keeps for itself.")));
     }
-    Ok(Nodes { labels, taints })
+    let odd = |field: &str, rule: String| ApiError::Conflict(format!("{field} is invalid: {rule}"));
+    for (key, value) in &labels.0 {
+        check_label(key, value).map_err(|rule| odd("node_labels", rule))?;
+    }
+    for taint in &taints {
+        check_label(&taint.key, taint.value.as_deref().unwrap_or_default()).map_err(|rule| odd("node_taints", rule))?;
+    }
+    let nodes = Nodes { labels, taints };
+    schema::stored("node_taints", python_json(&nodes.taints).len())?;
+    Ok(nodes)
 }
 
 /// Whether a node may give itself this label: the kubelet refuses to start with others.
@@ -118,6 +128,30 @@ mod tests {
         }
         assert!(nodes("master", Some(&json!({"a": "b"})), None).is_err());
         assert!(nodes("master", Some(&json!({})), Some(&json!([]))).is_ok());
+    }
+
+    #[test]
+    fn what_kubelet_would_not_start_with_is_refused() {
+        for (key, value) in [("team", "a b"), ("x", "y,other=z"), ("a b", "c"), ("team", &"v".repeat(64)), ("A.example/x", "b")] {
+            let of_label = nodes("worker", Some(&json!({key: value})), None).expect_err(key).to_string();
+            assert!(of_label.starts_with("node_labels is invalid"), "{of_label}");
+            let taint = json!([{"key": key, "value": value, "effect": "NoExecute"}]);
+            let of_taint = nodes("worker", None, Some(&taint)).expect_err(key).to_string();
+            assert!(of_taint.starts_with("node_taints is invalid"), "{of_taint}");
+        }
+        assert!(nodes("worker", Some(&json!({"example.org/kind": "a100", "empty": ""})), None).is_ok());
+    }
+
+    #[test]
+    fn as_many_taints_are_taken_as_can_be_stored() {
+        let many = |count: usize, value: &str| {
+            let taints: Vec<Value> =
+                (0..count).map(|at| json!({"key": format!("k{at}"), "value": value, "effect": "NoSchedule"})).collect();
+            nodes("worker", None, Some(&taints.into()))
+        };
+        assert!(many(500, &"v".repeat(60)).is_ok());
+        let told = many(800, &"v".repeat(60)).expect_err("refused").to_string();
+        assert!(told.contains("node_taints") && told.contains("65535 can be stored"), "{told}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::driver::DriverName;
 use model::nodegroup::NodegroupChange;
 use model::operation::OperationKind;
 use model::store::Conn;
@@ -55,12 +56,13 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let (of_cluster, of_group) = (found.cluster.labels(), found.group.labels());
     let labels = if boot_volume_size(&cx, &of_group).is_ok_and(|size| size > 0) { of_group } else { of_cluster };
     check_flavor(&cx, found.group.flavor_id.as_deref(), &labels).await?;
-    let request = Request {
-        change,
-        reply: Reply::Group,
-        payload: lifecycle::about(&found.group),
-        ..Request::new(&cx, OperationKind::NodegroupUpdate, &found.cluster, scope)
-    };
+    let request = Request::new(&cx, OperationKind::NodegroupUpdate, &found.cluster, scope);
+    let is_replaced = matches!(change, Change::Bounds { nodes: Some(_), .. })
+        && lifecycle::Subject::find(&cx, &request.scope).await?.driver() == Some(DriverName::K8sCapiHelmV1);
+    // Labels and taints are part of what Cluster API makes a machine of: it replaces them one by one.
+    let nodes = if is_replaced { found.group.node_count().unsigned_abs().max(1) } else { 1 };
+    let request =
+        Request { change, reply: Reply::Group, payload: lifecycle::about(&found.group), deadline: request.deadline * nodes, ..request };
     accept(Arc::new(cx), request, allowed).await
 }
 

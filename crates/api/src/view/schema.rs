@@ -17,7 +17,10 @@ pub const MAX_LABELS: usize = 1000;
 pub const MAX_LABEL_TEXT: usize = 16_384;
 
 /// Bytes of a map at most: what upstream's TEXT columns hold.
-const MAX_STORED: usize = 65_535;
+pub const MAX_STORED: usize = 65_535;
+
+/// Bytes at most of a list of texts, as JSON: an operation carries it beside other things in a TEXT column, and a thousand ids of servers fit.
+const MAX_TEXTS: usize = 49_152;
 
 /// Items at most in a list of a request.
 pub const MAX_ITEMS: usize = 1000;
@@ -138,10 +141,16 @@ impl Field {
             Kind::Uuid => Err(invalid(name, value, "It must be a uuid")),
             Kind::OneOf(words) if value.as_str().is_some_and(|text| words.contains(&text)) => Ok(()),
             Kind::OneOf(words) => Err(invalid(name, value, &format!("It must be one of {}", words.join(", ")))),
-            Kind::Texts => items(name, value)?
-                .iter()
-                .enumerate()
-                .try_for_each(|(at, item)| text(&format!("{name}[{at}]"), item, 0, MAX_STORED).map(drop)),
+            Kind::Texts => {
+                let mut each = items(name, value)?.iter().enumerate();
+                each.try_for_each(|(at, item)| text(&format!("{name}[{at}]"), item, 0, MAX_STORED).map(drop))?;
+                match value.to_string().len() {
+                    size if size > MAX_TEXTS => {
+                        Err(ApiError::field(name, format_args!("It takes {size} bytes where {MAX_TEXTS} can be stored")))
+                    }
+                    _ => Ok(()),
+                }
+            }
             Kind::StringMap => strings(name, value),
             Kind::StringMaps => items(name, value)?.iter().enumerate().try_for_each(|(at, item)| strings(&format!("{name}[{at}]"), item)),
         }
@@ -348,11 +357,16 @@ pub fn labels(key: &str, value: &Value) -> Result<Labels, ApiError> {
         }
         labels.0.insert(name.clone(), text_of);
     }
-    let size = labels.column().len();
-    if size > MAX_STORED {
-        return Err(ApiError::field(key, format_args!("It takes {size} bytes where {MAX_STORED} can be stored")));
-    }
+    stored(key, labels.column().len())?;
     Ok(labels)
+}
+
+/// Refuses what takes more bytes than its column has.
+pub fn stored(key: &str, size: usize) -> Result<(), ApiError> {
+    match size > MAX_STORED {
+        true => Err(ApiError::field(key, format_args!("It takes {size} bytes where {MAX_STORED} can be stored"))),
+        false => Ok(()),
+    }
 }
 
 /// Whether oslo takes the text for a uuid (hyphens, braces, case and the urn prefix do not matter).
@@ -397,6 +411,10 @@ mod tests {
         assert!(text("name", &json!("\u{1f600}"), 1, 10).is_err());
         let large: Map<String, Value> = (0..5).map(|n| (n.to_string(), json!("x".repeat(15_000)))).collect();
         assert!(labels("labels", &Value::Object(large)).is_err_and(|e| e.to_string().contains("can be stored")));
+        let named = |bytes: usize| Field::optional("servers", Kind::Texts, "").check(&json!(vec!["x".repeat(bytes); MAX_ITEMS]));
+        // With quotes and commas.
+        assert!(named(36).is_ok() && named(45).is_ok());
+        assert!(named(47).is_err_and(|e| e.to_string().contains("servers") && e.to_string().contains("can be stored")));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The wish is in the operation; the stack is asked until its own parameters say the same and it is complete. Nodes that the user names are
 //! looked up once, and what they were found to be is recorded before the stack is asked: afterwards they are gone and could not be found.
 
+mod first_boot;
 mod masters;
 
 use std::net::IpAddr;
@@ -21,7 +22,7 @@ use crate::outcome::{Failure, Turn};
 use crate::plan::{self, Seen, Sent, UpdateStep, Wanted};
 use crate::stack::{self, Whose};
 use crate::worker::{Size, Work};
-use crate::{certificates, credentials, driver, nodegroup, room};
+use crate::{credentials, driver, nodegroup, room};
 
 /// The event of having found the nodes that go; its text is their numbers.
 const CHOSEN: &str = "nodes_to_remove";
@@ -95,7 +96,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         }
         UpdateStep::Send(seen) => match masters::pass_by(cx, work, &session, &seen, &events).await? {
             Some(turn) => Ok(turn),
-            None => send(cx, work, &rows, group, &session, &seen, (wanted, absent, replaced)).await,
+            None => send(cx, work, &rows, group, &session, &seen, (wanted, &excused, absent, replaced)).await,
         },
         UpdateStep::Wait(seen) => {
             let verb = format!("resizing {} to {}", group.name, wanted.count);
@@ -109,7 +110,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             if may_have_lost(&payload, &wanted, &events) && nodegroup::objects::are_left(&seen) {
                 nodegroup::objects::take_out(cx, work, &rows, (seen.stack_name.as_str(), Some(&seen)), &session).await?;
             }
-            let is_halfway = halfway::is(&rows.cluster, group, &session, &seen, &excused).await?;
+            let is_halfway = halfway::is(cx, (&rows.cluster, group), &session, &seen, &excused).await?;
             let notes: Vec<String> = masters::note(&session, &seen).await?.into_iter().chain(notes(&excused, is_halfway)).collect();
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             nodegroup::finish(cx, work, &rows, group, &session, &seen, note).await
@@ -195,8 +196,8 @@ pub(crate) fn note(excused: &[Missing]) -> Option<String> {
     })
 }
 
-/// Asks the stack for what is wanted where the project has room for it, recorded first. `absent` and `replaced` are those of the workers that go which nobody
-/// named.
+/// Asks the stack for what is wanted where the project has room for it, recorded first. `excused` are workers that were given up; `absent` and `replaced` those
+/// of the workers that go which nobody named.
 async fn send(
     cx: &Context,
     work: &Work,
@@ -204,7 +205,7 @@ async fn send(
     group: &Nodegroup,
     session: &Session,
     seen: &Seen,
-    (wanted, absent, replaced): (Wanted, Vec<String>, Vec<String>),
+    (wanted, excused, absent, replaced): (Wanted, &[Missing], Vec<String>, Vec<String>),
 ) -> Result<Turn, Failure> {
     if let Some((_, then)) = growth(seen, wanted.count) {
         addresses::suffice(cx, rows, group, seen, then).await?;
@@ -213,13 +214,7 @@ async fn send(
         return room::wait(cx, work, &stack::events(cx, work).await?, short).await;
     }
     let minutes = stack::minutes_left(cx, work);
-    let user_data = match takes_user_data(rows, group, session, seen).await? {
-        true => {
-            let material = certificates::material(cx, &rows.cluster).await?;
-            Some(driver::worker_user_data(&cx.settings, &rows.target(session)?, group, seen, &material, minutes).await?)
-        }
-        false => None,
-    };
+    let user_data = first_boot::anew(cx, rows, group, session, (seen, excused), minutes).await?;
     let failed = given_up(session, seen, &wanted).await?;
     let waiting_for = Some(format!("the change of stack {}", seen.stack_name));
     let rollback = work.payload()?.rollback;
@@ -242,17 +237,6 @@ async fn send(
     }
     asked?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
-}
-
-/// Whether new workers are given a first boot that is written anew: labels and taints that were changed since the stack was made are for the nodes to
-/// come. A stack that upstream made has none of ours, and one whose upgrade to another distribution was cut off has an image with the first boot that it
-/// goes with.
-async fn takes_user_data(rows: &Rows, group: &Nodegroup, session: &Session, seen: &Seen) -> Result<bool, Failure> {
-    if !rows.nodes.contains_key(&group.uuid) || !seen.has_our_workers {
-        return Ok(false);
-    }
-    let image = seen.minions.as_deref().map(|workers| workers.image.as_str());
-    Ok(nodegroup::other_distro(rows.target(session)?.template, image, session).await?.is_none())
 }
 
 /// Workers for whose signal a stack that failed waited in vain, beside those that are to go: others come in their place, for they would fail it again

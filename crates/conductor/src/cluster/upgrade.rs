@@ -37,6 +37,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let rows = rows(cx, work).await?;
     let payload = work.payload()?;
     let goal = Goal::read(cx, &rows, rows.group(&payload)?, &payload).await?;
+    check_kept(rows.template.as_ref(), &goal.template)?;
     if capi_helm::is_ours(&rows) {
         // Its version is the image's, and what it has been is asked before it changes.
         let cluster = Cluster { coe_version: rows.cluster.coe_version.clone(), ..goal.cluster };
@@ -146,6 +147,24 @@ impl<'a> Goal<'a> {
     fn target<'b>(&'b self, rows: &'b Rows, session: &'b Session) -> Target<'b> {
         Target { cluster: &self.cluster, groups: &self.groups, nodes: &rows.nodes, template: &self.template, session }
     }
+}
+
+/// Refuses another driver and another pod network: nodes of both would be no cluster. The API refuses them too; a template that the cluster has not come to
+/// may have been changed since, and the upgrade be done again.
+fn check_kept(present: Option<&ClusterTemplate>, wanted: &ClusterTemplate) -> Result<(), Failure> {
+    let Some(present) = present else { return Ok(()) };
+    let differs = if present.driver_name() != wanted.driver_name() {
+        "driver"
+    } else if present.network_driver != wanted.network_driver {
+        "network_driver"
+    } else {
+        return Ok(());
+    };
+    let text = format!(
+        "the templates differ in {differs}, and that of a cluster stays as it is: change template {} back, or take another",
+        wanted.uuid
+    );
+    Err(Failure::fail(OutcomeCode::User, text))
 }
 
 /// Refuses another distribution beside groups that have nodes: they keep their image, and what they would boot from from now on is written for the new

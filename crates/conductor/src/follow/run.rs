@@ -121,7 +121,8 @@ async fn list(follower: &Follower, service: Option<Session>, all: &AtomicBool, j
         Ok(stacks) => follower.table().listed(&job, &stacks, now),
         Err(error) => {
             let why = failure(&error, job.ids.len());
-            if is_of_all && why == ListFailure::Refused {
+            // A login that is refused says nothing of Heat's policy.
+            if is_of_all && why == ListFailure::Refused && !error.is_unauthorized() {
                 all.store(false, Ordering::Relaxed);
                 tracing::warn!(%error, "Heat does not let the service user list the stacks of all projects; each project is listed by itself");
             } else {

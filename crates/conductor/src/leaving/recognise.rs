@@ -25,6 +25,8 @@ pub(crate) enum Verdict {
     Ours,
     /// The cluster's and another one's as well.
     Shared,
+    /// Somebody made it, and the cluster uses it, or one that is called so.
+    Used,
     /// Of a cluster that is called as this one is.
     Namesake,
     /// Not the cluster's.
@@ -40,11 +42,18 @@ enum Mark {
 }
 
 /// Whose load balancer it is.
+///
+/// Description and name say who made it. A tag says who uses it: the cloud provider tags one, too, that a user made and that an annotation of a service
+/// (`loadbalancer.openstack.org/load-balancer-id`) names, and leaves it there when the service goes.
 pub(crate) fn load_balancer(balancer: &LoadBalancer, names: Names<'_>) -> Verdict {
     let described = cluster_of(&balancer.description, "Kubernetes ").map(|cluster| mark(cluster, names));
     let named = PREFIXES.iter().find_map(|prefix| prefixed(&balancer.name, prefix, names));
     let tagged = balancer.tags.iter().filter_map(|tag| PREFIXES.iter().find_map(|prefix| prefixed(tag, prefix, names)));
-    judge(described.into_iter().chain(named).chain(tagged))
+    let is_made = described.is_some() || named.is_some();
+    match judge(described.into_iter().chain(named).chain(tagged)) {
+        Verdict::Ours | Verdict::Namesake if !is_made => Verdict::Used,
+        verdict => verdict,
+    }
 }
 
 /// Whose floating IP it is. One that somebody made by hand is nobody's, whatever it leads to.
@@ -143,11 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn load_balancers_are_known_by_the_clusters_uuid_in_name_and_tags() {
+    fn load_balancers_are_known_by_the_clusters_uuid_in_their_name_and_by_tags_alone_as_used() {
         let service = |cluster: &str| format!("kube_service_{cluster}_default_web");
         assert_eq!(balancer(service(UUID), &[]), Verdict::Ours);
         assert_eq!(balancer(format!("kube_ingress_{UUID}_default_web"), &[]), Verdict::Ours);
-        assert_eq!(balancer("mine".into(), &[service(UUID)]), Verdict::Ours);
+        // Somebody made it, and had a service use it.
+        assert_eq!(balancer("mine".into(), &[service(UUID)]), Verdict::Used);
+        assert_eq!(balancer("mine".into(), &[service("blue")]), Verdict::Used);
+        assert_eq!(balancer("mine".into(), &[service(OTHER)]), Verdict::Foreign);
+        assert_eq!(balancer(service(UUID), &[service(UUID)]), Verdict::Ours);
         assert_eq!(balancer(service("blue"), &[]), Verdict::Namesake);
         assert_eq!(balancer(service("blue2"), &[]), Verdict::Foreign);
         assert_eq!(balancer(format!("kube_service_{UUID}"), &[]), Verdict::Foreign);
@@ -168,6 +181,7 @@ mod tests {
             ..LoadBalancer::default()
         };
         assert_eq!(load_balancer(&both, NAMES), Verdict::Shared);
+        assert_eq!(balancer("mine".into(), &[service(UUID), service(OTHER)]), Verdict::Shared);
     }
 
     #[test]

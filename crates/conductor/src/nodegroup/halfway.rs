@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use model::cluster::Cluster;
 use model::nodegroup::Nodegroup;
+use model::operation::{Operation, OperationKind, OperationState};
+use model::store::{Conn, history, lifecycle};
 use provider_clients::Session;
 
+use crate::context::Context;
 use crate::driver::{self, Missing, PoolKind};
 use crate::outcome::Failure;
 use crate::plan::{Pool, Seen};
@@ -15,7 +18,13 @@ pub(crate) const NOTE: &str =
     "not all of its nodes have been replaced that were to be: ask again for the upgrade or the rotation that was replacing them";
 
 /// Whether it is so of a group in a stack at rest. `excused`: workers that were given up, which are of former ones whatever was replaced.
-pub(crate) async fn is(cluster: &Cluster, group: &Nodegroup, session: &Session, seen: &Seen, excused: &[Missing]) -> Result<bool, Failure> {
+pub(crate) async fn is(
+    cx: &Context,
+    (cluster, group): (&Cluster, &Nodegroup),
+    session: &Session,
+    seen: &Seen,
+    excused: &[Missing],
+) -> Result<bool, Failure> {
     if group.is_master() {
         return Ok(false);
     }
@@ -25,7 +34,29 @@ pub(crate) async fn is(cluster: &Cluster, group: &Nodegroup, session: &Session, 
         true => false,
         false => driver::members(session, seen, PoolKind::Workers).await?.iter().any(|member| former.contains(member.number.as_str())),
     };
-    Ok(are_there || has_other_image(group, seen) || (group.is_default() && has_other_masters(cluster, seen)))
+    if are_there || has_other_image(group, seen) || (group.is_default() && has_other_masters(cluster, seen)) {
+        return Ok(true);
+    }
+    if !group.is_default() || !are_of_two_replacements(seen) {
+        return Ok(false);
+    }
+    let id = &cluster.cluster_id();
+    let ended = cx.store.read(async |conn: &mut Conn| history::finished(conn, id, history::LOOKED_THROUGH).await).await?;
+    Ok(has_masters_of_failed(&ended, group, seen))
+}
+
+/// Whether masters were replaced by something else than workers: by an upgrade that has not come to these, or by what replaces masters alone.
+fn are_of_two_replacements(seen: &Seen) -> bool {
+    seen.masters.as_ref().zip(seen.minions.as_ref()).is_some_and(|(masters, workers)| masters.generation != workers.generation)
+}
+
+/// Whether the masters are those of an upgrade that failed, and the workers are not. An upgrade that changes neither version nor image leaves no other
+/// sign where it is cut off between the two. `ended`: the last operations of the cluster that have ended, the newest first.
+fn has_masters_of_failed(ended: &[Operation], group: &Nodegroup, seen: &Seen) -> bool {
+    let upgrades = ended.iter().filter(|o| o.understood() == Some(OperationKind::ClusterUpgrade) && lifecycle::is_about(o, group));
+    let mut failed = upgrades.take_while(|o| o.state() != Some(OperationState::Succeeded)).filter_map(|o| o.payload().ok()?.generation);
+    let is_of = |pool: &Option<Box<Pool>>, generation: &str| pool.as_ref().is_some_and(|pool| pool.is_of(generation));
+    failed.any(|generation| is_of(&seen.masters, &generation) && !is_of(&seen.minions, &generation))
 }
 
 fn former<'a>(workers: Option<&'a Pool>, excused: &[Missing]) -> BTreeSet<&'a str> {

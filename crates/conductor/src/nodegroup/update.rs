@@ -1,4 +1,4 @@
-//! New bounds, labels or taints of a group. They are in the rows already, and running nodes keep what they have: labels and taints are for
+//! New bounds, labels or taints of a group in Heat. They are in the rows already, and running nodes keep what they have: labels and taints are for
 //! nodes to come. What is left is to look whether the group is sound, and of what size; and, as with a resize, to make it where its creation
 //! failed while the update waited for it.
 
@@ -54,7 +54,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             Observed::Ready(seen) | Observed::RolledBack { seen, .. } => {
                 let excused = if group.is_master() { Vec::new() } else { driver::excused(&session, &seen, PoolKind::Workers).await? };
                 let has_fewer = has_fewer(&payload, group, &seen);
-                let is_halfway = halfway::is(&rows.cluster, group, &session, &seen, &excused).await?;
+                let is_halfway = halfway::is(cx, (&rows.cluster, group), &session, &seen, &excused).await?;
                 let told = || resize::notes(&excused, is_halfway);
                 match unsound(&payload, group, &excused, is_halfway) {
                     None if has_fewer => return finish(cx, work, &rows, group, &session, &seen, told()).await,

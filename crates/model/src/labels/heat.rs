@@ -182,7 +182,7 @@ pub(super) static LABELS: &[Label] = &[
     at_creation("fixed_subnet_cidr_v6", NetworkV6(64, 64), Some("fd6d:6167:6e75::/64"), "With ipv6_enabled: range of the IPv6 subnet that is made when the cluster names no network."),
     at_creation("fixed_subnet_v6", Text, None, "With ipv6_enabled: subnet of the network that the cluster names, by name or id, which hands out addresses by stateful DHCPv6; without it, the only IPv6 subnet there."),
     at_creation("fixed_subnetpool_v6", Text, None, "With ipv6_enabled: subnet pool, by name or id, that the IPv6 subnet which is made gets its /64 from, in place of fixed_subnet_cidr_v6."),
-    at_creation("flannel_backend", OneOf(&["vxlan", "host-gw", "udp"]), Some("vxlan"), "How flannel connects nodes."),
+    at_creation("flannel_backend", OneOf(&["vxlan", "host-gw"]), Some("vxlan"), "How flannel connects nodes."),
     unused("flannel_cni_tag", Text, "Version of the CNI plugin of flannel."),
     at_creation("flannel_network_cidr", Network, Some("10.100.0.0/16"), "Range of pods with flannel."),
     at_creation("flannel_network_subnetlen", Count, Some("24"), "Prefix length of the pods of one node, with flannel."),

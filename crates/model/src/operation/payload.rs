@@ -26,6 +26,10 @@ pub struct Payload {
     /// The template to upgrade to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateId>,
+    /// What that template made of its nodes when the request was accepted ([`crate::template::ClusterTemplate::fingerprint`]): nodes of one replacement are all
+    /// made of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_fingerprint: Option<String>,
     /// Nodes upgraded at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_batch_size: Option<i32>,
@@ -111,6 +115,16 @@ impl Payload {
         Self { retry_of: Some(failed), before: None, sealed_password: None, traceparent: None, ..self.clone() }
     }
 
+    /// Goes by the template as it is, whose fingerprint this is. What does a failed operation again goes on with the nodes that this one has made where the template
+    /// is the same still; where it was changed since, it replaces them all, under the name of its own operation.
+    pub fn go_by(&mut self, fingerprint: String, operation: &OperationId) {
+        let is_other = self.template_fingerprint.as_ref().is_some_and(|known| *known != fingerprint);
+        if is_other && self.retry_of.is_some() {
+            self.generation = Some(operation.as_str().to_owned());
+        }
+        self.template_fingerprint = Some(fingerprint);
+    }
+
     /// Decides how many nodes a group keeps. Conductors of earlier releases go by what rows said, while both run, or by events of their own for
     /// groups of which it is not carried: of very many, the column would not hold it.
     pub fn keep(&mut self, group: NodegroupId, count: i32) {
@@ -135,6 +149,7 @@ impl Default for Payload {
             node_count: None,
             nodes_to_remove: Vec::new(),
             template: None,
+            template_fingerprint: None,
             max_batch_size: None,
             generation: None,
             sizes: BTreeMap::new(),
@@ -190,6 +205,25 @@ mod tests {
         // One that is done again puts back what is there then, and asks the same.
         let again = serde_json::to_value(payload.again(OperationId::generate())).unwrap();
         assert_eq!((&again["pools"], &again["is_new"], &again["before"]), (&same["pools"], &same["is_new"], &Value::Null));
+    }
+
+    #[test]
+    fn what_is_done_again_goes_on_with_its_nodes_unless_the_template_is_another_since() {
+        let own = OperationId::generate();
+        let upgrade = |known: Option<&str>| Payload {
+            generation: Some("first".into()),
+            template_fingerprint: known.map(str::to_owned),
+            ..Payload::default()
+        };
+        for (what, mut payload, wanted) in [
+            ("a first one", upgrade(None), "first"),
+            ("the same template", upgrade(Some("b")).again(OperationId::generate()), "first"),
+            ("another", upgrade(Some("a")).again(OperationId::generate()), own.as_str()),
+            ("a failed one of a release that did not tell", upgrade(None).again(OperationId::generate()), "first"),
+        ] {
+            payload.go_by("b".into(), &own);
+            assert_eq!((payload.generation.as_deref(), payload.template_fingerprint.as_deref()), (Some(wanted), Some("b")), "{what}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::{Nullable, Text};
 use diesel::sqlite::Sqlite;
 
+use super::collation;
 use super::page::expression;
 use crate::nodegroup::{MASTER, Nodegroup, UNSAID_COUNT};
 
@@ -31,11 +32,16 @@ impl Groups {
     /// With addresses.
     pub const NODES: Self = Self { addresses: "COALESCE(`nodegroup`.`node_addresses`, '')" };
 
-    fn write<DB: diesel::backend::Backend>(self, mut out: AstPass<'_, '_, DB>, role: &str, [before_order, after_order]: [&str; 2]) {
+    fn write<DB: diesel::backend::Backend>(
+        self,
+        mut out: AstPass<'_, '_, DB>,
+        (role, cluster): (&str, &str),
+        [before_order, after_order]: [&str; 2],
+    ) {
         let Self { addresses } = self;
         out.push_sql(&format!(
             "(SELECT GROUP_CONCAT(CONCAT(COALESCE({role} = '{MASTER}', 0), ' ', COALESCE(`nodegroup`.`node_count`, {UNSAID_COUNT}), ' ', {addresses}){before_order} \
-             ORDER BY `nodegroup`.`id`{after_order}) FROM `nodegroup` WHERE `nodegroup`.`cluster_id` = `cluster`.`uuid`)"
+             ORDER BY `nodegroup`.`id`{after_order}) FROM `nodegroup` WHERE `nodegroup`.`cluster_id` = {cluster})"
         ));
     }
 }
@@ -43,14 +49,15 @@ impl Groups {
 // Only `master` itself is the role of masters, whatever the collation takes for equal.
 impl QueryFragment<Mysql> for Groups {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
-        self.write(out, "CAST(`nodegroup`.`role` AS BINARY)", ["", " SEPARATOR 0x1e"]);
+        let cluster = collation::as_cluster_of_nodegroup("`cluster`.`uuid`");
+        self.write(out, ("CAST(`nodegroup`.`role` AS BINARY)", &cluster), ["", " SEPARATOR 0x1e"]);
         Ok(())
     }
 }
 
 impl QueryFragment<Sqlite> for Groups {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        self.write(out, "`nodegroup`.`role`", [", char(30)", ""]);
+        self.write(out, ("`nodegroup`.`role`", "`cluster`.`uuid`"), [", char(30)", ""]);
         Ok(())
     }
 }

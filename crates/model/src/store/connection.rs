@@ -12,6 +12,7 @@ use diesel_async::{AsyncConnection, AsyncMysqlConnection, SimpleAsyncConnection,
 use futures::FutureExt;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::collation;
 use super::error::StoreError;
 use super::pool::{Loan, Pool, PoolUse, Pooled};
 use crate::blocking::Threads;
@@ -184,7 +185,8 @@ impl Pooled for Sqlite {
 }
 
 async fn establish_mysql(opts: mysql_async::Opts) -> Result<AsyncMysqlConnection, StoreError> {
-    let conn = mysql_async::Conn::new(opts).await.map_err(|e| StoreError::Unavailable(e.to_string()))?;
+    let mut conn = mysql_async::Conn::new(opts).await.map_err(|e| StoreError::Unavailable(e.to_string()))?;
+    collation::learn(&mut conn).await?;
     AsyncMysqlConnection::try_from(conn).await.map_err(|e| StoreError::Unavailable(e.to_string()))
 }
 

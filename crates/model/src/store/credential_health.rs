@@ -8,8 +8,8 @@ use diesel::dsl::{count, count_star, exists, min, not};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::collation::AsUpstreams;
 use super::connection::{Conn, on_conn};
-use super::dialect::AsUpstreams;
 use super::error::StoreError;
 use super::health::{self, Look};
 use super::recurring::Recur;

@@ -2,12 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diesel::expression::ValidGrouping;
-use diesel::mysql::Mysql;
 use diesel::prelude::*;
-use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Nullable, Text};
-use diesel::sqlite::Sqlite;
 use diesel_async::RunQueryDsl;
 
 use super::connection::Conn;
@@ -164,46 +160,6 @@ pub(super) async fn touch_guard(conn: &mut Conn, guard: Guard<'_>) -> Result<(),
         Guard::Placement => touch!(capi_guard, name, "placement"),
     };
     Ok(())
-}
-
-/// Text of a table of ours, to be compared with a column of upstream's.
-///
-/// Upstream's tables may be of MariaDB's narrower character set (utf8mb3, as its migrations make `cluster`), ours are utf8mb4. Compared as they
-/// are, it is upstream's column that is converted, row by row, and its index is of no use: such a query grew with the square of the clusters.
-#[derive(Clone, Copy, Debug, QueryId, ValidGrouping)]
-pub(super) struct AsUpstreams<E>(pub(super) E);
-
-impl<E: Expression<SqlType = Text>> Expression for AsUpstreams<E> {
-    type SqlType = Text;
-}
-
-impl<E, S> AppearsOnTable<S> for AsUpstreams<E>
-where
-    E: AppearsOnTable<S>,
-    Self: Expression,
-{
-}
-
-impl<E, S> SelectableExpression<S> for AsUpstreams<E>
-where
-    E: SelectableExpression<S>,
-    Self: AppearsOnTable<S>,
-{
-}
-
-impl<E: QueryFragment<Mysql>> QueryFragment<Mysql> for AsUpstreams<E> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
-        out.push_sql("CONVERT(");
-        self.0.walk_ast(out.reborrow())?;
-        out.push_sql(" USING utf8mb3)");
-        Ok(())
-    }
-}
-
-impl<E: QueryFragment<Sqlite>> QueryFragment<Sqlite> for AsUpstreams<E> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        self.0.walk_ast(out)
-    }
 }
 
 /// What a guard row stands for.

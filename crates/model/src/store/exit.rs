@@ -48,7 +48,9 @@ pub async fn cancel(
         None => unfinished.first().cloned().ok_or(NoExit::NothingUnfinished)?,
     };
     // What a newer version of this program stores is for that one to cancel.
-    let (Some(kind), Some(state)) = (found.kind(), found.state()) else { return Err(NoExit::NothingUnfinished.into()) };
+    let (Some(kind), Some(state)) = (found.kind(), found.state()) else {
+        return Err(found.state().filter(|_| found.finished_ms.is_some()).map_or(NoExit::Newer, NoExit::Ended).into());
+    };
     let id = found.operation_id();
     match status::cancel(kind, state, found.cancel_ms.is_some())? {
         Cancel::Told => Ok(Cancelled { ring: Some(id.clone()), operation: id }),
@@ -132,7 +134,8 @@ async fn put_group_back(
             let left = Left { status: None, group: Some((group, settle_group(kind, OperationState::Cancelled, None), None)) };
             lifecycle::rebase(conn, cancelled, &left).await?;
         }
-    } else if let Some(next) = settle_group(kind, OperationState::Cancelled, before.group(&id)) {
+    } else if let Some(next) = settle_group(kind, OperationState::Cancelled, Some(before.group(&id).unwrap_or(Status::UpdateComplete))) {
+        // Of a group that had no status nobody has said that it is not well.
         change = NodegroupChange::status(next, next.is_failed().then(|| REASON.to_owned()));
     }
     let is_size = matches!(kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate);

@@ -4,6 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::collation::AsOurs;
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
 use super::named::has_uuid;
@@ -33,8 +34,9 @@ pub struct Unattended {
 /// Clusters in progress with no unfinished operation, in the order of their rows, those behind `after` only.
 pub async fn unattended(conn: &mut Conn, after: i32, limit: i64) -> Result<Vec<Unattended>, StoreError> {
     let in_progress: Vec<&str> = Status::ALL.iter().filter(|s| s.is_in_progress()).map(|s| s.as_str()).collect();
-    let unfinished =
-        operations::table.filter(operations::cluster_uuid.eq(cluster::uuid)).filter(operations::state.eq_any(OperationState::UNFINISHED));
+    let unfinished = operations::table
+        .filter(operations::cluster_uuid.eq(AsOurs(cluster::uuid)))
+        .filter(operations::state.eq_any(OperationState::UNFINISHED));
     type Row = (i32, String, Option<String>, Option<NaiveDateTime>, Option<NaiveDateTime>);
     let found: Vec<Row> = on_conn!(conn, |c| {
         cluster::table

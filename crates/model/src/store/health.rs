@@ -8,8 +8,9 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::cluster as clusters;
+use super::collation::{AsOurs, AsUpstreams};
 use super::connection::{Conn, on_conn};
-use super::dialect::{AsUpstreams, upsert};
+use super::dialect::upsert;
 use super::error::StoreError;
 use super::named::has_uuid;
 use super::recurring::Recur;
@@ -45,7 +46,7 @@ pub(super) async fn enrol_those(conn: &mut Conn, statuses: &[Status], due_ms: i6
             .select(cluster::uuid)
             .filter(has_uuid!(cluster))
             .filter(cluster::status.eq_any(words))
-            .filter(not(exists(cluster_health::table.filter(cluster_health::cluster_uuid.eq(cluster::uuid)))))
+            .filter(not(exists(cluster_health::table.filter(cluster_health::cluster_uuid.eq(AsOurs(cluster::uuid))))))
             .limit(limit)
             .recurring()
             .load(&mut **c)

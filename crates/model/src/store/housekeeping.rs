@@ -8,8 +8,8 @@ use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::collation::AsUpstreams;
 use super::connection::{Conn, on_conn};
-use super::dialect::AsUpstreams;
 use super::error::StoreError;
 use super::exit;
 use crate::cluster::status::Status;

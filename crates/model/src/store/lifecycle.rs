@@ -39,6 +39,11 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     let id = &new.cluster;
     event::queue_up(conn, id).await?;
     clusters::touch(conn, id).await?;
+    if let Some(wanted) = &new.payload.template {
+        // A write, so that a change of the template and an upgrade to it exclude each other: what is read of it at each step stays the same. And before the
+        // first reading, whose moment is that of all others on MariaDB.
+        template::touch(conn, wanted).await?;
+    }
     let cluster = clusters::fetch(conn, scope, id).await?;
     let unfinished = operation::unfinished(conn, id).await?;
     let kinds: Vec<OperationKind> = unfinished.iter().filter_map(Operation::kind).collect();
@@ -46,11 +51,7 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         Some(_) => status::retry(cluster.status(), &kinds, new.kind)?,
         None => begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?,
     };
-    let decided = match decided {
-        // What a newer version has stored nobody may be there to work off: no removal waits for that.
-        Begin::Start(next) if new.kind.removal().is_some() && unfinished.iter().any(|o| o.understood().is_none()) => Begin::Supersede(next),
-        decided => decided,
-    };
+    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(|o| o.understood().is_none()));
     let stored = |operation: &Operation| operation.operation_id();
     let next = match (decided, unfinished.last()) {
         (Begin::Coalesce, Some(last)) => {
@@ -60,10 +61,6 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),
         (Begin::Start(next) | Begin::Supersede(next), _) => next,
     };
-    if let Some(wanted) = &new.payload.template {
-        // A write, so that a change of the template and an upgrade to it exclude each other: what is read of it at each step stays the same.
-        template::touch(conn, wanted).await?;
-    }
     let group = concerned(conn, new).await?;
     let before = before(conn, &cluster, group.as_ref(), new.kind, &unfinished).await?;
     if let Some(group) = &group {
@@ -96,6 +93,13 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         for (group, count) in kept::by_failed(conn, new).await? {
             payload.keep(group, count);
         }
+    }
+    let wanted = match &new.payload.template {
+        Some(wanted) => template::with_uuid(conn, wanted.as_str()).await?,
+        None => None,
+    };
+    if let Some(wanted) = wanted {
+        payload.go_by(wanted.fingerprint(), &new.id);
     }
     operation::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
     Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })

@@ -1,6 +1,7 @@
 //! Queries on `operation`: the record of work, and who may work on it.
 
 mod backlog;
+mod release;
 mod renewal;
 mod unheld;
 
@@ -14,6 +15,7 @@ use super::error::StoreError;
 use super::event;
 use super::recurring::Recur;
 pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
+pub use release::release;
 pub use renewal::{Renewed, renew};
 pub use unheld::{ask_to_cancel, cancel, record_payload, supersede, superseded};
 
@@ -378,23 +380,4 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
         return Err(STALE);
     }
     event::append(conn, &claim.operation, cluster, ENDED, reason.unwrap_or("succeeded")).await
-}
-
-/// Gives an operation back, due at `due_ms`, whoever may take it next. Also ends the hold on one that was superseded meanwhile; gives
-/// nothing back that somebody else holds by now.
-pub async fn release(conn: &mut Conn, claim: &Claim, due_ms: i64) -> Result<(), StoreError> {
-    on_conn!(conn, |c| {
-        // The owner is the whole process: what it has claimed anew meanwhile has another generation and stays.
-        diesel::update(
-            operation::table
-                .filter(operation::uuid.eq(claim.operation.as_str()))
-                .filter(operation::owner.eq(&claim.owner))
-                .filter(operation::generation.eq(claim.generation).or(operation::finished_ms.is_not_null())),
-        )
-        .set((operation::owner.eq(None::<String>), operation::lease_ms.eq(None::<i64>), operation::due_ms.eq(due_ms)))
-        .recurring()
-        .execute(&mut **c)
-        .await
-    })?;
-    Ok(())
 }

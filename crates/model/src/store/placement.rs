@@ -6,10 +6,12 @@ use diesel::dsl::{count_star, exists, not};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::collation::{AsOurs, AsUpstreams};
 use super::connection::{Conn, on_conn};
-use super::dialect::{self, AsUpstreams, Guard, upsert};
+use super::dialect::{self, Guard, upsert};
 use super::error::StoreError;
 use crate::id::ClusterId;
+use crate::placement::DEFAULT;
 use crate::schema::{capi_placement, cluster};
 use crate::time::{millis, now};
 
@@ -47,7 +49,11 @@ pub async fn begin(conn: &mut Conn) -> Result<(), StoreError> {
     dialect::touch_guard(conn, Guard::Placement).await
 }
 
-/// How many clusters are recorded on each management cluster, by its name; rows that a cluster left behind do not count.
+/// A pattern for the ids of Heat's stacks; releases are called otherwise.
+const STACK_ID: &str = "________-____-____-____-____________";
+
+/// How many clusters are on each management cluster, by its name; rows that a cluster left behind do not count. Those that nobody has recorded, as
+/// upstream's, count as [`DEFAULT`]'s, where they are looked for.
 pub async fn counts(conn: &mut Conn) -> Result<HashMap<String, i64>, StoreError> {
     let rows: Vec<(String, i64)> = on_conn!(conn, |c| {
         capi_placement::table
@@ -57,7 +63,19 @@ pub async fn counts(conn: &mut Conn) -> Result<HashMap<String, i64>, StoreError>
             .load(&mut **c)
             .await
     })?;
-    Ok(rows.into_iter().collect())
+    let unrecorded: i64 = on_conn!(conn, |c| {
+        cluster::table
+            .filter(cluster::stack_id.not_like(STACK_ID))
+            .filter(not(exists(capi_placement::table.filter(capi_placement::cluster_uuid.eq(AsOurs(cluster::uuid))))))
+            .count()
+            .get_result(&mut **c)
+            .await
+    })?;
+    let mut counts: HashMap<String, i64> = rows.into_iter().collect();
+    if unrecorded > 0 {
+        *counts.entry(DEFAULT.to_owned()).or_default() += unrecorded;
+    }
+    Ok(counts)
 }
 
 /// How many clusters are on other management clusters than `name`, and up to `limit` of them, each with where it is.

@@ -3,8 +3,9 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::collation::AsUpstreams;
 use super::connection::{Conn, on_conn};
-use super::dialect::{AsUpstreams, upsert};
+use super::dialect::upsert;
 use super::error::StoreError;
 use crate::id::ClusterId;
 use crate::resource::{CloudResource, OnDelete, ResourceKind};

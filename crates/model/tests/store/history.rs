@@ -249,7 +249,7 @@ async fn cluster_with(
 #[tokio::test(flavor = "multi_thread")]
 async fn old_operations_go_but_the_newest_of_a_cluster_and_what_may_be_done_again_with_all_that_came_after_it(#[case] kind: Kind) {
     use OperationKind::{ClusterCreate, ClusterDelete, ClusterResize, ClusterUpgrade, CredentialRotate, NodegroupCreate, NodegroupUpdate};
-    use OperationState::{Cancelled, Failed, Running, Succeeded};
+    use OperationState::{Cancelled, Failed, Running, Succeeded, Superseded};
     let world = World::new(kind).await;
     let store = &world.store;
     let (one, other) = (NodegroupId::generate(), NodegroupId::generate());
@@ -276,6 +276,9 @@ async fn old_operations_go_but_the_newest_of_a_cluster_and_what_may_be_done_agai
         ("UPDATE_FAILED", vec![created, (ClusterResize, one, Failed), (CredentialRotate, None, Cancelled), rotated], vec![1, 2, 3]),
         ("UPDATE_FAILED", vec![created, (NodegroupCreate, one, Cancelled), rotated], vec![1, 2]),
         ("CREATE_FAILED", vec![(ClusterCreate, None, Cancelled), (ClusterDelete, None, Cancelled)], vec![0, 1]),
+        // What gave way to a removal is done again where that was cancelled.
+        ("CREATE_FAILED", vec![(ClusterCreate, None, Superseded), (ClusterDelete, None, Cancelled)], vec![0, 1]),
+        ("DELETE_FAILED", vec![(ClusterCreate, None, Superseded), (ClusterDelete, None, Failed)], vec![1]),
         // It would be done again in no such status.
         ("UPDATE_COMPLETE", vec![created, (CredentialRotate, None, Failed), (ClusterResize, None, Succeeded)], vec![2]),
         ("UPDATE_FAILED", vec![(ClusterCreate, None, Failed), (ClusterResize, None, Failed), rotated], vec![1, 2]),
@@ -332,6 +335,8 @@ async fn what_gave_way_and_is_still_held_stays_however_short_operations_are_kept
         })
         .await
         .unwrap();
+    // A status in which it is not done again, for which it would stay.
+    world.execute("UPDATE cluster SET status = 'DELETE_FAILED'").await;
     let later = millis(now()) + 60_000;
     assert_eq!(clean(store, later, 10).await, 0);
     assert_eq!(claim(store, &delete.id, "two").await, None, "its holder may be in the middle of a call to the cloud");

@@ -3,8 +3,10 @@
 //! Each test owns its database. MariaDB is found through `MAGNUM_TEST_MYSQL_URL`, RabbitMQ through `MAGNUM_TEST_AMQP_URL`; both are set by
 //! `cargo xtask test`, which starts the servers.
 
+mod collation;
 mod credential_health;
 mod doorbell;
+mod exits;
 mod health;
 mod history;
 mod list;

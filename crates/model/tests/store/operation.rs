@@ -5,7 +5,7 @@ use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, OperationId};
 use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Payload, Progress};
 use model::store::operation::Renewed;
-use model::store::{Conn, Scope, Store, StoreError, cluster, nodegroup, operation};
+use model::store::{Conn, Scope, Store, StoreError, cluster, lifecycle, nodegroup, operation};
 use model::time::{from_millis, millis, now};
 use rstest::rstest;
 use tokio::sync::Notify;
@@ -177,6 +177,28 @@ async fn what_a_newer_version_accepted_hides_nothing_and_is_due_when_its_time_is
     world.execute(&format!("UPDATE operation SET cancel_ms = 1 WHERE uuid = '{}'", newer[3])).await;
     assert_eq!(due(&world.store, 10).await, [newer[1].clone(), newer[3].clone(), ours.clone()]);
     assert!(claim(&world.store, &ours, "c", millis(now())).await.is_some());
+}
+
+/// A process that lost an operation and has claimed it anew may still be about to let go of what it lost: somebody else of it is at work by then.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_was_lost_ends_no_hold_of_the_one_that_came_after_it(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    let create = accept(&world.store, &s).await;
+    let at = millis(now());
+    let lost = claim(&world.store, &create, "one", at).await.expect("claimed");
+    let held = claim(&world.store, &create, "one", at + LEASE + 1).await.expect("claimed anew");
+    let delete = request(&s, OperationKind::ClusterDelete);
+    let accepted = world.store.write(async |conn: &mut Conn| lifecycle::accept(conn, &Scope::All, &delete).await).await;
+    accepted.expect("the deletion is accepted");
+    let release = async |claim: &Claim| world.store.write(async |conn: &mut Conn| operation::release(conn, claim, at).await).await.unwrap();
+    release(&lost).await;
+    assert_eq!(claim(&world.store, &delete.id, "two", at + LEASE + 2).await, None, "who holds it may be in a call to the cloud");
+    release(&held).await;
+    assert!(claim(&world.store, &delete.id, "two", at + LEASE + 2).await.is_some());
 }
 
 #[rstest]

@@ -77,6 +77,14 @@ impl World {
         Store::open(StoreOptions { max_connections: 1, ..StoreOptions::new(url) }).expect("a store")
     }
 
+    /// On MariaDB, where the database was made with these options, with the schema.
+    pub async fn made_with(options: &str) -> Self {
+        let url = mariadb(options).await;
+        let world = Self { store: Store::open(StoreOptions::new(url.clone())).expect("a store"), url, _folder: None };
+        migrate::upgrade(&world.store).await.expect("the schema is made");
+        world
+    }
+
     /// Without schema.
     pub async fn empty(kind: Kind) -> Self {
         let (url, folder) = match kind {
@@ -84,19 +92,19 @@ impl World {
                 let folder = tempfile::tempdir().expect("a folder");
                 (DatabaseUrl::Sqlite(folder.path().join("magnum.sqlite")), Some(folder))
             }
-            Kind::MariaDb => (mariadb().await, None),
+            Kind::MariaDb => (mariadb("CHARACTER SET utf8mb4").await, None),
         };
         Self { store: Store::open(StoreOptions::new(url.clone())).expect("a store"), url, _folder: folder }
     }
 }
 
-async fn mariadb() -> DatabaseUrl {
+async fn mariadb(options: &str) -> DatabaseUrl {
     let text = std::env::var("MAGNUM_TEST_MYSQL_URL").expect("MAGNUM_TEST_MYSQL_URL is set by `cargo xtask test`");
     let url = url::Url::parse(&text).expect("a mysql:// URL");
     let database = format!("t_{}", uuid::Uuid::new_v4().simple());
     let opts = mysql_async::Opts::from_url(&text).expect("a mysql:// URL");
     let mut conn = mysql_async::Conn::new(opts).await.expect("MariaDB answers");
-    mysql_async::prelude::Queryable::query_drop(&mut conn, format!("CREATE DATABASE {database} CHARACTER SET utf8mb4"))
+    mysql_async::prelude::Queryable::query_drop(&mut conn, format!("CREATE DATABASE {database} {options}"))
         .await
         .expect("a database is made");
     conn.disconnect().await.expect("disconnected");

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = Arguments::parse();
-    let threads = |config: &Config| config.conductor.workers.map_or(2, |n| n.0 as usize).clamp(1, 8);
+    let threads = |config: &Config| if config.conductor.workers == 0 { 2 } else { config.conductor.workers.min(8) as usize };
     server::program::serve("magnum-conductor", &arguments.config, threads, async |config, shutdown| {
         let store = wire::store(&config)?;
         let shown = wire::metrics(&config, config.metrics.conductor_port, &store).await?;

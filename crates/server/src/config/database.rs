@@ -16,8 +16,8 @@ section! {
         connection_parameters: MysqlParameters = "",
         /// Connections kept open by a process.
         max_pool_size: u32 = "5",
-        /// Connections that may be opened beyond max_pool_size while there is need.
-        max_overflow: u32 = "50",
+        /// Connections that may be opened beyond max_pool_size while there is need; -1 for any number.
+        max_overflow: i32 = "50",
         /// Seconds to wait for a free connection.
         pool_timeout: u64 = "30",
         /// Seconds after which an idle connection is replaced; -1 never.

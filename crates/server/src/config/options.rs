@@ -163,6 +163,10 @@ impl Reader<'_> {
             .iter()
             .map(|text| self.expand(text, section, &mut path))
             .collect::<Result<Vec<_>, _>>()
+            // What follows a dollar sign may be most of a password.
+            .map_err(
+                |reason| if T::SECRET { "a $ in it begins no name of an option (write $$ for a dollar sign)".to_owned() } else { reason },
+            )
             .map_err(|reason| ConfigError::Substitution { option: at(found.place.clone()), reason })?;
         T::parse_all(&texts).map_err(|rule| ConfigError::Value {
             option: at(found.place),

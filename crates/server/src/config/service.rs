@@ -50,8 +50,8 @@ section! {
         host: IpAddr = "127.0.0.1",
         /// Port to listen on.
         port: u16 = "9511",
-        /// Threads that serve requests. Unset: one for each CPU.
-        workers: Option<Positive>,
+        /// Threads that serve requests. 0: one for each CPU.
+        workers: u32 = "0",
         /// Most items of one page of a list.
         max_limit: Positive = "1000",
         /// Serve HTTPS.
@@ -66,8 +66,8 @@ section! {
 section! {
     /// `magnum-conductor`.
     Conductor {
-        /// Threads that do work, 8 at most. Unset: 2.
-        workers: Option<Positive>,
+        /// Threads that do work, 8 at most. 0: 2.
+        workers: u32 = "0",
         /// Name of the queue.
         topic: String = "magnum-conductor",
     }

@@ -1,4 +1,4 @@
-//! Calls to the cloud, by service, operation and class of status.
+//! Calls to the cloud, by service, operation and status.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -13,7 +13,7 @@ const BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.
 struct Ended {
     service: &'static str,
     operation: &'static str,
-    status: &'static str,
+    status: String,
 }
 
 /// Counts and times calls.
@@ -24,7 +24,7 @@ pub(super) struct CloudCalls {
 impl CloudCalls {
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let calls: Family<Ended, Histogram, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS));
-        let help = "Time of calls to the cloud, each try counted, by service, operation and class of status (none: no answer)";
+        let help = "Time of calls to the cloud, each try counted, by service, operation and status of the answer (none: no answer)";
         registry.register("magnum_cloud_call_duration_seconds", help, calls.clone());
         Self { calls }
     }
@@ -32,13 +32,7 @@ impl CloudCalls {
 
 impl Observer for CloudCalls {
     fn ended(&self, call: &Call) {
-        let status = match call.status {
-            None => "none",
-            Some(..300) => "2xx",
-            Some(300..400) => "3xx",
-            Some(400..500) => "4xx",
-            Some(500..) => "5xx",
-        };
+        let status = call.status.map_or_else(|| "none".to_owned(), |status| status.to_string());
         let labels = Ended { service: call.service.name(), operation: call.operation, status };
         self.calls.get_or_create(&labels).observe(call.took.as_secs_f64());
     }

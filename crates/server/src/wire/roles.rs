@@ -194,7 +194,7 @@ pub async fn conductor(config: &Config, role: ConductorRole, shutdown: &Shutdown
     };
     let stop = shutdown.token().clone();
     tokio::select! {
-        () = conductor.run(stop) => Ok(()),
+        ended = conductor.run(stop) => ended.map_err(Into::into),
         failed = wrong_schema(&role.store) => Err(failed),
     }
 }
@@ -259,7 +259,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
             are_roles_required: auth.service_token_roles_required,
         },
         healthcheck_disabled: Arc::new(move || marker.exists()),
-        workers: config.api.workers.map_or_else(cpus, |n| n.0 as usize),
+        workers: if config.api.workers == 0 { cpus() } else { config.api.workers as usize },
         limits: requests::limits(config),
         rate: requests::rate(config),
         cors: requests::cors(config),

@@ -32,6 +32,7 @@ pub const HEAT: &str = "heat.cloud.test";
 pub const SIGNAL_TOKEN: &str = "the-token-of-the-nodes-own-signal";
 
 const CONTAINERD: &str = include_str!("stand_ins/containerd");
+const FLANNEL: &str = include_str!("stand_ins/kube-flannel.yml");
 const KUBEADM: &str = include_str!("stand_ins/kubeadm");
 const KUBECTL: &str = include_str!("stand_ins/kubectl");
 const KUBELET: &str = include_str!("stand_ins/kubelet");
@@ -214,6 +215,7 @@ impl State {
             "github.com" if name.ends_with(".tar.gz") || name.ends_with(".tgz") => {
                 self.archives.iter().find(|(project, _)| name.starts_with(project.as_str())).map(|(_, content)| content.clone())
             }
+            "github.com" | "raw.githubusercontent.com" if name == "kube-flannel.yml" => Some(format!("# {path}\n{FLANNEL}").into_bytes()),
             "github.com" | "raw.githubusercontent.com" if name.ends_with(".yaml") || name.ends_with(".yml") => {
                 Some(format!("# {path}\nkind: List\n").into_bytes())
             }

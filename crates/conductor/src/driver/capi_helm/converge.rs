@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::labels::Choices;
 use super::objects::{self, Place};
+use super::scaling::{self, Scale};
 use super::seen::{self, Judged, Seen};
 use super::values::{self, Input};
 use super::{Bench, authorities, credential, lookup, secrets};
@@ -172,7 +173,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     // Made by a resize or an update where its creation failed.
     let makes = |group: &Nodegroup| wish.kind == OperationKind::NodegroupCreate || seen.deployment(&group.name).is_none();
     let new = wish.target.filter(|group| !group.is_default() && makes(group));
-    found.group_images = lookup::own_images(bench, &session, &wish.groups, &found, new).await?;
+    found.group_images = lookup::own_images(bench, &session, &wish.groups, (&found, seen), new).await?;
     let mut flavors = None;
     // Upstream does not look at flavors that do not change.
     if wish.brings_flavors() {
@@ -199,7 +200,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         authorities: rotation.as_ref().and_then(authorities::InForce::document),
     });
     let document = document.map_err(|text| Failure::fail(OutcomeCode::User, text))?;
-    mark(bench, seen, events).await?;
+    mark(bench, seen, events, &json!("true")).await?;
     let run = bench.run()?;
     let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());
     let progress = Progress { step: "helm", waiting_for: Some(format!("helm, chart {chart}")), ..Progress::default() };
@@ -208,11 +209,21 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         if matches!(failure, Failure::Final { .. }) {
             // helm has ended: what it has changed by then is there to be seen.
             let kinds = &bench.capi.settings.kinds;
-            let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await.ok();
-            bench.work.saw_size(seen.and_then(|seen| wish.count(&seen)).map(Size::Is));
+            let now = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await.ok();
+            // They would go when the group shrinks some other day.
+            let is_as_it_was =
+                now.as_ref().is_some_and(|now| wish.target.is_some_and(|group| replicas(now, group) == replicas(seen, group)));
+            if is_as_it_was && let Err(other) = mark(bench, seen, events, &Value::Null).await {
+                if matches!(other, Failure::Stale) {
+                    return Err(other);
+                }
+                tracing::warn!("failed to take back which machines go first");
+            }
+            bench.work.saw_size(now.and_then(|now| wish.count(&now)).map(Size::Is));
         }
         return Err(failure);
     }
+    set_sizes(bench, wish, &choices).await?;
     applied(bench, &found.kube_version).await?;
     Ok(Turn::NOW)
 }
@@ -310,10 +321,34 @@ async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Opera
     Ok(Some(Turn::NOW))
 }
 
-/// Marks the machines that were chosen. One that is gone needs no mark.
-async fn mark(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<(), Failure> {
+/// Gives groups that are of a fixed size the size that they are to have. helm 3 sends what differs between two documents: nothing where somebody else has
+/// changed the size since, or where a run that failed had come so far.
+async fn set_sizes(bench: &Bench<'_>, wish: &Wish<'_>, choices: &Choices<'_>) -> Result<(), Failure> {
+    let kinds = &bench.capi.settings.kinds;
+    let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
+    for group in &wish.groups {
+        let asked = wish.asked_last.get(&group.uuid).copied();
+        let is_fixed = matches!(scaling::of(choices, group, asked), Ok(Scale::Fixed));
+        if !is_fixed || replicas(&seen, group).is_none_or(|there| there == group.node_count()) {
+            continue;
+        }
+        let (kind, object) = match group.is_master() {
+            true => (&kinds.control_plane, Some(&seen.control_plane)),
+            false => (&kinds.machine_deployment, seen.deployment(&group.name)),
+        };
+        let name = object.map(seen::name_of).unwrap_or_default();
+        let waiting_for = Some(format!("the size of {name}"));
+        bench.work.guard(bench.cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
+        let patch = json!({"spec": {"replicas": group.node_count()}});
+        bench.management.merge("replicas_patch", kind, Some(&bench.namespace), name, &patch).await?;
+    }
+    Ok(())
+}
+
+/// Marks the machines that were chosen as the first to go, or with null takes the mark off. One that is gone needs none.
+async fn mark(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent], word: &Value) -> Result<(), Failure> {
     let Some(chosen) = events.iter().find(|e| e.kind == CHOSEN) else { return Ok(()) };
-    let patch = json!({"metadata": {"annotations": {DELETE_FIRST: "true"}}});
+    let patch = json!({"metadata": {"annotations": {DELETE_FIRST: word}}});
     for name in chosen.message.split(',').filter(|name| seen.machines.iter().any(|m| seen::name_of(m) == *name)) {
         bench.work.guard(bench.cx, &Progress { step: "nodes", ..Progress::default() }).await?;
         let kind = &bench.capi.settings.kinds.machine;

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use model::capi::cleaned;
 use model::nodegroup::Nodegroup;
 use model::operation::OutcomeCode;
-use provider_clients::{Flavor, Session};
+use provider_clients::{Flavor, Image, Session};
 use serde_json::Value;
 
 use super::Bench;
+use super::seen::Seen;
 use super::values::{self, Found};
 use crate::outcome::Failure;
 
@@ -55,7 +56,7 @@ pub(super) async fn look_up(bench: &Bench<'_>, session: &Session) -> Result<Foun
         },
         async { Ok(keystone.public_endpoint().await?) },
     )?;
-    let Some(found) = images.into_iter().next() else { return Err(user_error(format!("image {image} is not there"))) };
+    let found = chosen(bench, images, &image).await?;
     let property = |name: &str, value: Option<String>| {
         value.filter(|v| !v.is_empty()).ok_or_else(|| user_error(format!("image {image} lacks the property {name}")))
     };
@@ -73,9 +74,20 @@ pub(super) async fn look_up(bench: &Bench<'_>, session: &Session) -> Result<Foun
     })
 }
 
+/// The image that a name means. Another image decides on the replacement of every machine: of several of a name it is that which the machines have.
+async fn chosen(bench: &Bench<'_>, mut found: Vec<Image>, name: &str) -> Result<Image, Failure> {
+    if found.len() > 1 {
+        let released = bench.released().await?;
+        found.retain(|image| released["machineImageId"] == image.id.as_str());
+        return found.pop().ok_or_else(|| several("image", name));
+    }
+    found.pop().ok_or_else(|| user_error(format!("image {name} is not there")))
+}
+
 /// The images that groups have beside the release's, by the group's uuid. All nodes run the control plane's version: an image of another one
-/// is what is left of an earlier upgrade (upstream's driver never looks at it, and brings all groups along), and does not count. Where Glance
-/// does not have it any more, the group keeps what it has: nodes are not replaced because an image was tidied away.
+/// is what is left of an earlier upgrade, and does not count. Nor does one that no document has ever given to a group that has machines: upstream's driver
+/// never looks at it, and brings all groups along. Where Glance does not have it any more, or has several of its name, the group keeps what it has: nodes
+/// are not replaced because an image was tidied away.
 ///
 /// # Errors
 /// Where `new`, a group that is about to be made, names an image that its nodes could not join from.
@@ -83,7 +95,7 @@ pub(super) async fn own_images(
     bench: &Bench<'_>,
     session: &Session,
     groups: &[Nodegroup],
-    of_all: &Found,
+    (of_all, seen): (&Found, &Seen),
     new: Option<&Nodegroup>,
 ) -> Result<HashMap<String, String>, Failure> {
     let common = bench.rows.template.as_ref().and_then(|template| template.image_id.as_ref());
@@ -92,24 +104,31 @@ pub(super) async fn own_images(
     for group in groups.iter().filter(|group| !group.is_default() && !group.is_master()) {
         let Some(name) = group.image_id.as_ref().filter(|name| Some(*name) != common) else { continue };
         let is_new = new.is_some_and(|new| new.uuid == group.uuid);
-        let found = match session.glance().find_images(name).await {
-            Err(error) if !is_new && !error.repeating_may_mend() => None,
-            found => found?.into_iter().next(),
+        if released.is_none() {
+            released = Some(bench.released().await?);
+        }
+        let given = released.as_ref().filter(|_| !is_new).and_then(|document| image_of(document, group));
+        if !is_new && given.is_none() && seen.deployment(&group.name).is_some() {
+            continue;
+        }
+        let mut found = match session.glance().find_images(name).await {
+            Err(error) if !is_new && !error.repeating_may_mend() => Vec::new(),
+            found => found?,
         };
+        if found.len() > 1 {
+            if is_new {
+                return Err(several("image", name));
+            }
+            found.retain(|image| given.as_ref() == Some(&image.id));
+        }
+        let found = found.pop();
         let version = found.as_ref().and_then(|image| image.kube_version.as_deref()).map(values::kube_version);
         match (found, version) {
             (Some(image), Some(version)) if version == of_all.kube_version => {
                 images.insert(group.uuid.clone(), image.id);
             }
             (Some(_), Some(_)) if !is_new => {}
-            _ if !is_new => {
-                if released.is_none() {
-                    released = Some(bench.released().await?);
-                }
-                if let Some(image) = released.as_ref().and_then(|document| image_of(document, group)) {
-                    images.insert(group.uuid.clone(), image);
-                }
-            }
+            _ if !is_new => images.extend(given.map(|image| (group.uuid.clone(), image))),
             (None, _) => return Err(user_error(format!("nodegroup {}: image {name} is not there", group.name))),
             (Some(_), version) => {
                 let is_for = version.map_or_else(|| "lacks the property kube_version".to_owned(), |v| format!("is for Kubernetes {v}"));
@@ -131,9 +150,13 @@ fn image_of(document: &Value, group: &Nodegroup) -> Option<String> {
 fn one(mut ids: Vec<String>, what: &str, name: &str) -> Result<String, Failure> {
     match (ids.pop(), ids.is_empty()) {
         (Some(id), true) => Ok(id),
-        (Some(_), false) => Err(user_error(format!("{what} {name}: there are several of this name"))),
+        (Some(_), false) => Err(several(what, name)),
         (None, _) => Err(user_error(format!("{what} {name} is not there"))),
     }
+}
+
+fn several(what: &str, name: &str) -> Failure {
+    user_error(format!("{what} {name}: there are several of this name"))
 }
 
 /// Whether every group has a flavor that a node of Kubernetes can live on. Returns all flavors that there are.

@@ -73,6 +73,9 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
     let is_asked = events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == bench.release));
     // Also where no object is left: helm keeps a record of its own.
     if !is_asked || is_to_be_deleted(&seen) {
+        if !is_asked && !seen.is_nothing() {
+            revive(bench, &seen).await?;
+        }
         keep_or_remove_volumes(bench, &seen).await?;
         let progress =
             Progress { step: "helm", waiting_for: Some(format!("the removal of release {}", bench.release)), ..Progress::default() };
@@ -117,6 +120,32 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
     let labels = objects::secrets_of(cluster);
     bench.management.delete_labelled("secret_delete", &secrets(), Some(&bench.namespace), &labels).await?;
     Ok(None)
+}
+
+/// Gives the controllers another credential where the cluster's is of no use any more, as when its creator has lost a role: with it they could remove
+/// nothing, and the deletion would wait for them in vain. Whoever deletes it can make one.
+async fn revive(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
+    let is_dead = match credential::stored(bench).await? {
+        Some(held) => match credential::session(bench, &held).info().await {
+            Ok(_) => false,
+            Err(error) if error.is_unauthorized() || error.is_not_found() => true,
+            Err(error) if error.repeating_may_mend() => return Err(error.into()),
+            Err(_) => false,
+        },
+        None => !seen.infrastructure.is_null(),
+    };
+    if !is_dead {
+        return Ok(());
+    }
+    match credential::ensure(bench, true).await {
+        Ok(_) => Ok(()),
+        // By force what can be removed without is removed.
+        Err(Failure::Final { reason, .. }) if bench.work.operation.kind() != Some(OperationKind::ClusterDelete) => {
+            tracing::warn!(reason, "the cluster's application credential is dead, and there is no other");
+            Ok(())
+        }
+        Err(other) => Err(other),
+    }
 }
 
 /// Whether there is time for what may still appear.

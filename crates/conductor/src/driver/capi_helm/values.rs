@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use model::capi::cleaned;
 use model::cluster::Cluster;
+use model::kubernetes::check_label;
 use model::nodegroup::{Nodegroup, Nodes};
 use model::template::ClusterTemplate;
 use serde_json::{Value, json};
@@ -225,6 +226,12 @@ fn node_group(input: &Input<'_>, group: &Nodegroup) -> Result<Value, String> {
         out["machineImageId"] = json!(image);
     }
     if let Some(nodes) = input.nodes.get(&group.uuid) {
+        // Of rows of a time when the API took any: Cluster API would replace the nodes by ones that do not start.
+        let taints = nodes.taints.iter().map(|taint| ("node_taints", &taint.key, taint.value.as_deref().unwrap_or_default()));
+        let labels = nodes.labels.0.iter().map(|(key, value)| ("node_labels", key, value.as_str()));
+        for (field, key, value) in labels.chain(taints) {
+            check_label(key, value).map_err(|rule| format!("nodegroup {}: {field}: {rule}", group.name))?;
+        }
         if !nodes.labels.0.is_empty() {
             out["nodeLabels"] = json!(nodes.labels.0);
         }

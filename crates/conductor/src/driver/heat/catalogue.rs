@@ -72,8 +72,15 @@ const V31: Release = Release {
 };
 const V32: Release = Release { minor: 32, cloud_provider: "v1.32.0", autoscaler: "v1.32.0", kube_state_metrics: "v2.16.0", ..V31 };
 const V33: Release = Release { minor: 33, cloud_provider: "v1.33.0", autoscaler: "v1.33.0", kube_state_metrics: "v2.17.0", ..V32 };
-const V34: Release =
-    Release { minor: 34, cilium: "v1.18.14", cloud_provider: "v1.34.1", autoscaler: "v1.34.0", kube_state_metrics: "v2.18.0", ..V33 };
+const V34: Release = Release {
+    minor: 34,
+    pause: "3.10.1",
+    cilium: "v1.18.14",
+    cloud_provider: "v1.34.1",
+    autoscaler: "v1.34.0",
+    kube_state_metrics: "v2.18.0",
+    ..V33
+};
 const V35: Release =
     Release { minor: 35, cilium: "v1.19.8", cloud_provider: "v1.35.0", autoscaler: "v1.35.1", kube_state_metrics: "v2.19.1", ..V34 };
 const V36: Release = Release {
@@ -225,6 +232,7 @@ mod tests {
                 of.containerd,
                 of.runc,
                 of.cni_plugins,
+                of.pause,
                 of.flannel,
                 of.calico,
                 of.cilium,

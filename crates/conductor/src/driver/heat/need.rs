@@ -57,7 +57,6 @@ fn of_pod_network(given: &Parameters<'_>) -> (u64, u64) {
         (CALICO, ..) => (2 + ROUTED, 2),
         (CILIUM, ..) => (3, 1),
         (FLANNEL, _, "vxlan") => (1, 1),
-        (FLANNEL, _, "udp") => (1, 0),
         (FLANNEL, _, "host-gw") => (ROUTED, ROUTED),
         _ => (0, 0),
     }
@@ -132,9 +131,8 @@ pub(super) fn of(parameters: &Map<String, Value>) -> Need {
     need.load_balancers = u64::from(has_balancer);
     let has_api_address = given.flag(if has_balancer { "master_lb_floating_ip_enabled" } else { "floating_ip_enabled" });
     need.floating_ips += own.floating_ips + u64::from(has_api_address);
-    // Whoever is not named reaches the API from nowhere, but for the nodes' own subnet.
-    let sources = parameters.get("master_lb_allowed_cidrs").map_or(0, |value| workers::list(value).len()) as u64;
-    let of_masters = if sources == 0 { 1 } else { sources + 1 };
+    // Anybody, or those who are named.
+    let of_masters = (parameters.get("master_lb_allowed_cidrs").map_or(0, |value| workers::list(value).len()) as u64).max(1);
     need.security_groups = 3 + u64::from(has_ssh);
     let (of_pods, of_pods_v6) = of_pod_network(&given);
     let rules = RULES + of_pods + has_ipv6 * (RULES_V6 + of_pods_v6) + u64::from(has_ssh) + of_masters;
@@ -188,9 +186,9 @@ mod tests {
         // What pods' packets need that are routed.
         let routed = of(&parameters(&json!({"ipv6_enabled": true, "flannel_backend": "host-gw"})));
         assert_eq!(routed.security_group_rules, 42);
-        // One master alone on a network that is there, open to two networks, without ssh.
+        // One master alone on a network that is there, open to two networks and its own, without ssh.
         let alone = json!({"number_of_masters": 1, "number_of_minions": 0, "master_lb_enabled": false, "fixed_network": "theirs", "ssh_key_name": "",
-            "master_lb_allowed_cidrs": ["192.0.2.0/24", "198.51.100.0/24"], "boot_volume_size": 0, "etcd_volume_size": 0});
+            "master_lb_allowed_cidrs": ["192.0.2.0/24", "198.51.100.0/24", "10.0.0.0/24"], "boot_volume_size": 0, "etcd_volume_size": 0});
         let need = of(&parameters(&alone));
         assert_eq!((need.ports, need.floating_ips, need.load_balancers, need.networks), (2, 1, 0, 0));
         assert_eq!((need.security_groups, need.security_group_rules, need.volumes), (3, 20, 0));

@@ -59,7 +59,7 @@ pub(crate) fn of(input: &StackInput<'_>, choices: &Choices, master_user_data: St
         "floating_ip_enabled": input.floating_ip_enabled,
         "master_lb_enabled": input.master_lb_enabled,
         "master_lb_floating_ip_enabled": choices.lb_floating_ip,
-        "master_lb_allowed_cidrs": choices.lb_allowed_cidrs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "master_lb_allowed_cidrs": choices.sources(input).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "octavia_provider": choices.lb_provider,
         "octavia_lb_algorithm": choices.lb_algorithm,
         "octavia_lb_healthcheck": choices.lb_healthcheck,

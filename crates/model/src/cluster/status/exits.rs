@@ -15,6 +15,9 @@ pub enum NoExit {
     /// No operation is unfinished.
     #[error("no operation of the cluster is unfinished: there is nothing to cancel")]
     NothingUnfinished,
+    /// Nobody here knows what is put back when it is cancelled.
+    #[error("the operation is of a newer version of this service: cancel it there, or remove the cluster")]
+    Newer,
     /// What was named has ended.
     #[error("the operation has ended: it is {}", .0.as_str())]
     Ended(OperationState),
@@ -37,10 +40,11 @@ pub enum Cancel {
 /// Whether an operation of this kind that ended so may be done again on a cluster in `current`.
 pub fn may_retry(current: Option<Status>, kind: OperationKind, end: OperationState) -> bool {
     let has_failed = match end {
-        OperationState::Failed => true,
+        // Of one that gave way to a removal which was cancelled before it had begun: where that was not, the status is the removal's.
+        OperationState::Failed | OperationState::Superseded => true,
         // What was to be made is in a failed status; whatever else was cancelled before it began has left no trace.
         OperationState::Cancelled => matches!(kind, OperationKind::ClusterCreate | OperationKind::NodegroupCreate),
-        OperationState::Queued | OperationState::Running | OperationState::Succeeded | OperationState::Superseded => false,
+        OperationState::Queued | OperationState::Running | OperationState::Succeeded => false,
     };
     let Some(current) = current else { return false };
     has_failed && current == kind.deed().failed()
@@ -110,9 +114,13 @@ mod tests {
                 for other in OperationKind::ALL {
                     assert_eq!(retry(status, &[*other], kind), Err(NoExit::Busy(other.phrase())));
                 }
-                for end in OperationState::ALL.into_iter().filter(|end| *end != OperationState::Failed) {
-                    let made = end == OperationState::Cancelled && MAKING.contains(&kind);
-                    assert_eq!(may_retry(status, kind, end), made && expected, "{kind:?} {end:?} in {status:?}");
+                for end in OperationState::ALL {
+                    let is_open = match end {
+                        OperationState::Failed | OperationState::Superseded => true,
+                        OperationState::Cancelled => MAKING.contains(&kind),
+                        _ => false,
+                    };
+                    assert_eq!(may_retry(status, kind, end), is_open && expected, "{kind:?} {end:?} in {status:?}");
                 }
             }
         }

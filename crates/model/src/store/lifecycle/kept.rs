@@ -20,7 +20,7 @@ pub(super) async fn by_failed(conn: &mut Conn, new: &NewOperation) -> Result<BTr
     let (since, failed) = (&finished[..at], &finished[at]);
     // One that was cancelled before it had begun carries what it was handed. Of what a newer version was asked for nobody here knows what it is
     // about.
-    let is_open = matches!(failed.state(), Some(OperationState::Failed | OperationState::Cancelled));
+    let is_open = matches!(failed.state(), Some(OperationState::Failed | OperationState::Cancelled | OperationState::Superseded));
     if !is_open || since.iter().any(|later| later.understood().is_none()) {
         return Ok(BTreeMap::new());
     }

@@ -142,9 +142,11 @@ fn secret_name(what: &str, name: &str) -> String {
     format!("{what} {name}")
 }
 
-/// Whether a container has a name of one pair only.
+/// Whether a container has a name of one pair only, `magnum_CLUSTER_WHICH_OPERATION`. Upstream's are called as their clusters, of which several may be
+/// called so, and `magnum_prod` too.
 fn is_ours(name: &str) -> bool {
-    name.starts_with("magnum_")
+    let cluster = name.strip_prefix("magnum_").and_then(|rest| rest.split_once('_')).map(|(cluster, _)| cluster);
+    cluster.is_some_and(|cluster| cluster.len() == 36 && cluster.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
 }
 
 fn text(payload: &SecretSlice<u8>, what: &str) -> Result<String, KeeperError> {

@@ -130,6 +130,21 @@ async fn containers_as_upstream_writes_them_are_opened_and_removed() {
     }
 }
 
+/// Two clusters of upstream's may be called alike, and as if they were ours.
+#[tokio::test]
+async fn a_container_that_is_called_as_its_cluster_goes_alone() {
+    let (_simulator, cloud, barbican) = barbican().await;
+    let keeper = Containers::new(barbican.clone());
+    let mut references = Vec::new();
+    for _ in 0..2 {
+        let certificate = barbican.create_secret("Certificate", Payload::Text("PEM")).await.expect("a secret");
+        references.push(barbican.create_certificate("magnum_prod", &[("certificate", certificate.as_str())]).await.expect("a container"));
+    }
+    assert!(Keeper::delete(&keeper, &references[0]).await.expect("removed"));
+    assert_eq!(cloud.leftovers(None).len(), 2, "{:?}", cloud.leftovers(None));
+    assert!(barbican.container(&references[1]).await.expect("asked").is_some());
+}
+
 #[tokio::test]
 async fn a_part_that_is_missing_is_a_pair_that_is_missing() {
     let (_simulator, _cloud, barbican) = barbican().await;

@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 use super::common::path;
 use super::kubeadm::{argument, arguments};
 use crate::driver::heat::keystone_auth;
-use crate::driver::heat::parameters::choices::Choices;
+use crate::driver::heat::parameters::choices::{Choices, audit};
 use crate::driver::heat::stack_input::StackInput;
 
 /// Which requests are written down, and how much of them.
 const AUDIT_POLICY: &str = "audit-policy.json";
-/// Where they are written down, on the master.
-const AUDIT_FOLDER: &str = "/var/log/kubernetes/audit";
 /// So much is kept at most: days, files beside the one that is written, MiB of each.
 const AUDIT_LIMITS: [(&str, &str); 3] = [("audit-log-maxage", "30"), ("audit-log-maxbackup", "4"), ("audit-log-maxsize", "100")];
 
@@ -26,9 +24,9 @@ const SECRETS_AT_REST: &str = "secrets-at-rest.json";
 pub(super) fn options(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
     let plugins = choices.admission_plugins.as_ref().map(|plugins| ("enable-admission-plugins", plugins.clone()));
     let webhook = input.keystone.map(|_| keystone_auth::api_server()).into_iter().flatten();
-    let log = ("audit-log-path", format!("{AUDIT_FOLDER}/audit.log"));
-    let audit = AUDIT_LIMITS.map(|(name, value)| (name, value.to_owned())).into_iter().chain([log]);
-    let ours = audit.filter(|(name, _)| choices.api_server_options.iter().all(|given| given.name != *name));
+    let log = (audit::OPTION, audit::file());
+    let limits = AUDIT_LIMITS.map(|(name, value)| (name, value.to_owned())).into_iter().chain([log]);
+    let ours = limits.filter(|(name, _)| choices.api_server_options.iter().all(|given| given.name != *name));
     let policy = ("audit-policy-file", path(AUDIT_POLICY));
     let secrets = input.has_secrets_key.then(|| ("encryption-provider-config", path(SECRETS_AT_REST)));
     let all = plugins.into_iter().chain(webhook).chain(ours).chain([policy]).chain(secrets).map(|(name, value)| argument(name, &value));
@@ -36,13 +34,13 @@ pub(super) fn options(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
 }
 
 /// What kubeadm lets it see of its machine beside its own folders.
-pub(super) fn volumes(input: &StackInput<'_>) -> Vec<Value> {
+pub(super) fn volumes(input: &StackInput<'_>, choices: &Choices) -> Vec<Value> {
     let webhook = input.keystone.map(|_| keystone_auth::api_server_files()).into_iter().flatten();
     let secrets = input.has_secrets_key.then_some(("secrets-at-rest", SECRETS_AT_REST));
     let files = webhook.chain([("audit-policy", AUDIT_POLICY)]).chain(secrets);
     let file = |(name, file): (&str, &str)| json!({"name": name, "hostPath": path(file), "mountPath": path(file), "readOnly": true, "pathType": "File"});
-    let log = json!({"name": "audit-log", "hostPath": AUDIT_FOLDER, "mountPath": AUDIT_FOLDER, "pathType": "DirectoryOrCreate"});
-    files.map(file).chain([log]).collect()
+    let folder = |folder| json!({"name": "audit-log", "hostPath": folder, "mountPath": folder, "pathType": "DirectoryOrCreate"});
+    files.map(file).chain(audit::folder(&choices.api_server_options).map(folder)).collect()
 }
 
 /// What it reads, by the names of the files.

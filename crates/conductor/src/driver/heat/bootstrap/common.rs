@@ -2,7 +2,7 @@
 
 use super::{Link, NodeConfig};
 use crate::driver::heat::catalogue::CILIUM_CLI;
-use crate::driver::heat::parameters::choices::{CALICO, Choices, NODE_PODS_LENGTH};
+use crate::driver::heat::parameters::choices::{CALICO, Choices, FLANNEL, NODE_PODS_LENGTH};
 use crate::driver::heat::parameters::{calico, wait_seconds};
 use crate::driver::heat::proxies;
 use crate::driver::heat::stack_input::{Distro, StackInput, cilium_name};
@@ -142,8 +142,9 @@ pub(super) fn add(config: &mut NodeConfig, input: &StackInput<'_>, choices: &Cho
 fn in_one(script: &str, input: &StackInput<'_>, choices: &Choices) -> String {
     let calico = if input.network_driver == CALICO { include_str!("../scripts/calico.sh") } else { "" };
     let cilium = if choices.cilium_tag.is_empty() { "" } else { include_str!("../scripts/cilium.sh") };
+    let flannel = if input.network_driver == FLANNEL { include_str!("../scripts/flannel.sh") } else { "" };
     let (common, install) = (include_str!("../scripts/common.sh"), include_str!("../scripts/install.sh"));
-    let sourced = [("common.sh", common), ("install.sh", install), ("calico.sh", calico), ("cilium.sh", cilium)];
+    let sourced = [("common.sh", common), ("install.sh", install), ("calico.sh", calico), ("cilium.sh", cilium), ("flannel.sh", flannel)];
     sourced.iter().fold(script.to_owned(), |script, (name, text)| script.replace(&format!(". {BASE}/{name}\n"), text))
 }
 

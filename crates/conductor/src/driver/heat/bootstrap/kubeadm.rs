@@ -60,7 +60,7 @@ pub(super) fn init(input: &StackInput<'_>, choices: &Choices) -> String {
         "apiServer": {
             "certSANs": names,
             "extraArgs": api_server::options(input, choices),
-            "extraVolumes": api_server::volumes(input),
+            "extraVolumes": api_server::volumes(input, choices),
         },
         "controllerManager": {"extraArgs": controller_manager(choices)},
     });

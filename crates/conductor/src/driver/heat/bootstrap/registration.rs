@@ -4,6 +4,7 @@
 //! `magnum.openstack.org/generation` is ours, for whoever looks. All of these are kubelet's word, and so that of whoever is root on the node: what
 //! depends on which group or generation a node is of must not be decided by them (`order.rs`). Masters of earlier releases did.
 
+use model::kubernetes;
 use model::labels::options::Argument;
 use serde_json::{Value, json};
 
@@ -14,11 +15,6 @@ use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::WorkerGroup;
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
-
-/// Longest part of a label's key, and longest value, in Kubernetes.
-const LABEL_PART: usize = 63;
-/// Longest prefix of a label's key.
-const LABEL_PREFIX: usize = 253;
 
 /// What a node registers with.
 pub(super) struct Registration {
@@ -94,41 +90,12 @@ fn ours(role: &str, group: &str) -> Vec<(String, String)> {
 
 /// A name as the value of a label: what has no place there is left out.
 fn as_value(name: &str) -> String {
-    let kept: String = name.chars().filter(|c| is_inner(*c)).take(LABEL_PART).collect();
+    let kept: String = name.chars().filter(|c| kubernetes::is_inner(*c)).take(kubernetes::LABEL_PART).collect();
     kept.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
-fn is_inner(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
-}
-
 fn check(field: &str, key: &str, value: &str) -> Result<(), RenderError> {
-    let is_name = |text: &str| {
-        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        text.len() <= LABEL_PART && ends(text.chars().next()) && ends(text.chars().last()) && text.chars().all(is_inner)
-    };
-    let is_domain = |text: &str| {
-        let part = |p: &str| {
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-            p.starts_with(plain) && p.ends_with(plain) && p.chars().all(|c| plain(c) || c == '-')
-        };
-        text.len() <= LABEL_PREFIX && text.split('.').all(part)
-    };
-    let is_key = match key.split_once('/') {
-        Some((prefix, name)) => is_domain(prefix) && is_name(name),
-        None => is_name(key),
-    };
-    if !is_key {
-        return Err(RenderError::new(
-            field,
-            format!("{key:?} is no key that Kubernetes takes: [PREFIX/]NAME, each of letters, digits, - _ ."),
-        ));
-    }
-    if !value.is_empty() && !is_name(value) {
-        let rule = format!("{value:?} (of {key}) is no value that Kubernetes takes: at most {LABEL_PART} letters, digits, - _ .");
-        return Err(RenderError::new(field, rule));
-    }
-    Ok(())
+    kubernetes::check_label(key, value).map_err(|rule| RenderError::new(field, rule))
 }
 
 #[cfg(test)]

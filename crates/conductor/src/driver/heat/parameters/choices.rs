@@ -2,8 +2,10 @@
 //!
 //! Values that end up in configuration files and scripts of nodes are held to narrow alphabets here, so that nothing needs quoting there.
 
+pub(crate) mod audit;
 mod cidr;
 mod ipv6;
+mod pod_network;
 mod ranges;
 
 pub(crate) use cidr::Cidr;
@@ -28,7 +30,6 @@ const LB_ALGORITHMS: [&str; 4] = ["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP
 /// The provider that knows one algorithm only.
 pub(crate) const OVN: (&str, &str) = ("ovn", "SOURCE_IP_PORT");
 const AFFINITY: [&str; 4] = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"];
-const BACKENDS: [&str; 3] = ["vxlan", "host-gw", "udp"];
 
 /// The label of the prefix length of what flannel has for the pods of one node.
 const FLANNEL_NODE_PODS: &str = "flannel_network_subnetlen";
@@ -41,8 +42,6 @@ pub(crate) const FLANNEL: &str = "flannel";
 pub(crate) const DEFAULT_NETWORK_DRIVER: &str = FLANNEL;
 pub(crate) const CALICO: &str = "calico";
 pub(crate) const CILIUM: &str = "cilium";
-/// Where files of projects on GitHub are, by their versions.
-const SOURCES: &str = "https://raw.githubusercontent.com";
 const NODE_RESTRICTION: &str = "NodeRestriction";
 
 /// Everything that is chosen by the user or by a default of ours.
@@ -113,7 +112,7 @@ impl Choices {
         };
         let kube_version = kube_version(input.labels.get("kube_tag"))?;
         let release = release(&kube_version);
-        let cni_manifest = network(input, release)?;
+        let cni_manifest = pod_network::network(input, release)?;
         let ranges = Ranges::read(input.network_driver, input.labels, input.fixed_network.is_some(), input.dual_stack.is_some())?;
         let choices = Self {
             addons: addons::choose(input, release)?,
@@ -129,8 +128,8 @@ impl Choices {
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
             cni_sha256: catalogue::sum(&cni_manifest).unwrap_or_default(),
             cni_manifest: input.download(&cni_manifest),
-            flannel_backend: one_of(input, "flannel_backend", &BACKENDS)?,
-            node_pods_length: node_pods_length(input)?,
+            flannel_backend: one_of(input, "flannel_backend", &pod_network::BACKENDS)?,
+            node_pods_length: pod_network::node_pods_length(input)?,
             admission_plugins: admission_plugins(input)?,
             api_server_options: options(input.labels, "kubeapi_options")?,
             controller_manager_options: options(input.labels, "kubecontroller_options")?,
@@ -158,13 +157,27 @@ impl Choices {
     }
 
     /// As [`Choices::read`], of a cluster that is to be made: the ranges of pods and services are apart from a network that is given, too, are as
-    /// kubeadm takes them, and hold all nodes. A cluster that is there may have been made before this was asked, and its nodes go on being made.
+    /// kubeadm takes them, and hold all nodes; what is written down is kept. A cluster that is there may have been made before this was asked, and its nodes go on being made.
     pub(crate) fn of_new(input: &StackInput<'_>) -> Result<Self, RenderError> {
         let (choices, ranges) = Self::with_ranges(input)?;
         ranges.apart(choices.nodes(input).as_ref())?;
+        audit::check(&choices.api_server_options)?;
         ranges.check()?;
         ranges.hold(u64::from(input.masters) + u64::from(input.workers))?;
         Ok(choices)
+    }
+
+    /// Who may reach the API, each once; empty: everybody. Nodes reach it through the load balancer too, so where anybody is named so are they.
+    pub(crate) fn sources(&self, input: &StackInput<'_>) -> Vec<Cidr> {
+        let own = self.nodes(input).filter(|_| !self.lb_allowed_cidrs.is_empty());
+        let mut sources: Vec<Cidr> = Vec::new();
+        for network in self.lb_allowed_cidrs.iter().copied().chain(own) {
+            // Neutron and Octavia refuse one that is named twice.
+            if !sources.contains(&network) {
+                sources.push(network);
+            }
+        }
+        sources
     }
 
     /// The range of the nodes' subnet, where it is known.
@@ -231,54 +244,6 @@ fn admission_plugins(input: &StackInput<'_>) -> Result<Option<String>, RenderErr
         let others = list.split(',').map(str::trim).filter(|name| *name != NODE_RESTRICTION);
         [NODE_RESTRICTION].into_iter().chain(others).collect::<Vec<_>>().join(",")
     }))
-}
-
-/// The controller manager divides the range of flannel; it makes at most 65,536 parts.
-fn node_pods_length(input: &StackInput<'_>) -> Result<Option<u8>, RenderError> {
-    if input.network_driver != FLANNEL {
-        return Ok(None);
-    }
-    let Some((value, _)) = ruled(input.labels, FLANNEL_NODE_PODS)? else { return Ok(None) };
-    let range = cidr(input.labels, "flannel_network_cidr", PODS_CIDR)?.length();
-    let fits = |length: &u8| *length > range && *length <= 30 && *length - range <= 16;
-    match value.parse::<u8>().ok().filter(fits) {
-        Some(length) => Ok(Some(length)),
-        None => {
-            let (least, most) = (range + 1, (range + 16).min(30));
-            Err(RenderError::new(
-                FLANNEL_NODE_PODS,
-                format!("must be from {least} to {most} with pods in a network of length {range}, not {value}"),
-            ))
-        }
-    }
-}
-
-/// The address of the pod network's manifest; empty where it has an installer of its own.
-fn network(input: &StackInput<'_>, release: &Release) -> Result<String, RenderError> {
-    match input.network_driver {
-        FLANNEL => Ok(flannel(&version(input, "flannel_tag", release.flannel)?)),
-        CALICO => {
-            let tag = version(input, "calico_tag", release.calico)?;
-            Ok(format!("{SOURCES}/projectcalico/calico/{tag}/manifests/calico.yaml"))
-        }
-        CILIUM if input.labels.get("container_infra_prefix").is_some_and(|prefix| !prefix.trim().is_empty()) => Err(RenderError::new(
-            "network_driver",
-            "cilium cannot be installed from container_infra_prefix by this driver; take flannel or calico",
-        )),
-        CILIUM => Ok(String::new()),
-        other => Err(unknown_network_driver(other)),
-    }
-}
-
-fn unknown_network_driver(name: &str) -> RenderError {
-    RenderError::new("network_driver", format!("must be {FLANNEL}, {CALICO} or {CILIUM}, not {name}"))
-}
-
-/// The manifest of a release where that is known; it is what the project tells people to apply, and others need not have one.
-fn flannel(tag: &str) -> String {
-    let of_release = format!("https://github.com/flannel-io/flannel/releases/download/{tag}/kube-flannel.yml");
-    let of_source = || format!("{SOURCES}/flannel-io/flannel/{tag}/Documentation/kube-flannel.yml");
-    if catalogue::sum(&of_release).is_some() { of_release } else { of_source() }
 }
 
 /// What goes with a version that was read.
@@ -417,7 +382,7 @@ mod tests {
             ("calico_ipv4pool", PODS_CIDR),
             ("service_cluster_ip_range", SERVICES_CIDR),
             ("fixed_subnet_cidr", SUBNET_CIDR),
-            ("flannel_backend", BACKENDS[0]),
+            ("flannel_backend", pod_network::BACKENDS[0]),
             ("octavia_lb_algorithm", LB_ALGORITHMS[0]),
         ] {
             assert_eq!(DriverName::K8sFedoraCoreosV1.label(name).and_then(|label| label.default), Some(default), "{name}");

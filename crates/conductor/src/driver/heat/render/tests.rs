@@ -9,6 +9,7 @@ mod consoles;
 mod downloads;
 mod dual_stack;
 mod extra_networks;
+mod flannel;
 mod given_network;
 mod keystone;
 mod kubeadm;
@@ -390,7 +391,7 @@ fn kubeadm_gets_the_cluster_that_was_asked_for() {
         assert_eq!(join.get("controlPlane").is_some(), control_plane, "{kind}");
     }
     let containerd = content(user_data(&rendered, "worker"), "/etc/containerd/config.toml");
-    assert!(containerd.contains("sandbox_image = \"registry.example/k8s/pause:3.10\""), "{containerd}");
+    assert!(containerd.contains("sandbox_image = \"registry.example/k8s/pause:3.10.1\""), "{containerd}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 . /etc/kubernetes-bootstrap/install.sh
 . /etc/kubernetes-bootstrap/calico.sh
 . /etc/kubernetes-bootstrap/cilium.sh
+. /etc/kubernetes-bootstrap/flannel.sh
 
 NODE_INDEX=$(node_value NODE_INDEX)
 NODE_PUBLIC_ADDRESS=$(node_value NODE_PUBLIC_ADDRESS)
@@ -352,7 +353,7 @@ install_network() {
   fi
   fetch "$CNI_MANIFEST" "$STATE/cni.yaml" "${CNI_SHA256:-}"
   if [ "$NETWORK_DRIVER" = flannel ]; then
-    sed -i -e "s#10\.244\.0\.0/16#$POD_CIDR#" -e "s#\"vxlan\"#\"$FLANNEL_BACKEND\"#" "$STATE/cni.yaml"
+    set_up_flannel "$STATE/cni.yaml"
   fi
   [ -z "${CALICO_IPIP:-}" ] || set_ipip "$STATE/cni.yaml"
   [ -z "${POD_CIDR_V6:-}" ] || "add_ipv6_to_$NETWORK_DRIVER" "$STATE/cni.yaml"

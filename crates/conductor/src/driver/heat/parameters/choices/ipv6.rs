@@ -3,7 +3,7 @@
 use model::json::Labels;
 
 use super::ranges::apart;
-use super::{Cidr, FLANNEL, ruled};
+use super::{Cidr, ruled};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
@@ -50,9 +50,6 @@ impl Ipv6 {
         let options = input.labels.get("kubecontroller_options").unwrap_or_default();
         if let Some(name) = MASK_SIZES.iter().find(|name| options.contains(*name)) {
             return Err(RenderError::new("kubecontroller_options", format!("must not hold {name} where ipv6_enabled is true")));
-        }
-        if input.network_driver == FLANNEL && input.labels.get("flannel_backend").is_some_and(|backend| backend.trim() == "udp") {
-            return Err(RenderError::new("flannel_backend", "must not be udp where ipv6_enabled is true: it knows IPv4 alone"));
         }
         let ranges =
             Self { pods_cidr: pods(input.labels)?.1, services_cidr: cidr(input.labels, SERVICES, SERVICES_CIDR)?, subnet: subnet(input)? };

@@ -5,7 +5,7 @@ use model::json::Labels;
 use super::ipv6::pods as pods_v6;
 use super::{
     CALICO, CILIUM, Cidr, FLANNEL, FLANNEL_NODE_PODS, MASK_SIZES, NODE_PODS_LENGTH, PODS_CIDR, SERVICES, SERVICES_CIDR, SUBNET_CIDR, cidr,
-    options, ruled, unknown_network_driver,
+    options, pod_network, ruled,
 };
 use crate::driver::heat::render::RenderError;
 
@@ -50,7 +50,7 @@ impl Ranges {
             // It divides its range into smaller parts, of which a node takes as many as it needs.
             CALICO => ("calico_ipv4pool", None),
             CILIUM => ("cilium_ipv4pool", Some(NODE_PODS)),
-            other => return Err(unknown_network_driver(other)),
+            other => return Err(pod_network::unknown_network_driver(other)),
         };
         Ok(Self {
             pods: (pods, cidr(labels, pods, PODS_CIDR)?),

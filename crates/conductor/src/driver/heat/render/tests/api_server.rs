@@ -55,6 +55,33 @@ fn users_say_how_much_is_written_down_and_nothing_is_said_twice() {
     }
 }
 
+#[test]
+fn what_users_have_written_down_elsewhere_is_kept_by_the_master_too() {
+    let folders = |path: &str| -> Vec<String> {
+        let some = labels(&[("kubeapi_options", &format!("--audit-log-path={path}"))]);
+        let server = given(&some);
+        let volumes = server["extraVolumes"].as_array().expect("a list").iter().filter(|volume| volume["name"] == "audit-log");
+        volumes.map(|volume| volume["mountPath"].as_str().expect("a path").to_owned()).collect()
+    };
+    assert_eq!(folders("/var/log/kube-audit/audit.log"), ["/var/log/kube-audit"]);
+    assert_eq!(folders("/var/log/audit.log"), ["/var/log"]);
+    assert!(folders("-").is_empty());
+    for path in [
+        "/etc/kubernetes/pki/audit.log",
+        "audit.log",
+        "/var/logs/audit.log",
+        "/var/log/../tmp/audit.log",
+        "/var/log//audit.log",
+        "/var/log/x/",
+    ] {
+        let some = labels(&[("kubeapi_options", &format!("--audit-log-path={path}"))]);
+        let error = render(&input(&some)).err().unwrap_or_else(|| panic!("{path}"));
+        assert!(error.field == "kubeapi_options" && error.rule.contains("below /var/log") && error.rule.contains(path), "{error}");
+        // Of a cluster that is there.
+        assert!(first_boot(&input(&some), PoolKind::Masters, None).is_ok(), "{path}");
+    }
+}
+
 /// The rules as the API server goes through them: the first that fits says how much is written down.
 fn level(rules: &[Value], who: (&str, &[&str]), verb: &str, (group, resource): (&str, &str)) -> String {
     let has = |rule: &Value, key: &str, any: &[&str]| {

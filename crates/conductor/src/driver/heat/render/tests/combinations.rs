@@ -36,11 +36,9 @@ const LOAD_BALANCER: usize = 0;
 const NONE_AT_ALL: usize = 1;
 const OF_LOAD_BALANCER: [usize; 4] = [3, 10, 11, 12];
 
-/// Two questions, the answer to the first that does not go with all of the second's, and the one with which it does.
-const PODS: usize = 16;
-const BY_UDP: usize = 2;
-const IPV6: usize = 17;
-const IPV4_ALONE: usize = 0;
+/// The range of the nodes' subnet, of one that is made and of the lab's; and a list of who may reach the API.
+const NODES: &str = "10.0.0.0/24";
+const NODES_TWICE: &str = "10.0.0.0/24,10.0.0.0/24";
 
 /// In the place of an answer, while there is none.
 const OPEN: usize = usize::MAX;
@@ -91,6 +89,7 @@ fn questions() -> Vec<Vec<Choice>> {
         vec![
             choice("an API for all", |_| {}),
             choice("an API for some", |w| w.labels.push(("master_lb_allowed_cidrs", "192.0.2.0/24,198.51.100.7/32"))),
+            choice("an API for the nodes' own subnet, named twice", |w| w.labels.push(("master_lb_allowed_cidrs", NODES_TWICE))),
         ],
         vec![
             choice("soft anti-affinity", |_| {}),
@@ -103,7 +102,6 @@ fn questions() -> Vec<Vec<Choice>> {
         vec![
             choice("flannel", |_| {}),
             choice("flannel without a tunnel", |w| w.labels.push(("flannel_backend", "host-gw"))),
-            choice("flannel by udp", |w| w.labels.push(("flannel_backend", "udp"))),
             choice("calico", |w| w.pods = "calico"),
             choice("calico with a tunnel between subnets alone", |w| {
                 w.pods = "calico";
@@ -128,11 +126,6 @@ fn needs_load_balancer(tuple: &[(usize, usize)]) -> bool {
     tuple.iter().any(|(question, _)| OF_LOAD_BALANCER.contains(question)) && !tuple.iter().any(|(question, _)| *question == LOAD_BALANCER)
 }
 
-/// Whether these choices can be made together. (Flannel sends no packets of IPv6 by udp.)
-fn go_together(of: impl Fn(usize) -> Option<usize>) -> bool {
-    of(PODS) != Some(BY_UDP) || of(IPV6).is_none_or(|answer| answer == IPV4_ALONE)
-}
-
 /// Whether a cluster has these choices, and they make their difference there.
 fn shows(row: &[usize], tuple: &[(usize, usize)]) -> bool {
     tuple.iter().all(|&(question, answer)| row[question] == answer) && !(row[LOAD_BALANCER] == NONE_AT_ALL && needs_load_balancer(tuple))
@@ -154,11 +147,7 @@ fn covering(sizes: &[usize], strength: usize) -> Vec<Vec<usize>> {
                     missing.iter().filter(|tuple| tuple.iter().any(|(q, _)| *q == question) && shows(&longer, tuple)).count()
                 };
                 // What the row is for needs a load balancer, or it would never come to its end.
-                let can = |answer: &usize| {
-                    let of =
-                        |asked: usize| if asked == question { Some(*answer) } else { Some(row[asked]).filter(|chosen| *chosen != OPEN) };
-                    !(question == LOAD_BALANCER && *answer == NONE_AT_ALL && needs_load_balancer(&first)) && go_together(of)
-                };
+                let can = |answer: &usize| !(question == LOAD_BALANCER && *answer == NONE_AT_ALL && needs_load_balancer(&first));
                 row[question] =
                     (0..sizes[question]).filter(can).max_by_key(|&answer| (gain(answer), sizes[question] - answer)).expect("an answer");
             }
@@ -169,7 +158,7 @@ fn covering(sizes: &[usize], strength: usize) -> Vec<Vec<usize>> {
     rows
 }
 
-/// All choices of `strength` questions that can be made together, as (question, answer) in order.
+/// All choices of `strength` questions, as (question, answer) in order.
 fn tuples(sizes: &[usize], strength: usize) -> Vec<Vec<(usize, usize)>> {
     let mut all = vec![Vec::new()];
     for _ in 0..strength {
@@ -182,7 +171,6 @@ fn tuples(sizes: &[usize], strength: usize) -> Vec<Vec<(usize, usize)>> {
         };
         all = all.iter().flat_map(longer).collect();
     }
-    all.retain(|tuple| go_together(|question| tuple.iter().find(|(asked, _)| *asked == question).map(|(_, answer)| *answer)));
     all
 }
 
@@ -214,6 +202,7 @@ fn rendered(questions: &[Vec<Choice>], row: &[usize]) -> Vec<Value> {
         floating_ip_enabled: wish.floating,
         fixed_network: wish.given_network.then_some("given-network"),
         fixed_subnet: wish.given_network.then_some("given-subnet"),
+        fixed_range: Cidr::parse(NODES).filter(|_| wish.given_network),
         docker_volume_size: wish.docker,
         ssh_key_name: wish.key,
         nodes_affinity_policy: wish.affinity,

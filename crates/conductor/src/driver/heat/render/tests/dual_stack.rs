@@ -91,7 +91,6 @@ fn what_does_not_go_with_ipv6_is_refused_with_field_and_rule() {
         (&[("fixed_subnet_cidr_v6", "fd6d:6167:6e75:1ff::/64")], "pod_cidr_v6", "overlaps the nodes' range"),
         (&[("fixed_subnet_cidr_v6", "fd6d:6167:6e75:200::/64")], "service_cluster_ip_range_v6", "overlaps the nodes' range"),
         (&[("fixed_subnetpool_v6", "pool"), ("fixed_subnet_cidr_v6", "fd00::/64")], "fixed_subnetpool_v6", "together"),
-        (&[("flannel_backend", "udp")], "flannel_backend", "IPv4 alone"),
         (&[("kubecontroller_options", "--node-cidr-mask-size-ipv6=72")], "kubecontroller_options", "node-cidr-mask-size-ipv6"),
         (&[("fixed_subnet_cidr", "203.0.113.0/24"), ("fixed_subnet_cidr_v6", "2001:db8::/64")], "fixed_subnet_cidr_v6", "Neutron would"),
         (&[("fixed_subnet_cidr", "203.0.113.0/24"), ("fixed_subnetpool_v6", "pool")], "fixed_subnetpool_v6", "Neutron would"),

@@ -124,7 +124,6 @@ struct PodNetwork {
     own: (&'static [&'static str], &'static [&'static str]),
     /// Whether packets of pods travel as they are, by IPv4 and by IPv6.
     is_routed: (bool, bool),
-    has_ipv6: bool,
 }
 
 const CALICO: PodNetwork = PodNetwork {
@@ -132,16 +131,14 @@ const CALICO: PodNetwork = PodNetwork {
     label: ("calico_ipv4pool_ipip", "Always"),
     own: (&["nodes 4", "nodes tcp 179"], &["nodes IPv6 udp 4789", "nodes IPv6 tcp 179"]),
     is_routed: (false, false),
-    has_ipv6: true,
 };
 const FLANNEL: PodNetwork = PodNetwork {
     driver: "flannel",
     label: ("flannel_backend", "vxlan"),
     own: (&["nodes udp 8472"], &["nodes IPv6 udp 8472"]),
     is_routed: (false, false),
-    has_ipv6: true,
 };
-const POD_NETWORKS: [PodNetwork; 7] = [
+const POD_NETWORKS: [PodNetwork; 6] = [
     CALICO,
     PodNetwork { label: ("calico_ipv4pool_ipip", "Off"), is_routed: (true, false), ..CALICO },
     PodNetwork { label: ("calico_ipv4pool_ipip", "CrossSubnet"), is_routed: (true, false), ..CALICO },
@@ -150,10 +147,8 @@ const POD_NETWORKS: [PodNetwork; 7] = [
         label: ("cilium_ipv4pool", "10.100.0.0/16"),
         own: (&["nodes udp 8472", "nodes tcp 4240", "nodes tcp 4244"], &["nodes IPv6 tcp 4240"]),
         is_routed: (false, false),
-        has_ipv6: true,
     },
     FLANNEL,
-    PodNetwork { label: ("flannel_backend", "udp"), own: (&["nodes udp 8285"], &[]), has_ipv6: false, ..FLANNEL },
     PodNetwork { label: ("flannel_backend", "host-gw"), own: (&[], &[]), is_routed: (true, true), ..FLANNEL },
 ];
 
@@ -191,21 +186,18 @@ fn only_if(holds: bool, rules: &'static [&'static str]) -> &'static [&'static st
     if holds { rules } else { &[] }
 }
 
-/// A cluster of this pod network; none where it does not go with IPv6.
-fn cluster(network: &PodNetwork, has_ipv6: bool, pairs: &[(&str, &str)], change: fn(&mut StackInput<'_>)) -> Option<Rendered> {
-    if has_ipv6 && !network.has_ipv6 {
-        return None;
-    }
+/// A cluster of this pod network.
+fn cluster(network: &PodNetwork, has_ipv6: bool, pairs: &[(&str, &str)], change: fn(&mut StackInput<'_>)) -> Rendered {
     let some = labels(&[&[network.label][..], pairs].concat());
     let mut input = StackInput { network_driver: network.driver, dual_stack: has_ipv6.then(dual_stack::made), ..input(&some) };
     change(&mut input);
-    Some(done(&input))
+    done(&input)
 }
 
-/// What the rules of these groups say in a cluster of this pod network, by IPv4 alone and, where that goes, with IPv6 beside it.
-fn with_and_without_ipv6(network: &PodNetwork, names: &[&str]) -> (BTreeSet<String>, Option<BTreeSet<String>>) {
-    let of = |has_ipv6| cluster(network, has_ipv6, &[], |_| {}).map(|rendered| of_groups(&rendered, names));
-    (of(false).expect("IPv4 goes with everything"), of(true))
+/// What the rules of these groups say in a cluster of this pod network, by IPv4 alone and with IPv6 beside it.
+fn with_and_without_ipv6(network: &PodNetwork, names: &[&str]) -> (BTreeSet<String>, BTreeSet<String>) {
+    let of = |has_ipv6| of_groups(&cluster(network, has_ipv6, &[], |_| {}), names);
+    (of(false), of(true))
 }
 
 /// Whether a rule lets somebody in to this port of TCP.
@@ -223,13 +215,10 @@ fn masters_let_in_what_nodes_and_the_pod_network_need_and_nobody_else_to_etcd() 
     for network in &POD_NETWORKS {
         let PodNetwork { driver, label, own, is_routed, .. } = network;
         let what = format!("{driver} {label:?}");
-        let (alone, both) = with_and_without_ipv6(network, &[NODES, MASTERS]);
+        let (alone, all) = with_and_without_ipv6(network, &[NODES, MASTERS]);
         assert_eq!(alone, texts(&[&OF_NODES, &OF_MASTERS, own.0, only_if(is_routed.0, &ROUTED)]), "{what}");
-        let all = both.unwrap_or_else(|| alone.clone());
-        if network.has_ipv6 {
-            assert_eq!(&all - &alone, texts(&[&OF_NODES_V6, own.1, only_if(is_routed.1, &ROUTED_V6)]), "{what}");
-            assert!(all.is_superset(&alone), "{what}");
-        }
+        assert_eq!(&all - &alone, texts(&[&OF_NODES_V6, own.1, only_if(is_routed.1, &ROUTED_V6)]), "{what}");
+        assert!(all.is_superset(&alone), "{what}");
         // ssh has a group of its own, and etcd is the masters' alone.
         for port in [22, 2379, 2380] {
             let open: Vec<&String> = all.iter().filter(|rule| lets_in(rule, port)).collect();
@@ -248,7 +237,6 @@ fn workers_let_in_nodes_to_everything_and_others_to_node_ports_alone() {
         let (alone, both) = with_and_without_ipv6(network, &[WORKERS]);
         let pods = only_if(network.is_routed.0, &["10.100.0.0/16 all"]);
         assert_eq!(alone, texts(&[&OF_WORKERS, pods]), "{what}");
-        let Some(both) = both else { continue };
         let pods_v6 = only_if(network.is_routed.1, &["fd6d:6167:6e75:100::/56 IPv6 all"]);
         assert_eq!(both, texts(&[&OF_WORKERS, &OF_WORKERS_V6, pods, pods_v6]), "{what}");
     }
@@ -257,12 +245,31 @@ fn workers_let_in_nodes_to_everything_and_others_to_node_ports_alone() {
 #[test]
 fn ssh_is_open_where_there_is_a_key_and_the_api_to_those_who_are_named() {
     let sources = [("master_lb_allowed_cidrs", "192.0.2.0/24,198.51.100.7/32")];
-    let rendered = cluster(&FLANNEL, true, &sources, |_| {}).expect("it goes with IPv6");
+    let rendered = cluster(&FLANNEL, true, &sources, |_| {});
     assert_eq!(of_groups(&rendered, &[SSH]), texts(&[&["anybody tcp 22"]]));
     let of_api = ["192.0.2.0/24 tcp 6443", "198.51.100.7/32 tcp 6443", "10.0.0.0/24 tcp 6443", "nodes tcp 6443", "masters all"];
     assert_eq!(of_groups(&rendered, &[MASTERS]), texts(&[&of_api]));
-    let closed = cluster(&FLANNEL, true, &[], |input| input.ssh_key_name = None).expect("it goes with IPv6");
+    let closed = cluster(&FLANNEL, true, &[], |input| input.ssh_key_name = None);
     assert_eq!(groups(&closed).0.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [NODES, MASTERS, WORKERS]);
+}
+
+/// Neutron refuses a rule, and Octavia a source, that is there already.
+#[test]
+fn whoever_is_named_twice_is_told_once_and_the_nodes_own_subnet_always() {
+    let on_given: fn(&mut StackInput<'_>) = |input| {
+        input.fixed_network = Some("there");
+        input.fixed_subnet = Some("there");
+        input.fixed_range = Cidr::parse("192.0.2.0/24");
+    };
+    for (given, change, wanted) in [
+        ("198.51.100.0/24, 10.0.0.0/24,198.51.100.0/24", (|_| {}) as fn(&mut StackInput<'_>), &["198.51.100.0/24", "10.0.0.0/24"][..]),
+        ("198.51.100.0/24,10.0.0.0/24", on_given, &["198.51.100.0/24", "10.0.0.0/24", "192.0.2.0/24"]),
+        ("192.0.2.0/24", on_given, &["192.0.2.0/24"]),
+        ("", on_given, &[]),
+    ] {
+        let rendered = cluster(&FLANNEL, false, &[("master_lb_allowed_cidrs", given)], change);
+        assert_eq!(rendered.parameters["master_lb_allowed_cidrs"], json!(wanted), "{given}");
+    }
 }
 
 #[test]
@@ -281,6 +288,7 @@ fn as_many_rules_are_counted_as_there_are() {
     let on_given: fn(&mut StackInput<'_>) = |input| {
         input.fixed_network = Some("there");
         input.fixed_subnet = Some("there");
+        input.fixed_range = Cidr::parse("192.0.2.0/24");
         input.dual_stack = input.dual_stack.map(|_| dual_stack::given());
     };
     let changes: [fn(&mut StackInput<'_>); 3] = [|_| {}, |input| input.ssh_key_name = None, on_given];
@@ -288,7 +296,7 @@ fn as_many_rules_are_counted_as_there_are() {
     for network in &POD_NETWORKS {
         for (has_ipv6, pairs) in [(false, &[][..]), (false, &sources[..]), (true, &[]), (true, &sources[..])] {
             for change in changes {
-                let Some(rendered) = cluster(network, has_ipv6, pairs, change) else { continue };
+                let rendered = cluster(network, has_ipv6, pairs, change);
                 let need = need::of(&rendered.parameters);
                 let (groups, alone) = groups(&rendered);
                 // A group has two before it is given any.
