@@ -129,6 +129,9 @@ X
 for c in barbican cinder glance heat neutron nova octavia; do printf '[%s_client]\nregion_name = RegionOne\nendpoint_type = publicURL\n' $c; done; }
 upstream() { timeout 120 $VENV/bin/magnum-db-manage --config-file $RUN/magnum.conf "$@"; }
 inventory() { as admin; timeout 60 $CLIENT/bin/python inventory.py >$1 2>$RUN/inventory.err || { cat $RUN/inventory.err; return 1; }; }
+# at_first: what the cloud has before the run. Nova still takes servers away when Heat says that the stack of an earlier run is gone: these are waited for.
+none_leaves() { local out; as demo; out=$(os server list --long -f value -c Name -c 'Task State' 2>&1) && ! grep deleting <<<"$out" || { echo "$out"; return 1; }; }
+at_first() { { within 300 none_leaves && inventory $RUN/before; } || give_up "inventory"; }
 same() { inventory $RUN/after && diff $RUN/before $RUN/after; }
 # agrees: the cloud holds what the inventory says, and nothing else is new. Heat and Octavia tidy up after they have said that they are done.
 agrees() {

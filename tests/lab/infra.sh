@@ -45,13 +45,15 @@ wait_port() {
 }
 
 start_db() {
+  # A server that starts removes all temporary tables that it finds, also those of another one that runs: it has a folder of its own for them.
+  install -d -o mysql -g mysql $OSLAB/data/mysql-tmp
   if [ ! -f $OSLAB/state/mariadb-made ]; then
     rm -rf $OSLAB/data/mysql; install -d -o mysql -g mysql $OSLAB/data/mysql
-    timeout 120 mariadb-install-db --no-defaults --user=mysql --datadir=$OSLAB/data/mysql --skip-test-db >$OSLAB/log/mariadb-install.log 2>&1 ||
+    timeout 120 mariadb-install-db --no-defaults --user=mysql --datadir=$OSLAB/data/mysql --tmpdir=$OSLAB/data/mysql-tmp --skip-test-db >$OSLAB/log/mariadb-install.log 2>&1 ||
       { fail "making the database folder" $OSLAB/log/mariadb-install.log; return 1; }
     touch $OSLAB/state/mariadb-made
   fi
-  spawn mariadb mariadbd --no-defaults --user=mysql --datadir=$OSLAB/data/mysql --socket=$OSLAB/data/mysql/s.sock \
+  spawn mariadb mariadbd --no-defaults --user=mysql --datadir=$OSLAB/data/mysql --tmpdir=$OSLAB/data/mysql-tmp --socket=$OSLAB/data/mysql/s.sock \
     --pid-file=$OSLAB/data/mysql/m.pid --bind-address=$IP --port=$DB_PORT --max-connections=2000 \
     --innodb-buffer-pool-size=512M --innodb-flush-log-at-trx-commit=1 --character-set-server=utf8mb4 --skip-name-resolve
   wait_port mariadb $DB_PORT || return 1

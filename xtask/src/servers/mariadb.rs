@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub fn url(port: u16) -> String {
 pub fn create(home: &Path) -> Result<()> {
     choose_port(home, "port")?;
     let data = home.join("data");
-    paths::open_folder(&data)?;
+    let temporary = temporary(home)?;
+    folder_of_server(&data)?;
     // Read at every start, before the first connection is accepted.
     let users: String = ["%", "localhost", "127.0.0.1"]
         .iter()
@@ -36,16 +37,32 @@ pub fn create(home: &Path) -> Result<()> {
         .collect();
     fs::write(home.join("users.sql"), users.replace("; GRANT", ";\nGRANT")).context("write users.sql")?;
     let mut command = Command::new("mariadb-install-db");
-    command.arg("--no-defaults").arg(option("--datadir", &data)).arg("--skip-test-db");
+    command.arg("--no-defaults").arg(option("--datadir", &data)).arg(option("--tmpdir", &temporary)).arg("--skip-test-db");
     if paths::is_root() {
-        let (uid, gid) = user_ids("mysql")?;
-        std::os::unix::fs::chown(&data, Some(uid), Some(gid)).context("give the data folder to mysql")?;
         command.arg("--user=mysql");
     }
     let log = fs::File::create(home.join("install-log")).context("open install-log")?;
     command.stdin(Stdio::null()).stdout(log.try_clone().context("share the log")?).stderr(log);
     if !process::run(&mut command, Duration::from_secs(120))?.success() {
-        bail!("mariadb-install-db failed:\n{}", process::tail(&home.join("install-log"), 30));
+        // Thirty lines of advice come after the reason.
+        bail!("mariadb-install-db failed:\n{}", process::tail(&home.join("install-log"), 120));
+    }
+    Ok(())
+}
+
+/// Where this server keeps its temporary tables: a server that starts removes all that it finds there, also those of another one that runs.
+fn temporary(home: &Path) -> Result<PathBuf> {
+    let folder = home.join("tmp");
+    folder_of_server(&folder)?;
+    Ok(folder)
+}
+
+/// Makes a folder in which the server may write.
+fn folder_of_server(folder: &Path) -> Result<()> {
+    paths::open_folder(folder)?;
+    if paths::is_root() {
+        let (uid, gid) = user_ids("mysql")?;
+        std::os::unix::fs::chown(folder, Some(uid), Some(gid)).with_context(|| format!("give {} to mysql", folder.display()))?;
     }
     Ok(())
 }
@@ -61,6 +78,7 @@ pub fn spawn(home: &Path) -> Result<Option<Child>> {
     let data = home.join("data");
     command
         .arg(option("--datadir", &data))
+        .arg(option("--tmpdir", &temporary(home)?))
         // Relative to the data folder: the path of a socket may have 107 characters only.
         .args(["--socket=s.sock", "--pid-file=m.pid", "--bind-address=127.0.0.1", "--skip-name-resolve"])
         .arg(format!("--port={}", read_port(home, "port")?))
