@@ -507,13 +507,15 @@ async fn what_others_made_or_use_by_now_is_left_and_told() -> Result<()> {
     let (demo, project) = (world.demo(), world.cloud.project_id("demo"));
     let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
     let tag = |cluster: &str| format!("kube_service_{cluster}_default_web");
-    let add = |name: &str, tags: &[String]| {
-        let (name, tags) = (name.to_owned(), tags.to_vec());
-        world.cloud.add_load_balancer(NewLoadBalancer { project: project.clone(), name, tags, ..NewLoadBalancer::default() })
+    let add = |name: &str, tags: &[String], stack: Option<&String>| {
+        let (name, tags, stack) = (name.to_owned(), tags.to_vec(), stack.cloned());
+        world.cloud.add_load_balancer(NewLoadBalancer { project: project.clone(), name, tags, stack, ..NewLoadBalancer::default() })
     };
     let text = format!("Floating IP for Kubernetes external service default/web from cluster {cluster}");
-    let users = add("prod-web", &[tag(&cluster)]);
-    let shared = add(&tag(&cluster), &[tag(&cluster), tag("1c1d0f86-0f3e-4d2c-8f9a-2b7f43d9c522")]);
+    let users = add("prod-web", &[tag(&cluster)], None);
+    // What has its address on the cluster's own network keeps that there, and goes with it.
+    let inside = add("prod-inside", &[tag(&cluster)], Some(&stack));
+    let shared = add(&tag(&cluster), &[tag(&cluster), tag("1c1d0f86-0f3e-4d2c-8f9a-2b7f43d9c522")], None);
     let addresses = [&users, &shared].map(|balancer| world.cloud.add_floating_ip(&project, &text, Some(balancer)));
     let detached = world.cloud.add_floating_ip(&project, &text, None);
     let (own, own_address) = service(&world, &cluster, &stack, "api");
@@ -522,7 +524,12 @@ async fn what_others_made_or_use_by_now_is_left_and_told() -> Result<()> {
     for (kind, id) in kept.into_iter().chain(addresses.iter().map(|id| ("neutron_floating_ip", id))) {
         ensure!(has(&told, "leaks", kind, id), "{kind} {id} in {told}");
     }
-    let went = [("octavia_load_balancer", &own), ("neutron_floating_ip", &own_address), ("neutron_floating_ip", &detached)];
+    let went = [
+        ("octavia_load_balancer", &own),
+        ("octavia_load_balancer", &inside),
+        ("neutron_floating_ip", &own_address),
+        ("neutron_floating_ip", &detached),
+    ];
     for (kind, id) in went {
         ensure!(has(&told, "removed", kind, id), "{kind} {id} in {told}");
     }

@@ -40,7 +40,7 @@ async fn heat_is_given_ids_and_nodes_behind_a_proxy_reach_each_other_whenever_th
     let demo = world.demo().at("1.10");
     let mut template = client::template("small");
     template["http_proxy"] = json!("http://proxy:3128");
-    // With a list of sources Heat takes up the subnet.
+    // The nodes reach the API through the load balancer: with a list of sources the range of their subnet is on it.
     template["labels"] = json!({"master_lb_allowed_cidrs": "192.0.2.0/24"});
     let template = demo.post("/v1/clustertemplates", &template).await?.expect(201)?.uuid()?;
     let mut body = client::cluster("blue", &template);
@@ -58,6 +58,7 @@ async fn heat_is_given_ids_and_nodes_behind_a_proxy_reach_each_other_whenever_th
     let ids =
         |parameters: &Map<String, Value>| parameters["fixed_network"] == subnet["network_id"] && parameters["fixed_subnet"] == subnet["id"];
     let stack = world.cloud.stacks().remove(0);
+    ensure!(stack.parameters["master_lb_allowed_cidrs"] == json!(["192.0.2.0/24", RANGE]), "{:?}", stack.parameters);
     ensure!(ids(&stack.parameters), "{} {}", stack.parameters["fixed_network"], stack.parameters["fixed_subnet"]);
     for parameter in ["master_user_data", "worker_user_data"] {
         reach_each_other(&world, &stack.id, parameter)?;

@@ -260,7 +260,7 @@ async fn a_group_that_was_deleted_by_hand_is_told_by_the_health() -> Result<()> 
 #[tokio::test]
 async fn no_node_is_replaced_by_an_image_that_nobody_asked_for() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
-    let world = world(Mix::Embedded, &management).await?;
+    let world = world(Mix::Distributed, &management).await?;
     let demo = world.demo();
     let cluster = create(&demo, "blue").await?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
@@ -281,7 +281,11 @@ async fn no_node_is_replaced_by_an_image_that_nobody_asked_for() -> Result<()> {
     // What the name means for a group that is to be made nobody can tell.
     world.cloud.add_image("ubuntu-capi-rebuilt", "ubuntu-capi");
     let group = json!({"name": "new", "node_count": 1, "flavor_id": "m1.medium", "image_id": "ubuntu-capi-rebuilt"});
-    demo.at("1.14").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect_error(409, "ubuntu-capi-rebuilt")?;
+    demo.at("1.14").post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;
+    let refused = group_is(&demo, &cluster, "new", "CREATE_FAILED").await?;
+    let why = text(&refused, "status_reason");
+    ensure!(why.contains("image ubuntu-capi-rebuilt: there are several of this name"), "{refused}");
+    ensure!(machines() == after, "{after:?} {:?}", machines());
     world.finish().await
 }
 

@@ -87,13 +87,19 @@ fn check(found: &Found, after: &Map<String, Value>, is_asked: impl Fn(&str) -> b
     let number = |field: &str| after.get(field).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let (min, max) = (number("min_node_count").unwrap_or(0), number("max_node_count"));
     rules::bounds(&found.group.name, found.group.node_count(), min, max)?;
-    let nodes = rules::nodes(found.group.role.as_deref().unwrap_or_default(), after.get("node_labels"), after.get("node_taints"))?;
     let change = NodegroupChange {
         min_node_count: is_asked("min_node_count").then_some(min),
         max_node_count: is_asked("max_node_count").then_some(max),
         ..NodegroupChange::default()
     };
-    let nodes = (is_asked("node_labels") || is_asked("node_taints")).then_some(nodes);
+    // Those of an earlier release need not be as is asked now: they are looked at when they change.
+    let nodes = match is_asked("node_labels") || is_asked("node_taints") {
+        true => {
+            let role = found.group.role.as_deref().unwrap_or_default();
+            Some(rules::nodes(role, after.get("node_labels"), after.get("node_taints"))?)
+        }
+        false => None,
+    };
     Ok(Change::Bounds { change, nodes })
 }
 

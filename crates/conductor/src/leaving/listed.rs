@@ -81,8 +81,9 @@ pub(super) async fn judge_balancers(rows: &Rows, reach: &Reach, listed: &[LoadBa
         let kept = match load_balancer(balancer, names(&rows.cluster)) {
             _ if own.balancers.contains(&balancer.id) => Ok(()),
             Verdict::Ours => Ok(()),
-            // On the subnet that the cluster's own stack made there is nobody else.
-            Verdict::Namesake if is_inside() || rows.is_recorded(ResourceKind::LoadBalancer, &balancer.id) => Ok(()),
+            // On the subnet that the cluster's own stack made there is nobody else, and while it is there the stack cannot go.
+            Verdict::Namesake | Verdict::Used if is_inside() => Ok(()),
+            Verdict::Namesake if rows.is_recorded(ResourceKind::LoadBalancer, &balancer.id) => Ok(()),
             Verdict::Namesake => Err(Some(NAMESAKE)),
             Verdict::Shared => Err(Some(SHARED)),
             Verdict::Used => Err(Some(USED)),

@@ -28,21 +28,27 @@ pub(crate) fn leak(kind: ResourceKind, name: &str, id: Option<String>, reason: &
 pub(crate) fn report(events: &[OperationEvent], leaks: Vec<Leak>) -> (String, EventDetails) {
     let mut removed: Vec<Thing> = Vec::new();
     let mut gone: Vec<Thing> = Vec::new();
-    let mut left = leaks;
+    let mut kept: Vec<Leak> = Vec::new();
     for event in events {
         match event.kind.as_str() {
-            KEEP => left.extend(event.details().leaks.unwrap_or_default()),
+            KEEP => kept.extend(event.details().leaks.unwrap_or_default()),
             FOUND_GONE => gone.extend(event.details().thing),
-            kind if kind == REMOVE || stack::is_request_to_delete(kind) => removed.extend(asked_for(event)),
+            kind if kind == REMOVE || stack::is_request_to_delete(kind) => {
+                let thing = asked_for(event);
+                // What made it stay at one look need not be so at the next one.
+                kept.retain(|leak| !thing.as_ref().is_some_and(|thing| is_leak_of(leak, thing)));
+                removed.extend(thing);
+            }
             _ => {}
         }
     }
+    let mut left = leaks;
+    left.extend(kept);
     // Asked for once and not there then: somebody else had removed it. Asked for again, because what came of the first time was not
     // recorded: it was ours to remove.
     gone.retain(|thing| asked(&removed, thing) < 2);
     removed.retain(|thing| !gone.iter().any(|other| is_same(thing, other)));
-    let is_left =
-        |thing: &Thing| left.iter().any(|l| l.kind == thing.kind && (l.name == thing.name || (l.id.is_some() && l.id == thing.id)));
+    let is_left = |thing: &Thing| left.iter().any(|leak| is_leak_of(leak, thing));
     removed.retain(|thing| !is_left(thing));
     gone.retain(|thing| !is_left(thing));
     let (removed, gone) = (once(removed), once(gone));
@@ -59,6 +65,10 @@ fn asked_for(event: &OperationEvent) -> Option<Thing> {
         return event.details().thing;
     }
     Some(Thing { kind: ResourceKind::Stack.as_str().into(), name: event.message.clone(), id: None })
+}
+
+fn is_leak_of(leak: &Leak, thing: &Thing) -> bool {
+    leak.kind == thing.kind && (leak.name == thing.name || (leak.id.is_some() && leak.id == thing.id))
 }
 
 fn is_same(one: &Thing, other: &Thing) -> bool {
@@ -125,5 +135,20 @@ mod tests {
         let (message, details) = report(&[event(REMOVE, "a"), event(REMOVE, "a"), event(FOUND_GONE, "a")], Vec::new());
         assert_eq!((names(details.removed), names(details.gone)), (vec!["a".to_owned()], vec![]));
         assert_eq!(message, "nothing is known to be left in the cloud");
+    }
+
+    #[test]
+    fn what_was_to_stay_at_one_look_and_went_at_the_next_is_not_left() {
+        let kept = |kind: &str| {
+            let leaks = vec![leak(ResourceKind::LoadBalancer, "a", Some("id of a".to_owned()), "kept")];
+            OperationEvent {
+                details: Some(EventDetails { leaks: Some(leaks), ..EventDetails::default() }.column()),
+                ..events::event(kind, "a")
+            }
+        };
+        let (message, details) = report(&[kept(KEEP), event(REMOVE, "a")], Vec::new());
+        assert_eq!((message.as_str(), names(details.removed)), ("nothing is known to be left in the cloud", vec!["a".to_owned()]));
+        let (_, details) = report(&[event(REMOVE, "a"), kept(KEEP)], Vec::new());
+        assert_eq!((details.leaks.map_or(0, |left| left.len()), names(details.removed)), (1, vec![]));
     }
 }

@@ -64,6 +64,7 @@ pub(super) async fn round<'a>(
     for (place, item) in at_once.into_iter().chain(last).enumerate() {
         // It was refused again and again: one more request tells why, when the others have gone.
         if place >= again && !round.waiting.is_empty() {
+            round.staying.push(item);
             continue;
         }
         intend(cx, work, cluster, item).await?;

@@ -199,7 +199,11 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
         default_boot_volume_size: bench.cx.settings.default_volumes.boot_size.into(),
         authorities: rotation.as_ref().and_then(authorities::InForce::document),
     });
-    let document = document.map_err(|text| Failure::fail(OutcomeCode::User, text))?;
+    let user_error = |text: String| Failure::fail(OutcomeCode::User, text);
+    let document = document.map_err(user_error)?;
+    if values::check_nodes(&document, &Value::Null).is_err() {
+        values::check_nodes(&document, &bench.released().await?).map_err(user_error)?;
+    }
     mark(bench, seen, events, &json!("true")).await?;
     let run = bench.run()?;
     let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());

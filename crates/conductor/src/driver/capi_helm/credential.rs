@@ -234,7 +234,11 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
 /// Whoever asked for something of a cluster lately: the credential of a rotation that came to no end is under one of these.
 async fn former_callers(cx: &Context, cluster: &ClusterId) -> Result<Vec<String>, Failure> {
     let operations = cx.store.read(async |conn: &mut Conn| history::finished(conn, cluster, FORMER).await).await?;
-    let makes_one = |o: &Operation| matches!(o.kind(), Some(OperationKind::ClusterCreate | OperationKind::CredentialRotate));
+    // A deletion makes one in the place of one that is dead.
+    let makes_one = |o: &Operation| {
+        use OperationKind::{ClusterCreate, ClusterDelete, ClusterForceDelete, CredentialRotate};
+        matches!(o.kind(), Some(ClusterCreate | CredentialRotate | ClusterDelete | ClusterForceDelete))
+    };
     Ok(operations.into_iter().filter(makes_one).map(|operation| operation.user_id).collect())
 }
 

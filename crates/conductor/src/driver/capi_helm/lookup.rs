@@ -85,8 +85,8 @@ async fn chosen(bench: &Bench<'_>, mut found: Vec<Image>, name: &str) -> Result<
 }
 
 /// The images that groups have beside the release's, by the group's uuid. All nodes run the control plane's version: an image of another one
-/// is what is left of an earlier upgrade, and does not count. Nor does one that no document has ever given to a group that has machines: upstream's driver
-/// never looks at it, and brings all groups along. Where Glance does not have it any more, or has several of its name, the group keeps what it has: nodes
+/// is what is left of an earlier upgrade, and does not count. Nor does one that the last document does not give to a group that has machines: upstream's
+/// driver never looks at it, and brings all groups along. Where Glance does not have it any more, or has several of its name, the group keeps what it has: nodes
 /// are not replaced because an image was tidied away.
 ///
 /// # Errors

@@ -26,6 +26,8 @@ use crate::{certificates, credentials};
 const LEFT_ALONE: &str = "left alone, as was asked for";
 /// How long the last look may take that tells whether a cluster was gone in time.
 const LAST_LOOK: Duration = Duration::from_secs(1);
+/// How long the cluster's credential may be looked after by force.
+const REVIVAL: Duration = Duration::from_secs(20);
 /// Of the janitor, which removes from the cloud what the cluster's own controllers made.
 const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
 
@@ -125,6 +127,26 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
 /// Gives the controllers another credential where the cluster's is of no use any more, as when its creator has lost a role: with it they could remove
 /// nothing, and the deletion would wait for them in vain. Whoever deletes it can make one.
 async fn revive(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
+    // Nothing in the cloud: controllers need no credential.
+    if seen.infrastructure.is_null() && seen.machines.is_empty() {
+        return Ok(());
+    }
+    if bench.work.operation.kind() == Some(OperationKind::ClusterDelete) {
+        return replace_dead(bench).await;
+    }
+    // By force what can be removed without is removed, whatever Keystone says, and does not say.
+    let outcome = tokio::time::timeout(REVIVAL, replace_dead(bench)).await;
+    match outcome.unwrap_or_else(|_| Err(Failure::retry("keystone has not answered in time"))) {
+        Err(Failure::Stale) => Err(Failure::Stale),
+        Err(Failure::Final { reason, .. } | Failure::Retry { reason, .. }) => {
+            tracing::warn!(reason, "nothing is known of the cluster's application credential, or it is dead and there is no other");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn replace_dead(bench: &Bench<'_>) -> Result<(), Failure> {
     let is_dead = match credential::stored(bench).await? {
         Some(held) => match credential::session(bench, &held).info().await {
             Ok(_) => false,
@@ -132,20 +154,9 @@ async fn revive(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
             Err(error) if error.repeating_may_mend() => return Err(error.into()),
             Err(_) => false,
         },
-        None => !seen.infrastructure.is_null(),
+        None => true,
     };
-    if !is_dead {
-        return Ok(());
-    }
-    match credential::ensure(bench, true).await {
-        Ok(_) => Ok(()),
-        // By force what can be removed without is removed.
-        Err(Failure::Final { reason, .. }) if bench.work.operation.kind() != Some(OperationKind::ClusterDelete) => {
-            tracing::warn!(reason, "the cluster's application credential is dead, and there is no other");
-            Ok(())
-        }
-        Err(other) => Err(other),
-    }
+    if is_dead { credential::ensure(bench, true).await.map(drop) } else { Ok(()) }
 }
 
 /// Whether there is time for what may still appear.

@@ -226,12 +226,6 @@ fn node_group(input: &Input<'_>, group: &Nodegroup) -> Result<Value, String> {
         out["machineImageId"] = json!(image);
     }
     if let Some(nodes) = input.nodes.get(&group.uuid) {
-        // Of rows of a time when the API took any: Cluster API would replace the nodes by ones that do not start.
-        let taints = nodes.taints.iter().map(|taint| ("node_taints", &taint.key, taint.value.as_deref().unwrap_or_default()));
-        let labels = nodes.labels.0.iter().map(|(key, value)| ("node_labels", key, value.as_str()));
-        for (field, key, value) in labels.chain(taints) {
-            check_label(key, value).map_err(|rule| format!("nodegroup {}: {field}: {rule}", group.name))?;
-        }
         if !nodes.labels.0.is_empty() {
             out["nodeLabels"] = json!(nodes.labels.0);
         }
@@ -241,6 +235,33 @@ fn node_group(input: &Input<'_>, group: &Nodegroup) -> Result<Value, String> {
         }
     }
     Ok(out)
+}
+
+/// Refuses labels and taints of nodes that Kubernetes does not take, from rows of a time when the API took any: Cluster API would replace the nodes by
+/// ones that do not start. What a group was given by the last document already changes nothing of its nodes.
+pub(super) fn check_nodes(document: &Value, released: &Value) -> Result<(), String> {
+    let groups = |document: &Value| document["nodeGroups"].as_array().cloned().unwrap_or_default();
+    let taints_of = |group: &Value| group["kubeadmConfigSpec"]["joinConfiguration"]["nodeRegistration"]["taints"].clone();
+    let given = groups(released);
+    for group in groups(document) {
+        let name = group["name"].as_str().unwrap_or_default();
+        let before = given.iter().find(|one| one["name"] == name).unwrap_or(&Value::Null);
+        let check = |field: &str, key: &str, value: &Value| {
+            check_label(key, value.as_str().unwrap_or_default()).map_err(|rule| format!("nodegroup {name}: {field}: {rule}"))
+        };
+        if group["nodeLabels"] != before["nodeLabels"] {
+            for (key, value) in group["nodeLabels"].as_object().into_iter().flatten() {
+                check("node_labels", key, value)?;
+            }
+        }
+        let taints = taints_of(&group);
+        if taints != taints_of(before) {
+            for taint in taints.as_array().into_iter().flatten() {
+                check("node_taints", taint["key"].as_str().unwrap_or_default(), &taint["value"])?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn storage_classes(settings: &CapiSettings, choices: &Choices<'_>, types: &[String]) -> Result<Value, String> {

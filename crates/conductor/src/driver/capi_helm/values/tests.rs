@@ -210,3 +210,23 @@ fn versions_are_cleaned() {
     assert_eq!(chart_version(&settings(), &labelled).as_deref(), Some("0.27.0"));
     assert_eq!(chart_version(&settings(), &template()).as_deref(), Some("0.10.1"));
 }
+
+#[test]
+fn nodes_are_not_replaced_by_ones_that_would_not_start() {
+    let document = |labels: Value, taints: Value| {
+        let spec = json!({"joinConfiguration": {"nodeRegistration": {"taints": taints}}});
+        json!({"nodeGroups": [{"name": "default-worker"}, {"name": "gpu", "nodeLabels": labels, "kubeadmConfigSpec": spec}]})
+    };
+    let fits = document(json!({"team": "blue"}), json!([{"key": "gpu", "effect": "NoSchedule"}]));
+    assert_eq!(check_nodes(&fits, &Value::Null), Ok(()));
+    let wrong_label = document(json!({"team": "a b"}), json!([]));
+    let wrong_taint = document(json!({}), json!([{"key": "a b", "value": "c", "effect": "NoExecute"}]));
+    for (wrong, field) in [(&wrong_label, "node_labels"), (&wrong_taint, "node_taints")] {
+        for released in [&Value::Null, &fits] {
+            let refused = check_nodes(wrong, released).expect_err(field);
+            assert!(refused.starts_with(&format!("nodegroup gpu: {field}: ")), "{refused}");
+        }
+        // The nodes are of it already, or have come to nothing by it.
+        assert_eq!(check_nodes(wrong, wrong), Ok(()));
+    }
+}

@@ -128,7 +128,7 @@ impl Choices {
             image_prefix: image_prefix(&label("container_infra_prefix"))?,
             cni_sha256: catalogue::sum(&cni_manifest).unwrap_or_default(),
             cni_manifest: input.download(&cni_manifest),
-            flannel_backend: one_of(input, "flannel_backend", &pod_network::BACKENDS)?,
+            flannel_backend: one_of(input, pod_network::BACKEND, &pod_network::EVER)?,
             node_pods_length: pod_network::node_pods_length(input)?,
             admission_plugins: admission_plugins(input)?,
             api_server_options: options(input.labels, "kubeapi_options")?,
@@ -162,6 +162,7 @@ impl Choices {
         let (choices, ranges) = Self::with_ranges(input)?;
         ranges.apart(choices.nodes(input).as_ref())?;
         audit::check(&choices.api_server_options)?;
+        one_of(input, pod_network::BACKEND, &pod_network::BACKENDS)?;
         ranges.check()?;
         ranges.hold(u64::from(input.masters) + u64::from(input.workers))?;
         Ok(choices)

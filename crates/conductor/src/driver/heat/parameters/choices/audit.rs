@@ -27,7 +27,7 @@ pub(crate) fn folder(options: &[Argument]) -> Option<&str> {
 
 /// Whether the file that the user says is kept.
 pub(super) fn check(options: &[Argument]) -> Result<(), RenderError> {
-    match given(options).filter(|path| *path != OUTPUT && in_logs(path).is_none()) {
+    match given(options).filter(|path| ![OUTPUT, ""].contains(path) && in_logs(path).is_none()) {
         Some(path) => {
             let rule = format!("--{OPTION} must be {OUTPUT} or a file below {LOGS}, which alone masters keep, not {path}");
             Err(RenderError::new("kubeapi_options", rule))

@@ -5,6 +5,9 @@ use crate::driver::heat::catalogue::{self, Release};
 use crate::driver::heat::render::RenderError;
 use crate::driver::heat::stack_input::StackInput;
 
+pub(super) const BACKEND: &str = "flannel_backend";
+/// What clusters that are there may say.
+pub(super) const EVER: [&str; 3] = ["vxlan", "host-gw", "udp"];
 /// Not `udp`, which needs a TUN device: the project's manifest gives flannel none.
 pub(super) const BACKENDS: [&str; 2] = ["vxlan", "host-gw"];
 /// Where files of projects on GitHub are, by their versions.

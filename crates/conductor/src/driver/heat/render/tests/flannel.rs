@@ -48,6 +48,17 @@ fn a_manifest_without_a_place_for_it_fails_the_master() {
 }
 
 #[test]
+fn a_backend_that_cannot_work_is_refused_of_new_clusters_only() {
+    let udp = labels(&[("flannel_backend", "udp")]);
+    for network_driver in ["flannel", "calico"] {
+        let input = StackInput { network_driver, ..input(&udp) };
+        let error = render(&input).err().expect(network_driver);
+        assert!(error.field == "flannel_backend" && error.rule == "must be one of vxlan, host-gw, not udp", "{error}");
+        assert!(first_boot(&input, PoolKind::Masters, None).is_ok(), "{network_driver}");
+    }
+}
+
+#[test]
 fn masters_of_other_clusters_have_nothing_of_it() {
     let none = labels(&[]);
     for (network_driver, wanted) in [("calico", 0), ("flannel", 1), ("cilium", 0)] {
