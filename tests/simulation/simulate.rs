@@ -42,7 +42,7 @@ struct Arguments {
     /// Print everything that happens
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// With a bug planted: LostUpdate, MissingGuard, AckBeforeClaim, NameNotRecorded or DoubleApply
+    /// With a bug planted: LostUpdate, MissingGuard, AckBeforeClaim, NameNotRecorded, DoubleApply or PasswordOfAttempt
     #[arg(long, value_parser = bug)]
     planted: Option<Bug>,
     /// Threads

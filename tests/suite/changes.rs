@@ -309,6 +309,40 @@ async fn w7_changes_of_one_group_at_the_same_time_are_all_there_in_the_end() -> 
     world.finish().await
 }
 
+#[tokio::test]
+async fn w7_labels_and_taints_that_are_changed_at_the_same_time_are_all_there_in_the_end() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = world.complete_cluster(&demo).await?;
+    let group = format!("/v1/clusters/{cluster}/nodegroups/default-worker");
+    demo.patch(&group, &patch("add", "/node_labels", json!("{'base': 'x', 'old': 'y'}"))).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let wishes = [
+        patch("add", "/node_labels/rack", json!("a")),
+        patch("replace", "/node_labels/base", json!("z")),
+        patch("remove", "/node_labels/old", Value::Null),
+        patch("add", "/node_taints", json!("[{'key': 'gpu', 'effect': 'NoSchedule'}]")),
+    ];
+    let asking = wishes.iter().map(|body| {
+        let (demo, group) = (&demo, &group);
+        async move {
+            wait::until("the change to be accepted", PATIENCE, async || {
+                let answer = demo.patch(group, body).await?;
+                ensure!(matches!(answer.status, 202 | 409), "{}: {}", answer.status, answer.text);
+                Ok(Seen::when(answer.status == 202, || answer.text))
+            })
+            .await
+        }
+    });
+    futures::future::try_join_all(asking).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let shown = demo.get(&group).await?.expect(200)?.body;
+    ensure!(shown["node_labels"] == json!({"base": "z", "rack": "a"}), "{shown}");
+    ensure!(shown["node_taints"] == json!([{"key": "gpu", "effect": "NoSchedule"}]), "{shown}");
+    world.keep_secrets_of_stacks();
+    world.finish().await
+}
+
 /// Whoever asked for what the state did not allow was answered with 202; a line of a log told that it was dropped.
 #[tokio::test]
 async fn w19_what_a_state_does_not_allow_is_refused_to_who_asks_and_nothing_is_stored() -> Result<()> {

@@ -541,3 +541,25 @@ async fn what_others_made_or_use_by_now_is_left_and_told() -> Result<()> {
     ensure!(world.cloud.remove_load_balancer(&users) && world.cloud.remove_load_balancer(&shared));
     world.finish().await
 }
+
+/// The user's own subnet does not go with the cluster, whatever its stack tells: those of earlier releases tell it among what they made.
+#[tokio::test]
+async fn a_load_balancer_on_a_subnet_that_the_user_gave_is_left() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let (demo, project) = (world.demo(), world.cloud.project_id("demo"));
+    let (cluster, stack) = cluster(&world, &demo, "blue", &json!({})).await?;
+    let sql = format!("UPDATE cluster SET fixed_network = 'mine', fixed_subnet = 'mine' WHERE uuid = '{cluster}'");
+    world.database()?.execute(&sql, Vec::new()).await?;
+    let tags = vec![format!("kube_service_{cluster}_default_web")];
+    let new =
+        NewLoadBalancer { project: project.clone(), name: "prod-web".to_owned(), tags, stack: Some(stack), ..NewLoadBalancer::default() };
+    let users = world.cloud.add_load_balancer(new);
+    demo.delete_cluster(&cluster).await?;
+    // The simulator's stack has made the subnet, and cannot go before.
+    demo.wait_for(&cluster, "DELETE_FAILED", PATIENCE).await?;
+    ensure!(world.cloud.leftovers(Some(&project)).join("\n").contains(&users), "{users} is gone");
+    ensure!(world.cloud.remove_load_balancer(&users));
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::cluster::{Cluster, ClusterChange, status};
 use model::driver::DriverName;
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
-use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange, Nodes};
+use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, NodegroupChange, NodesChange};
 use model::operation::{NewOperation, Operation, OperationKind, Payload};
 use model::quota::{Demand, Resource};
 use model::resource::ResourceKind;
@@ -40,7 +40,7 @@ pub enum Change {
     /// A new group.
     Group(Box<NewNodegroup>),
     /// What a patch of a group changes.
-    Bounds { change: NodegroupChange, nodes: Option<Nodes> },
+    Bounds { change: NodegroupChange, nodes: Option<NodesChange> },
 }
 
 /// A request that passed its checks.
@@ -287,8 +287,11 @@ async fn change(conn: &mut Conn, request: &Request, accepted: &Accepted, more: &
         Change::Group(new) => nodegroup::insert(conn, new).await?,
         Change::Bounds { change, nodes } => {
             nodegroup::record(conn, group()?, change).await?;
-            if let Some(nodes) = nodes {
-                nodes::record(conn, &request.cluster, group()?, nodes).await?;
+            if let Some(asked) = nodes {
+                // As they are now: the request before this one may have changed them.
+                let mut nodes = nodes::of_group(conn, &request.cluster, group()?).await?;
+                asked.apply(&mut nodes);
+                nodes::record(conn, &request.cluster, group()?, &nodes).await?;
             }
         }
     }

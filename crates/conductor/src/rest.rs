@@ -58,8 +58,7 @@ pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output
     }
 }
 
-/// Waits until a turn may be at work; none when the deadline of the operation or of its step has come first: the turn finds that and ends it, or takes
-/// back what one that is to be cancelled has done, beside those that are at work.
+/// Waits until a turn may be at work; none when the deadline of the operation or of its step has come first: the turn finds that and ends it.
 pub(crate) async fn permit(cx: &Context, work: &Work) -> Result<Option<OwnedSemaphorePermit>, Rested> {
     // Whoever waits already is served first: then there is none.
     if let Ok(permit) = cx.permits.clone().try_acquire_owned() {

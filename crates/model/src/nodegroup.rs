@@ -92,6 +92,35 @@ pub struct Nodes {
     pub taints: Vec<Taint>,
 }
 
+/// What a request changes of [`Nodes`], whose rest another request may have changed meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodesChange {
+    /// All labels.
+    pub labels: Option<Labels>,
+    /// Labels one by one; without a value: taken away.
+    pub single_labels: Vec<(String, Option<String>)>,
+    /// All taints.
+    pub taints: Option<Vec<Taint>>,
+}
+
+impl NodesChange {
+    /// Changes what is kept.
+    pub fn apply(&self, nodes: &mut Nodes) {
+        if let Some(labels) = &self.labels {
+            nodes.labels = labels.clone();
+        }
+        for (key, value) in &self.single_labels {
+            match value {
+                Some(value) => drop(nodes.labels.0.insert(key.clone(), value.clone())),
+                None => drop(nodes.labels.0.shift_remove(key)),
+            }
+        }
+        if let Some(taints) = &self.taints {
+            nodes.taints = taints.clone();
+        }
+    }
+}
+
 /// A taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taint {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::driver::DriverName;
-use model::nodegroup::NodegroupChange;
+use model::nodegroup::{NodegroupChange, Nodes, NodesChange};
 use model::operation::OperationKind;
 use model::store::Conn;
 use serde_json::{Map, Value};
@@ -37,6 +37,9 @@ const INTERNAL: &[&str] = &[
     "version",
 ];
 
+const LABELS: &str = "node_labels";
+const TAINTS: &str = "node_taints";
+
 /// Changes the bounds of a group, or how its nodes register; in the caller's own project.
 pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let changes = cx.patch(&[], INTERNAL)?;
@@ -51,7 +54,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
     let view = NodegroupView { row: &found.group, nodes: &found.nodes, cluster_labels: found.cluster.labels.as_deref(), base: &cx.base };
     let before = as_stored(patch::document(&view)?, &changes);
     let after = patch::applied_within("nodegroup", &before, &changes, &PATCH)?;
-    let change = check(&found, &after, |field| changes.iter().any(|change| change.field == field))?;
+    let change = check(&found, &after, &changes)?;
     // The nodes are there, made by the labels of one or of the other: what either allows is not refused now.
     let (of_cluster, of_group) = (found.cluster.labels(), found.group.labels());
     let labels = if boot_volume_size(&cx, &of_group).is_ok_and(|size| size > 0) { of_group } else { of_cluster };
@@ -68,7 +71,7 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
 
 /// A group without labels or taints of nodes shows an empty map or list where upstream has null, so that a patch may add them as a whole.
 fn as_stored(mut shown: Map<String, Value>, changes: &[patch::Change]) -> Map<String, Value> {
-    for field in ["node_labels", "node_taints"] {
+    for field in [LABELS, TAINTS] {
         let is_added = changes.iter().any(|c| c.op == Op::Add && c.field == field && c.key.is_none());
         let is_empty = match shown.get(field) {
             Some(Value::Object(map)) => map.is_empty(),
@@ -83,7 +86,8 @@ fn as_stored(mut shown: Map<String, Value>, changes: &[patch::Change]) -> Map<St
 }
 
 /// What is written is what was asked for: another request may have changed the rest meanwhile.
-fn check(found: &Found, after: &Map<String, Value>, is_asked: impl Fn(&str) -> bool) -> Result<Change, ApiError> {
+fn check(found: &Found, after: &Map<String, Value>, changes: &[patch::Change]) -> Result<Change, ApiError> {
+    let is_asked = |field: &str| changes.iter().any(|change| change.field == field);
     let number = |field: &str| after.get(field).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let (min, max) = (number("min_node_count").unwrap_or(0), number("max_node_count"));
     rules::bounds(&found.group.name, found.group.node_count(), min, max)?;
@@ -93,14 +97,22 @@ fn check(found: &Found, after: &Map<String, Value>, is_asked: impl Fn(&str) -> b
         ..NodegroupChange::default()
     };
     // Those of an earlier release need not be as is asked now: they are looked at when they change.
-    let nodes = match is_asked("node_labels") || is_asked("node_taints") {
-        true => {
-            let role = found.group.role.as_deref().unwrap_or_default();
-            Some(rules::nodes(role, after.get("node_labels"), after.get("node_taints"))?)
-        }
-        false => None,
-    };
+    let asked = |field: &str| after.get(field).filter(|_| is_asked(field));
+    let nodes = rules::nodes(found.group.role.as_deref().unwrap_or_default(), asked(LABELS), asked(TAINTS))?;
+    let nodes = (is_asked(LABELS) || is_asked(TAINTS)).then(|| of_nodes(nodes, changes));
     Ok(Change::Bounds { change, nodes })
+}
+
+/// What a patch changes of how nodes register, which comes to these.
+fn of_nodes(after: Nodes, changes: &[patch::Change]) -> NodesChange {
+    let of = |field: &'static str| changes.iter().filter(move |change| change.field == field);
+    let is_whole = of(LABELS).any(|change| change.key.is_none());
+    let keys = of(LABELS).filter(|_| !is_whole).filter_map(|change| change.key.clone());
+    NodesChange {
+        single_labels: keys.map(|key| (key.clone(), after.labels.0.get(&key).cloned())).collect(),
+        taints: of(TAINTS).next().map(|_| after.taints),
+        labels: is_whole.then_some(after.labels),
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +120,37 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_patch_changes_nothing_of_nodes_but_what_it_names() {
+        let nodes = |labels: &[(&str, &str)], taints: Value| Nodes {
+            labels: model::json::Labels(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+            taints: serde_json::from_value(taints).expect("taints"),
+        };
+        let change = |field: &str, key: Option<&str>| patch::Change {
+            op: Op::Replace,
+            field: field.into(),
+            key: key.map(str::to_owned),
+            value: Value::Null,
+        };
+        // As this request found them and would have them, and as another one has left them meanwhile.
+        let wanted = nodes(&[("rack", "b")], json!([{"key": "gpu", "effect": "NoSchedule"}]));
+        let present = || nodes(&[("old", "x"), ("tier", "gold")], json!([{"key": "ssd", "effect": "NoExecute"}]));
+        let cases = [
+            (
+                vec![change(LABELS, Some("rack")), change(LABELS, Some("old"))],
+                nodes(&[("tier", "gold"), ("rack", "b")], json!([{"key": "ssd", "effect": "NoExecute"}])),
+            ),
+            (vec![change(LABELS, None)], nodes(&[("rack", "b")], json!([{"key": "ssd", "effect": "NoExecute"}]))),
+            (vec![change(TAINTS, None)], nodes(&[("old", "x"), ("tier", "gold")], json!([{"key": "gpu", "effect": "NoSchedule"}]))),
+            (vec![change(LABELS, Some("rack")), change(LABELS, None), change(TAINTS, None)], wanted.clone()),
+        ];
+        for (changes, after) in cases {
+            let mut kept = present();
+            of_nodes(wanted.clone(), &changes).apply(&mut kept);
+            assert_eq!(kept, after, "{changes:?}");
+        }
+    }
 
     #[test]
     fn labels_and_taints_of_nodes_can_be_added_where_there_are_none() {

@@ -75,9 +75,11 @@ pub(super) async fn judge_balancers(rows: &Rows, reach: &Reach, listed: &[LoadBa
         return Ok((seen, ports));
     }
     let own = driver::surroundings(&rows.stack().handle, &reach.session).await?;
+    // Stacks of earlier releases tell a subnet that was given among those that they made.
+    let is_made = rows.cluster.fixed_subnet.as_deref().is_none_or(str::is_empty);
     for balancer in listed {
         let item = Item::of_balancer(balancer);
-        let is_inside = || balancer.vip_subnet_id.as_ref().is_some_and(|id| own.subnets.contains(id));
+        let is_inside = || is_made && balancer.vip_subnet_id.as_ref().is_some_and(|id| own.subnets.contains(id));
         let kept = match load_balancer(balancer, names(&rows.cluster)) {
             _ if own.balancers.contains(&balancer.id) => Ok(()),
             Verdict::Ours => Ok(()),

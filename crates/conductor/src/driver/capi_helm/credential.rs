@@ -6,7 +6,7 @@
 use model::capi::{credential_prefix, new_credential};
 use model::cluster::Cluster;
 use model::id::ClusterId;
-use model::operation::{Operation, OperationKind, OutcomeCode, Progress, Thing};
+use model::operation::{OutcomeCode, Progress, Thing};
 use model::resource::{CloudResource, ResourceKind};
 use model::store::{Conn, credential_health, event, history, operation, resource};
 use model::time::{millis, now};
@@ -190,6 +190,7 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
     let recorded: Vec<_> = recorded.into_iter().filter(|r| r.kind() == Some(ResourceKind::ApplicationCredential)).collect();
     let (mut users, mut names) = (vec![cluster.user().0], Vec::new());
     if recorded.iter().any(|row| row.resource_id.is_none()) {
+        users.push(work.operation.user_id.clone());
         users.extend(former_callers(cx, id).await?);
     }
     for row in recorded {
@@ -231,15 +232,11 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
     Ok(())
 }
 
-/// Whoever asked for something of a cluster lately: the credential of a rotation that came to no end is under one of these.
+/// Whoever asked for something of a cluster lately: whatever brings it in line makes a credential where there is none, or one is dead, and one whose maker came
+/// to no end is under one of these.
 async fn former_callers(cx: &Context, cluster: &ClusterId) -> Result<Vec<String>, Failure> {
     let operations = cx.store.read(async |conn: &mut Conn| history::finished(conn, cluster, FORMER).await).await?;
-    // A deletion makes one in the place of one that is dead.
-    let makes_one = |o: &Operation| {
-        use OperationKind::{ClusterCreate, ClusterDelete, ClusterForceDelete, CredentialRotate};
-        matches!(o.kind(), Some(ClusterCreate | CredentialRotate | ClusterDelete | ClusterForceDelete))
-    };
-    Ok(operations.into_iter().filter(makes_one).map(|operation| operation.user_id).collect())
+    Ok(operations.into_iter().map(|operation| operation.user_id).collect())
 }
 
 async fn remove_of(cx: &Context, work: &Work, cluster: &Cluster, user: &str, keep: Option<&str>) -> Result<(), Failure> {
