@@ -26,6 +26,7 @@ mod servers;
 mod simulate;
 mod test;
 mod tidy;
+mod until;
 mod upstream;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::keep::Keeper;
-use crate::{cargo, helm, images, lab, node, paths, prerequisites, process, servers, tidy, upstream};
+use crate::{cargo, helm, images, lab, node, paths, prerequisites, process, servers, tidy, until, upstream};
 
 #[derive(Args, Default)]
 pub struct Options {
@@ -31,6 +31,9 @@ pub struct Options {
 
 /// All tests together; the lab's first installation is not in it.
 const TESTS: Duration = Duration::from_secs(2 * 3600);
+/// The images, and nodes, on a slow machine.
+const IMAGES: Duration = Duration::from_secs(3 * 60);
+const NODES: Duration = Duration::from_secs(9 * 60);
 /// Every cell of the crash matrices.
 const CELLS: Duration = Duration::from_secs(24 * 3600);
 /// What the tests have in their names that leave no cell out, and are ignored otherwise.
@@ -48,6 +51,7 @@ pub fn heading(text: &str) {
 pub fn run(options: &Options) -> Result<u8> {
     let with_lab = options.only_lab || (!options.no_lab && !options.every_cell && options.filters.is_empty());
     let with_tests = !options.only_lab;
+    until::check()?;
     heading("prerequisites");
     prerequisites::ensure(&[prerequisites::BUILD])?;
     if with_tests {
@@ -79,11 +83,11 @@ pub fn run(options: &Options) -> Result<u8> {
         worst = worst.max(code);
         summary = lines;
     }
-    let images_code = (whole && images::can_run()).then(|| {
+    let images_code = (whole && images::can_run() && until::is_time_for("the images", IMAGES)?).then(|| {
         heading("images");
         judged("images", images::start("debug"), 1)
     });
-    let node_code = obstacle.is_none().then(|| {
+    let node_code = (obstacle.is_none() && until::is_time_for("the nodes", NODES)?).then(|| {
         heading("nodes");
         judged("nodes", node::start(), 1)
     });
@@ -101,12 +105,15 @@ pub fn run(options: &Options) -> Result<u8> {
     match (node_code, obstacle) {
         (Some(0), _) => eprintln!("the nodes passed"),
         (Some(_), _) => eprintln!("the nodes FAILED"),
-        (None, obstacle) => eprintln!("the nodes were left out: {}", obstacle.unwrap_or_default()),
+        (None, obstacle) => eprintln!("the nodes were left out: {}", obstacle.as_deref().unwrap_or("for lack of time")),
     }
     match lab_code {
         Some(0) => eprintln!("the run on the real OpenStack passed"),
         Some(_) => eprintln!("the run on the real OpenStack FAILED"),
         None => eprintln!("the run on the real OpenStack was left out"),
+    }
+    for line in until::left_out() {
+        eprintln!("{line}");
     }
     Ok(worst)
 }
