@@ -7,21 +7,23 @@
 
 mod commits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
+use model::id::{ClusterId, OperationId};
 use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::cells;
 use tests::client::{Client, cluster, text};
 use tests::login::Held;
+use tests::nodes::servers_by_id;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
+use tests::{agreement, cells};
 
 /// A takeover takes a lease (4 s); on a busy machine much more.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -176,6 +178,21 @@ struct Scene {
     shape: Shape,
     /// Clusters so far; each has a name of its own.
     made: u32,
+    /// What the cluster had before the act.
+    before: Before,
+}
+
+/// What an act must have replaced by others, or left as it was.
+#[derive(Default)]
+struct Before {
+    /// The ids of its servers.
+    servers: BTreeSet<String>,
+    /// Its certificate authority.
+    authority: Value,
+    /// How many key pairs the database has.
+    pairs: Option<i64>,
+    /// The trust that its masters act by.
+    trust: String,
 }
 
 #[rstest]
@@ -258,7 +275,7 @@ impl Scene {
         let world = World::start(Mix::Distributed, options).await?;
         let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
         let template = demo.create_template("small").await?;
-        Ok(Self { world, demo, admin, template, shape, made: 0 })
+        Ok(Self { world, demo, admin, template, shape, made: 0, before: Before::default() })
     }
 
     /// What an operation changes in the cloud when nothing goes wrong, all of it.
@@ -319,6 +336,8 @@ impl Scene {
             }
         }
         self.settled(act, &cluster).await?;
+        let met = self.world.cloud.calls(effect.name);
+        ensure!(met >= calls + effect.nth as usize, "it was not met: {calls} before, {met} now");
         self.world.cloud.let_go();
         self.world.cloud.clear_faults();
         self.clear(act, &cluster).await
@@ -338,7 +357,27 @@ impl Scene {
             self.ask(Act::CreateGroup, cluster.clone()).await?;
             self.settled(Act::CreateGroup, &cluster).await?;
         }
+        self.before = Before {
+            servers: self.servers(),
+            authority: self.authority(&cluster).await?,
+            pairs: self.pairs().await?,
+            trust: Held::by(&self.world, &cluster).await?.trust,
+        };
         Ok(cluster)
+    }
+
+    /// The ids of all servers.
+    fn servers(&self) -> BTreeSet<String> {
+        servers_by_id(&self.world).into_iter().map(|(_, id)| id).collect()
+    }
+
+    async fn authority(&self, cluster: &str) -> Result<Value> {
+        Ok(self.demo.get(&format!("/v1/certificates/{cluster}")).await?.expect(200)?.body["pem"].clone())
+    }
+
+    /// How many key pairs the database has.
+    async fn pairs(&self) -> Result<Option<i64>> {
+        Ok(self.world.counts().await?.get("x509keypair").copied())
     }
 
     /// What Kubernetes makes when the cluster is used: a load balancer with its floating IP, and a volume.
@@ -429,14 +468,47 @@ impl Scene {
             ensure!(group["max_node_count"] == 5 && group["status"] == "UPDATE_COMPLETE", "{group}");
         }
         // Whatever came late: what is recorded of the trustee is what Keystone lets in.
-        Held::by(&self.world, cluster).await?.token(&self.world).await?;
+        let held = Held::by(&self.world, cluster).await?;
+        held.token(&self.world).await?;
+        self.replaced(act, cluster, &held).await
+    }
+
+    /// Checks that there is what was to come in the place of something else, and nothing of that.
+    async fn replaced(&self, act: Act, cluster: &str, held: &Held) -> Result<()> {
+        if matches!(act, Act::Upgrade | Act::RotateAuthorities) {
+            let servers = self.servers();
+            ensure!(servers.len() == self.before.servers.len() && servers.is_disjoint(&self.before.servers), "{servers:?}");
+        }
+        if act == Act::RotateAuthorities {
+            ensure!(self.authority(cluster).await? != self.before.authority, "the authority of before");
+            let pairs = self.pairs().await?;
+            ensure!(pairs == self.before.pairs, "{pairs:?} key pairs, {:?} before", self.before.pairs);
+        }
+        if act == Act::RotateCredentials {
+            let trusts = || self.world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("trust "));
+            let to_trustee: Vec<String> = trusts().filter(|line| line.ends_with(&format!(" to {}", held.user))).collect();
+            ensure!(held.trust != self.before.trust && to_trustee.len() == 1 && to_trustee[0].contains(&held.trust), "{to_trustee:?}");
+        }
         Ok(())
+    }
+
+    /// Checks that rows, inventory and cloud say the same.
+    async fn agree(&self, cluster: &str) -> Result<()> {
+        let ids: Vec<String> = self.world.database()?.rows(&format!("SELECT uuid FROM operation WHERE cluster_uuid = '{cluster}'")).await?;
+        let ids: Vec<OperationId> = ids.into_iter().map(OperationId::new).collect();
+        // What came late may have something to remove still.
+        wait::until("rows, inventory and cloud to agree", PATIENCE, async || {
+            let found = agreement::look(self.world.store()?, &self.world.cloud, &[ClusterId::new(cluster)], &ids).await?.findings;
+            Ok(Seen::when(found.is_empty(), || format!("{found:#?}")))
+        })
+        .await
     }
 
     /// The cluster goes, and with it everything.
     async fn clear(&self, act: Act, cluster: &str) -> Result<()> {
         self.world.keep_secrets_of_stacks();
         if !act.removes() {
+            self.agree(cluster).await?;
             self.demo.delete_cluster(cluster).await?;
             self.demo.wait_gone(cluster, PATIENCE).await?;
         }
