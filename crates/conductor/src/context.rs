@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::certificate::Terms;
 use model::certificate::keeper::Keepers;
+use model::certificate::{CertificateError, Keys};
 use model::operation::{Deadlines, StepLimits};
 use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, LAST_RINGS, Listener};
@@ -101,7 +101,12 @@ pub struct Settings {
     pub step_limits: StepLimits,
     /// How long load balancers that Kubernetes made may take to go, once they were found.
     pub load_balancer_timeout: Duration,
-    pub terms: Terms,
+    /// Days from today to the end of new certificates (`[x509] term_of_validity`).
+    pub validity_days: u32,
+    /// Bits of their keys (`[x509] rsa_key_size`).
+    pub rsa_bits: u32,
+    /// How many keys are made before anybody asks for them (`[operations] keys_ahead`).
+    pub keys_ahead: usize,
     /// The domain of the trustees; none: the domain that the trustee domain admin's token is scoped to.
     pub trustee_domain_id: Option<String>,
     /// Roles to delegate; empty: all that the caller has.
@@ -179,6 +184,8 @@ pub(crate) struct Context {
     pub trustee_admin: Session,
     pub sealer: Sealer,
     pub keepers: Keepers,
+    /// Private keys of new certificates.
+    pub keys: Arc<Keys>,
     pub settings: Settings,
     pub metrics: Metrics,
     pub outbox: Outbox,
@@ -225,6 +232,7 @@ impl Conductor {
             trustee_admin: self.trustee_admin,
             sealer: self.sealer,
             keepers: self.keepers,
+            keys: Arc::new(Keys::new(self.settings.rsa_bits, self.settings.keys_ahead)),
             outbox: Outbox::new(self.notifications.is_some(), &self.settings.host),
             settings: self.settings,
             metrics: self.metrics,
@@ -296,6 +304,10 @@ fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notificat
         let (at, stop) = (door.clone(), cx.stop.clone());
         parts.kept_up(format!("management cluster {}", door.cluster.name), move || door::run(at.clone(), stop.clone()));
     }
+    if cx.keys.ahead() > 0 {
+        let of = cx.clone();
+        parts.kept_up("keys of certificates", move || keep_keys(of.clone()));
+    }
     if let Some(interval) = timing.sweep {
         let of = cx.clone();
         parts.kept_up("sweep", move || sweep::run(of.clone(), interval));
@@ -311,6 +323,28 @@ fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notificat
     if let Some((bus, longest)) = notifications.and_then(|told| Some((told.bus?, told.longest))) {
         let of = cx.clone();
         parts.kept_up("notifications", move || notify::run(of.clone(), bus.clone(), longest));
+    }
+}
+
+/// Has keys ready, until the conductor stops.
+async fn keep_keys(cx: Arc<Context>) {
+    tokio::select! {
+        biased;
+        () = cx.stop.cancelled() => return,
+        error = make_keys(&cx) => {
+            tracing::warn!(%error, "no keys of certificates are made ahead any more; each is made when it is needed");
+        }
+    }
+    cx.stop.cancelled().await;
+}
+
+async fn make_keys(cx: &Context) -> CertificateError {
+    loop {
+        if let Err(error) = cx.keys.make_missing().await {
+            return error;
+        }
+        // Said here alone, so that what is said last is true.
+        cx.metrics.keys_ready(cx.keys.ready());
     }
 }
 

@@ -89,6 +89,7 @@ pub struct Metrics {
     sweep_findings: Family<Kind, Gauge>,
     sweep_removed: Family<Kind, Counter>,
     sweep_failures: Counter,
+    keys_ready: Gauge,
     credentials: OfCredentials,
     management: OfManagement,
     read: Arc<Mutex<Option<Instant>>>,
@@ -134,6 +135,8 @@ impl Metrics {
         let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
         registry.register("sweep_removed", help, m.sweep_removed.clone());
         registry.register("sweeps_failed", "Sweeps that could not look at everything", m.sweep_failures.clone());
+        let help = "Private keys of certificates that are ready before anybody asks for them";
+        registry.register("certificate_keys_ready", help, m.keys_ready.clone());
         m.credentials.register_all(registry);
         m.management.register_all(registry);
         metrics
@@ -142,6 +145,11 @@ impl Metrics {
     /// The credentials of a cluster were looked at.
     pub(crate) fn credentials_looked(&self, seen: &'static str) {
         self.credentials.looked(seen);
+    }
+
+    /// So many keys of certificates are ready.
+    pub(crate) fn keys_ready(&self, count: usize) {
+        self.keys_ready.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// From now on the management clusters are shown.

@@ -38,6 +38,10 @@ pub struct Plan {
     /// Stacks that end per second
     #[arg(long, default_value_t = 20.0)]
     ends: f64,
+    /// Private keys of the usual 2,048 bits, some of them made ahead: what conductors do unless they are told otherwise. Without it keys are
+    /// shorter, so that more can be asked for in a second of the processors that the run shares
+    #[arg(long)]
+    usual_keys: bool,
     /// Heat announces the end of its stacks on RabbitMQ
     #[arg(long)]
     notifications: bool,

@@ -86,6 +86,7 @@ pub async fn run(plan: &Plan, clusters: usize, table: &mut Table<Figures>) -> Re
     let options = Options {
         apis: 1,
         conductors: most,
+        usual_keys: plan.usual_keys,
         api: MANY_CLUSTERS.to_owned(),
         conductor: PRODUCTION_TIMES.to_owned(),
         environment: management.environment(),
