@@ -63,8 +63,8 @@ impl Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(10),
-            heartbeat: Duration::from_secs(3),
+            lease: Duration::from_secs(8),
+            heartbeat: Duration::from_secs(2),
             scan: Duration::from_secs(2),
             poll_min: Duration::from_secs(1),
             poll_max: Duration::from_secs(3),

@@ -77,9 +77,9 @@ section! {
     /// How accepted operations are worked off. Not known to upstream.
     Operations {
         /// Seconds after which another conductor may take over an operation whose owner is silent.
-        lease_seconds: u64 = "10",
+        lease_seconds: u64 = "8",
         /// Seconds between two signs of life for operations in work.
-        heartbeat_seconds: u64 = "3",
+        heartbeat_seconds: u64 = "2",
         /// Seconds between two looks into the table for work nobody announced.
         scan_seconds: u64 = "2",
         /// Shortest time in milliseconds between two looks at something the cloud is building.
