@@ -23,7 +23,7 @@ use tests::login::Held;
 use tests::nodes::servers_by_id;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
-use tests::{agreement, cells};
+use tests::{agreement, cells, notifications, told};
 
 /// A takeover takes a lease (4 s); on a busy machine much more.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -163,6 +163,8 @@ impl Shape {
     fn options(self) -> Options {
         // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
         let mut environment: BTreeMap<_, _> = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
+        // Nobody answers there: what others are told stays in the outbox.
+        environment.append(&mut notifications::environment("nobody", "rabbit://nobody:nothing@127.0.0.1:1/"));
         if self == Self::Large {
             environment.insert("OS_CERTIFICATES__CERT_MANAGER_TYPE".to_owned(), "barbican".to_owned());
         }
@@ -492,10 +494,15 @@ impl Scene {
         Ok(())
     }
 
+    /// All operations of a cluster.
+    async fn operations(&self, cluster: &str) -> Result<Vec<OperationId>> {
+        let ids: Vec<String> = self.world.database()?.rows(&format!("SELECT uuid FROM operation WHERE cluster_uuid = '{cluster}'")).await?;
+        Ok(ids.into_iter().map(OperationId::new).collect())
+    }
+
     /// Checks that rows, inventory and cloud say the same.
     async fn agree(&self, cluster: &str) -> Result<()> {
-        let ids: Vec<String> = self.world.database()?.rows(&format!("SELECT uuid FROM operation WHERE cluster_uuid = '{cluster}'")).await?;
-        let ids: Vec<OperationId> = ids.into_iter().map(OperationId::new).collect();
+        let ids = self.operations(cluster).await?;
         // What came late may have something to remove still.
         wait::until("rows, inventory and cloud to agree", PATIENCE, async || {
             let found = agreement::look(self.world.store()?, &self.world.cloud, &[ClusterId::new(cluster)], &ids).await?.findings;
@@ -519,6 +526,9 @@ impl Scene {
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
         ensure!(ends.iter().all(|state| state == "SUCCEEDED"), "{ends:?}");
+        let (store, operations) = (self.world.store()?, self.operations(cluster).await?);
+        let odd = told::odd(&told::waiting(store).await?, &agreement::rows(store, &operations).await?);
+        ensure!(odd.is_empty(), "{odd:#?}");
         Ok(())
     }
 
