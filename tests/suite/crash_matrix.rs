@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Create,
+    /// Once more, after its stack has failed.
+    RetryCreate,
     Delete,
     ForceDelete,
     Abandon,
@@ -47,8 +49,9 @@ enum Act {
     Upgrade,
 }
 
-const ACTS: [Act; 14] = [
+const ACTS: [Act; 15] = [
     Act::Create,
+    Act::RetryCreate,
     Act::Delete,
     Act::ForceDelete,
     Act::Abandon,
@@ -67,7 +70,7 @@ const ACTS: [Act; 14] = [
 impl Act {
     fn kind(self) -> OperationKind {
         match self {
-            Self::Create => OperationKind::ClusterCreate,
+            Self::Create | Self::RetryCreate => OperationKind::ClusterCreate,
             Self::Delete => OperationKind::ClusterDelete,
             Self::ForceDelete => OperationKind::ClusterForceDelete,
             Self::Abandon => OperationKind::ClusterAbandon,
@@ -95,6 +98,8 @@ impl Act {
             Self::RotateAuthorities => found.retain(|effect| [1, 7, 9].contains(&effect.nth) || effect.nth as usize == last),
             // What a deletion does, at each effect of which it is met, in an order of their own: where they begin and where they end.
             Self::ForceDelete | Self::Abandon => drop(found.drain(1.min(last)..last.saturating_sub(1).max(1.min(last)))),
+            // The failed stack goes and another comes; all else is as in a creation.
+            Self::RetryCreate => found.retain(|effect| effect.name.starts_with("heat.")),
             _ => {}
         }
         found
@@ -351,6 +356,10 @@ impl Scene {
             return Ok(String::new());
         }
         let cluster = self.create().await?;
+        if act == Act::RetryCreate {
+            self.fail(&cluster).await?;
+            return Ok(cluster);
+        }
         let complete = self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
         if matches!(act, Act::Delete | Act::ForceDelete) {
             self.use_cluster(&cluster, complete["stack_id"].as_str().context("a stack")?);
@@ -366,6 +375,20 @@ impl Scene {
             trust: Held::by(&self.world, &cluster).await?.trust,
         };
         Ok(cluster)
+    }
+
+    /// The stack of a cluster that is being made fails.
+    async fn fail(&self, cluster: &str) -> Result<()> {
+        self.world.cloud.hold_stacks(true);
+        let id = wait::until("the stack", PATIENCE, async || {
+            let stack = self.world.cloud.stacks().into_iter().next();
+            Ok(Seen::from_option(stack.map(|stack| stack.id), "none"))
+        })
+        .await?;
+        ensure!(self.world.cloud.fail_stack(&id, "ResourceInError: resources.kube_masters: no valid host"), "{id}");
+        self.demo.wait_for(cluster, "CREATE_FAILED", PATIENCE).await?;
+        self.world.cloud.hold_stacks(false);
+        Ok(())
     }
 
     /// The ids of all servers.
@@ -416,6 +439,7 @@ impl Scene {
         let resize = format!("/v1/clusters/{cluster}/actions/resize");
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
+            Act::RetryCreate => (Method::POST, format!("/v1/clusters/{cluster}/actions/retry"), Some(json!({}))),
             Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
             Act::ForceDelete | Act::Abandon => {
                 let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
@@ -452,7 +476,7 @@ impl Scene {
             ensure!(stacks().len() == usize::from(act == Act::Abandon), "{:?}", stacks());
             return Ok(());
         }
-        let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
+        let wanted = if act.kind() == OperationKind::ClusterCreate { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
         let body = self.demo.wait_for(cluster, wanted, PATIENCE).await?;
         let with_group = matches!(act, Act::CreateGroup | Act::UpdateGroup | Act::GrowGroup);
         ensure!(stacks().len() == 1 + usize::from(with_group), "{:?}", stacks());
@@ -460,7 +484,7 @@ impl Scene {
             Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
-            Act::Create | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
+            Act::Create | Act::RetryCreate | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
             Act::Delete | Act::ForceDelete | Act::Abandon => 0,
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
@@ -525,7 +549,8 @@ impl Scene {
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
-        ensure!(ends.iter().all(|state| state == "SUCCEEDED"), "{ends:?}");
+        let failed = usize::from(act == Act::RetryCreate);
+        ensure!(ends.iter().filter(|state| *state != "SUCCEEDED").count() == failed, "{ends:?}");
         let (store, operations) = (self.world.store()?, self.operations(cluster).await?);
         let odd = told::odd(&told::waiting(store).await?, &agreement::rows(store, &operations).await?);
         ensure!(odd.is_empty(), "{odd:#?}");
