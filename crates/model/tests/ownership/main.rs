@@ -97,8 +97,8 @@ fn without_takeover_a_crash_leaves_an_operation_for_ever() {
 }
 
 #[test]
-fn without_the_hold_a_change_begins_before_the_owner_of_a_cancelled_one_has_noticed() {
-    is_unsafe_without(Pair::Changes, Flaw::NoHold);
+fn without_the_guard_the_owner_of_a_change_that_has_failed_asks_for_it_after_the_next_one() {
+    is_unsafe_without(Pair::Changes, Flaw::NoGuard);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub const SETTLING: i8 = LATE + 1;
 /// Once nothing goes wrong any more, every operation ends within this many ticks.
 pub const PATIENCE: u8 = 20;
 
-/// Once nothing goes wrong any more, a change has missed its deadline after this many ticks.
+/// So many ticks after the cloud has ceased to carry out anything, changes have missed their deadlines.
 pub const DUE: u8 = 8;
 
 /// The property of progress. Stronger than "eventually": within [`PATIENCE`] on every path, from every state that can be reached.
@@ -107,7 +107,7 @@ pub enum RowState {
     Open,
     Succeeded,
     Superseded,
-    /// Ended by its user; its owner keeps the hold until he notices, as with a superseded one.
+    /// Ended as its user has asked, by who took it next.
     Cancelled,
     /// Ended by its deadline.
     Failed,
@@ -119,8 +119,8 @@ pub struct Row {
     pub state: RowState,
     /// Ticks that the lease has left by the slowest clock; none when nobody holds it.
     pub hold: Option<i8>,
-    /// Its deadline has passed.
-    pub is_due: bool,
+    /// Its user has asked for its end: nothing is begun or recorded under the claim that there is, and whoever takes it next ends it.
+    pub is_to_end: bool,
     /// Ticks since what it is about to do was recorded, which got no clear answer yet.
     pub announced: Option<i8>,
     /// Ticks since a request of it was sent that the cloud may still carry out.
@@ -172,7 +172,7 @@ pub struct State {
     pub second: Row,
     /// Things in the cloud; of changes, what the one thing is.
     pub value: u8,
-    /// The cloud carries out nothing, ever.
+    /// The cloud carries out nothing any more.
     pub is_broken: bool,
     /// Something was asked for by somebody who had not seen what another had asked for.
     pub is_blind: bool,
@@ -184,14 +184,16 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Tick,
-    /// Nothing goes wrong from now on.
-    Calm,
-    /// A user asks for the second operation.
-    Accept,
-    /// He cancels the first.
+    /// Nothing goes wrong from now on; or the cloud carries out nothing any more, and all else goes well.
+    Calm {
+        is_broken: bool,
+    },
+    /// A user deletes.
+    AcceptDelete,
+    /// He cancels the first change.
     Cancel,
-    /// The deadline passes.
-    Due(Which),
+    /// The deadline of a change has passed when its owner looks.
+    Overdue(usize, Reply),
     Claim(usize, Which, Reply),
     Heartbeat(usize, Reply),
     /// The next step, as far as there is something to do.
@@ -215,7 +217,7 @@ pub enum Reply {
 impl Row {
     /// Nobody holds it, and nothing was asked under it.
     fn new(state: RowState) -> Self {
-        Self { state, hold: None, is_due: false, announced: None, asked: None }
+        Self { state, hold: None, is_to_end: false, announced: None, asked: None }
     }
 }
 
@@ -234,7 +236,7 @@ impl State {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.first.state != RowState::Open && self.second.state != RowState::Open
     }
 
@@ -259,8 +261,8 @@ impl Protocol {
             ],
             Pair::Changes => vec![
                 Property::always("no change is asked for unseen", |_, s: &State| !s.is_blind),
-                Property::always("what was changed is so", |_, s: &State| {
-                    s.first.state != RowState::Succeeded || s.second.state != RowState::None || s.value == 1
+                Property::always("what was changed is so until it is changed again", |_, s: &State| {
+                    s.first.state != RowState::Succeeded || (s.value != 0 && s.first.asked.is_none())
                 }),
                 Property::always("what was changed last stays so", |_, s: &State| {
                     s.second.state != RowState::Succeeded || (s.value == 2 && s.first.asked.is_none())
@@ -284,7 +286,7 @@ impl Protocol {
                     s.workers(Which::Second) > 0 && s.workers(Which::First) > 0
                 })),
             Pair::Changes => all.extend([
-                Property::sometimes("what a failed change asked for comes after the next one has asked", |_, s: &State| {
+                Property::sometimes("what a failed change asked for is under way when the next one asks", |_, s: &State| {
                     s.first.state == RowState::Failed && s.first.asked.is_some() && s.second.asked.is_some()
                 }),
                 Property::sometimes("a cancelled change is carried out", |_, s: &State| {
@@ -303,26 +305,28 @@ impl Model for Protocol {
     type State = State;
     type Action = Event;
 
-    /// The first operation is accepted; every way in which three clocks differ; of changes also a cloud that does nothing.
+    /// The create is accepted, or both changes are; every way in which three clocks differ.
     fn init_states(&self) -> Vec<State> {
         let clocks = (0..=SKEW).flat_map(|a| (a..=SKEW).map(move |b| [0, a, b]));
-        let clouds: &[bool] = if self.pair == Pair::Changes { &[false, true] } else { &[false] };
+        let second = if self.pair == Pair::Changes { RowState::Open } else { RowState::None };
         clocks
-            .flat_map(|clocks| clouds.iter().map(move |is_broken| (clocks, *is_broken)))
-            .map(|(clocks, is_broken)| State {
+            .map(|clocks| State {
                 conductors: clocks.map(|ahead| Conductor { ahead, work: None }),
                 first: Row::new(RowState::Open),
-                second: Row::new(RowState::None),
+                second: Row::new(second),
                 value: 0,
-                is_broken,
+                is_broken: false,
                 is_blind: false,
                 calm: None,
             })
             .collect()
     }
 
+    /// What comes after a violation says nothing more. (That is no boundary of the model: the checker asks nothing of states beyond one.)
     fn actions(&self, state: &State, actions: &mut Vec<Event>) {
-        self.events(state, actions);
+        if !state.is_blind && (self.pair == Pair::Changes || state.value <= 1) {
+            self.events(state, actions);
+        }
     }
 
     fn next_state(&self, state: &State, event: Event) -> Option<State> {
@@ -332,14 +336,17 @@ impl Model for Protocol {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all = self.rules();
         all.push(Property::always(CALM_END, |_, s: &State| s.calm != Some(PATIENCE) || s.has_ended()));
+        // Else the one before would hold of a model in which no time passes.
+        all.push(Property::always("time goes on until then", |m: &Self, s: &State| {
+            s.calm.is_none_or(|ticks| ticks == PATIENCE) || s.has_ended() || {
+                let mut events = Vec::new();
+                m.events(s, &mut events);
+                events.iter().any(|event| m.after(s, *event).is_some())
+            }
+        }));
         if self.flaw.is_none() {
             all.extend(self.sights());
         }
         all
-    }
-
-    /// What comes after a violation says nothing more.
-    fn within_boundary(&self, state: &State) -> bool {
-        !state.is_blind && (self.pair == Pair::Changes || state.value <= 1)
     }
 }

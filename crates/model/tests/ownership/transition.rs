@@ -12,19 +12,18 @@ impl Protocol {
     /// Everything that may happen.
     pub fn events(&self, state: &State, events: &mut Vec<Event>) {
         let is_calm = state.calm.is_some();
+        let replies: &[Reply] = if is_calm { &[Reply::Heard] } else { &[Reply::Heard, Reply::Lost] };
         for (i, conductor) in state.conductors.iter().enumerate() {
-            let is_unanswered = state.is_broken && conductor.work.is_some_and(|work| work.step == Step::Asked);
-            let replies: &[Reply] = match (is_calm, is_unanswered) {
-                (true, true) => &[Reply::Lost],
-                (true, false) => &[Reply::Heard],
-                (false, _) => &[Reply::Heard, Reply::Lost],
-            };
             for &reply in replies {
                 match conductor.work {
                     None => events.extend(BOTH.map(|which| Event::Claim(i, which, reply))),
                     Some(work) if self.is_over(work.age) => events.push(Event::Drop(i, reply)),
                     Some(work) => {
-                        events.push(Event::Step(i, reply));
+                        let is_unanswered = state.is_broken && work.step == Step::Asked;
+                        events.push(Event::Step(i, if is_unanswered { Reply::Lost } else { reply }));
+                        if self.pair == Pair::Changes && !is_calm && work.step == Step::Look && !self.lacks(Flaw::NoDeadline) {
+                            events.push(Event::Overdue(i, reply));
+                        }
                         if work.age > 0 {
                             events.push(Event::Heartbeat(i, reply));
                         }
@@ -49,19 +48,18 @@ impl Protocol {
         if is_calm {
             // Time passes only when nobody has anything to do: from here on nobody is slow.
             events.retain(|event| self.after(state, *event).is_some());
-            if events.is_empty() && state.calm < Some(PATIENCE) {
+            if events.is_empty() && state.calm < Some(PATIENCE) && !state.has_ended() {
                 events.push(Event::Tick);
             }
             return;
         }
         if state.second.state == RowState::None {
-            events.push(Event::Accept);
+            events.push(Event::AcceptDelete);
         }
         if self.pair == Pair::Changes {
-            events.push(Event::Cancel);
-            events.extend(BOTH.map(Event::Due));
+            events.extend([Event::Cancel, Event::Calm { is_broken: true }]);
         }
-        events.extend([Event::Tick, Event::Calm]);
+        events.extend([Event::Tick, Event::Calm { is_broken: false }]);
     }
 
     /// The state after an event; none when it changes nothing.
@@ -69,12 +67,12 @@ impl Protocol {
         let mut state = before.clone();
         match event {
             Event::Tick => self.tick(&mut state)?,
-            Event::Calm => state.calm = Some(0),
-            Event::Accept => self.accept(&mut state),
-            Event::Cancel => end_unheard(&mut state, RowState::Cancelled),
-            Event::Due(which) => {
-                let row = state.row_mut(which);
-                row.is_due |= row.state == RowState::Open;
+            Event::Calm { is_broken } => (state.calm, state.is_broken) = (Some(0), is_broken),
+            Event::AcceptDelete => accept_delete(&mut state),
+            Event::Cancel => cancel(&mut state),
+            Event::Overdue(i, reply) => {
+                let work = state.conductors[i].work?;
+                self.end(&mut state, i, work, RowState::Failed, reply)?;
             }
             Event::Claim(i, which, reply) => self.claim(&mut state, i, which, reply)?,
             Event::Heartbeat(i, reply) => heartbeat(&mut state, i, reply)?,
@@ -103,26 +101,16 @@ impl Protocol {
             return None;
         }
         state.calm = state.calm.map(|ticks| ticks + 1);
-        let all_due = self.pair == Pair::Changes && state.calm >= Some(DUE);
         for row in [&mut state.first, &mut state.second] {
             row.asked = row.asked.map(|age| age + 1);
             row.announced = row.announced.map(|age| (age + 1).min(SETTLING));
             row.hold = row.hold.map(|left| (left - 1).max(0));
-            row.is_due |= all_due && row.state == RowState::Open;
         }
         for work in state.conductors.iter_mut().filter_map(|c| c.work.as_mut()) {
             work.age = (work.age + 1).min(LEASE);
             work.quiet = (work.quiet + 1).min(SETTLING);
         }
         Some(())
-    }
-
-    /// A delete supersedes the create; a change waits for the end of the one before it.
-    fn accept(&self, state: &mut State) {
-        state.second.state = RowState::Open;
-        if self.pair == Pair::CreateAndDelete {
-            end_unheard(state, RowState::Superseded);
-        }
     }
 
     /// `model::store::operation::claim`: one guarded update.
@@ -154,7 +142,8 @@ impl Protocol {
             return None;
         }
         match work.step {
-            Step::Look if state.row(work.on).is_due && !self.lacks(Flaw::NoDeadline) => {
+            Step::Look if work.matches && state.row(work.on).is_to_end => return self.end(state, i, work, RowState::Cancelled, reply),
+            Step::Look if state.is_broken && state.calm >= Some(DUE) && !self.lacks(Flaw::NoDeadline) => {
                 return self.end(state, i, work, RowState::Failed, reply);
             }
             Step::Look => work.step = self.look(state, &work)?,
@@ -223,9 +212,9 @@ impl Protocol {
             (Pair::CreateAndDelete, Which::First) => state.first.asked.is_some() || state.value > 0,
             // Names the thing that was seen: a second one is harmless.
             (Pair::CreateAndDelete, Which::Second) => false,
-            // Once more what is under way, or after the one that came later has begun.
-            (Pair::Changes, Which::First) => state.first.asked.is_some() || state.second.announced.is_some() || state.value == 2,
-            (Pair::Changes, Which::Second) => state.second.asked.is_some(),
+            // Once more what is under way or is so, or after the one that came later has begun.
+            (Pair::Changes, Which::First) => state.first.asked.is_some() || state.second.announced.is_some() || state.value != 0,
+            (Pair::Changes, Which::Second) => state.second.asked.is_some() || state.value == wish(which),
         }
     }
 
@@ -250,7 +239,7 @@ impl Protocol {
             return Some(());
         }
         let row = state.row_mut(work.on);
-        (row.state, row.hold, row.is_due) = (how, None, false);
+        (row.state, row.hold, row.is_to_end) = (how, None, false);
         work = Work { step: Step::Look, matches: false, owns: false, ..work };
         state.conductors[i].work = (reply == Reply::Lost).then_some(work);
         Some(())
@@ -268,7 +257,7 @@ impl Protocol {
     fn forget_what_cannot_matter(&self, state: &mut State) {
         for work in state.conductors.iter_mut().filter_map(|c| c.work.as_mut()) {
             if self.is_over(work.age) {
-                (work.step, work.quiet, work.matches) = (Step::Look, 0, false);
+                (work.step, work.age, work.quiet, work.matches) = (Step::Look, LEASE, 0, false);
             }
         }
         if !self.lacks(Flaw::SettlingFromAnnouncement) {
@@ -301,14 +290,24 @@ fn heartbeat(state: &mut State, i: usize, reply: Reply) -> Option<()> {
     Some(())
 }
 
-/// `model::store::operation::supersede`, and its cancelling: the first operation ends; its owner keeps the hold until he notices.
-fn end_unheard(state: &mut State, how: RowState) {
-    if state.first.state != RowState::Open {
-        return;
+/// `model::store::operation::supersede`: the create ends; its owner keeps the hold until he notices.
+fn accept_delete(state: &mut State) {
+    state.second.state = RowState::Open;
+    if state.first.state == RowState::Open {
+        state.first.state = RowState::Superseded;
+        for work in works_on(state, Which::First) {
+            work.matches = false;
+        }
     }
-    (state.first.state, state.first.is_due) = (how, false);
-    for work in works_on(state, Which::First) {
-        work.matches = false;
+}
+
+/// `model::store::operation::ask_to_cancel`: guard, renewal and end of the claim that there is are refused from now on.
+fn cancel(state: &mut State) {
+    if state.first.state == RowState::Open && !state.first.is_to_end {
+        state.first.is_to_end = true;
+        for work in works_on(state, Which::First) {
+            work.matches = false;
+        }
     }
 }
 
