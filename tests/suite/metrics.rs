@@ -10,7 +10,7 @@ use serde_json::json;
 use tests::client;
 use tests::metrics::{until, watched};
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::Mix;
+use tests::world::{KEYS_AHEAD, Mix};
 
 use crate::sweep::{lose, swept};
 
@@ -207,7 +207,7 @@ async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<(
         // Who looks at the health of clusters, and whether anybody does, says nothing of their certificates.
         ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "-1"),
         ("OS_X509__TERM_OF_VALIDITY", "10"),
-        ("OS_OPERATIONS__KEYS_AHEAD", "3"),
+        (KEYS_AHEAD, "3"),
     ];
     let (world, _, url) = watched(Mix::Distributed, &settings).await?;
     let name = "magnum_conductor_certificate_expiry_timestamp_seconds";

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::certificate::Keys;
 use model::certificate::keeper::Keepers;
-use model::certificate::{CertificateError, Keys};
 use model::operation::{Deadlines, StepLimits};
 use model::queue::amqp::StackNotices;
 use model::queue::{Doorbell, LAST_RINGS, Listener};
@@ -23,6 +23,9 @@ use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
 use crate::parts::{PartEnded, Parts};
 use crate::{credential_health, health, heartbeat, housekeeping, notify, scan, sweep, worker};
+
+/// Between two tries to have keys ready after one that failed.
+const NO_KEYS: Duration = Duration::from_secs(60);
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +226,8 @@ impl Conductor {
         if let Some(capi) = &capi {
             self.metrics.watch_over(capi.clone());
         }
+        let keys = Arc::new(Keys::new(self.settings.rsa_bits, self.settings.keys_ahead));
+        self.metrics.show_keys(keys.clone());
         let (usual, most) = (self.settings.heat_requests_per_second, self.settings.max_heat_requests_per_second);
         let follower = Follower::new(usual, most, timing.poll_min, timing.poll_max);
         let cx = Arc::new(Context {
@@ -232,7 +237,7 @@ impl Conductor {
             trustee_admin: self.trustee_admin,
             sealer: self.sealer,
             keepers: self.keepers,
-            keys: Arc::new(Keys::new(self.settings.rsa_bits, self.settings.keys_ahead)),
+            keys,
             outbox: Outbox::new(self.notifications.is_some(), &self.settings.host),
             settings: self.settings,
             metrics: self.metrics,
@@ -326,25 +331,25 @@ fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notificat
     }
 }
 
-/// Has keys ready, until the conductor stops.
+/// Has keys ready, until the conductor stops. While none can be made, whoever needs one fails for the same reason.
 async fn keep_keys(cx: Arc<Context>) {
-    tokio::select! {
-        biased;
-        () = cx.stop.cancelled() => return,
-        error = make_keys(&cx) => {
-            tracing::warn!(%error, "no keys of certificates are made ahead any more; each is made when it is needed");
-        }
-    }
-    cx.stop.cancelled().await;
-}
-
-async fn make_keys(cx: &Context) -> CertificateError {
     loop {
-        if let Err(error) = cx.keys.make_missing().await {
-            return error;
+        let pause = tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => return,
+            made = cx.keys.make_missing() => match made {
+                Ok(()) => continue,
+                Err(error) => {
+                    tracing::warn!(?error, "no key of a certificate could be made");
+                    NO_KEYS
+                }
+            },
+        };
+        tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
         }
-        // Said here alone, so that what is said last is true.
-        cx.metrics.keys_ready(cx.keys.ready());
     }
 }
 

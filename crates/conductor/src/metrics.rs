@@ -8,10 +8,11 @@ mod delay;
 mod management;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use model::certificate::Keys;
 use model::operation::{Claim, Operation, OperationKind, OutcomeCode};
 use model::store::{Conn, Store, operation};
 use model::time::{millis, now};
@@ -90,6 +91,7 @@ pub struct Metrics {
     sweep_removed: Family<Kind, Counter>,
     sweep_failures: Counter,
     keys_ready: Gauge,
+    keys: Arc<OnceLock<Arc<Keys>>>,
     credentials: OfCredentials,
     management: OfManagement,
     read: Arc<Mutex<Option<Instant>>>,
@@ -147,9 +149,9 @@ impl Metrics {
         self.credentials.looked(seen);
     }
 
-    /// So many keys of certificates are ready.
-    pub(crate) fn keys_ready(&self, count: usize) {
-        self.keys_ready.set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// From now on it is shown how many keys are ready.
+    pub(crate) fn show_keys(&self, keys: Arc<Keys>) {
+        self.keys.get_or_init(|| keys);
     }
 
     /// From now on the management clusters are shown.
@@ -234,9 +236,12 @@ impl Metrics {
         Counted::new(&self.turns)
     }
 
-    /// Reads the table again if what was read is too old. While the table cannot be read nothing is shown of it: an old number would be
+    /// Reads what is shown as it is now, and the table again if what was read of it is too old. While the table cannot be read nothing is shown of it: an old number would be
     /// taken for the present.
     pub async fn refresh(&self, store: &Store) {
+        if let Some(keys) = self.keys.get() {
+            self.keys_ready.set(i64::try_from(keys.ready()).unwrap_or(i64::MAX));
+        }
         let mut read = self.read.lock().await;
         if read.is_some_and(|at| at.elapsed() < TABLE_AGE) {
             return;

@@ -1,7 +1,7 @@
 //! The certificates of a cluster: made with OpenSSL, stored the way upstream stores them (PEM without trailing newline, key as encrypted
 //! PKCS#8, passphrase beside it).
 //!
-//! Everything here is CPU work without waiting; callers in async code run it on a blocking thread.
+//! Everything here but the making of keys ahead is CPU work without waiting; callers in async code run it on a blocking thread.
 
 mod extension;
 mod facts;
@@ -60,7 +60,7 @@ pub enum CertificateError {
     /// A stored key pair cannot be opened.
     #[error("a stored key pair cannot be opened")]
     Stored(#[source] openssl::error::ErrorStack),
-    /// The process is about to end.
+    /// What makes keys has panicked, or the process is about to end.
     #[error("the making of a key broke off")]
     BrokenOff,
     /// OpenSSL failed.

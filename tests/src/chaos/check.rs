@@ -112,7 +112,7 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
 }
 
 /// What was told of operations to whoever listens on the bus, and should not have been, or was not; `ids` are those of the messages, each once.
-pub async fn told(world: &World, ids: impl Iterator<Item = &String>) -> Result<Vec<Finding>> {
+pub async fn told<'a>(world: &World, ids: impl Iterator<Item = &'a String>) -> Result<Vec<Finding>> {
     let told = ids.map(|id| (id.clone(), 1)).collect();
     let odd = told::odd(&told, &rows(world).await?);
     let wrong = |what: &str| if what.ends_with(" 0 times") { Wrong::Lost } else { Wrong::Doubled };

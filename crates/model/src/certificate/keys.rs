@@ -9,11 +9,12 @@ use tokio::sync::Notify;
 use super::CertificateError;
 use crate::{blocking, random};
 
-/// The most that are kept ready, whatever is asked for: half a minute and more of a processor's work, and some 2 MiB.
+/// The most that are kept ready, whatever is asked for: minutes of a processor's work, and some 2 MiB.
 const MOST_AHEAD: usize = 1000;
 
-/// Where private keys (RSA) come from. To make one of 2,048 bits takes a tenth of a second of a processor, and a cluster takes four: those that
-/// are ready take nothing of the time for which somebody waits.
+/// Where private keys (RSA) come from. To make one of 2,048 bits takes a quarter of a second of a processor, by chance more or less, and a cluster
+/// takes four: those that are ready take nothing of the time for which somebody waits.
+#[derive(Debug)]
 pub struct Keys {
     bits: u32,
     ahead: usize,
@@ -48,7 +49,7 @@ impl Keys {
     /// is busy with it.
     ///
     /// # Errors
-    /// When a key cannot be made, of which whoever asks for one hears himself; and when the runtime is being shut down.
+    /// When a key cannot be made, of which whoever asks for one hears himself; and when the making broke off, as at the end of the runtime.
     pub async fn make_missing(&self) -> Result<(), CertificateError> {
         while self.ready() >= self.ahead {
             self.taken.notified().await;

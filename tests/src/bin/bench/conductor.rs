@@ -9,10 +9,12 @@ mod copies;
 mod management;
 mod run;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use tests::world::KEYS_AHEAD;
 
 /// What is to be measured.
 #[derive(Args)]
@@ -56,6 +58,11 @@ pub struct Plan {
 impl Plan {
     fn window(&self) -> Duration {
         Duration::from_secs(self.window.clamp(5, 3600))
+    }
+
+    /// How many keys are made ahead, as the environment of processes says it: as many as usual, where they are of the usual size.
+    fn keys(&self) -> BTreeMap<String, String> {
+        self.usual_keys.then(|| (KEYS_AHEAD.to_owned(), "8".to_owned())).into_iter().collect()
     }
 
     /// The time between two things that happen so often in a second.
