@@ -14,6 +14,9 @@ use clap::Args;
 
 use crate::{lab, paths, process, servers};
 
+/// Stopping all, and removing what the servers and machines of a run have written: a dozen machines leave some gigabytes, for which a slow disk takes minutes.
+const LONGEST: Duration = Duration::from_secs(900);
+
 #[derive(Args)]
 pub struct Options {
     /// Servers to stop; the folder is removed
@@ -43,7 +46,7 @@ impl Keeper {
     /// Ends the run: returns once all is stopped.
     pub fn finish(mut self) -> Result<()> {
         drop(self.child.stdin.take());
-        if !process::wait(&mut self.child, "the keeper", Duration::from_secs(300))?.success() {
+        if !process::wait(&mut self.child, "the keeper", LONGEST)?.success() {
             bail!("not everything could be stopped");
         }
         Ok(())

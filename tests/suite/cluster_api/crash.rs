@@ -108,7 +108,7 @@ const FEW: [Act; 9] = [
 ];
 
 /// Each moment takes so large a part of the effects.
-const SHARE: usize = 6;
+const SHARE: usize = 10;
 
 /// One effect: the `nth` call of this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
