@@ -14,7 +14,8 @@ use clap::Args;
 
 use crate::{lab, paths, process, servers};
 
-/// Stopping all, and removing what the servers and machines of a run have written: a dozen machines leave some gigabytes, for which a slow disk takes minutes.
+/// Stopping all, and removing what servers and machines of a run have written: a dozen machines leave some gigabytes, for which a slow disk takes
+/// minutes.
 const LONGEST: Duration = Duration::from_secs(900);
 
 #[derive(Args)]
