@@ -19,12 +19,12 @@ const THREADS: usize = 2;
 
 #[test]
 fn three_conductors_make_one_thing_and_end_every_operation() {
-    holds(Pair::CreateAndDelete, 500_000);
+    holds(Pair::CreateAndDelete, 400_000);
 }
 
 #[test]
 fn three_conductors_change_a_thing_as_it_was_wanted_last_and_end_every_operation() {
-    holds(Pair::Changes, 500_000);
+    holds(Pair::Changes, 900_000);
 }
 
 /// Visits all there is, of which there are to be so many states at least.
