@@ -138,7 +138,7 @@ pub fn down(purge: bool) -> Result<()> {
     must("down", if purge { &["--purge"] } else { &[] }, Duration::from_secs(240))
 }
 
-/// The road `run`, and adoption, on a slow machine that runs the tests beside them. Without the first the tests themselves take a quarter less.
+/// The road `run`, and adoption, on a slow machine that runs the tests beside them.
 const LIFE: Duration = Duration::from_secs(60 * 60);
 const ADOPTION: Duration = Duration::from_secs(23 * 60);
 
