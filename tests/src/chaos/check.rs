@@ -12,6 +12,7 @@ use super::ledger::{Answered, Entry};
 use super::wish::Makes;
 use crate::agreement::{self, Agreement};
 use crate::management::Management;
+use crate::told;
 use crate::world::World;
 
 /// An operation is ended at its deadline by whoever holds it; when nobody does, by the next who takes it.
@@ -108,6 +109,14 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
         }
     }
     Ok(found)
+}
+
+/// What was told of operations to whoever listens on the bus, and should not have been, or was not; `ids` are those of the messages, each once.
+pub async fn told<'a>(world: &World, ids: impl Iterator<Item = &'a String>) -> Result<Vec<Finding>> {
+    let told = ids.map(|id| (id.clone(), 1)).collect();
+    let odd = told::odd(&told, &rows(world).await?);
+    let wrong = |what: &str| if what.ends_with(" 0 times") { Wrong::Lost } else { Wrong::Doubled };
+    Ok(odd.into_iter().map(|what| Finding::new(wrong(&what), what)).collect())
 }
 
 /// The sort of a finding of [`agreement::look`].
