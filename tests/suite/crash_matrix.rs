@@ -18,17 +18,18 @@ use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
+use tests::cells::{self, Share};
 use tests::client::{Client, cluster, text};
 use tests::login::Held;
 use tests::nodes::servers_by_id;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
-use tests::{agreement, cells, notifications, told};
+use tests::{agreement, notifications, told};
 
 /// A takeover takes a lease (4 s); on a busy machine much more.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Each moment takes so large a part of the effects, where there are minutes.
+/// Where there are minutes, a moment meets one of so many effects.
 const SHARE: usize = 2;
 
 /// What is asked for.
@@ -212,14 +213,10 @@ async fn every_operation_survives_at_its_effects(
     moment: Moment,
 ) -> Result<()> {
     let mut scene = Scene::start(Shape::Usual).await?;
-    // What the one half of the moments passes by, the other half meets.
-    let (mut cells, mut seen) = (0, moment as usize);
+    let (mut cells, mut share) = (0, Share::new(SHARE, moment as usize));
     for act in ACTS {
         let mut effects = act.thinned(scene.effects(act).await?);
-        effects.retain(|_| {
-            seen += 1;
-            seen.is_multiple_of(SHARE)
-        });
+        share.keep(&mut effects);
         cells += scene.cells(act, &effects, moment).await?;
     }
     ensure!(cells >= 12, "{cells} cells");

@@ -16,7 +16,7 @@ use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::json;
-use tests::cells;
+use tests::cells::{self, Share};
 use tests::client::Client;
 use tests::management::{Management, next_template, template};
 use tests::wait::{self, Seen};
@@ -107,7 +107,7 @@ const FEW: [Act; 9] = [
     Act::Delete,
 ];
 
-/// Each moment takes so large a part of the effects.
+/// A moment meets one of so many effects.
 const SHARE: usize = 10;
 
 /// One effect: the `nth` call of this name.
@@ -147,13 +147,10 @@ async fn operations_survive_at_their_effects(
     moment: Moment,
 ) -> Result<()> {
     let mut scene = Scene::start().await?;
-    let (mut seen, mut cells) = (moment as usize, 0);
+    let (mut cells, mut share) = (0, Share::new(SHARE, moment as usize));
     for act in FEW {
         let mut effects = ends(&scene.effects(act).await?);
-        effects.retain(|_| {
-            seen += 1;
-            seen.is_multiple_of(SHARE)
-        });
+        share.keep(&mut effects);
         cells += scene.cells(act, &effects, moment).await?;
     }
     ensure!(cells >= 3, "{cells} cells");
