@@ -307,15 +307,20 @@ impl Scene {
         Ok(found)
     }
 
-    /// Meets these effects; how many they were.
+    /// Meets these effects; how many they were. The last effect of an operation may be followed by its end, so that nobody is left to be killed after it.
     async fn cells(&mut self, act: Act, effects: &[Effect], moment: Moment) -> Result<usize> {
+        let mut unhurt = 0;
         for effect in effects {
-            self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
+            let is_hurt = self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
+            unhurt += usize::from(!is_hurt);
         }
+        ensure!(2 * unhurt <= effects.len() + 1, "{act:?}, {moment:?}: nobody was killed at {unhurt} of {} effects", effects.len());
         Ok(effects.len())
     }
 
-    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<()> {
+    /// False when there was nobody to be killed.
+    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<bool> {
+        let mut is_hurt = true;
         let cluster = self.prepare(act).await?;
         let calls = self.world.cloud.calls(effect.name);
         self.world.cloud.inject(Fault { at: effect.name.to_owned(), nth: effect.nth, how: moment.how() });
@@ -323,9 +328,12 @@ impl Scene {
         match moment {
             Moment::AnswerLost => {}
             Moment::KilledAfter => {
-                self.until("the effect", |world| world.cloud.calls(effect.name) >= calls + effect.nth as usize).await?;
+                let is_there = || self.world.cloud.calls(effect.name) >= calls + effect.nth as usize;
+                wait::until_passing("the effect", PATIENCE, async || Ok(Seen::when(is_there(), || "not yet".to_owned()))).await?;
                 // Whoever holds the operation still, if anybody does: it may have ended meanwhile.
-                if let Some(owner) = self.world.owner_now(&cluster).await? {
+                let owner = self.world.owner_now(&cluster).await?;
+                is_hurt = owner.is_some();
+                if let Some(owner) = owner {
                     self.world.kill(owner)?;
                     self.world.start_conductor()?;
                 }
@@ -356,7 +364,8 @@ impl Scene {
         ensure!(met >= calls + effect.nth as usize, "it was not met: {calls} before, {met} now");
         self.world.cloud.let_go();
         self.world.cloud.clear_faults();
-        self.clear(act, &cluster).await
+        self.clear(act, &cluster).await?;
+        Ok(is_hurt)
     }
 
     /// What must be there before; the cluster, unless the act is to make it.
