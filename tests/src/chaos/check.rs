@@ -189,15 +189,14 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
     found
 }
 
-/// Whether nothing had to be stored for a request, because an operation was at work that goes at least as far: a second deletion adds nothing
-/// to the first, and with the cluster go its groups.
+/// Whether nothing had to be stored for a request, because one of its kind was at work: a second deletion adds nothing to the first. What asks for less,
+/// or for a group of the cluster, is stored and gives way.
 fn stands_for(row: &Operation, entry: &Entry) -> bool {
     let Makes::One(asked) = entry.wish.makes() else { return false };
-    let wanted = asked.removal().or((asked == OperationKind::NodegroupDelete).then_some(0));
-    let goes = row.kind().and_then(OperationKind::removal);
     let was_at_work = row.created_ms <= entry.answered_ms && row.finished_ms.is_none_or(|finished| finished >= entry.sent_ms);
     let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
-    wanted.is_some() && goes >= wanted && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
+    let is_removal = asked.removal().is_some() && row.kind() == Some(asked);
+    is_removal && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }
 
 /// It has ended, in time, and not by a fault of the service.

@@ -115,7 +115,14 @@ async fn each<F: Line>(plan: &Plan, run: impl AsyncFn(&Plan, usize, &mut Table<F
     let all = table.0;
     println!();
     print(&all.iter().collect::<Vec<_>>());
-    println!("keys: {}", if plan.usual_keys { "as usual" } else { "shorter than usual, so the times from POST to the stack are those of --usual-keys at best" });
+    println!(
+        "keys: {}",
+        if plan.usual_keys {
+            "as usual"
+        } else {
+            "shorter than usual, so the times from POST to the stack are those of --usual-keys at best"
+        }
+    );
     let missed = F::missed(&all, plan);
     for text in &missed {
         println!("missed: {text}");
