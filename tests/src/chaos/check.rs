@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
-use model::operation::{Operation, OperationKind};
+use model::operation::Operation;
 
 use super::exits;
 use super::ledger::{Answered, Entry};

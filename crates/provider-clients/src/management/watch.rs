@@ -5,7 +5,6 @@ use std::time::Duration;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
 use tracing::Span;
 
 use super::{JSON, KubeKind, Management, SERVICE, unreachable};
