@@ -1,4 +1,5 @@
-//! What the project's quotas have no room for is refused before anything is made, whichever service counts it.
+//! What the project's quotas have no room for is refused before anything is made, whichever service counts it; and nodes in which their image has
+//! none.
 
 use anyhow::{Result, ensure};
 use rstest::rstest;
@@ -105,6 +106,69 @@ async fn room_that_comes_while_an_operation_waits_is_taken() -> Result<()> {
     let groups = at.get(&format!("/v1/clusters/{cluster}/nodegroups/more")).await?.expect(200)?.body;
     let reason = text(&groups, "status_reason");
     ensure!(reason.contains("1 server group is needed and 0 are left"), "{failed} {groups}");
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Nova and Cinder would refuse each of these nodes.
+#[tokio::test]
+async fn an_image_that_has_no_room_in_its_nodes_is_refused_with_the_request() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo().at("1.10");
+    let (image, large) = ("fedora-coreos", "fedora-coreos-large");
+    let template = demo.create_template("small").await?;
+    let with = |key: &str, value: Value| {
+        let mut body = client::cluster("blue", &template);
+        body[key] = value;
+        body
+    };
+    let volume = |size: &str| with("labels", json!({"boot_volume_size": size}));
+    let refused = async |body: &Value, words: &str| -> Result<()> {
+        for path in ["/v1/clusters", "/v1/clusters?dry_run=true"] {
+            demo.post(path, body).await?.expect_error(400, words)?;
+        }
+        Ok(())
+    };
+    let as_it_is = client::cluster("blue", &template);
+    world.cloud.set_image_needs(image, 30, 0);
+    refused(&as_it_is, "Image fedora-coreos needs a disk of 30 GB, and flavor m1.small has 20.").await?;
+    refused(&volume("29"), "needs a disk of 30 GB, and the boot volume has 29.").await?;
+    // The masters' flavor alone is too small then.
+    refused(&with("flavor_id", json!("m1.medium")), "flavor m1.small has 20.").await?;
+    world.cloud.set_image_needs(image, 0, 2049);
+    refused(&volume("30"), "Image fedora-coreos needs 2049 MB of memory, and flavor m1.small has 2048.").await?;
+    world.cloud.set_image_needs(image, 20, 2048);
+    world.cloud.set_image_disk(image, (20 << 30) + 1);
+    refused(&as_it_is, "needs a disk of 21 GB, and flavor m1.small has 20.").await?;
+    ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
+
+    // What fits exactly is taken.
+    world.cloud.set_image_disk(image, 20 << 30);
+    demo.post("/v1/clusters?dry_run=true", &volume("20")).await?.expect(200)?;
+    let cluster = world.complete_cluster(&demo).await?;
+    let path = format!("/v1/clusters/{cluster}");
+    world.cloud.add_image(large, image);
+    world.cloud.set_image_needs(large, 30, 0);
+    let groups = format!("{path}/nodegroups");
+    let group =
+        |flavor: &str, labels: Value| json!({"name": "more", "node_count": 1, "image_id": large, "flavor_id": flavor, "labels": labels});
+    demo.post(&groups, &group("m1.small", json!({}))).await?.expect_error(400, "flavor m1.small has 20.")?;
+    demo.post(&groups, &group("m1.small", json!({"boot_volume_size": "29"}))).await?.expect_error(400, "the boot volume has 29.")?;
+    demo.post(&groups, &group("m1.medium", json!({}))).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let mut newer = client::template("newer");
+    newer["image_id"] = json!(large);
+    // Its own flavors are none of the cluster's.
+    newer["flavor_id"] = json!("m1.medium");
+    newer["master_flavor_id"] = json!("m1.medium");
+    demo.post("/v1/clustertemplates", &newer).await?.expect(201)?;
+    let upgrade = format!("{path}/actions/upgrade");
+    world.cloud.set_image_needs(large, 0, 4096);
+    demo.post(&upgrade, &json!({"cluster_template": "newer"})).await?.expect_error(400, "flavor m1.small has 2048.")?;
+    world.cloud.set_image_needs(large, 20, 0);
+    demo.post(&upgrade, &json!({"cluster_template": "newer"})).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await

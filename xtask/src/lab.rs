@@ -139,7 +139,7 @@ pub fn down(purge: bool) -> Result<()> {
 }
 
 /// The road `run`, and adoption, on a slow machine that runs the tests beside them.
-const LIFE: Duration = Duration::from_secs(60 * 60);
+const LIFE: Duration = Duration::from_secs(70 * 60);
 const ADOPTION: Duration = Duration::from_secs(23 * 60);
 
 /// The roads through the real OpenStack that every run of the tests takes; the exit code of the worst. The others, which repeat much of what

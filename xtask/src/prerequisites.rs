@@ -27,10 +27,12 @@ pub const BUILD: Needs = &[
     Need { package: "libssl-dev", present: has_openssl },
 ];
 
-/// To check the scripts and first-boot documents of nodes. cloud-init runs at the next boot only where it finds a cloud's data source.
+/// To check the scripts and first-boot documents of nodes. cloud-init runs at the next boot only where it finds a cloud's data source, Ignition only in
+/// an initramfs that is asked for it.
 pub const SCRIPTS: Needs = &[
     Need { package: "shellcheck", present: || process::find_program("shellcheck").is_some() },
     Need { package: "cloud-init", present: || process::find_program("cloud-init").is_some() },
+    Need { package: "ignition", present: || process::find_program("ignition-validate").is_some() },
 ];
 
 /// To run tests on MariaDB and RabbitMQ.

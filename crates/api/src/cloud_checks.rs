@@ -248,6 +248,25 @@ impl Found {
         Ok(())
     }
 
+    /// Whether a node of this flavor has the memory that an image needs, and, where it is known, a disk for it: a volume of this many GB, if that is above
+    /// 0, and otherwise what the flavor has. Nova and Cinder refuse the same, of each node; to Nova a flavor of no disk is one as large as the image.
+    pub fn room(&self, image: &Image, flavor: &str, boot_volume_size: Option<i64>) -> Result<(), ApiError> {
+        let (flavor, needed) = (self.flavor(flavor)?, image.disk());
+        if flavor.ram < image.min_ram {
+            let text = format!("Image {} needs {} MB of memory, and flavor {} has {}.", image.name, image.min_ram, flavor.name, flavor.ram);
+            return Err(ApiError::Invalid(text));
+        }
+        let Some(volume) = boot_volume_size else { return Ok(()) };
+        let (size, whose) = match u64::try_from(volume) {
+            Ok(size @ 1..) => (size, "the boot volume".to_owned()),
+            _ => (flavor.disk, format!("flavor {}", flavor.name)),
+        };
+        if (1..needed).contains(&size) {
+            return Err(ApiError::Invalid(format!("Image {} needs a disk of {needed} GB, and {whose} has {size}.", image.name)));
+        }
+        Ok(())
+    }
+
     /// The networks that were wanted (C-22 to C-24).
     pub fn networks(&self, wanted: &Wanted<'_>) -> Result<(), ApiError> {
         one("external network", wanted.external_network, self.external.len())?;

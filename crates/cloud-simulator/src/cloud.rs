@@ -310,6 +310,16 @@ impl Cloud {
         self.world().glance.add(name, like).unwrap_or_else(|| panic!("there is no image {like}"))
     }
 
+    /// Says what the nodes of the images of this name need: GiB of disk, and MiB of memory.
+    pub fn set_image_needs(&self, name: &str, disk: u64, memory: u64) {
+        self.world().glance.set_needs(name, disk, memory);
+    }
+
+    /// Says how large the disks are that are in the images of this name, in bytes.
+    pub fn set_image_disk(&self, name: &str, size: u64) {
+        self.world().glance.set_disk(name, size);
+    }
+
     /// What every secret in Barbican holds.
     pub fn barbican_payloads(&self) -> Vec<String> {
         self.world().barbican.secrets.values().filter_map(|secret| secret.payload.clone()).collect()

@@ -38,6 +38,23 @@ impl Store {
         self.images.insert(0, new);
         Some(id)
     }
+
+    pub(crate) fn set_needs(&mut self, name: &str, disk: u64, memory: u64) {
+        for image in self.named(name) {
+            image["min_disk"] = json!(disk);
+            image["min_ram"] = json!(memory);
+        }
+    }
+
+    pub(crate) fn set_disk(&mut self, name: &str, size: u64) {
+        for image in self.named(name) {
+            image["virtual_size"] = json!(size);
+        }
+    }
+
+    fn named(&mut self, name: &str) -> impl Iterator<Item = &mut Value> {
+        self.images.iter_mut().filter(move |image| image["name"] == name)
+    }
 }
 
 /// The calls Glance knows.

@@ -32,12 +32,25 @@ pub struct Image {
     /// The version of Kubernetes that it is made for, where its maker says one.
     #[serde(default)]
     pub kube_version: Option<String>,
-    /// GiB a node's disk must have.
+    /// GiB a node's disk must have, as its owner says.
     #[serde(default, deserialize_with = "or_default")]
     pub min_disk: u64,
     /// MiB a node must have.
     #[serde(default, deserialize_with = "or_default")]
     pub min_ram: u64,
+    /// Bytes of it as it is kept.
+    #[serde(default, deserialize_with = "or_default")]
+    pub size: u64,
+    /// Bytes of the disk that is in it; 0 where Glance does not know.
+    #[serde(default, deserialize_with = "or_default")]
+    pub virtual_size: u64,
+}
+
+impl Image {
+    /// GiB that a disk must have for it: for less, Nova and Cinder make none.
+    pub fn disk(&self) -> u64 {
+        self.min_disk.max(self.size.max(self.virtual_size).div_ceil(1 << 30))
+    }
 }
 
 impl Session {

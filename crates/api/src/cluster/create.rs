@@ -206,7 +206,7 @@ async fn check(
             None => {}
         }
     }
-    found.image(&image)?;
+    let of_nodes = found.image(&image)?;
     for name in &wanted.flavors {
         found.flavor(name)?;
     }
@@ -217,8 +217,12 @@ async fn check(
     if asked.master_count > 1 && !master_lb_enabled {
         return Err(ApiError::Invalid("master_count must be 1 when master_lb_enabled is False.".into()));
     }
-    // Behind all of upstream's rules, for it is none of them.
+    // Behind all of upstream's rules, for they are none of them.
     check_network_driver(driver, origin)?;
+    // The Cluster API driver lays a cluster's labels over its template's, whatever was asked.
+    let laid_over = || boot_volume_size(cx, &origin.labels().with(Some(labels.clone()), true)).unwrap_or(size);
+    let volume = if driver == DriverName::K8sCapiHelmV1 { laid_over() } else { size };
+    wanted.flavors.iter().try_for_each(|name| found.room(of_nodes, name, Some(volume)))?;
     let docker_volume_size = asked.docker_volume_size.or(origin.docker_volume_size);
     let (min_node_count, max_node_count) = bounds_of_workers(driver, &labels, asked.node_count);
     let group = |role, node_count, flavor: &Option<String>, min_node_count, max_node_count| DefaultNodegroup {

@@ -119,8 +119,22 @@ async fn check(cx: &Context, subject: &Subject, group: &Nodegroup, wanted: &Clus
         return Err(ApiError::Invalid(text.to_owned()));
     }
     let name = wanted.image_id.as_deref().unwrap_or_default();
-    let found = cloud_checks::look_up(cx, &cloud_checks::Wanted { image: Some(name), ..cloud_checks::Wanted::default() }).await?;
+    // Of a Cluster API cluster all groups go with a default one.
+    let goes_along = |other: &Nodegroup| group.is_default() && (other.is_default() || !by_heat);
+    let renewed = subject.groups.iter().filter(|other| other.uuid == group.uuid || goes_along(other));
+    let flavors: Vec<&str> = renewed.filter_map(|renewed| renewed.flavor_id.as_deref()).collect();
+    let wants = cloud_checks::Wanted { image: Some(name), flavors: flavors.clone(), ..cloud_checks::Wanted::default() };
+    let found = cloud_checks::look_up(cx, &wants).await?;
     let image = found.image(name)?;
+    // What comes in the place of its nodes is of their flavors and boots as they did. Where no label says how, the stack knows alone: the default
+    // may have been another one. A flavor that the caller does not see may be lent to the cluster's project.
+    let told = match (by_heat, group.is_default()) {
+        (true, true) => cluster.labels(),
+        (true, false) => group.labels(),
+        (false, _) => wanted.labels().with(Some(cluster.labels()), true),
+    };
+    let volume = told.get("boot_volume_size").and_then(|size| size.trim().parse().ok());
+    flavors.iter().filter(|name| found.flavor(name).is_ok()).try_for_each(|name| found.room(image, name, volume))?;
     if !group.is_default() {
         return Ok(());
     }

@@ -75,17 +75,25 @@ async fn check(cx: &Context, body: &Body, subject: &Subject) -> Result<NewNodegr
             .map_err(|rule| invalid("name", &Value::from(name.as_str()), &rule))?;
     }
     let flavor = body.owned("flavor_id").or_else(|| cluster.flavor_id.clone());
-    check_flavor(cx, flavor.as_deref(), &labels_of_nodes(cx, subject, &labels).await?).await?;
+    let of_nodes = labels_of_nodes(cx, subject, &labels).await?;
+    check_flavor(cx, flavor.as_deref(), &of_nodes).await?;
     if let Some(image) = body.text("image_id") {
         check_image(cx, image, subject).await?;
     }
+    let image = body.owned("image_id").or_else(|| subject.template.as_ref().and_then(|t| t.image_id.clone()));
+    let of_nodes = match &subject.template {
+        // It lays a cluster's labels over its template's, whatever was asked.
+        Some(template) if subject.driver() == Some(DriverName::K8sCapiHelmV1) => template.labels().with(Some(of_nodes), true),
+        _ => of_nodes,
+    };
+    check_room(cx, flavor.as_deref(), image.as_deref(), &of_nodes).await?;
     Ok(NewNodegroup {
         id: NodegroupId::generate(),
         cluster: cluster.cluster_id(),
         project: cluster.project(),
         role: role.to_owned(),
         flavor,
-        image: body.owned("image_id").or_else(|| subject.template.as_ref().and_then(|t| t.image_id.clone())),
+        image,
         node_count,
         min_node_count,
         max_node_count,
@@ -136,4 +144,16 @@ async fn check_image(cx: &Context, image: &str, subject: &Subject) -> Result<(),
         }
         _ => Ok(()),
     }
+}
+
+/// The flavor, or the volume that nodes boot from, has room for the image, where the caller is shown one of this name: it may be lent to whom the
+/// cluster acts for.
+async fn check_room(cx: &Context, flavor: Option<&str>, image: Option<&str>, labels: &Labels) -> Result<(), ApiError> {
+    let (Some(flavor), Some(image)) = (flavor, image) else { return Ok(()) };
+    let found = match cloud_checks::look_up(cx, &Wanted { flavors: vec![flavor], image: Some(image), ..Wanted::default() }).await {
+        Err(ApiError::Forbidden(_)) => return Ok(()),
+        answer => answer?,
+    };
+    let volume = boot_volume_size(cx, labels).ok();
+    found.only_image(image).map_or(Ok(()), |image| found.room(image, flavor, volume))
 }

@@ -159,7 +159,7 @@ pub(super) static LABELS: &[Label] = &[
     unused("cluster_basic_auth_secret", Text, "Secret for the ingress of monitoring."),
     unused("cluster_root_domain_name", Text, "Host name of the ingress of monitoring."),
     new_nodes("cni_plugins_version", Text, Some("1.9.1"), "Version of the CNI plugins (containernetworking/plugins); without it, the one for the version of Kubernetes, or for the newest before it that is known."),
-    new_nodes("container_infra_prefix", ImagePrefix, None, "Registry path that all images of the cluster come from; ends with a slash. Programs and manifests come from their projects all the same, or from [kubernetes] downloads_mirror_url. With cilium, which takes none from there, a cluster is refused."),
+    new_nodes("container_infra_prefix", ImagePrefix, None, "Registry path that all images of the cluster come from; ends with a slash. Programs and manifests come from their projects all the same, or from [kubernetes] downloads_mirror_url."),
     unused("container_runtime", Text, "Container runtime; always containerd here."),
     new_nodes("containerd_tarball_sha256", Sha256, None, "Checksum of that download."),
     new_nodes("containerd_tarball_url", Url, None, "Where containerd is downloaded from, instead of its project."),

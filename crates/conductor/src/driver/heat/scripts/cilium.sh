@@ -1,7 +1,8 @@
 # The pod network cilium, of masters whose cluster has it; sourced after install.sh.
 
 install_cilium() {
-  local site=${DOWNLOADS:-https://}github.com/cilium/cilium-cli/releases/download verb=install name=""
+  local site=${DOWNLOADS:-https://}github.com/cilium/cilium-cli/releases/download verb=install name="" image digest=true
+  local charts=${DOWNLOADS:-https://}helm.cilium.io
   local url="$site/$CILIUM_CLI_VERSION/cilium-linux-$ARCH.tar.gz"
   fetch "$url" "$STATE/cilium.tar.gz" "$url.sha256sum"
   tar -C "$PROGRAMS" -xzf "$STATE/cilium.tar.gz" cilium
@@ -19,5 +20,13 @@ install_cilium() {
     settings+=(--set ipv6.enabled=true --set "ipam.operator.clusterPoolIPv6PodCIDRList={$POD_CIDR_V6}"
       --set "ipam.operator.clusterPoolIPv6MaskSize=$NODE_PODS_LENGTH_V6")
   fi
-  cilium "$verb" --version "$CILIUM_TAG" "${settings[@]}"
+  # What a release was told before counts until it is told otherwise. The chart puts the cloud behind the operator's name: operator-generic. Copies need
+  # not have the digests that the chart names.
+  if [ -n "$IMAGE_PREFIX" ] || [ "$verb" = upgrade ]; then
+    [ -z "$IMAGE_PREFIX" ] || digest=false
+    for image in image=cilium operator.image=operator envoy.image=cilium-envoy; do
+      settings+=(--set "${image%=*}.repository=${IMAGE_PREFIX:-quay.io/cilium/}${image#*=}" --set "${image%=*}.useDigest=$digest")
+    done
+  fi
+  cilium "$verb" --repository "$charts" --version "$CILIUM_TAG" "${settings[@]}"
 }

@@ -41,10 +41,6 @@ pub(super) fn network(input: &StackInput<'_>, release: &Release) -> Result<Strin
             let tag = version(input, "calico_tag", release.calico)?;
             Ok(format!("{SOURCES}/projectcalico/calico/{tag}/manifests/calico.yaml"))
         }
-        CILIUM if input.labels.get("container_infra_prefix").is_some_and(|prefix| !prefix.trim().is_empty()) => Err(RenderError::new(
-            "network_driver",
-            "cilium cannot be installed from container_infra_prefix by this driver; take flannel or calico",
-        )),
         CILIUM => Ok(String::new()),
         other => Err(unknown_network_driver(other)),
     }

@@ -149,9 +149,13 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Parameters but for user data, then the files of user data that are not the same for all clusters.
+/// The stack's own resources, parameters but for user data, then the files of user data that are not the same for all clusters.
 fn shown(rendered: &Rendered) -> String {
     let mut text = String::new();
+    for (name, kind) in security_groups::resources(rendered) {
+        writeln!(text, "{name}: {kind}").expect("a text takes it");
+    }
+    text.push('\n');
     for (name, value) in rendered.parameters.iter().filter(|(name, _)| !name.ends_with("user_data")) {
         writeln!(text, "{name} = {value}").expect("a text takes it");
     }
@@ -180,17 +184,32 @@ fn a_group_is_rendered_as_recorded() {
     insta::assert_snapshot!("group", shown(&group(&StackInput { workers: 3, worker_group: further_group(), ..input(&some) })));
 }
 
-/// Runs a program on a text; what it says when it finds fault.
-fn judged_by(program: &str, args: &[&str], text: &str) -> Option<String> {
+/// Runs a program on a text; whether it found no fault, and all that it said.
+fn judged_by(program: &str, args: &[&str], text: &str) -> (bool, String) {
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{program}: {error} (`cargo xtask test` installs it)"));
     child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
-    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// What Ignition does not know is a warning to it.
+#[test]
+fn every_ignition_document_passes_ignitions_own_check() {
+    let check = |text: &str| judged_by("ignition-validate", &["-"], text);
+    for boot in first_boots(&[Distro::FedoraCoreos, Distro::Flatcar]) {
+        assert_eq!(check(&boot.data), (true, String::new()), "{}", boot.name);
+    }
+    let with = |file: &str| check(&format!(r#"{{"ignition": {{"version": "3.3.0"}}, "storage": {{"files": [{{{file}}}]}}}}"#));
+    let (is_good, told) = with(r#""path": "relative""#);
+    assert!(!is_good && told.contains("path not absolute"), "{told}");
+    let (_, told) = with(r#""path": "/a", "mood": 420"#);
+    assert!(told.contains("Unused key mood"), "{told}");
 }
 
 #[test]
@@ -199,10 +218,11 @@ fn every_cloud_config_passes_cloud_inits_own_check() {
     let mut seen = BTreeSet::new();
     for boot in first_boots(&[Distro::Ubuntu]) {
         if seen.insert(seen_by_a_schema(&boot.data)) {
-            assert_eq!(check(&boot.data), None, "{}", boot.name);
+            let (is_good, told) = check(&boot.data);
+            assert!(is_good, "{}: {told}", boot.name);
         }
     }
-    assert!(check("#cloud-config\n{\"runcmd\": 7}\n").is_some(), "it finds nothing at all");
+    assert!(!check("#cloud-config\n{\"runcmd\": 7}\n").0, "it finds nothing at all");
 }
 
 /// A cloud-config without what is packed in it: of that a schema only asks that it is a text, and looking takes cloud-init half a second each time.
@@ -218,7 +238,7 @@ fn seen_by_a_schema(data: &str) -> String {
     config.to_string()
 }
 
-/// The parts of Ignition 3.3 that we use; a key that it does not have is an error.
+/// The parts of Ignition 3.3 that we use, to be looked at; whether they are its parts is for Ignition to say (above).
 mod ignition {
     use super::*;
 

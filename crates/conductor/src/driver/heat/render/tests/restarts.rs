@@ -172,7 +172,7 @@ fn a_release_of_the_pod_network_that_was_cut_off_is_no_obstacle() {
     let functions = [(CILIUM, "install_cilium"), (MASTER, "repeatedly")];
     for (deployed, verb) in [("", "install"), ("secret/sh.helm.release.v1.cilium.v1", "upgrade")] {
         let commands = format!(
-            "PROGRAMS=. ARCH=amd64 POD_CIDR=10.1.0.0/16 CILIUM_CLI_VERSION=v1 CILIUM_TAG=v2 CILIUM_NAME=ours\nfetch() {{ :; }}\ntar() {{ :; }}\n\
+            "PROGRAMS=. ARCH=amd64 IMAGE_PREFIX='' POD_CIDR=10.1.0.0/16 CILIUM_CLI_VERSION=v1 CILIUM_TAG=v2 CILIUM_NAME=ours\nfetch() {{ :; }}\ntar() {{ :; }}\n\
              cilium() {{ tell cilium \"$1\"; }}\n\
              kubectl() {{ case \"$*\" in *' get secret -l '*status=deployed*) echo {deployed} ;; *' get configmap '*) echo kept ;; *) tell \"$4\" \"$5\" \"$6\" \"$8\" ;; esac; }}\n\
              install_cilium"

@@ -12,6 +12,12 @@ struct Functions<'a> {
 }
 
 impl Functions<'_> {
+    /// Those whose conditions hold.
+    fn resources(&self) -> Vec<(&String, &Value)> {
+        let all = self.template["resources"].as_object().expect("a map").iter();
+        all.filter(|(_, resource)| resource.get("condition").is_none_or(|one| self.holds(one))).collect()
+    }
+
     fn holds(&self, condition: &Value) -> bool {
         if let Some(name) = condition.as_str() {
             return self.holds(&self.template["conditions"][name]);
@@ -72,11 +78,18 @@ const SSH: &str = "secgroup_kube_ssh";
 fn groups(rendered: &Rendered) -> (Vec<(String, Vec<Value>)>, usize) {
     let template = yaml(&rendered.template);
     let functions = Functions { template: &template, parameters: &rendered.parameters };
-    let all = template["resources"].as_object().expect("a map").iter();
-    let there: Vec<_> = all.filter(|(_, resource)| resource.get("condition").is_none_or(|one| functions.holds(one))).collect();
+    let there = functions.resources();
     let groups = there.iter().filter(|(_, resource)| resource["type"] == "OS::Neutron::SecurityGroup");
     let rules = groups.map(|(name, group)| ((*name).clone(), functions.list(&group["properties"]["rules"]))).collect();
     (rules, there.iter().filter(|(_, resource)| resource["type"] == "OS::Neutron::SecurityGroupRule").count())
+}
+
+/// The resources that a stack has itself, by name, each with its type.
+pub(super) fn resources(rendered: &Rendered) -> Vec<(String, String)> {
+    let template = yaml(&rendered.template);
+    let functions = Functions { template: &template, parameters: &rendered.parameters };
+    let shown = |(name, resource): (&String, &Value)| (name.clone(), resource["type"].as_str().expect("a type").to_owned());
+    functions.resources().into_iter().map(shown).collect()
 }
 
 /// Whom a rule lets in, and to what.
