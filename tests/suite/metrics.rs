@@ -83,6 +83,21 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
     world.finish().await
 }
 
+/// The API gives up on its checks before its client of the cloud would: what hangs is what the numbers are looked at for.
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_any_longer_is_counted() -> Result<()> {
+    let (world, api, _) = watched(Mix::Distributed, &[]).await?;
+    world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 0, how: How::Hold });
+    world.demo().post("/v1/clustertemplates", &client::template("small")).await?.expect_error(503, "did not answer within")?;
+    let cut_off = [("service", "nova"), ("operation", "flavor_list"), ("status", "none")];
+    let shown = until(&api, "the call", |shown| shown.sum("magnum_cloud_call_duration_seconds_count", &cut_off) > 0.0).await?;
+    let of_it = [("service", "nova"), ("operation", "flavor_list")];
+    ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &of_it) == 1.0, "{shown:#?}");
+    world.cloud.let_go();
+    world.cloud.clear_faults();
+    world.finish().await
+}
+
 /// It ends well, and tells what it left: nobody is called for a failure.
 #[tokio::test]
 async fn a_forced_deletion_whose_time_runs_out_counts_as_the_success_that_is_recorded() -> Result<()> {
