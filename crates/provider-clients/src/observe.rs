@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
+use tokio::time::Instant;
+use tracing::Span;
 
 use crate::service::Service;
 
@@ -51,14 +53,57 @@ impl fmt::Debug for Watchers {
 }
 
 impl Watchers {
-    pub(crate) fn ended(&self, call: &Call) {
-        if let Some(observer) = &self.observer {
-            observer.ended(call);
-        }
+    /// A request begins. The span, which may be none, gets the status of its end.
+    pub(crate) fn begin(&self, service: Service, operation: &'static str, span: Span) -> Ongoing<'_> {
+        Ongoing { watchers: self, service, operation, span, started: Instant::now(), is_over: false }
     }
 
     /// The header that tells of the trace that the span belongs to.
     pub(crate) fn traceparent(&self, span: &tracing::Span) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.tracing.as_ref()?.traceparent(span)?).ok()
+    }
+}
+
+/// A request that is under way. Dropped before its end, because nobody waits for it any more, it has ended without an answer: what hangs is what
+/// the watchers are there for.
+#[must_use]
+pub(crate) struct Ongoing<'a> {
+    watchers: &'a Watchers,
+    service: Service,
+    operation: &'static str,
+    span: Span,
+    started: Instant,
+    is_over: bool,
+}
+
+impl Ongoing<'_> {
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// It has ended with this status of an answer, well or not; returns how long it took.
+    pub(crate) fn ended(mut self, status: Option<u16>, is_good: bool) -> Duration {
+        self.tell(status, is_good)
+    }
+
+    fn tell(&mut self, status: Option<u16>, is_good: bool) -> Duration {
+        self.is_over = true;
+        let took = self.started.elapsed();
+        self.span.record("http.response.status_code", status);
+        if !is_good {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        if let Some(observer) = &self.watchers.observer {
+            observer.ended(&Call { service: self.service, operation: self.operation, status, took });
+        }
+        took
+    }
+}
+
+impl Drop for Ongoing<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.tell(None, false);
+        }
     }
 }

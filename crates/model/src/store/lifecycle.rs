@@ -54,8 +54,15 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(|o| o.understood().is_none()));
     let stored = |operation: &Operation| operation.operation_id();
     let next = match (decided, unfinished.last()) {
-        (Begin::Coalesce, Some(last)) => {
+        (Begin::Coalesce, Some(last)) if last.kind() == Some(new.kind) => {
             return Ok(Accepted { cluster, group: None, operation: stored(last), is_new: false });
+        }
+        // It asks for less, or for a part, and gives way at once: where the other one is cancelled, or fails, it can be seen what was not done.
+        (Begin::Coalesce, Some(last)) => {
+            operation::insert(conn, new).await?;
+            let joined = operation::find(conn, &new.id).await?.ok_or(StoreError::Stale { what: "operation" })?;
+            operation::give_way(conn, &joined, &stored(last)).await?;
+            return Ok(Accepted { cluster, group: None, operation: new.id.clone(), is_new: true });
         }
         // Cannot be: only unfinished work is joined.
         (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),

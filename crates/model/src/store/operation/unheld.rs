@@ -69,10 +69,15 @@ pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -
         if found.uuid == by.as_str() {
             continue;
         }
-        end(conn, &found, OperationState::Superseded, None, &gave_way_to(by)).await?;
-        event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
+        give_way(conn, &found, by).await?;
     }
     Ok(())
+}
+
+/// Ends an operation in favour of `by`.
+pub async fn give_way(conn: &mut Conn, seen: &Operation, by: &OperationId) -> Result<(), StoreError> {
+    end(conn, seen, OperationState::Superseded, None, &gave_way_to(by)).await?;
+    event::append(conn, &seen.operation_id(), &seen.cluster_id(), "superseded", by.as_str()).await
 }
 
 fn gave_way_to(by: &OperationId) -> String {
