@@ -89,7 +89,7 @@ async fn a_call_that_nobody_waits_for_any_longer_is_counted() -> Result<()> {
     let (world, api, _) = watched(Mix::Distributed, &[]).await?;
     world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 0, how: How::Hold });
     world.demo().post("/v1/clustertemplates", &client::template("small")).await?.expect_error(503, "did not answer within")?;
-    let cut_off = [("service", "nova"), ("operation", "flavor_list"), ("status", "none")];
+    let cut_off = [("service", "nova"), ("operation", "flavor_list"), ("status", "cut_off")];
     let shown = until(&api, "the call", |shown| shown.sum("magnum_cloud_call_duration_seconds_count", &cut_off) > 0.0).await?;
     let of_it = [("service", "nova"), ("operation", "flavor_list")];
     ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &of_it) == 1.0, "{shown:#?}");

@@ -278,9 +278,9 @@ impl Management {
         body: Option<Body>,
     ) -> Result<Value, CloudError> {
         let lost = |sent, words: &str| CloudError::unreachable(SERVICE, operation, sent, words);
-        let call = self.0.watchers.begin(SERVICE, operation, Span::none());
         let room = tokio::time::timeout(self.0.timeout, self.0.room.acquire()).await;
         let Ok(Ok(_room)) = room else { return Err(lost(Sent::No, "too many calls are under way")) };
+        let call = self.0.watchers.begin(SERVICE, operation, Span::none());
         let outcome = match tokio::time::timeout(self.0.timeout, self.exchange(accept, operation, method, url, body)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(lost(Sent::Perhaps, "no answer in time")),

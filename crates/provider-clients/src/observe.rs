@@ -16,9 +16,25 @@ pub struct Call {
     pub service: Service,
     /// What was asked, by our own name of it (`stack_create`): one of a few dozen.
     pub operation: &'static str,
-    /// The status of the answer; none: there was no (complete) answer.
-    pub status: Option<u16>,
+    pub ending: Ending,
     pub took: Duration,
+}
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With an answer of this status.
+    Answered(u16),
+    /// Without a (complete) answer.
+    Unanswered,
+    /// Nobody waited for its answer any longer: a deadline that spans several calls has passed, another of them has failed, who asked has gone.
+    CutOff,
+}
+
+impl From<Option<u16>> for Ending {
+    fn from(status: Option<u16>) -> Self {
+        status.map_or(Self::Unanswered, Self::Answered)
+    }
 }
 
 /// Watches every request to the cloud.
@@ -64,8 +80,7 @@ impl Watchers {
     }
 }
 
-/// A request that is under way. Dropped before its end, because nobody waits for it any more, it has ended without an answer: what hangs is what
-/// the watchers are there for.
+/// A request that is under way. Dropped before its end it is told as cut off: what hangs is what the watchers are there for.
 #[must_use]
 pub(crate) struct Ongoing<'a> {
     watchers: &'a Watchers,
@@ -81,20 +96,20 @@ impl Ongoing<'_> {
         self.started
     }
 
-    /// It has ended with this status of an answer, well or not; returns how long it took.
+    /// It has ended with this status of an answer (none: without one), well or not; returns how long it took.
     pub(crate) fn ended(mut self, status: Option<u16>, is_good: bool) -> Duration {
-        self.tell(status, is_good)
-    }
-
-    fn tell(&mut self, status: Option<u16>, is_good: bool) -> Duration {
-        self.is_over = true;
-        let took = self.started.elapsed();
         self.span.record("http.response.status_code", status);
         if !is_good {
             self.span.record("otel.status_code", "ERROR");
         }
+        self.tell(status.into())
+    }
+
+    fn tell(&mut self, ending: Ending) -> Duration {
+        self.is_over = true;
+        let took = self.started.elapsed();
         if let Some(observer) = &self.watchers.observer {
-            observer.ended(&Call { service: self.service, operation: self.operation, status, took });
+            observer.ended(&Call { service: self.service, operation: self.operation, ending, took });
         }
         took
     }
@@ -103,7 +118,7 @@ impl Ongoing<'_> {
 impl Drop for Ongoing<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.tell(None, false);
+            self.tell(Ending::CutOff);
         }
     }
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
 use model::operation::Operation;
+use model::store::operation::JOINED;
 
 use super::exits;
 use super::ledger::{Answered, Entry};
@@ -178,7 +179,7 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
             Some(row) => {
                 claimed.insert(&row.uuid);
             }
-            None if rows.iter().any(|row| stands_for(row, entry)) => {}
+            None if rows.iter().any(|row| stands_for(row, entry, rows)) => {}
             None => found.push(Finding::new(Wrong::Lost, format!("accepted and not there: {entry:?}"))),
         }
     }
@@ -189,14 +190,17 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
     found
 }
 
-/// Whether nothing had to be stored for a request, because one of its kind was at work: a second deletion adds nothing to the first. What asks for less,
-/// or for a group of the cluster, is stored and gives way.
-fn stands_for(row: &Operation, entry: &Entry) -> bool {
+/// Whether nothing had to be stored for a request, because one of its kind was at work, or one that has given way to what is: a second deletion adds
+/// nothing to the first. What asks for less, or for a group of the cluster, is stored once and gives way.
+fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation]) -> bool {
     let Makes::One(asked) = entry.wish.makes() else { return false };
-    let was_at_work = row.created_ms <= entry.answered_ms && row.finished_ms.is_none_or(|finished| finished >= entry.sent_ms);
+    let joined = row.outcome_reason.as_deref().and_then(|reason| reason.strip_prefix(JOINED));
+    let at_work = joined.map_or(Some(row), |by| rows.iter().find(|other| other.uuid == by));
+    let was_at_work = row.created_ms <= entry.answered_ms
+        && at_work.is_some_and(|at_work| at_work.finished_ms.is_none_or(|finished| finished >= entry.sent_ms));
     let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
-    let is_removal = asked.removal().is_some() && row.kind() == Some(asked);
-    is_removal && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
+    let is_one = (asked.removal().is_some() || joined.is_some()) && row.kind() == Some(asked);
+    is_one && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }
 
 /// It has ended, in time, and not by a fault of the service.

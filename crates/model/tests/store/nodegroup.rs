@@ -166,10 +166,13 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
     assert_eq!((second.is_new, &second.operation), (false, &delete.id));
     // A group goes with its cluster: its own deletion has given way.
     let of_group = request(&s, OperationKind::NodegroupDelete);
-    assert_eq!(begin(&world.store, &of_group).await.unwrap().operation, of_group.id);
+    let accepted = begin(&world.store, &of_group).await.unwrap();
+    assert_eq!((accepted.is_new, &accepted.operation, &accepted.at_work), (true, &of_group.id, &delete.id));
+    let again = begin(&world.store, &request(&s, OperationKind::NodegroupDelete)).await.unwrap();
+    assert_eq!((again.is_new, &again.operation, &again.at_work), (false, &of_group.id, &delete.id));
     let joined = world.store.read(async |conn: &mut Conn| operation::find(conn, &of_group.id).await).await.unwrap().unwrap();
     assert_eq!((joined.state(), joined.started_ms), (Some(OperationState::Superseded), None));
-    assert_eq!(joined.outcome_reason, Some(format!("superseded by {}", delete.id)));
+    assert_eq!(joined.outcome_reason, Some(format!("superseded at once by {}", delete.id)));
     let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
     assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     assert!(groups(&world.store, &s.id).await.iter().all(|g| g.status() == Some(Status::DeleteInProgress)));
