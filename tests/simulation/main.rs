@@ -24,6 +24,7 @@ mod rows;
 mod scene;
 mod steps;
 mod tamper;
+mod told;
 mod trouble;
 mod workload;
 mod world;

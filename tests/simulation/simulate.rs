@@ -15,6 +15,7 @@ mod requests;
 mod rows;
 mod scene;
 mod steps;
+mod told;
 mod trouble;
 mod workload;
 mod world;
