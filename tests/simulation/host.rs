@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use conductor::{Conductor, DefaultVolumes, Metrics, Notifications, Settings, Timing};
-use model::certificate::Terms;
 use model::certificate::keeper::{Held, Keepers};
 use model::operation::{Deadlines, StepLimits};
 use model::queue::{Doorbell, Listener, memory};
@@ -143,7 +142,10 @@ fn settings(host: String, step_limits: StepLimits) -> Settings {
         step_limits,
         load_balancer_timeout: Duration::from_secs(60),
         // The shortest key that can sign: what it protects is not what is looked at here.
-        terms: Terms { validity_days: 365, rsa_bits: 1024 },
+        validity_days: 365,
+        rsa_bits: 1024,
+        // Nothing goes on between events that the seed did not order.
+        keys_ahead: 0,
         trustee_domain_id: None,
         trust_roles: Vec::new(),
         cluster_user_trust: true,

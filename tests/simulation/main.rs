@@ -24,7 +24,6 @@ mod rows;
 mod scene;
 mod steps;
 mod tamper;
-mod told;
 mod trouble;
 mod workload;
 mod world;

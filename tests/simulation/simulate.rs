@@ -15,7 +15,6 @@ mod requests;
 mod rows;
 mod scene;
 mod steps;
-mod told;
 mod trouble;
 mod workload;
 mod world;

@@ -153,7 +153,7 @@ pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<An
 
 async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
     let (answer, accepted) = transact(cx, request, End::Commit).await?;
-    cx.shared.doorbell.ring(accepted.operation);
+    cx.shared.doorbell.ring(accepted.at_work);
     Ok(answer)
 }
 
@@ -169,7 +169,8 @@ async fn rehearse(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
             Ok::<_, StoreError>((dry_run::intent(conn, id, kind, payload).await?, before))
         })
         .await?;
-    let note = match (accepted.is_new, before) {
+    let is_to_be_done = accepted.is_new && accepted.at_work == accepted.operation;
+    let note = match (is_to_be_done, before) {
         (false, _) => Some("the same is being done already: nothing would be added to it".to_owned()),
         (true, 0) => None,
         (true, others) if kind.removal().is_some() => Some(format!("unfinished operations on the cluster that would give way: {others}")),

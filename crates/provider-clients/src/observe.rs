@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
+use tokio::time::Instant;
+use tracing::Span;
 
 use crate::service::Service;
 
@@ -14,9 +16,25 @@ pub struct Call {
     pub service: Service,
     /// What was asked, by our own name of it (`stack_create`): one of a few dozen.
     pub operation: &'static str,
-    /// The status of the answer; none: there was no (complete) answer.
-    pub status: Option<u16>,
+    pub ending: Ending,
     pub took: Duration,
+}
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With an answer of this status.
+    Answered(u16),
+    /// Without a (complete) answer.
+    Unanswered,
+    /// Nobody waited for its answer any longer: a deadline that spans several calls has passed, another of them has failed, who asked has gone.
+    CutOff,
+}
+
+impl From<Option<u16>> for Ending {
+    fn from(status: Option<u16>) -> Self {
+        status.map_or(Self::Unanswered, Self::Answered)
+    }
 }
 
 /// Watches every request to the cloud.
@@ -51,14 +69,56 @@ impl fmt::Debug for Watchers {
 }
 
 impl Watchers {
-    pub(crate) fn ended(&self, call: &Call) {
-        if let Some(observer) = &self.observer {
-            observer.ended(call);
-        }
+    /// A request begins. The span, which may be none, gets the status of its end.
+    pub(crate) fn begin(&self, service: Service, operation: &'static str, span: Span) -> Ongoing<'_> {
+        Ongoing { watchers: self, service, operation, span, started: Instant::now(), is_over: false }
     }
 
     /// The header that tells of the trace that the span belongs to.
     pub(crate) fn traceparent(&self, span: &tracing::Span) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.tracing.as_ref()?.traceparent(span)?).ok()
+    }
+}
+
+/// A request that is under way. Dropped before its end it is told as cut off: what hangs is what the watchers are there for.
+#[must_use]
+pub(crate) struct Ongoing<'a> {
+    watchers: &'a Watchers,
+    service: Service,
+    operation: &'static str,
+    span: Span,
+    started: Instant,
+    is_over: bool,
+}
+
+impl Ongoing<'_> {
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// It has ended with this status of an answer (none: without one), well or not; returns how long it took.
+    pub(crate) fn ended(mut self, status: Option<u16>, is_good: bool) -> Duration {
+        self.span.record("http.response.status_code", status);
+        if !is_good {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        self.tell(status.into())
+    }
+
+    fn tell(&mut self, ending: Ending) -> Duration {
+        self.is_over = true;
+        let took = self.started.elapsed();
+        if let Some(observer) = &self.watchers.observer {
+            observer.ended(&Call { service: self.service, operation: self.operation, ending, took });
+        }
+        took
+    }
+}
+
+impl Drop for Ongoing<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.tell(Ending::CutOff);
+        }
     }
 }

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
-use model::operation::{Operation, OperationKind};
+use model::operation::Operation;
+use model::store::operation::JOINED;
 
 use super::exits;
 use super::ledger::{Answered, Entry};
 use super::wish::Makes;
 use crate::agreement::{self, Agreement};
 use crate::management::Management;
+use crate::told;
 use crate::world::World;
 
 /// An operation is ended at its deadline by whoever holds it; when nobody does, by the next who takes it.
@@ -110,6 +112,14 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
     Ok(found)
 }
 
+/// What was told of operations to whoever listens on the bus, and should not have been, or was not; `ids` are those of the messages, each once.
+pub async fn told<'a>(world: &World, ids: impl Iterator<Item = &'a String>) -> Result<Vec<Finding>> {
+    let told = ids.map(|id| (id.clone(), 1)).collect();
+    let odd = told::odd(&told, &rows(world).await?);
+    let wrong = |what: &str| if what.ends_with(" 0 times") { Wrong::Lost } else { Wrong::Doubled };
+    Ok(odd.into_iter().map(|what| Finding::new(wrong(&what), what)).collect())
+}
+
 /// The sort of a finding of [`agreement::look`].
 fn kind_of(what: &str) -> Wrong {
     let is_orphan = ["a user of", "a key pair that", "0 times in the inventory", "is recorded for a cluster that is gone"];
@@ -169,7 +179,7 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
             Some(row) => {
                 claimed.insert(&row.uuid);
             }
-            None if rows.iter().any(|row| stands_for(row, entry)) => {}
+            None if rows.iter().any(|row| stands_for(row, entry, rows)) => {}
             None => found.push(Finding::new(Wrong::Lost, format!("accepted and not there: {entry:?}"))),
         }
     }
@@ -180,15 +190,17 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
     found
 }
 
-/// Whether nothing had to be stored for a request, because an operation was at work that goes at least as far: a second deletion adds nothing
-/// to the first, and with the cluster go its groups.
-fn stands_for(row: &Operation, entry: &Entry) -> bool {
+/// Whether nothing had to be stored for a request, because one of its kind was at work, or one that has given way to what is: a second deletion adds
+/// nothing to the first. What asks for less, or for a group of the cluster, is stored once and gives way.
+fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation]) -> bool {
     let Makes::One(asked) = entry.wish.makes() else { return false };
-    let wanted = asked.removal().or((asked == OperationKind::NodegroupDelete).then_some(0));
-    let goes = row.kind().and_then(OperationKind::removal);
-    let was_at_work = row.created_ms <= entry.answered_ms && row.finished_ms.is_none_or(|finished| finished >= entry.sent_ms);
+    let joined = row.outcome_reason.as_deref().and_then(|reason| reason.strip_prefix(JOINED));
+    let at_work = joined.map_or(Some(row), |by| rows.iter().find(|other| other.uuid == by));
+    let was_at_work = row.created_ms <= entry.answered_ms
+        && at_work.is_some_and(|at_work| at_work.finished_ms.is_none_or(|finished| finished >= entry.sent_ms));
     let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
-    wanted.is_some() && goes >= wanted && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
+    let is_one = (asked.removal().is_some() || joined.is_some()) && row.kind() == Some(asked);
+    is_one && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }
 
 /// It has ended, in time, and not by a fault of the service.

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::Fault;
+use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::json;
-use tests::cells;
+use tests::cells::{self, Share};
 use tests::client::Client;
 use tests::management::{Management, next_template, template};
 use tests::wait::{self, Seen};
@@ -43,16 +44,41 @@ enum Act {
     RotateAuthorities,
     Delete,
     ForceDelete,
+    Abandon,
 }
 
 impl Act {
+    fn kind(self) -> OperationKind {
+        match self {
+            Self::Create => OperationKind::ClusterCreate,
+            Self::Patch => OperationKind::ClusterUpdate,
+            Self::Grow | Self::GrowGroup => OperationKind::ClusterResize,
+            Self::CreateGroup => OperationKind::NodegroupCreate,
+            Self::UpdateGroup => OperationKind::NodegroupUpdate,
+            Self::DeleteGroup => OperationKind::NodegroupDelete,
+            Self::Upgrade => OperationKind::ClusterUpgrade,
+            Self::RotateCredentials => OperationKind::CredentialRotate,
+            Self::RotateAuthorities => OperationKind::CaRotate,
+            Self::Delete => OperationKind::ClusterDelete,
+            Self::ForceDelete => OperationKind::ClusterForceDelete,
+            Self::Abandon => OperationKind::ClusterAbandon,
+        }
+    }
+
     /// Whether the cluster is gone afterwards.
     fn removes(self) -> bool {
-        matches!(self, Self::Delete | Self::ForceDelete)
+        self.kind().removal().is_some()
     }
 }
 
-const ACTS: [Act; 12] = [
+#[test]
+fn every_kind_of_operation_is_met() {
+    for kind in OperationKind::ALL {
+        assert!(ACTS.iter().any(|act| act.kind() == *kind), "{kind:?}");
+    }
+}
+
+const ACTS: [Act; 13] = [
     Act::Create,
     Act::Patch,
     Act::Grow,
@@ -65,6 +91,7 @@ const ACTS: [Act; 12] = [
     Act::RotateAuthorities,
     Act::Delete,
     Act::ForceDelete,
+    Act::Abandon,
 ];
 
 /// What is met where there are minutes: the others do the like.
@@ -80,7 +107,7 @@ const FEW: [Act; 9] = [
     Act::Delete,
 ];
 
-/// Each moment takes so large a part of the effects.
+/// A moment meets one of so many effects.
 const SHARE: usize = 10;
 
 /// One effect: the `nth` call of this name.
@@ -120,13 +147,10 @@ async fn operations_survive_at_their_effects(
     moment: Moment,
 ) -> Result<()> {
     let mut scene = Scene::start().await?;
-    let (mut seen, mut cells) = (moment as usize, 0);
+    let (mut cells, mut share) = (0, Share::new(SHARE, moment as usize));
     for act in FEW {
         let mut effects = ends(&scene.effects(act).await?);
-        effects.retain(|_| {
-            seen += 1;
-            seen.is_multiple_of(SHARE)
-        });
+        share.keep(&mut effects);
         cells += scene.cells(act, &effects, moment).await?;
     }
     ensure!(cells >= 3, "{cells} cells");
@@ -312,8 +336,9 @@ impl Scene {
         let resize = format!("/v1/clusters/{cluster}/actions/resize");
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
-            Act::ForceDelete => {
-                self.admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+            Act::ForceDelete | Act::Abandon => {
+                let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
+                self.admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
                 return Ok(cluster);
             }
             Act::Patch => {
@@ -354,7 +379,7 @@ impl Scene {
             Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::Create | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials | Act::RotateAuthorities => 2,
-            Act::Delete | Act::ForceDelete => 0,
+            Act::Delete | Act::ForceDelete | Act::Abandon => 0,
         };
         ensure!(body["node_count"] == nodes, "{body}");
         let version = if act == Act::Upgrade { "v1.34.1" } else { "v1.33.4" };
@@ -372,6 +397,21 @@ impl Scene {
         Ok(())
     }
 
+    /// The release, and the cluster's secrets beside it, as its operator would.
+    async fn remove_what_was_left(&self) -> Result<()> {
+        let releases = self.management.releases()?;
+        ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
+        let namespace = format!("magnum-{}", self.world.cloud.project_id("demo"));
+        self.management.helm(&["uninstall", &releases[0].0, "--namespace", &namespace])?;
+        wait::until("secrets alone to be left", PATIENCE, async || {
+            let others: Vec<String> = self.management.left().into_iter().filter(|line| !line.starts_with("Secret ")).collect();
+            Ok(Seen::when(others.is_empty(), || format!("{others:#?}")))
+        })
+        .await?;
+        self.management.cluster.delete_all("Secret");
+        Ok(())
+    }
+
     fn credentials(&self) -> Vec<String> {
         self.world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).collect()
     }
@@ -383,6 +423,9 @@ impl Scene {
             ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
             self.demo.delete_cluster(cluster).await?;
             self.demo.wait_gone(cluster, PATIENCE).await?;
+        }
+        if act == Act::Abandon {
+            self.remove_what_was_left().await?;
         }
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");

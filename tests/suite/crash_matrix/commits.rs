@@ -118,7 +118,7 @@ impl Line {
         let cluster = self.scene.prepare(act).await?;
         let before = self.commits.asked().len();
         let cluster = self.scene.ask(act, cluster).await?;
-        self.scene.settled(act, &cluster).await?;
+        self.scene.is_well(act, &cluster).await?;
         let mut found: Vec<Commit> = Vec::new();
         for name in self.commits.asked().into_iter().skip(before) {
             let nth = 1 + u32::try_from(found.iter().filter(|commit| commit.name == name).count())?;
@@ -164,7 +164,7 @@ impl Line {
         {
             self.strike(act, &cluster, moment, port).await?;
         }
-        self.scene.settled(act, &cluster).await?;
+        self.scene.is_well(act, &cluster).await?;
         let is_met = self.commits.is_met();
         self.commits.forget();
         self.scene.clear(act, &cluster).await?;

@@ -17,7 +17,7 @@ use super::recurring::Recur;
 pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
 pub use release::release;
 pub use renewal::{Renewed, renew};
-pub use unheld::{ask_to_cancel, cancel, record_payload, supersede, superseded};
+pub use unheld::{JOINED, ask_to_cancel, cancel, join, record_payload, supersede, superseded};
 
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{

@@ -42,6 +42,33 @@ async fn what_gave_way_to_a_removal_that_was_cancelled_can_be_done_again(#[case]
     assert_eq!(status().await, Some(Status::CreateInProgress));
 }
 
+/// Who asks to do again what has failed does not mean the deletion of a group that was to go with its cluster.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_joined_a_removal_that_was_cancelled_is_not_what_has_failed(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'CREATE_COMPLETE'").await;
+    world.execute("UPDATE nodegroup SET status = 'CREATE_COMPLETE'").await;
+    let rotation = begin(&world, &request(&s, OperationKind::CaRotate)).await;
+    world.execute(&format!("UPDATE operation SET state = 'FAILED', started_ms = 2, finished_ms = 3 WHERE uuid = '{rotation}'")).await;
+    world.execute("UPDATE cluster SET status = 'UPDATE_FAILED'").await;
+    let delete = begin(&world, &request(&s, OperationKind::ClusterDelete)).await;
+    let of_group = request(&s, OperationKind::NodegroupDelete);
+    assert_eq!(begin(&world, &of_group).await, of_group.id);
+    cancel(&world, &delete, &s.id).await;
+    let failed = world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await;
+    assert_eq!(failed.expect("one to do again").operation_id(), rotation);
+    // Once the removal has gone it is work like any other.
+    let anew = request(&s, OperationKind::NodegroupDelete);
+    let accepted = world.store.write(async |conn: &mut Conn| lifecycle::accept(conn, &Scope::All, &anew).await).await.expect("accepted");
+    assert_eq!((accepted.is_new, &accepted.operation, &accepted.at_work), (true, &anew.id, &anew.id));
+}
+
 /// Upstream's column may hold nothing.
 #[rstest]
 #[case(Kind::Sqlite)]
