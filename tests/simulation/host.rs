@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::carrier::Road;
 use crate::gate::Way;
-use crate::scene;
+use crate::{older, scene};
 
 pub struct Host {
     runtime: Runtime,
@@ -36,6 +36,8 @@ pub struct Host {
     /// Not run before this time.
     pub paused_until: Option<Duration>,
     is_behind: bool,
+    /// The latest version of payloads that it understands; none: this program's.
+    known: Option<u32>,
 }
 
 /// What every conductor is given.
@@ -49,6 +51,7 @@ pub struct Parts {
     pub in_barbican: bool,
     /// How long single steps may take.
     pub step_limits: StepLimits,
+    pub seed: u64,
 }
 
 impl Host {
@@ -91,7 +94,18 @@ impl Host {
                 scene::with(|s| s.found(format!("conductor {number}: {ended}")));
             }
         });
-        Self { runtime, number, since, started: at, ahead: TimeDelta::zero(), bell, stop, paused_until: None, is_behind: false }
+        Self {
+            runtime,
+            number,
+            since,
+            started: at,
+            ahead: TimeDelta::zero(),
+            bell,
+            stop,
+            paused_until: None,
+            is_behind: false,
+            known: older::known(parts.seed, number),
+        }
     }
 
     /// Runs until the world's clock says this.
@@ -99,6 +113,7 @@ impl Host {
         let until = self.since + (at - self.started);
         let wall = scene::start() + TimeDelta::from_std(self.started).expect("short") + self.ahead;
         let (since, is_behind) = (self.since, std::mem::take(&mut self.is_behind));
+        simulation.know(self.known);
         self.runtime.block_on(async {
             // Whatever is asked from here on is told the conductor's own time.
             simulation.go(wall + TimeDelta::from_std(Instant::now() - since).expect("short"));
@@ -107,6 +122,7 @@ impl Host {
             }
             tokio::time::sleep_until(until).await;
         });
+        simulation.know(None);
     }
 
     /// Its clock is ahead of the true time by so much from now on.

@@ -56,6 +56,11 @@ pub fn environment(topic: &str, amqp: &str) -> BTreeMap<String, String> {
     options.into_iter().map(|(key, value)| (format!("{section}{key}"), value.to_owned())).collect()
 }
 
+/// The environment of processes whom no broker hears: what others are told stays in the outbox.
+pub fn unheard() -> BTreeMap<String, String> {
+    environment("nobody", "rabbit://nobody:nothing@127.0.0.1:1/")
+}
+
 impl Topic {
     /// Declares the queues of a topic as a consumer of oslo.messaging would.
     pub async fn listen(name: &str, amqp: &str) -> Result<Self> {

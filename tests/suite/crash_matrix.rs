@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
-use model::id::{ClusterId, OperationId};
 use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
@@ -23,9 +22,9 @@ use tests::cells::{self, Share};
 use tests::client::{Client, cluster, text};
 use tests::login::Held;
 use tests::nodes::servers_by_id;
+use tests::notifications;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
-use tests::{agreement, notifications, told};
 
 use act::{ACTS, Act};
 
@@ -90,8 +89,7 @@ impl Shape {
     fn options(self) -> Options {
         // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
         let mut environment: BTreeMap<_, _> = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
-        // Nobody answers there: what others are told stays in the outbox.
-        environment.append(&mut notifications::environment("nobody", "rabbit://nobody:nothing@127.0.0.1:1/"));
+        environment.append(&mut notifications::unheard());
         if self == Self::Large {
             environment.insert("OS_CERTIFICATES__CERT_MANAGER_TYPE".to_owned(), "barbican".to_owned());
         }
@@ -225,7 +223,8 @@ impl Scene {
         Ok(found)
     }
 
-    /// Meets these effects; how many they were. The last effect of an operation may be followed by its end, so that nobody is left to be killed after it.
+    /// Meets these effects; at how many it was done. The last effect of an operation may be followed by its end, so that nobody is left to be killed after
+    /// it.
     async fn cells(&mut self, act: Act, effects: &[Effect], moment: Moment) -> Result<usize> {
         let mut unhurt = 0;
         for effect in effects {
@@ -233,7 +232,7 @@ impl Scene {
             unhurt += usize::from(!is_hurt);
         }
         ensure!(2 * unhurt <= effects.len() + 1, "{act:?}, {moment:?}: nobody was killed at {unhurt} of {} effects", effects.len());
-        Ok(effects.len())
+        Ok(effects.len() - unhurt)
     }
 
     /// False when there was nobody to be killed.
@@ -442,7 +441,7 @@ impl Scene {
             return Ok(());
         }
         self.replaced(act, cluster).await?;
-        self.agree(cluster).await
+        self.world.agrees(cluster, PATIENCE).await
     }
 
     /// Checks that there is what was to come in the place of something else, and nothing of that.
@@ -465,23 +464,6 @@ impl Scene {
         Ok(())
     }
 
-    /// All operations of a cluster.
-    async fn operations(&self, cluster: &str) -> Result<Vec<OperationId>> {
-        let ids: Vec<String> = self.world.database()?.rows(&format!("SELECT uuid FROM operation WHERE cluster_uuid = '{cluster}'")).await?;
-        Ok(ids.into_iter().map(OperationId::new).collect())
-    }
-
-    /// Checks that rows, inventory and cloud say the same.
-    async fn agree(&self, cluster: &str) -> Result<()> {
-        let ids = self.operations(cluster).await?;
-        // What came late may have something to remove still.
-        wait::until("rows, inventory and cloud to agree", PATIENCE, async || {
-            let found = agreement::look(self.world.store()?, &self.world.cloud, &[ClusterId::new(cluster)], &ids).await?.findings;
-            Ok(Seen::when(found.is_empty(), || format!("{found:#?}")))
-        })
-        .await
-    }
-
     /// The cluster goes, and with it everything.
     async fn clear(&self, act: Act, cluster: &str) -> Result<()> {
         self.world.keep_secrets_of_stacks();
@@ -497,10 +479,8 @@ impl Scene {
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
         let failed = usize::from(act == Act::RetryCreate);
         ensure!(ends.iter().filter(|state| *state != "SUCCEEDED").count() == failed, "{ends:?}");
-        let (store, operations) = (self.world.store()?, self.operations(cluster).await?);
-        let odd = told::odd(&told::waiting(store).await?, &agreement::rows(store, &operations).await?);
-        ensure!(odd.is_empty(), "{odd:#?}");
-        Ok(())
+        self.world.agrees(cluster, PATIENCE).await?;
+        self.world.tells_what_was_done(cluster).await
     }
 
     /// The stack, its owner and his key pair, as the report names them.

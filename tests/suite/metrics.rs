@@ -83,16 +83,23 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
     world.finish().await
 }
 
-/// The API gives up on its checks before its client of the cloud would: what hangs is what the numbers are looked at for.
+/// The API gives up on its checks before its client of the cloud would: what hangs is what the numbers are looked at for, and no call that is given up
+/// because another was refused.
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_any_longer_is_counted() -> Result<()> {
     let (world, api, _) = watched(Mix::Distributed, &[]).await?;
     world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 0, how: How::Hold });
     world.demo().post("/v1/clustertemplates", &client::template("small")).await?.expect_error(503, "did not answer within")?;
-    let cut_off = [("service", "nova"), ("operation", "flavor_list"), ("status", "cut_off")];
-    let shown = until(&api, "the call", |shown| shown.sum("magnum_cloud_call_duration_seconds_count", &cut_off) > 0.0).await?;
+    let count = "magnum_cloud_call_duration_seconds_count";
+    let with = |status| [("service", "nova"), ("operation", "flavor_list"), ("status", status)];
+    let shown = until(&api, "the call that hung", |shown| shown.sum(count, &with("none")) > 0.0).await?;
     let of_it = [("service", "nova"), ("operation", "flavor_list")];
-    ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &of_it) == 1.0, "{shown:#?}");
+    ensure!(shown.sum(count, &of_it) == 1.0, "{shown:#?}");
+    let mut strange = client::template("small");
+    strange["image_id"] = json!("no-such-image");
+    world.demo().post("/v1/clustertemplates", &strange).await?.expect_error(400, "no-such-image")?;
+    let shown = until(&api, "the call that was given up", |shown| shown.sum(count, &with("cut_off")) > 0.0).await?;
+    ensure!(shown.sum(count, &of_it) == 2.0, "{shown:#?}");
     world.cloud.let_go();
     world.cloud.clear_faults();
     world.finish().await
@@ -226,7 +233,7 @@ async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<(
     ];
     let (world, _, url) = watched(Mix::Distributed, &settings).await?;
     let name = "magnum_conductor_certificate_expiry_timestamp_seconds";
-    // The cluster takes all that are ready, and one more.
+    // The cluster takes keys, and others come in their place.
     let are_ready =
         async || until(&url, "keys to be ready", |shown| shown.sum("magnum_conductor_certificate_keys_ready", &[]) == 3.0).await;
     are_ready().await?;

@@ -169,8 +169,7 @@ async fn rehearse(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
             Ok::<_, StoreError>((dry_run::intent(conn, id, kind, payload).await?, before))
         })
         .await?;
-    let is_to_be_done = accepted.is_new && accepted.at_work == accepted.operation;
-    let note = match (is_to_be_done, before) {
+    let note = match (accepted.is_to_be_done(), before) {
         (false, _) => Some("the same is being done already: nothing would be added to it".to_owned()),
         (true, 0) => None,
         (true, others) if kind.removal().is_some() => Some(format!("unfinished operations on the cluster that would give way: {others}")),
@@ -240,7 +239,7 @@ async fn attempt(
     event::queue_up(conn, &request.cluster).await?;
     quota::reserve(conn, &request.project, std::slice::from_ref(more)).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
-    if accepted.is_new {
+    if accepted.is_to_be_done() {
         change(conn, request, &accepted, more).await?;
     }
     let answer = answer::in_store(answer_to(conn, cx, request, &accepted).await?)?;
@@ -253,7 +252,7 @@ async fn answer_to(conn: &mut Conn, cx: &Context, request: &Request, accepted: &
     let cluster = &accepted.cluster;
     Ok(match request.reply {
         Reply::Cluster => Answer::accepted(&cluster.uuid),
-        Reply::Acted => Answer::acted(&cluster.uuid, accepted.operation.as_str()),
+        Reply::Acted => Answer::acted(&cluster.uuid, accepted.at_work.as_str()),
         Reply::Nothing => Ok(Answer::no_content()),
         Reply::Group => {
             let id = cluster.cluster_id();

@@ -25,11 +25,14 @@ pub struct Call {
 pub enum Ending {
     /// With an answer of this status.
     Answered(u16),
-    /// Without a (complete) answer.
+    /// Without a (complete) answer; also when nobody waited any longer, and there was none for [`HUNG`].
     Unanswered,
-    /// Nobody waited for its answer any longer: a deadline that spans several calls has passed, another of them has failed, who asked has gone.
+    /// Nobody waited for its answer any longer: another of several calls has failed, who asked has gone.
     CutOff,
 }
+
+/// A service that has not answered for so long has not answered, whoever then gave up: a deadline that spans several calls ends before that of each.
+pub const HUNG: Duration = Duration::from_secs(5);
 
 impl From<Option<u16>> for Ending {
     fn from(status: Option<u16>) -> Self {
@@ -80,7 +83,7 @@ impl Watchers {
     }
 }
 
-/// A request that is under way. Dropped before its end it is told as cut off: what hangs is what the watchers are there for.
+/// A request that is under way. Dropped before its end it is told all the same: what hangs is what the watchers are there for.
 #[must_use]
 pub(crate) struct Ongoing<'a> {
     watchers: &'a Watchers,
@@ -117,8 +120,13 @@ impl Ongoing<'_> {
 
 impl Drop for Ongoing<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.tell(Ending::CutOff);
+        if self.is_over {
+            return;
         }
+        let is_hung = self.started.elapsed() >= HUNG;
+        if is_hung {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        self.tell(if is_hung { Ending::Unanswered } else { Ending::CutOff });
     }
 }

@@ -122,7 +122,8 @@ pub async fn told<'a>(world: &World, ids: impl Iterator<Item = &'a String>) -> R
 
 /// The sort of a finding of [`agreement::look`].
 fn kind_of(what: &str) -> Wrong {
-    let is_orphan = ["a user of", "a key pair that", "0 times in the inventory", "is recorded for a cluster that is gone"];
+    let is_orphan =
+        ["a user of", "a key pair that", "0 times in the inventory", "is recorded for a cluster that is gone", "has secrets still"];
     let is_doubled = ["removals succeeded", "trusts for the trustee", "users that are", "times in the inventory"];
     if is_orphan.iter().any(|words| what.contains(words)) {
         Wrong::Orphan
@@ -198,7 +199,8 @@ fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation]) -> bool {
     let at_work = joined.map_or(Some(row), |by| rows.iter().find(|other| other.uuid == by));
     let was_at_work = row.created_ms <= entry.answered_ms
         && at_work.is_some_and(|at_work| at_work.finished_ms.is_none_or(|finished| finished >= entry.sent_ms));
-    let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
+    // An action is answered with the one that does it.
+    let is_named = entry.operation.as_ref().is_none_or(|id| at_work.is_some_and(|at_work| *id == at_work.uuid));
     let is_one = (asked.removal().is_some() || joined.is_some()) && row.kind() == Some(asked);
     is_one && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::status::Status;
 use crate::id::{NodegroupId, OperationId, TemplateId};
+use crate::simulation;
 
 /// What a request carries beyond the row it concerns; `version` grows when its meaning changes, for those requests only whose meaning it is, and
 /// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only). What another version of this program put
@@ -107,8 +108,17 @@ impl Payload {
     /// of one that was never made that it is complete.
     pub const MAKING: u32 = 2;
 
+    /// The version of what ended when it was asked for, in favour of a removal that was there ([`crate::store::operation::join`]). Before, `retry` would have taken it for
+    /// what had failed, and done it.
+    pub const JOINED: u32 = 3;
+
     /// The latest version that this program understands.
-    pub const KNOWN: u32 = Self::MAKING;
+    pub const KNOWN: u32 = Self::JOINED;
+
+    /// [`Self::KNOWN`], but for an earlier release in a simulation.
+    pub fn known() -> u32 {
+        simulation::known().unwrap_or(Self::KNOWN)
+    }
 
     /// The same wish, for the operation that does a failed one again.
     pub fn again(&self, failed: OperationId) -> Self {

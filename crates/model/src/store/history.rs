@@ -109,7 +109,7 @@ pub const LOOKED_THROUGH: i64 = 100;
 /// The last `limit` operations of a cluster that have ended, the newest first, without those that another one stood for from the first
 /// ([`super::operation::join`]): nobody ever does these again, or goes by them.
 pub async fn finished(conn: &mut Conn, cluster: &ClusterId, limit: i64) -> Result<Vec<Operation>, StoreError> {
-    let joined = format!("{}%", JOINED);
+    let joined = format!("{JOINED}%");
     Ok(on_conn!(conn, |c| {
         operation::table
             .select(Operation::as_select())

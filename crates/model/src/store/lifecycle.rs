@@ -26,8 +26,15 @@ pub struct Accepted {
     pub operation: OperationId,
     /// The one that does its work, to be rung for: its own, or one that was there before it, beside which nothing is to be done.
     pub at_work: OperationId,
-    /// False when the same work was stored already: the caller changes nothing else then.
+    /// Whether the operation of the request was stored now.
     pub is_new: bool,
+}
+
+impl Accepted {
+    /// Whether the request is work of its own, and the caller changes the rest with it; no: it is being done already, with something else or as it is.
+    pub fn is_to_be_done(&self) -> bool {
+        self.is_new && self.at_work == self.operation
+    }
 }
 
 /// Begins an operation: locks the cluster's row, asks the table of the status module, moves the statuses of cluster and groups, stores the

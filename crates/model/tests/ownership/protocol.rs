@@ -28,6 +28,9 @@ pub const DUE: u8 = 8;
 /// The property of progress. Stronger than "eventually": within [`PATIENCE`] on every path, from every state that can be reached.
 pub const CALM_END: &str = "every operation ends once nothing goes wrong any more";
 
+/// Else [`CALM_END`] would hold of a model in which no time passes.
+pub const TIME_GOES_ON: &str = "time goes on until then";
+
 /// A rule left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -336,8 +339,7 @@ impl Model for Protocol {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all = self.rules();
         all.push(Property::always(CALM_END, |_, s: &State| s.calm != Some(PATIENCE) || s.has_ended()));
-        // Else the one before would hold of a model in which no time passes.
-        all.push(Property::always("time goes on until then", |m: &Self, s: &State| {
+        all.push(Property::always(TIME_GOES_ON, |m: &Self, s: &State| {
             s.calm.is_none_or(|ticks| ticks == PATIENCE) || s.has_ended() || {
                 let mut events = Vec::new();
                 m.events(s, &mut events);

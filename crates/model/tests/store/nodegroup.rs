@@ -173,6 +173,7 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
     let joined = world.store.read(async |conn: &mut Conn| operation::find(conn, &of_group.id).await).await.unwrap().unwrap();
     assert_eq!((joined.state(), joined.started_ms), (Some(OperationState::Superseded), None));
     assert_eq!(joined.outcome_reason, Some(format!("superseded at once by {}", delete.id)));
+    assert_eq!(joined.payload().unwrap().version, Payload::JOINED, "no earlier release takes it for what has failed");
     let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
     assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     assert!(groups(&world.store, &s.id).await.iter().all(|g| g.status() == Some(Status::DeleteInProgress)));

@@ -284,7 +284,8 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         ..Timing::default()
     };
     if timing.heartbeat.is_zero() || timing.heartbeat * 2 > timing.lease {
-        bail!("[operations] lease_seconds must be at least twice heartbeat_seconds, which must not be 0");
+        let (lease, beat) = (operations.lease_seconds, operations.heartbeat_seconds);
+        bail!("[operations] lease_seconds ({lease}) must be at least twice heartbeat_seconds ({beat}), which must not be 0");
     }
     Ok(conductor::Settings {
         timing,

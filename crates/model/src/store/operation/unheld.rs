@@ -3,7 +3,7 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::{ENDED, STALE, event, unfinished};
+use super::{ENDED, STALE, event, unfinished, without_password};
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{EventDetails, NewOperation, Operation, OperationKind, OperationState, OutcomeCode, Payload};
 use crate::schema::operation;
@@ -75,8 +75,8 @@ pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -
 }
 
 /// Stores a request that asks for less than `by`, which is unfinished, or for a part of it. It ends at once in its favour, so that it can be seen what was
-/// not done should `by` be cancelled or fail; nothing of it is ever done again ([`crate::store::history::finished`]). Asked for once more, it is the one
-/// that there is. Returns its id, and whether it was stored now.
+/// not done should `by` be cancelled or fail; nothing of it is ever done again ([`crate::store::history::finished`]), by no earlier release either
+/// ([`Payload::JOINED`]). Asked for once more, it is the one that there is. Returns its id, and whether it was stored now.
 pub async fn join(conn: &mut Conn, new: &NewOperation, by: &OperationId) -> Result<(OperationId, bool), StoreError> {
     let reason = joined(by);
     let there: Vec<Operation> = on_conn!(conn, |c| {
@@ -94,7 +94,8 @@ pub async fn join(conn: &mut Conn, new: &NewOperation, by: &OperationId) -> Resu
     if let Some(same) = same {
         return Ok((same.operation_id(), false));
     }
-    super::insert(conn, new).await?;
+    let payload = Payload { version: Payload::JOINED, ..new.payload.clone() };
+    super::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
     let stored = super::find(conn, &new.id).await?.ok_or(STALE)?;
     give_way(conn, &stored, by, &reason).await?;
     Ok((new.id.clone(), true))
@@ -153,6 +154,7 @@ async fn end(conn: &mut Conn, seen: &Operation, state: OperationState, code: Opt
             .set((
                 operation::state.eq(state.as_str()),
                 operation::generation.eq(seen.generation + 1),
+                operation::payload.eq(without_password()),
                 operation::sealed_token.eq(None::<String>),
                 operation::outcome_code.eq(code.map(OutcomeCode::as_str)),
                 operation::outcome_reason.eq(Some(storable(reason))),
