@@ -83,6 +83,8 @@ pub struct Plan {
     pub stack: Duration,
     /// How long a request may be worked on (`[requests] answer_timeout`); who repeats one whose API process died waits twice as long.
     pub answer: Duration,
+    /// Folder with the programs of an earlier release, of which one API process and one conductor are.
+    pub older: Option<PathBuf>,
     /// Whether what was found is printed with its events, and logs and rows are kept.
     pub shows_findings: bool,
 }
@@ -100,6 +102,7 @@ impl Default for Plan {
             servers: None,
             stack: Duration::from_secs(2),
             answer: Duration::from_secs(60),
+            older: None,
             shows_findings: true,
         }
     }
@@ -162,6 +165,7 @@ impl Run {
             amqp: Some(broker.url()?),
             api: format!("{PRODUCTION_TIMES}{MANY_CLUSTERS}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
             conductor: PRODUCTION_TIMES.to_owned(),
+            older: plan.older.clone(),
             ..Options::default()
         };
         let world = World::start(Mix::Distributed, options).await?;

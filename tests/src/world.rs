@@ -72,6 +72,8 @@ pub struct Options {
     pub authority: Option<Vec<u8>>,
     /// Clusters have keys of the usual size, so that TLS believes their certificates.
     pub usual_keys: bool,
+    /// Folder with the programs of an earlier release: the first API process and the first conductor are of it.
+    pub older: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             environment: BTreeMap::new(),
             authority: None,
             usual_keys: false,
+            older: None,
         }
     }
 }
@@ -112,6 +115,7 @@ pub struct World {
     processes: Vec<Process>,
     conductors_started: usize,
     conductor_settings: String,
+    older: Option<PathBuf>,
     environment: BTreeMap<String, String>,
     database: Option<Database>,
     store: Option<Store>,
@@ -141,6 +145,7 @@ impl World {
             processes: Vec::new(),
             conductors_started: 0,
             conductor_settings: options.conductor.clone(),
+            older: options.older.clone(),
             environment: environment(&options),
             database: None,
             store: None,

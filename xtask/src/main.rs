@@ -6,6 +6,7 @@
 
 mod advisories;
 mod bench;
+mod beside;
 mod cargo;
 mod chaos;
 mod ci;
