@@ -290,8 +290,10 @@ impl Scene {
         if act == Act::Create {
             return Ok(String::new());
         }
-        if act == Act::RetryCreate {
-            return self.failed().await;
+        match act {
+            Act::RetryCreate => return self.failed().await,
+            Act::DeleteInMaking => return Ok(self.in_making().await?.0),
+            _ => {}
         }
         let cluster = self.create().await?;
         let complete = self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
@@ -311,15 +313,21 @@ impl Scene {
         Ok(cluster)
     }
 
-    /// A cluster whose stack has failed while it was made.
-    async fn failed(&mut self) -> Result<String> {
+    /// A cluster whose stack is made for as long as stacks are held, and that stack.
+    async fn in_making(&mut self) -> Result<(String, String)> {
         self.world.cloud.hold_stacks(true);
         let cluster = self.create().await?;
-        let id = wait::until("the stack", PATIENCE, async || {
-            let stack = self.world.cloud.stacks().into_iter().next();
-            Ok(Seen::from_option(stack.map(|stack| stack.id), "none"))
+        let stack = wait::until("the stack to be recorded", PATIENCE, async || {
+            let body = self.demo.cluster(&cluster).await?;
+            Ok(Seen::from_option(body["stack_id"].as_str().map(str::to_owned), "none"))
         })
         .await?;
+        Ok((cluster, stack))
+    }
+
+    /// A cluster whose stack has failed while it was made.
+    async fn failed(&mut self) -> Result<String> {
+        let (cluster, id) = self.in_making().await?;
         ensure!(self.world.cloud.fail_stack(&id, "ResourceInError: resources.kube_masters: no valid host"), "{id}");
         self.demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
         self.world.cloud.hold_stacks(false);
@@ -375,7 +383,7 @@ impl Scene {
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
             Act::RetryCreate => (Method::POST, format!("/v1/clusters/{cluster}/actions/retry"), Some(json!({}))),
-            Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
+            Act::Delete | Act::DeleteInMaking => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
             Act::ForceDelete | Act::Abandon => {
                 let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
                 self.admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
@@ -400,6 +408,9 @@ impl Scene {
         };
         let answer = self.demo.send(method, &path, body.map(|body| body.to_string())).await?;
         ensure!(matches!(answer.status, 202 | 204), "{act:?}: {}", answer.text);
+        if act == Act::DeleteInMaking {
+            self.world.cloud.hold_stacks(false);
+        }
         Ok(cluster)
     }
 
@@ -420,7 +431,7 @@ impl Scene {
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
             Act::Create | Act::RetryCreate | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
-            Act::Delete | Act::ForceDelete | Act::Abandon => 0,
+            Act::Delete | Act::DeleteInMaking | Act::ForceDelete | Act::Abandon => 0,
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
         ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");
@@ -477,8 +488,7 @@ impl Scene {
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
-        let failed = usize::from(act == Act::RetryCreate);
-        ensure!(ends.iter().filter(|state| *state != "SUCCEEDED").count() == failed, "{ends:?}");
+        ensure!(ends.iter().filter(|state| *state != "SUCCEEDED").count() == act.unsuccessful(), "{ends:?}");
         self.world.agrees(cluster, PATIENCE).await?;
         self.world.tells_what_was_done(cluster).await
     }

@@ -187,7 +187,7 @@ async fn transact(cx: &Context, request: &Request, end: End) -> Result<(Answer, 
         user: cx.caller.user_id.clone(),
         request_id: Some(cx.request_id.clone()),
         deadline: request.deadline,
-        payload: Payload { traceparent: cx.traceparent(), ..request.payload.clone() },
+        payload: cx.asked(&request.payload),
         // The trust does the work; the token is for clusters whose trust is broken or cannot be delegated further.
         sealed_token: Some(cx.shared.sealer.seal(&id, &cx.caller.token)),
         id,

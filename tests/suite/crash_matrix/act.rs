@@ -11,6 +11,8 @@ pub(super) enum Act {
     /// Once more, after its stack has failed.
     RetryCreate,
     Delete,
+    /// While its stack is made: the creation gives way.
+    DeleteInMaking,
     ForceDelete,
     Abandon,
     Patch,
@@ -26,10 +28,11 @@ pub(super) enum Act {
 }
 
 /// All of them.
-pub(super) const ACTS: [Act; 15] = [
+pub(super) const ACTS: [Act; 16] = [
     Act::Create,
     Act::RetryCreate,
     Act::Delete,
+    Act::DeleteInMaking,
     Act::ForceDelete,
     Act::Abandon,
     Act::Patch,
@@ -48,7 +51,7 @@ impl Act {
     pub(super) fn kind(self) -> OperationKind {
         match self {
             Self::Create | Self::RetryCreate => OperationKind::ClusterCreate,
-            Self::Delete => OperationKind::ClusterDelete,
+            Self::Delete | Self::DeleteInMaking => OperationKind::ClusterDelete,
             Self::ForceDelete => OperationKind::ClusterForceDelete,
             Self::Abandon => OperationKind::ClusterAbandon,
             Self::Patch => OperationKind::ClusterUpdate,
@@ -67,14 +70,21 @@ impl Act {
         self.kind().removal().is_some()
     }
 
+    /// How many of the operations that its cluster has had by its end did not succeed.
+    pub(super) fn unsuccessful(self) -> usize {
+        usize::from(matches!(self, Self::RetryCreate | Self::DeleteInMaking))
+    }
+
     /// The effects that are met, of all that it has.
     pub(super) fn thinned(self, mut found: Vec<Effect>) -> Vec<Effect> {
         let last = found.len();
         match self {
             // Three rounds of what an upgrade does: where each begins, and where the last ends.
             Self::RotateAuthorities => found.retain(|effect| [1, 7, 9].contains(&effect.nth) || effect.nth as usize == last),
-            // What a deletion does, at each effect of which it is met, in an order of their own: where they begin and where they end.
-            Self::ForceDelete | Self::Abandon => drop(found.drain(1.min(last)..last.saturating_sub(1).max(1.min(last)))),
+            // What a deletion does, at each effect of which it is met, in an order of their own or of less: where they begin and where they end.
+            Self::DeleteInMaking | Self::ForceDelete | Self::Abandon => {
+                drop(found.drain(1.min(last)..last.saturating_sub(1).max(1.min(last))))
+            }
             // The failed stack goes and another comes; all else is as in a creation.
             Self::RetryCreate => found.retain(|effect| effect.name.starts_with("heat.")),
             _ => {}

@@ -56,6 +56,9 @@ pub struct Payload {
     /// the same for whoever goes on with it. Gone when it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_password: Option<String>,
+    /// The domain of whoever asked, where his token says it: for those who are told of what he asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_domain_id: Option<String>,
     /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -122,7 +125,7 @@ impl Payload {
 
     /// The same wish, for the operation that does a failed one again.
     pub fn again(&self, failed: OperationId) -> Self {
-        Self { retry_of: Some(failed), before: None, sealed_password: None, traceparent: None, ..self.clone() }
+        Self { retry_of: Some(failed), before: None, sealed_password: None, user_domain_id: None, traceparent: None, ..self.clone() }
     }
 
     /// Goes by the template as it is, whose fingerprint this is. What does a failed operation again goes on with the nodes that this one has made where the template
@@ -168,6 +171,7 @@ impl Default for Payload {
             sealed_password: None,
             as_found: false,
             before: None,
+            user_domain_id: None,
             traceparent: None,
             unknown: Map::new(),
         }
