@@ -9,6 +9,7 @@ mod gate;
 mod host;
 mod kubernetes;
 mod mishaps;
+mod older;
 mod promises;
 mod releases;
 mod requests;

@@ -81,7 +81,8 @@ pub struct World {
     pub things: Vec<Thing>,
     /// What has become of them.
     noted: Ends,
-    operations: Vec<OperationId>,
+    /// All that were accepted, in order.
+    pub operations: Vec<OperationId>,
     /// Conductors that are down, and until when.
     down: Vec<(Duration, usize)>,
     mended: Vec<(Duration, usize)>,

@@ -96,11 +96,14 @@ async fn endings(store: &Store, row: &Operation) -> Result<Option<String>, Store
     Ok((ends.len() != 1).then(|| format!("{} {id} has the ends {ends:?}", row.kind)))
 }
 
+/// What is said of an operation that has kept what it should not have.
+pub const SECRETS: &str = "has ended and has secrets still";
+
 /// What it was lent, and what it drew, goes with its end.
 fn secrets(row: &Operation) -> Option<String> {
     let has_password = row.payload().is_ok_and(|payload| payload.sealed_password.is_some());
     let is_left = row.finished_ms.is_some() && (row.sealed_token.is_some() || has_password);
-    is_left.then(|| format!("{} {} has ended and has secrets still", row.kind, row.uuid))
+    is_left.then(|| format!("{} {} {SECRETS}", row.kind, row.uuid))
 }
 
 /// The status says what became of the operations.

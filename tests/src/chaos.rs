@@ -268,7 +268,8 @@ impl Run {
     /// Looks at everything; what is found is kept for the report, and returned.
     pub async fn check(&mut self, is_end: bool) -> Result<Vec<Finding>> {
         self.hear().await?;
-        let mut found = check::all(&self.world, self.management.as_ref(), &self.ledger.entries(), is_end).await?;
+        let mut found =
+            check::all(&self.world, self.management.as_ref(), &self.ledger.entries(), self.plan.older.is_some(), is_end).await?;
         found.extend(check::told(&self.world, self.told.keys()).await?);
         for finding in &found {
             // What was found at the first look is not found again at the last.

@@ -95,9 +95,8 @@ async fn a_call_that_nobody_waits_for_any_longer_is_counted() -> Result<()> {
     let shown = until(&api, "the call that hung", |shown| shown.sum(count, &with("none")) > 0.0).await?;
     let of_it = [("service", "nova"), ("operation", "flavor_list")];
     ensure!(shown.sum(count, &of_it) == 1.0, "{shown:#?}");
-    let mut strange = client::template("small");
-    strange["image_id"] = json!("no-such-image");
-    world.demo().post("/v1/clustertemplates", &strange).await?.expect_error(400, "no-such-image")?;
+    world.cloud.inject(Fault { at: "glance.image_list".to_owned(), nth: 1, how: How::Status(403, "no".to_owned()) });
+    world.demo().post("/v1/clustertemplates", &client::template("small")).await?.expect_error(403, "not readable")?;
     let shown = until(&api, "the call that was given up", |shown| shown.sum(count, &with("cut_off")) > 0.0).await?;
     ensure!(shown.sum(count, &of_it) == 2.0, "{shown:#?}");
     world.cloud.let_go();

@@ -216,7 +216,7 @@ impl HelmUntil {
     async fn run(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
         let Helm { options, room, watchers } = &self.helm;
         let _room = room.acquire().await.map_err(|_| CloudError::unreachable(SERVICE, operation, Sent::No, "it is not run any more"))?;
-        let call = watchers.begin(SERVICE, operation, Span::none());
+        let call = watchers.begin(SERVICE, operation, Span::none(), options.deadline);
         let outcome = match tokio::time::timeout(options.deadline, self.child(operation, line, input)).await {
             Ok(outcome) => outcome,
             Err(_) => {

@@ -25,7 +25,7 @@ use crate::error::{CloudError, Sent};
 use crate::kubeconfig::{Identity, Kubeconfig};
 use crate::kubernetes::{Networks, Permitted};
 use crate::message;
-use crate::observe::Watchers;
+use crate::observe::{HUNG, Watchers};
 use crate::service::Service;
 use crate::transport::innermost;
 
@@ -280,7 +280,7 @@ impl Management {
         let lost = |sent, words: &str| CloudError::unreachable(SERVICE, operation, sent, words);
         let room = tokio::time::timeout(self.0.timeout, self.0.room.acquire()).await;
         let Ok(Ok(_room)) = room else { return Err(lost(Sent::No, "too many calls are under way")) };
-        let call = self.0.watchers.begin(SERVICE, operation, Span::none());
+        let call = self.0.watchers.begin(SERVICE, operation, Span::none(), HUNG);
         let outcome = match tokio::time::timeout(self.0.timeout, self.exchange(accept, operation, method, url, body)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(lost(Sent::Perhaps, "no answer in time")),

@@ -32,6 +32,7 @@ pub enum Ending {
 }
 
 /// A service that has not answered for so long has not answered, whoever then gave up: a deadline that spans several calls ends before that of each.
+/// (Of helm, which works for minutes, only its own deadline says so.)
 pub const HUNG: Duration = Duration::from_secs(5);
 
 impl From<Option<u16>> for Ending {
@@ -72,9 +73,9 @@ impl fmt::Debug for Watchers {
 }
 
 impl Watchers {
-    /// A request begins. The span, which may be none, gets the status of its end.
-    pub(crate) fn begin(&self, service: Service, operation: &'static str, span: Span) -> Ongoing<'_> {
-        Ongoing { watchers: self, service, operation, span, started: Instant::now(), is_over: false }
+    /// A request begins. The span, which may be none, gets the status of its end. Given up after `hung` it was not answered.
+    pub(crate) fn begin(&self, service: Service, operation: &'static str, span: Span, hung: Duration) -> Ongoing<'_> {
+        Ongoing { watchers: self, service, operation, span, started: Instant::now(), hung, is_over: false }
     }
 
     /// The header that tells of the trace that the span belongs to.
@@ -91,6 +92,7 @@ pub(crate) struct Ongoing<'a> {
     operation: &'static str,
     span: Span,
     started: Instant,
+    hung: Duration,
     is_over: bool,
 }
 
@@ -123,7 +125,7 @@ impl Drop for Ongoing<'_> {
         if self.is_over {
             return;
         }
-        let is_hung = self.started.elapsed() >= HUNG;
+        let is_hung = self.started.elapsed() >= self.hung;
         if is_hung {
             self.span.record("otel.status_code", "ERROR");
         }

@@ -17,7 +17,7 @@ use url::Url;
 use crate::error::{CloudError, Sent};
 use crate::exchange::{Exchange, NoAnswer, Outgoing};
 use crate::message;
-use crate::observe::Watchers;
+use crate::observe::{HUNG, Watchers};
 use crate::request::Request;
 use crate::service::Service;
 
@@ -118,7 +118,7 @@ impl Transport {
         if let Some(trace) = self.watchers.traceparent(&span) {
             headers.insert("traceparent", trace);
         }
-        let call = self.watchers.begin(request.service, request.operation, span.clone());
+        let call = self.watchers.begin(request.service, request.operation, span.clone(), HUNG);
         let time_left = deadline.saturating_duration_since(call.started());
         let outcome = self.exchange(request, url, headers, time_left).instrument(span).await;
         let outcome = match outcome {

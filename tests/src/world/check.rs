@@ -67,7 +67,7 @@ impl World {
 
     /// Waits until rows, inventory and simulated cloud say the same of a cluster, of the one that there is or of one that is gone.
     pub async fn agrees(&self, cluster: &str, patience: Duration) -> Result<()> {
-        let ids = self.operations(cluster).await?;
+        let ids = self.operations_of(cluster).await?;
         // What came late may have something to remove still.
         wait::until("rows, inventory and cloud to agree", patience, async || {
             let found = agreement::look(self.store()?, &self.cloud, &[ClusterId::new(cluster)], &ids).await?.findings;
@@ -78,13 +78,13 @@ impl World {
 
     /// Checks what the outbox would tell others of a cluster's operations, where nobody hears it ([`crate::notifications::unheard`]).
     pub async fn tells_what_was_done(&self, cluster: &str) -> Result<()> {
-        let (store, ids) = (self.store()?, self.operations(cluster).await?);
+        let (store, ids) = (self.store()?, self.operations_of(cluster).await?);
         let odd = told::odd(&told::waiting(store).await?, &agreement::rows(store, &ids).await?);
         ensure!(odd.is_empty(), "{odd:#?}");
         Ok(())
     }
 
-    async fn operations(&self, cluster: &str) -> Result<Vec<OperationId>> {
+    async fn operations_of(&self, cluster: &str) -> Result<Vec<OperationId>> {
         let ids: Vec<String> = self.database()?.rows(&format!("SELECT uuid FROM operation WHERE cluster_uuid = '{cluster}'")).await?;
         Ok(ids.into_iter().map(OperationId::new).collect())
     }

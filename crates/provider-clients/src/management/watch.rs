@@ -78,7 +78,7 @@ impl Management {
             .append_pair("resourceVersion", version)
             .append_pair("timeoutSeconds", &limits.lasts.as_secs().max(1).to_string())
             .append_pair("labelSelector", labels);
-        let call = self.0.watchers.begin(SERVICE, OPERATION, Span::none());
+        let call = self.0.watchers.begin(SERVICE, OPERATION, Span::none(), HUNG);
         let begun = tokio::time::timeout(self.0.timeout, self.begin(url)).await;
         let lost = |_| CloudError::unreachable(SERVICE, OPERATION, Sent::Perhaps, "no answer in time");
         let begun = begun.map_err(lost).and_then(|begun| begun);
