@@ -10,6 +10,7 @@ use tracing::Span;
 use super::{JSON, KubeKind, Management, SERVICE, unreachable};
 use crate::error::{CloudError, Sent};
 use crate::message;
+use crate::observe::HUNG;
 
 /// The name under which the beginning of a watch is counted.
 const OPERATION: &str = "watch";
