@@ -306,6 +306,35 @@ async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Emb
     world.finish().await
 }
 
+/// Whoever asks for less than what is at work already is told what does it, and what he asked for can be seen.
+#[tokio::test]
+async fn a_lesser_removal_joins_the_one_that_is_there_and_is_done_by_it() -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    world.terminate("conductor")?;
+    let abandoned = act(&admin, &cluster, "abandon").await?;
+    demo.delete_cluster(&cluster).await?;
+    for _ in 0..2 {
+        ensure!(act(&admin, &cluster, "force-delete").await? == abandoned, "another one does it");
+    }
+    let body = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let removals: Vec<&Value> = body["operations"].as_array().context("a list")?.iter().filter(|o| o["kind"] != "cluster_create").collect();
+    ensure!(removals.len() == 3, "each of a kind is stored once: {removals:?}");
+    for removal in removals {
+        let (wanted, reason) = match removal["kind"] == "cluster_abandon" {
+            true => ("QUEUED", Value::Null),
+            false => ("SUPERSEDED", json!(format!("superseded at once by {abandoned}"))),
+        };
+        ensure!(removal["state"] == wanted && removal["outcome_reason"] == reason, "{removal}");
+    }
+    world.start_conductor()?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(operation(&admin, &abandoned).await?["state"] == "SUCCEEDED");
+    remove_all(&world, &left(&demo, &cluster).await?)?;
+    world.finish().await
+}
+
 /// The size that is shown is that of the stack, not the one that was wished for and never asked of it.
 #[tokio::test]
 async fn a_resize_that_is_cancelled_before_the_stack_was_asked_leaves_the_size_as_it_was() -> Result<()> {

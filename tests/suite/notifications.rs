@@ -98,7 +98,7 @@ async fn every_change_is_told_once_as_upstream_tells_it(#[values(Mix::Embedded, 
     let cadf = &done["payload"];
     ensure!(cadf["typeURI"] == "http://schemas.dmtf.org/cloud/audit/1.0/event" && cadf["eventType"] == "activity", "{cadf}");
     ensure!(cadf["observer"]["typeURI"] == "service/magnum/cluster", "{cadf}");
-    ensure!(cadf["initiator"]["typeURI"] == "service/security/account/user", "{cadf}");
+    ensure!(cadf["initiator"]["typeURI"] == "service/security/account/user" && cadf["initiator"]["domain_id"] == "default", "{cadf}");
     ensure!(cadf["target"]["id"] == cluster.as_str() && cadf["target"]["name"] == "blue", "{cadf}");
     let data = &cadf["target"]["attachments"][0]["content"];
     ensure!(data["node_count"] == 2 && data["master_count"] == 1 && text(data, "api_address").starts_with("https://"), "{data}");

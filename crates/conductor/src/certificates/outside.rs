@@ -76,10 +76,10 @@ async fn left_before(keeper: &dyn Keeper, name: &str, issuer: Option<&StoredKeyp
 }
 
 async fn make(cx: &Context, cluster: &Cluster, role: Role, issuer: Option<StoredKeypair>) -> Result<NewKeypair, Failure> {
-    let (name, terms) = (cluster.display_name().to_owned(), cx.settings.terms);
+    let (name, days, keys) = (cluster.display_name().to_owned(), cx.settings.validity_days, cx.keys.clone());
     let made = model::blocking::run(move || match (role, issuer) {
-        (Role::Authority(_), _) => new_authority(&name, terms),
-        (Role::Client, Some(issuer)) => new_client(&issuer.open()?, terms),
+        (Role::Authority(_), _) => new_authority(&name, days, &keys),
+        (Role::Client, Some(issuer)) => new_client(&issuer.open()?, days, &keys),
         (Role::Client, None) => Err(CertificateError::NotAllowed("the cluster has no authority to sign its client's certificate".into())),
     });
     Ok(made.await.map_err(|e| Failure::retry(format!("the making of certificates broke off: {e}")))??)

@@ -26,7 +26,7 @@ pub const MOST_UNFINISHED: usize = 64;
 pub enum Begin {
     /// Store the operation (behind what is unfinished) and move the cluster or the group to this status.
     Start(Status),
-    /// The same work is already stored and unfinished: accept without storing it again.
+    /// The same work, or work that includes it, is stored already and unfinished: nothing is to be done for it.
     Coalesce,
     /// As `Start`, and whatever else is unfinished on the cluster gives way.
     Supersede(Status),

@@ -22,10 +22,19 @@ pub struct Accepted {
     /// The group that the operation is about, as it was before; none when it is about the whole cluster, or about a group that the caller
     /// inserts in the same transaction.
     pub group: Option<Nodegroup>,
-    /// What to ring for.
+    /// The operation of the request.
     pub operation: OperationId,
-    /// False when the same work was stored already: the caller changes nothing else then.
+    /// The one that does its work, to be rung for: its own, or one that was there before it, beside which nothing is to be done.
+    pub at_work: OperationId,
+    /// Whether the operation of the request was stored now.
     pub is_new: bool,
+}
+
+impl Accepted {
+    /// Whether the request is work of its own, and the caller changes the rest with it; no: it is being done already, with something else or as it is.
+    pub fn is_to_be_done(&self) -> bool {
+        self.is_new && self.at_work == self.operation
+    }
 }
 
 /// Begins an operation: locks the cluster's row, asks the table of the status module, moves the statuses of cluster and groups, stores the
@@ -53,9 +62,13 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     };
     let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(|o| o.understood().is_none()));
     let stored = |operation: &Operation| operation.operation_id();
-    let next = match (decided, unfinished.last()) {
+    // The one that the table decides by.
+    let next = match (decided, unfinished.iter().rfind(|o| o.kind().is_some())) {
         (Begin::Coalesce, Some(last)) => {
-            return Ok(Accepted { cluster, group: None, operation: stored(last), is_new: false });
+            let by = stored(last);
+            let (operation, is_new) =
+                if last.kind() == Some(new.kind) { (by.clone(), false) } else { operation::join(conn, new, &by).await? };
+            return Ok(Accepted { cluster, group: None, operation, at_work: by, is_new });
         }
         // Cannot be: only unfinished work is joined.
         (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),
@@ -72,7 +85,13 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
                 let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, group));
                 // A status without an operation is upstream's, or of a database that lost a commit: the work is stored anew.
                 if let Some(same) = same {
-                    return Ok(Accepted { operation: stored(same), cluster, group: Some(group.clone()), is_new: false });
+                    return Ok(Accepted {
+                        operation: stored(same),
+                        at_work: stored(same),
+                        cluster,
+                        group: Some(group.clone()),
+                        is_new: false,
+                    });
                 }
             }
         }
@@ -102,7 +121,7 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         payload.go_by(wanted.fingerprint(), &new.id);
     }
     operation::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
-    Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })
+    Ok(Accepted { cluster, group, operation: new.id.clone(), at_work: new.id.clone(), is_new: true })
 }
 
 /// Whether an update of a group may have to make it or mend it: it waits for the group's making, or for whoever makes it after that has failed, or

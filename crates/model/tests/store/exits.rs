@@ -3,7 +3,7 @@
 use model::cluster::status::Status;
 use model::id::OperationId;
 use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
-use model::store::{Conn, Scope, cluster, exit, lifecycle, nodegroup};
+use model::store::{Conn, Scope, cluster, exit, lifecycle, nodegroup, operation};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, request, spec};
@@ -40,6 +40,61 @@ async fn what_gave_way_to_a_removal_that_was_cancelled_can_be_done_again(#[case]
     let payload = failed.payload().expect("a payload").again(create);
     begin(&world, &NewOperation { payload, ..request(&s, OperationKind::ClusterCreate) }).await;
     assert_eq!(status().await, Some(Status::CreateInProgress));
+}
+
+/// Who asks to do again what has failed does not mean the deletion of a group that was to go with its cluster.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_joined_a_removal_that_was_cancelled_is_not_what_has_failed(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'CREATE_COMPLETE'").await;
+    world.execute("UPDATE nodegroup SET status = 'CREATE_COMPLETE'").await;
+    let rotation = begin(&world, &request(&s, OperationKind::CaRotate)).await;
+    world.execute(&format!("UPDATE operation SET state = 'FAILED', started_ms = 2, finished_ms = 3 WHERE uuid = '{rotation}'")).await;
+    world.execute("UPDATE cluster SET status = 'UPDATE_FAILED'").await;
+    let delete = begin(&world, &request(&s, OperationKind::ClusterDelete)).await;
+    let of_group = request(&s, OperationKind::NodegroupDelete);
+    assert_eq!(begin(&world, &of_group).await, of_group.id);
+    cancel(&world, &delete, &s.id).await;
+    let failed = world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await;
+    assert_eq!(failed.expect("one to do again").operation_id(), rotation);
+    // Once the removal has gone it is work like any other.
+    let anew = request(&s, OperationKind::NodegroupDelete);
+    let accepted = world.store.write(async |conn: &mut Conn| lifecycle::accept(conn, &Scope::All, &anew).await).await.expect("accepted");
+    assert_eq!((accepted.is_new, &accepted.operation, &accepted.at_work), (true, &anew.id, &anew.id));
+}
+
+/// A removal that asks for less than the one that is there adds nothing to it; one that asks for more takes its place.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_joins_one_that_goes_as_far_and_supersedes_one_that_does_not(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    let ask = async |kind| {
+        let new = request(&s, kind);
+        let accepted = world.store.write(async |conn: &mut Conn| lifecycle::accept(conn, &Scope::All, &new).await).await.expect("accepted");
+        assert_eq!((accepted.is_new, &accepted.operation), (true, &new.id), "{kind:?}");
+        (accepted.is_to_be_done(), accepted.at_work, new.id)
+    };
+    let rising = [OperationKind::ClusterDelete, OperationKind::ClusterForceDelete, OperationKind::ClusterAbandon];
+    for (at, more) in rising.into_iter().enumerate() {
+        let (is_to_be_done, at_work, by) = ask(more).await;
+        assert!(is_to_be_done && at_work == by, "{more:?}");
+        for less in &rising[..at] {
+            let (is_to_be_done, at_work, _) = ask(*less).await;
+            assert!(!is_to_be_done && at_work == by, "{less:?} beside {more:?}");
+        }
+    }
+    let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.expect("a list");
+    assert_eq!(unfinished.len(), 1);
 }
 
 /// Upstream's column may hold nothing.

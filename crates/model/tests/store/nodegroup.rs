@@ -3,7 +3,7 @@ use model::cluster::status::{MOST_UNFINISHED, Status};
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, Nodes, Taint};
-use model::operation::{EventDetails, NewOperation, Operation, OperationKind, Payload};
+use model::operation::{EventDetails, NewOperation, Operation, OperationKind, OperationState, Payload};
 use model::store::lifecycle::{self, Accepted};
 use model::store::nodegroup::Shown;
 use model::store::{Conn, Page, Scope, Store, StoreError, cluster, exit, nodegroup, nodes, operation};
@@ -164,9 +164,18 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
     assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     let second = begin(&world.store, &request(&s, OperationKind::ClusterDelete)).await.unwrap();
     assert_eq!((second.is_new, &second.operation), (false, &delete.id));
-    // A group goes with its cluster.
-    let of_group = begin(&world.store, &request(&s, OperationKind::NodegroupDelete)).await.unwrap();
-    assert_eq!((of_group.is_new, of_group.operation), (false, second.operation));
+    // A group goes with its cluster: its own deletion has given way.
+    let of_group = request(&s, OperationKind::NodegroupDelete);
+    let accepted = begin(&world.store, &of_group).await.unwrap();
+    assert_eq!((accepted.is_new, &accepted.operation, &accepted.at_work), (true, &of_group.id, &delete.id));
+    let again = begin(&world.store, &request(&s, OperationKind::NodegroupDelete)).await.unwrap();
+    assert_eq!((again.is_new, &again.operation, &again.at_work), (false, &of_group.id, &delete.id));
+    let joined = world.store.read(async |conn: &mut Conn| operation::find(conn, &of_group.id).await).await.unwrap().unwrap();
+    assert_eq!((joined.state(), joined.started_ms), (Some(OperationState::Superseded), None));
+    assert_eq!(joined.outcome_reason, Some(format!("superseded at once by {}", delete.id)));
+    assert_eq!(joined.payload().unwrap().version, Payload::JOINED, "no earlier release takes it for what has failed");
+    let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
+    assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     assert!(groups(&world.store, &s.id).await.iter().all(|g| g.status() == Some(Status::DeleteInProgress)));
 }
 
