@@ -67,7 +67,8 @@ pub struct Payload {
     pub unknown: Map<String, Value>,
 }
 
-/// What rows said before a request changed them; behind other unfinished operations, what they said before all of these.
+/// What rows said before a request changed them; behind other unfinished operations, what they said before all of these. Its fields mean the same
+/// in payloads of every version: whoever ends what is ahead writes them, also where it does not understand the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     /// The cluster's status.

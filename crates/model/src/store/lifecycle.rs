@@ -259,15 +259,12 @@ pub struct Left<'a> {
 /// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one. Where none of those that wait for its
 /// group wants a size, the group's row says what was left.
 ///
-/// Only those that it tells something new are written, with all that is in their payloads. None that is of a later version: what this one would
-/// write may mean something else there.
+/// Only those that it tells something new are written, with all that is in their payloads. Those of a later version too: [`Before`] means the same
+/// in all of them, and whoever understands them may find nobody who knows any more what was left.
 pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Result<(), StoreError> {
     let mut behind = operation::unfinished(conn, &ended.cluster_id()).await?;
     behind.retain(|waiting| waiting.id > ended.id);
     for waiting in &behind {
-        if waiting.understood().is_none() {
-            continue;
-        }
         let Ok(carried) = waiting.payload() else { continue };
         let mut payload = carried.clone();
         let Some(before) = &mut payload.before else { continue };
