@@ -15,9 +15,14 @@ pub const LEFT: (&str, &str) = ("later release", "DONE");
 /// The latest version of payloads that it understands.
 const KNOWN: u32 = Payload::VERSION;
 
+/// Whether there is one in a seed: with every plan of the users, which go by tens of seeds.
+pub fn is_there(seed: u64) -> bool {
+    seed % 7 == 3
+}
+
 /// The latest version of payloads that a conductor understands in a seed; none: all of this release's.
 pub fn known(seed: u64, number: usize) -> Option<u32> {
-    (number == NUMBER && seed % 5 == 3).then_some(KNOWN)
+    (number == NUMBER && is_there(seed)).then_some(KNOWN)
 }
 
 /// Operations that it took though it does not understand them, in words, and how many of these it left to others who did them. It may end what has

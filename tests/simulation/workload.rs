@@ -64,8 +64,10 @@ pub enum Asked {
     Nothing,
     /// An operation was stored; this one is to be rung for: it does its work.
     New(Box<Entry>, OperationId),
-    /// None was stored: this one does the same already, or is to be rung for.
+    /// None was stored: this one does the same already.
     Known(OperationId),
+    /// It was about what is there; this one is to be rung for.
+    Ring(OperationId),
 }
 
 /// The most nodes that are asked for in one group.
@@ -325,7 +327,7 @@ async fn cancel(store: &Store, id: &ClusterId, named: Option<&OperationId>) -> R
     let cancel =
         async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, named, &EventDetails::default(), Some("container-infra.api")).await;
     let cancelled = store.write(cancel).await?;
-    Ok(cancelled.ring.map_or(Asked::Nothing, Asked::Known))
+    Ok(cancelled.ring.map_or(Asked::Nothing, Asked::Ring))
 }
 
 /// Nodes that a request adds to what the rows of its project say.

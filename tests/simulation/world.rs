@@ -269,7 +269,7 @@ impl World {
 
     /// What a conductor of an earlier release took and should not have, and what it left to others, where there is one.
     fn by_older(&self, rows: &[Operation]) -> (Vec<String>, Ends) {
-        if older::known(self.parts.seed, older::NUMBER).is_none() {
+        if !older::is_there(self.parts.seed) {
             return (Vec::new(), Ends::default());
         }
         self.runtime.block_on(older::taken(&self.parts.store, rows)).expect("the store is there")
@@ -301,10 +301,20 @@ impl World {
                 let line = format!("{act:?} of cluster {cluster} accepted as {operation}");
                 (Some(at_work), line)
             }
+            Ok(Asked::Known(operation) | Asked::Ring(operation)) if !self.operations.contains(&operation) => {
+                scene::with(|s| s.found(format!("{act:?} of cluster {id} came to {operation}, which nobody asked for")));
+                return;
+            }
             Ok(Asked::Known(operation)) => {
-                if !self.operations.contains(&operation) {
-                    scene::with(|s| s.found(format!("{act:?} of cluster {id} came to {operation}, which nobody asked for")));
+                // What it was left to must be to its end: nobody else will do it.
+                let rows = self.runtime.block_on(agreement::rows(&self.parts.store, std::slice::from_ref(&operation)));
+                let is_to_be_done = |row: &Operation| row.finished_ms.is_none() && row.cancel_ms.is_none();
+                if !rows.expect("the store is there").iter().all(is_to_be_done) {
+                    scene::with(|s| s.found(format!("{act:?} of cluster {id} was left to {operation}, which ends without doing it")));
                 }
+                (Some(operation.clone()), format!("{act:?} of cluster {cluster} accepted, {operation} does it"))
+            }
+            Ok(Asked::Ring(operation)) => {
                 let line = format!("{act:?} of cluster {cluster} accepted, for {operation}");
                 (Some(operation), line)
             }

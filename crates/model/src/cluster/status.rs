@@ -284,8 +284,13 @@ pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin
     }
     match (kind, current) {
         (OperationKind::NodegroupDelete, Some(Status::DeleteInProgress)) => Ok(Begin::Coalesce),
-        _ => Ok(Begin::Start(kind.deed_to_group().at_work())),
+        _ => Ok(Begin::Start(group_at_work(kind))),
     }
+}
+
+/// The status of a group while an operation about it waits or is at work.
+pub fn group_at_work(kind: OperationKind) -> Status {
+    kind.deed_to_group().at_work()
 }
 
 /// What else there is on a cluster when one of its operations ends.

@@ -60,10 +60,12 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         Some(_) => status::retry(cluster.status(), &kinds, new.kind)?,
         None => begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?,
     };
-    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(|o| o.understood().is_none()));
-    let stored = |operation: &Operation| operation.operation_id();
     // The one that the table decides by.
-    let next = match (decided, unfinished.iter().rfind(|o| o.kind().is_some())) {
+    let last = unfinished.iter().rfind(|o| o.kind().is_some());
+    let is_unknown = |o: &Operation| o.understood().is_none();
+    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(is_unknown), last.is_some_and(is_unknown));
+    let stored = |operation: &Operation| operation.operation_id();
+    let next = match (decided, last) {
         (Begin::Coalesce, Some(last)) => {
             let by = stored(last);
             let (operation, is_new) =
@@ -82,7 +84,8 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
                 nodegroup::record(conn, &group.nodegroup_id(), &NodegroupChange::status(next, None)).await?;
             }
             Begin::Coalesce => {
-                let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, group));
+                // One that is to be cancelled ends without having removed the group: nothing may be left to it.
+                let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, group) && o.cancel_ms.is_none());
                 // A status without an operation is upstream's, or of a database that lost a commit: the work is stored anew.
                 if let Some(same) = same {
                     return Ok(Accepted {
@@ -216,6 +219,15 @@ pub(super) async fn before(
     unfinished: &[Operation],
 ) -> Result<Option<Before>, StoreError> {
     let first = |fits: &dyn Fn(&Operation) -> bool| unfinished.iter().find(|o| fits(o)).and_then(|o| o.payload().ok());
+    // Removals that give way to this one before anybody has begun them (who begins one meanwhile has it not give way): all is as it was before
+    // the first of them.
+    let is_untouched = |o: &Operation| o.started_ms.is_none() && o.kind().and_then(OperationKind::removal).is_some();
+    if kind.removal().is_some()
+        && unfinished.iter().all(is_untouched)
+        && let Some(before) = first(&|_| true).and_then(|payload| payload.before)
+    {
+        return Ok(Some(before));
+    }
     let mut kept = Before { status: cluster.status.clone(), ..Before::default() };
     if kind.removal().is_none()
         && let Some(earlier) = first(&|_| true).and_then(|payload| payload.before)
@@ -323,12 +335,14 @@ pub async fn waiting(conn: &mut Conn, cluster: &ClusterId, ending: &OperationId,
     Ok(Waiting { on_cluster: !others.is_empty(), on_group: others.iter().any(about_group) })
 }
 
-/// The size that the last unfinished operation about a group wants for it; `besides` does not count.
-pub async fn wanted_size(conn: &mut Conn, group: &Nodegroup, besides: &OperationId) -> Result<Option<i32>, StoreError> {
+/// The size that the last unfinished operation about a group wants for it that wants one, and the status of the group while the last of them
+/// waits; `besides` does not count.
+pub async fn wanted(conn: &mut Conn, group: &Nodegroup, besides: &OperationId) -> Result<(Option<i32>, Option<Status>), StoreError> {
     let cluster = ClusterId::new(group.cluster_id.clone());
     let others = operation::unfinished(conn, &cluster).await?;
-    let about = others.iter().filter(|o| o.uuid != besides.as_str() && is_about(o, group));
-    Ok(about.filter_map(|o| o.payload().ok()?.node_count).next_back())
+    let about = || others.iter().filter(|o| o.uuid != besides.as_str() && is_about(o, group));
+    let size = about().filter_map(|o| o.payload().ok()?.node_count).next_back();
+    Ok((size, about().next_back().and_then(Operation::kind).map(status::group_at_work)))
 }
 
 /// Whether a status says that a group has failed.
