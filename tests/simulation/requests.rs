@@ -60,7 +60,7 @@ fn plan(seed: u64) -> Option<Plan> {
         4 => &[(35, 50, RotateAuthorities), (90, 110, RotateAuthorities)],
         5 => &[(35, 50, RotateCredential), (50, 52, Resize), (52, 56, CancelNewest), (90, 110, RotateCredential)],
         6 => &[(35, 45, AddGroup), (45, 46, Cancel), (60, 75, Retry), (75, 76, ResizeGroup), (76, 78, CancelNewest), (95, 110, Retry)],
-        7 => &[(35, 50, Resize), (50, 51, Delete), (51, 53, ForceDelete)],
+        7 => &[(35, 40, AddGroup), (50, 60, Resize), (60, 61, Delete), (61, 62, RemoveGroup), (62, 63, ForceDelete)],
         8 => &[(35, 45, Relabel), (46, 60, Resize), (60, 75, Relabel), (75, 90, Patch), (91, 105, Resize)],
         // Whoever asks again goes on past members that did not become nodes.
         _ => match seed / 10 % 5 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
-use model::operation::Operation;
+use model::operation::{Operation, OperationKind};
 use model::store::operation::JOINED;
 
 use super::exits;
@@ -79,7 +79,7 @@ pub async fn rows(world: &World) -> Result<Vec<Operation>> {
 /// Of `older` programs, which leave passwords in what they have ended, that is no finding.
 pub async fn all(world: &World, management: Option<&Management>, entries: &[Entry], older: bool, is_end: bool) -> Result<Vec<Finding>> {
     let rows = rows(world).await?;
-    let mut found = accounts(entries, &rows);
+    let mut found = accounts(entries, &rows, older);
     found.extend(rows.iter().filter_map(ending));
     found.extend(exits::check(entries, &rows));
     let clusters: BTreeSet<&str> =
@@ -140,7 +140,7 @@ fn kind_of(what: &str) -> Wrong {
 ///
 /// An operation bears the id of the request that it was stored for. Where that answer was lost, the user knows only the id of a repetition;
 /// then the operation is one of that kind on that cluster which belongs to no other request.
-fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
+fn accounts(entries: &[Entry], rows: &[Operation], older: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut by_request: HashMap<&str, Vec<&Operation>> = HashMap::new();
     for row in rows {
@@ -183,7 +183,7 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
             Some(row) => {
                 claimed.insert(&row.uuid);
             }
-            None if rows.iter().any(|row| stands_for(row, entry, rows)) => {}
+            None if rows.iter().any(|row| stands_for(row, entry, rows, older)) => {}
             None => found.push(Finding::new(Wrong::Lost, format!("accepted and not there: {entry:?}"))),
         }
     }
@@ -200,8 +200,8 @@ fn joined(row: &Operation) -> Option<&str> {
 }
 
 /// Whether nothing had to be stored for a request, because one of its kind was at work, or one that has given way to what is: a second deletion adds
-/// nothing to the first. What asks for less, or for a group of the cluster, is stored once and gives way.
-fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation]) -> bool {
+/// nothing to the first. What asks for less, or for a group of the cluster, is stored once and gives way; `older` programs store nothing of that.
+fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation], older: bool) -> bool {
     let Makes::One(asked) = entry.wish.makes() else { return false };
     let joined = joined(row);
     let at_work = joined.map_or(Some(row), |by| rows.iter().find(|other| other.uuid == by));
@@ -209,7 +209,9 @@ fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation]) -> bool {
         && at_work.is_some_and(|at_work| at_work.finished_ms.is_none_or(|finished| finished >= entry.sent_ms));
     let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid || at_work.is_some_and(|at_work| *id == at_work.uuid));
     let is_one = (asked.removal().is_some() || joined.is_some()) && row.kind() == Some(asked);
-    is_one && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
+    let wanted = asked.removal().or((asked == OperationKind::NodegroupDelete).then_some(0)).filter(|_| older);
+    let goes_further = wanted.is_some() && row.kind().and_then(OperationKind::removal) >= wanted;
+    (is_one || goes_further) && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }
 
 /// It has ended, in time, and not by a fault of the service.

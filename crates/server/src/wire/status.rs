@@ -267,7 +267,7 @@ async fn clock(config: &Config) -> Vec<Trouble> {
     let Ok(store) = super::store(config) else { return Vec::new() };
     let allowed = TimeDelta::milliseconds(i64::try_from(config.operations.lease_seconds.saturating_mul(250)).unwrap_or(i64::MAX));
     let mut found = Vec::new();
-    if let Some(ahead) = database_ahead(&store).await.filter(|ahead| ahead.abs() > allowed) {
+    if let Some((ahead, _)) = database_ahead(&store).await.filter(|(ahead, inexact)| ahead.abs() - *inexact > allowed) {
         let ahead = ahead.as_seconds_f64();
         found.push(Trouble::failure(format!("the database's clock is {ahead:.1} s ahead of this host's"), cure));
     }
@@ -283,8 +283,10 @@ async fn clock(config: &Config) -> Vec<Trouble> {
     found
 }
 
-/// None when the database cannot be asked.
-async fn database_ahead(store: &Store) -> Option<TimeDelta> {
+/// By how much, and how far from that it may be, for nobody knows when in between the answer was made. None when the database cannot be asked.
+async fn database_ahead(store: &Store) -> Option<(TimeDelta, TimeDelta)> {
+    let asked = time::now();
     let theirs = store.read(async |conn: &mut Conn| clock::database(conn).await).await.ok()??;
-    Some(theirs - time::now())
+    let inexact = (time::now() - asked) / 2;
+    Some((theirs - (asked + inexact), inexact))
 }
