@@ -355,3 +355,21 @@ async fn a_resize_that_is_cancelled_before_the_stack_was_asked_leaves_the_size_a
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await
 }
+
+/// Of a stack that was made through the cluster's trust Heat's own trust hangs on that: without it Heat could not end the deletion that is under way.
+#[tokio::test]
+async fn credentials_stay_with_a_stack_that_belongs_to_nobody_else() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let how = How::Status(403, "You are not authorized to perform the requested action: identity:create_grant.".to_owned());
+    world.cloud.inject(Fault { at: "keystone.role_grant".to_owned(), nth: 0, how });
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.hold_stacks(true);
+    act(&admin, &cluster, "force-delete").await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = left(&demo, &cluster).await?;
+    let kinds: Vec<String> = left.iter().map(|leak| text(leak, "kind")).collect();
+    ensure!(kinds == ["heat_stack", "keystone_trust", "keystone_user"], "{left:?}");
+    remove_all(&world, &left)?;
+    world.finish().await
+}

@@ -152,6 +152,9 @@ pub struct DefaultVolumes {
     pub etcd_type: Option<String>,
 }
 
+/// Operations that are given back at once, a transaction and a query each: fewer than there are connections.
+const GIVEN_BACK: usize = 4;
+
 /// A conductor, ready to run.
 pub struct Conductor {
     pub store: Store,
@@ -199,6 +202,8 @@ pub(crate) struct Context {
     pub places: Arc<Semaphore>,
     /// One for each turn at work.
     pub permits: Arc<Semaphore>,
+    /// One for each operation that is being given back.
+    pub handing_back: Semaphore,
     pub leases: Arc<Leases>,
     pub follower: Arc<Follower>,
     pub service: Option<Session>,
@@ -245,6 +250,7 @@ impl Conductor {
             owner,
             places,
             permits,
+            handing_back: Semaphore::new(GIVEN_BACK),
             leases: Arc::default(),
             follower: Arc::new(follower),
             service: self.service,

@@ -118,7 +118,8 @@ impl Lease {
 
 /// Renews for ever, also while the conductor stops: what is at work then needs its lease until it is handed back.
 pub(crate) async fn run(cx: Arc<Context>) {
-    let (store, owner, leases) = (cx.store.clone(), cx.owner.clone(), cx.leases.clone());
+    // Behind all turns that want a connection a renewal would come too late where the database is slow, and every lease would be lost at once.
+    let (store, owner, leases) = (cx.store.aside(ALONE), cx.owner.clone(), cx.leases.clone());
     Keeper { store, owner, timing: cx.settings.timing, leases }.run().await;
 }
 

@@ -14,7 +14,7 @@ mod unclear;
 mod unseen;
 
 use model::operation::{Leak, OperationEvent, OutcomeCode};
-use model::resource::ResourceKind;
+use model::resource::{CloudResource, ResourceKind};
 use provider_clients::{FloatingIp, LoadBalancer, Volume};
 
 use crate::cluster::Rows;
@@ -89,6 +89,12 @@ pub(crate) fn are_balancers_due(events: &[OperationEvent]) -> bool {
     looked <= events.iter().filter(|e| stack::is_request_to_delete(&e.kind)).count()
 }
 
+/// Whether load balancers are to be looked for once more since the cluster's stack is gone: as long as its last server ran, Kubernetes may have made
+/// some, and on a network that was given they keep no stack from going. That is so until volumes were looked for, which comes next.
+pub(crate) fn are_balancers_due_again(rows: &Rows) -> bool {
+    !rows.stack().may_exist && rows.made_inside(ResourceKind::Volume).any(CloudResource::is_unseen)
+}
+
 /// Whether volumes are to be looked for once the stack is gone. That it is gone since a deletion before this one, which has not looked, is recorded
 /// among the volumes (`unseen.rs`).
 pub(crate) fn are_volumes_due(events: &[OperationEvent], rows: &Rows) -> bool {
@@ -105,9 +111,12 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     let (balancers, ports) = judge_balancers(rows, reach, &listed).await?;
     let (addresses, leads) = judge_addresses(rows, reach, &ports).await?;
     let mut fresh: Vec<&Item> = balancers.ours.iter().chain(&addresses.ours).collect();
-    // Before the stack goes, so that whoever takes over knows of them when nothing else is left.
-    let volumes =
-        if removes_volumes(&rows.cluster) { judge_volumes(&rows.cluster, &list_volumes(rows, reach).await?) } else { Seen::default() };
+    // Before the stack goes, so that whoever takes over knows of them when nothing else is left. What Cinder refuses keeps no load balancer: the
+    // step for volumes will say it.
+    let volumes = match removes_volumes(&rows.cluster) {
+        true => list_volumes(rows, reach).await.map_or_else(|_| Seen::default(), |listed| judge_volumes(&rows.cluster, &listed)),
+        false => Seen::default(),
+    };
     fresh.extend(&volumes.ours);
     let kept: Vec<&Leak> = balancers.kept.iter().chain(&addresses.kept).collect();
     record(cx, work, rows, &events, &fresh, &kept).await?;
