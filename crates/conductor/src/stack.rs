@@ -27,7 +27,7 @@ use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::room::{self, Need};
 use crate::worker::Work;
 
-pub(crate) use request::{AT_WORK, UPDATE, at_work_since, before, is_request, sent};
+pub(crate) use request::{AT_WORK, NOT_TAKEN, UPDATE, at_work_since, before, is_request, not_taken, note_not_taken, sent};
 pub(crate) use wait::{Told, await_former, await_unclear, follow, follow_for, show_progress, tell, wait_for};
 
 /// The event of a request to delete a stack.
@@ -246,7 +246,7 @@ pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &K
         DeleteStep::Finish if !is_settled => await_unclear(cx, work).await.map(Some),
         DeleteStep::Remove(seen) => {
             ask(cx, work, whose, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
-            driver::remove(session, &seen).await?;
+            note_not_taken(cx, work, &seen, driver::remove(session, &seen).await).await?;
             Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
         }
         DeleteStep::Wait(seen) => follow_for(cx, work, whose, "deleting", seen, session, FORGOTTEN).await.map(Some),
@@ -304,11 +304,15 @@ struct Asked {
 async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, Failure> {
     let (Observed::Stuck { seen, .. } | Observed::Leaving(seen)) = observed else { return Ok(Asked::default()) };
     let mut events = events(cx, work).await?;
-    events.retain(|e| e.message == seen.stack_name && is_request_to_delete(&e.kind));
-    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count();
-    let last = events.last().map(|e| age(at(e)));
-    let is_fresh = last.is_some_and(|last| last < cx.settings.timing.settle);
-    Ok(Asked { tries, is_fresh, is_due: last.is_none_or(|last| last >= FORGOTTEN) })
+    events.retain(|e| e.message == seen.stack_name && (is_request_to_delete(&e.kind) || e.kind == NOT_TAKEN));
+    let is_again = |place: usize| events[..place].last().is_some_and(|e| e.kind == ASKED_AGAIN);
+    let came_to_nothing = |(place, e): &(usize, &OperationEvent)| e.kind == NOT_TAKEN && is_again(*place);
+    let vain = events.iter().enumerate().filter(came_to_nothing).count();
+    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count().saturating_sub(vain);
+    let is_fresh = events.last().is_some_and(|e| age(at(e)) < cx.settings.timing.settle);
+    let was_taken = |place: usize| events[place].kind != NOT_TAKEN && events.get(place + 1).is_none_or(|e| e.kind != NOT_TAKEN);
+    let taken = (0..events.len()).rfind(|place| was_taken(*place)).map(|place| age(at(&events[place])));
+    Ok(Asked { tries, is_fresh, is_due: taken.is_none_or(|taken| taken >= FORGOTTEN) })
 }
 
 async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kind: &'static str) -> Result<(), Failure> {
