@@ -111,7 +111,7 @@ impl World {
         let folder = folder();
         let path = folder.path().join("magnum.sqlite");
         std::fs::copy(database, &path).expect("the database is copied");
-        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path))).expect("a store");
+        let store = open(path);
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let options_of_cloud = CloudOptions { stack_duration: seconds(1, 20), delete_duration: seconds(0, 8), ..CloudOptions::default() };
         let cloud = InProcess::start(options_of_cloud, options.seed, scene::start());
@@ -472,13 +472,17 @@ fn folder() -> tempfile::TempDir {
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
 }
 
+fn open(path: PathBuf) -> Store {
+    Store::open(StoreOptions { is_thrown_away: true, ..StoreOptions::new(DatabaseUrl::Sqlite(path)) }).expect("a store")
+}
+
 /// An empty database with the schema, made once for all simulations of the process.
 pub fn empty_database() -> PathBuf {
     static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let make = || {
         let folder = folder();
         let path = folder.path().join("empty.sqlite");
-        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path.clone()))).expect("a store");
+        let store = open(path.clone());
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         runtime.block_on(migrate::upgrade(&store)).expect("the schema is made");
         (folder, path)

@@ -178,7 +178,8 @@ pub fn message(operation: &Operation, outcome: Outcome, subject: &Subject, publi
         "priority": outcome.priority().as_str(),
         "payload": event,
         "timestamp": at.format("%Y-%m-%d %H:%M:%S%.6f").to_string(),
-        // Consumers of oslo.messaging drop a message whose id they have just seen.
+        // Consumers of oslo.messaging drop a message whose id is one of the last sixteen that they have seen: more than a sender that dies has sent
+        // and not yet removed.
         "_unique_id": uuid.replace('-', ""),
     });
     Some(Message { uuid, priority: outcome.priority(), body })
