@@ -13,7 +13,7 @@ mod round;
 mod unclear;
 mod unseen;
 
-use model::operation::{Leak, OperationEvent, OutcomeCode};
+use model::operation::{Leak, OperationEvent, OperationKind, OutcomeCode};
 use model::resource::{CloudResource, ResourceKind};
 use provider_clients::{FloatingIp, LoadBalancer, Volume};
 
@@ -111,10 +111,15 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     let (balancers, ports) = judge_balancers(rows, reach, &listed).await?;
     let (addresses, leads) = judge_addresses(rows, reach, &ports).await?;
     let mut fresh: Vec<&Item> = balancers.ours.iter().chain(&addresses.ours).collect();
-    // Before the stack goes, so that whoever takes over knows of them when nothing else is left. What Cinder refuses keeps no load balancer: the
-    // step for volumes will say it.
+    // Before the stack goes, so that whoever takes over knows of them when nothing else is left. What Cinder refuses, and by force whatever it
+    // says, keeps no load balancer: the step for volumes will tell.
+    let may_wait = work.operation.kind() == Some(OperationKind::ClusterDelete);
     let volumes = match removes_volumes(&rows.cluster) {
-        true => list_volumes(rows, reach).await.map_or_else(|_| Seen::default(), |listed| judge_volumes(&rows.cluster, &listed)),
+        true => match list_volumes(rows, reach).await {
+            Ok(listed) => judge_volumes(&rows.cluster, &listed),
+            Err(error @ Failure::Retry { .. }) if may_wait => return Err(error),
+            Err(_) => Seen::default(),
+        },
         false => Seen::default(),
     };
     fresh.extend(&volumes.ours);
