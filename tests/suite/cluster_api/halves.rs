@@ -323,7 +323,7 @@ async fn a_cluster_whose_credential_is_dead_is_deleted_with_one_of_who_deletes_i
 async fn a_cluster_that_comes_after_its_release_was_removed_is_waited_for_and_deleted() -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
-    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "10".into());
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "30".into());
     let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
     let demo = world.demo();
     // The creation gives way while it waits for machines.

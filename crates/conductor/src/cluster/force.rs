@@ -75,10 +75,14 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     delete::forget(cx, work, &rows, leaks).await
 }
 
+/// Whether there is a user whom the stacks belong to. One that is recorded without his id was given no roles, and has none.
+fn has_owner(rows: &Rows) -> bool {
+    rows.stack_owner.as_ref().is_some_and(|owner| owner.resource_id.is_some())
+}
+
 /// Whether a stack is left that belongs to nobody but the trustee: Heat's own trust hangs on the cluster's.
 fn hangs_on_trust(rows: &Rows, leaks: &[Leak]) -> bool {
-    let has_owner = rows.stack_owner.as_ref().is_some_and(|owner| owner.resource_id.is_some());
-    !has_owner && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str())
+    !has_owner(rows) && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str())
 }
 
 /// The end of an operation that can go no further: everything that is recorded may be left. The cloud is not asked any more.
@@ -269,7 +273,7 @@ pub(crate) async fn remove_credentials(cx: &Context, work: &Work, cluster: &Clus
 
 /// The user whom the stacks belong to and his key pair, as long as there is time; then they are told.
 async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
-    let reason = if leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
+    let reason = if has_owner(rows) && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
         "the stacks that are left belong to it: without it Heat can neither change them nor end their deletion".to_owned()
     } else {
         match stack_owner::remove(cx, work, rows).await {
