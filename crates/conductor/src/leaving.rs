@@ -85,14 +85,22 @@ impl Item {
 /// Whether load balancers are to be looked for: at first, and once more after each request to delete the cluster's stack, which Kubernetes
 /// may have overtaken.
 pub(crate) fn are_balancers_due(events: &[OperationEvent]) -> bool {
-    let looked = events.iter().filter(|e| e.kind == BALANCERS_GONE).count();
-    looked <= events.iter().filter(|e| stack::is_request_to_delete(&e.kind)).count()
+    let (looked, asked) = looks(events);
+    looked <= asked
 }
 
 /// Whether load balancers are to be looked for once more since the cluster's stack is gone: as long as its last server ran, Kubernetes may have made
-/// some, and on a network that was given they keep no stack from going. That is so until volumes were looked for, which comes next.
-pub(crate) fn are_balancers_due_again(rows: &Rows) -> bool {
-    !rows.stack().may_exist && rows.made_inside(ResourceKind::Volume).any(CloudResource::is_unseen)
+/// some, and on a network that was given they keep no stack from going. That is so until volumes were looked for, which comes next; once is enough.
+pub(crate) fn are_balancers_due_again(events: &[OperationEvent], rows: &Rows) -> bool {
+    let is_gone = || !rows.stack().may_exist && rows.made_inside(ResourceKind::Volume).any(CloudResource::is_unseen);
+    let (looked, asked) = looks(events);
+    looked < asked + 2 && is_gone()
+}
+
+/// How often load balancers were found gone, and how often stacks were asked to go.
+fn looks(events: &[OperationEvent]) -> (usize, usize) {
+    let count = |is_one: &dyn Fn(&str) -> bool| events.iter().filter(|e| is_one(&e.kind)).count();
+    (count(&|kind| kind == BALANCERS_GONE), count(&stack::is_request_to_delete))
 }
 
 /// Whether volumes are to be looked for once the stack is gone. That it is gone since a deletion before this one, which has not looked, is recorded

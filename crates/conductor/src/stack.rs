@@ -310,9 +310,9 @@ async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, 
     let vain = events.iter().enumerate().filter(came_to_nothing).count();
     let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count().saturating_sub(vain);
     let is_fresh = events.last().is_some_and(|e| age(at(e)) < cx.settings.timing.settle);
-    let was_taken = |place: usize| events[place].kind != NOT_TAKEN && events.get(place + 1).is_none_or(|e| e.kind != NOT_TAKEN);
-    let taken = (0..events.len()).rfind(|place| was_taken(*place)).map(|place| age(at(&events[place])));
-    Ok(Asked { tries, is_fresh, is_due: taken.is_none_or(|taken| taken >= FORGOTTEN) })
+    // One that came to an error, too: what is being deleted may have been taken by it, and begins anew each time it is asked.
+    let is_due = events.last().is_none_or(|e| age(at(e)) >= FORGOTTEN);
+    Ok(Asked { tries, is_fresh, is_due })
 }
 
 async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kind: &'static str) -> Result<(), Failure> {

@@ -326,7 +326,7 @@ async fn before_deadline(cx: &Context, work: &Work, pause: Duration) -> Duration
     if pause.is_zero() {
         return pause;
     }
-    cut(pause, allowance::left_at_rest(cx, work).await)
+    cut(pause, allowance::left_or_whole(cx, work).await)
 }
 
 fn cut(pause: Duration, left: Duration) -> Duration {

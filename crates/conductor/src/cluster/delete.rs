@@ -57,7 +57,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return Ok(Turn::NOW);
     }
     if !looks_first
-        && leaving::are_balancers_due_again(&rows)
+        && leaving::are_balancers_due_again(&events, &rows)
         && let Some(turn) = leaving::load_balancers(cx, work, &rows, &reach).await?
     {
         return Ok(turn);

@@ -161,7 +161,7 @@ async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
         return Ok(Some(Turn::NOW));
     }
     if !looks_first
-        && leaving::are_balancers_due_again(rows)
+        && leaving::are_balancers_due_again(&events, rows)
         && let Some(turn) = step(cx, work, rows, leaving::load_balancers(cx, work, rows, &reach).await, &BEFORE, leaks).await?
     {
         return Ok(Some(turn));
@@ -273,7 +273,9 @@ pub(crate) async fn remove_credentials(cx: &Context, work: &Work, cluster: &Clus
 
 /// The user whom the stacks belong to and his key pair, as long as there is time; then they are told.
 async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
-    let reason = if has_owner(rows) && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
+    // Of one that is not recorded, as when our tables were made anew, nobody knows what he owns.
+    let has_none = rows.stack_owner.is_some() && !has_owner(rows);
+    let reason = if !has_none && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
         "the stacks that are left belong to it: without it Heat can neither change them nor end their deletion".to_owned()
     } else {
         match stack_owner::remove(cx, work, rows).await {

@@ -333,9 +333,9 @@ fn words(group: &str, step: &RollStep) -> String {
 /// A step that is followed by another one was taken, whatever the stack's clock says: it counts whole seconds, and steps may be shorter.
 fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo<'_>>) -> Option<Sent> {
     let is_same = |e: &OperationEvent| todo.is_some_and(|todo| e.message == todo.words);
-    let of_step = || events.iter().rev().take_while(|e| e.kind != STEP || is_same(e));
-    let tries = of_step().filter(|e| e.kind == STEP).count();
-    let sent = stack::sent(cx, events, stack, tries.saturating_sub(stack::not_taken(of_step(), stack)))?;
+    let steps = events.iter().enumerate().rev().filter(|(_, e)| e.kind == STEP).take_while(|(_, e)| is_same(e));
+    let (tries, first) = steps.fold((0, events.len()), |(tries, _), (place, _)| (tries + 1, place));
+    let sent = stack::sent(cx, events, stack, usize::saturating_sub(tries, stack::not_taken(&events[first..], stack)))?;
     // Each step is recorded just before its request.
     let last = events.windows(2).rfind(|pair| stack::is_request(&pair[1], stack)).map(|pair| &pair[0]);
     // It fails, as the stack did before: what comes next has not been asked for.

@@ -63,7 +63,9 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
     // The one that the table decides by.
     let last = unfinished.iter().rfind(|o| o.kind().is_some());
     let is_unknown = |o: &Operation| o.understood().is_none();
-    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(is_unknown), last.is_some_and(is_unknown));
+    // One that goes further does what is asked and more: it is not to give way to less.
+    let decides = last.is_some_and(|o| is_unknown(o) && o.kind().and_then(OperationKind::removal) <= new.kind.removal());
+    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(is_unknown), decides);
     let stored = |operation: &Operation| operation.operation_id();
     let next = match (decided, last) {
         (Begin::Coalesce, Some(last)) => {

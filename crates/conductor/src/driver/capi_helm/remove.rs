@@ -77,14 +77,14 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
     let kinds = &bench.capi.settings.kinds;
     // Before the look: what may appear after it is not taken for gone.
     let is_settled = work.is_settled(cx);
+    let is_asked = is_asked_to_go(cx, work, &bench.release).await?;
+    *needs_credential = is_asked;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
-    *needs_credential = is_leaving(&seen);
+    *needs_credential = is_leaving(&seen) || (is_asked && !(seen.cluster.is_null() && seen.infrastructure.is_null()));
     if seen.is_nothing() {
         bench.is_the_right_one().await?;
     }
     let thing = Thing { kind: ResourceKind::HelmRelease.as_str().into(), name: bench.release.clone(), id: None };
-    let events = stack::events(cx, work).await?;
-    let is_asked = events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == bench.release));
     // Also where no object is left: helm keeps a record of its own.
     if !is_asked || is_to_be_deleted(&seen) {
         if !is_asked && !seen.is_nothing() {
@@ -95,15 +95,16 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
         if is_asked && !bench.is_recorded().await? {
             let waiting_for = Some(format!("the removal of the Cluster {}", bench.release));
             work.guard(cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
-            bench.delete_cluster().await?;
             *needs_credential = true;
+            bench.delete_cluster().await?;
             return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
         }
         let progress =
             Progress { step: "helm", waiting_for: Some(format!("the removal of release {}", bench.release)), ..Progress::default() };
         leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
-        bench.uninstall().await?;
+        // Whatever comes of it: it may be carried out.
         *needs_credential |= !seen.cluster.is_null();
+        bench.uninstall().await?;
         // One that helm leaves there, again and again, is not asked for in a circle.
         let after = if is_asked { cx.settings.timing.poll_min } else { Duration::ZERO };
         return Ok(Some(Turn::Again { after }));
@@ -114,6 +115,7 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
             &Progress { step: "network", waiting_for: Some("the removal of the cluster's network".into()), ..Progress::default() },
         )
         .await?;
+        *needs_credential = true;
         let labels = format!("{}={}", seen::RELEASE, bench.release);
         for (operation, kind) in [("controlplane_delete", &kinds.control_plane), ("openstackcluster_delete", &kinds.openstack_cluster)] {
             bench.management.delete_labelled(operation, kind, Some(&bench.namespace), &labels).await?;
@@ -149,6 +151,12 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
     let labels = objects::secrets_of(cluster);
     bench.management.delete_labelled("secret_delete", &secrets(), Some(&bench.namespace), &labels).await?;
     Ok(None)
+}
+
+/// Whether this operation has asked for the removal of the release.
+async fn is_asked_to_go(cx: &Context, work: &Work, release: &str) -> Result<bool, Failure> {
+    let events = stack::events(cx, work).await?;
+    Ok(events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == release)))
 }
 
 /// Gives the controllers another credential where the cluster's is of no use any more, as when its creator has lost a role: with it they could remove
@@ -345,7 +353,8 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
         Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     };
-    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)], false).await
+    let needs_credential = is_asked_to_go(cx, work, rows.cluster.stack_id.as_deref().unwrap_or_default()).await?;
+    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)], needs_credential).await
 }
 
 /// The credentials that are left to the controllers. What an earlier program made is in no inventory, and known by its name.
