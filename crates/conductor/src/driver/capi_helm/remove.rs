@@ -71,7 +71,7 @@ fn has_trustee(cluster: &Cluster) -> bool {
     cluster.trustee_user_id.is_some() || cluster.trust_id.is_some()
 }
 
-/// The next step; none once everything is gone. `needs_credential` is set once it is known that controllers are deleting the cluster.
+/// The next step; none once everything is gone. `needs_credential` is set where controllers delete the cluster, or may.
 async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<Turn>, Failure> {
     let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
     let kinds = &bench.capi.settings.kinds;
@@ -102,7 +102,6 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
         let progress =
             Progress { step: "helm", waiting_for: Some(format!("the removal of release {}", bench.release)), ..Progress::default() };
         leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
-        // Whatever comes of it: it may be carried out.
         *needs_credential |= !seen.cluster.is_null();
         bench.uninstall().await?;
         // One that helm leaves there, again and again, is not asked for in a circle.
