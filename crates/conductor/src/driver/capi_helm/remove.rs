@@ -352,8 +352,8 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
         Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     };
-    let needs_credential = is_asked_to_go(cx, work, rows.cluster.stack_id.as_deref().unwrap_or_default()).await?;
-    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)], needs_credential).await
+    // Nobody can say that controllers are at work: what can be removed without it is.
+    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)], false).await
 }
 
 /// The credentials that are left to the controllers. What an earlier program made is in no inventory, and known by its name.
