@@ -237,14 +237,19 @@ async fn while_heat_is_down_who_has_looked_in_vain_waits_until_he_is_woken_again
     let calls = || (world.cloud.calls("heat.stack_list"), world.cloud.calls("heat.stack_show"));
     let before = calls();
     world.cloud.inject(Fault { at: "heat.any".to_owned(), nth: 0, how: How::Refuse });
-    wait::until("lists to fail", LONG, async || {
-        let failed = calls().0 - before.0;
+    wait::until("somebody to look for himself", LONG, async || {
+        let looks = calls().1 - before.1;
+        Ok(Seen::when(looks > 0, || "nobody looked".to_owned()))
+    })
+    .await?;
+    let first = calls().0;
+    wait::until("more lists to fail", LONG, async || {
+        let failed = calls().0 - first;
         Ok(Seen::when(failed >= 8, || format!("{failed} lists")))
     })
     .await?;
     let after = calls();
     let (lists, looks) = (after.0 - before.0, after.1 - before.1);
-    ensure!(looks > 0, "nobody looked");
     ensure!(looks <= FEW * lists, "{looks} looks, {lists} lists");
     world.cloud.clear_faults();
     world.cloud.hold_stacks(false);
