@@ -35,7 +35,6 @@ pub mod relay;
 pub mod secrets;
 pub mod servers;
 pub mod statements;
-pub mod told;
 pub mod upstream;
 pub mod wait;
 pub mod world;

@@ -97,11 +97,7 @@ pub static ACTED: Object = Object {
     name: "AcceptedOperation",
     properties: &[
         Property::always("uuid", Shape::Uuid, "The cluster that is being worked on."),
-        Property::always(
-            "operation_id",
-            Shape::Uuid,
-            "The operation that does it, which may have been there before, or that was cancelled.",
-        ),
+        Property::always("operation_id", Shape::Uuid, "The operation that was accepted, or cancelled."),
     ],
     like: None,
 };

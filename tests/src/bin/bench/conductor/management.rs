@@ -86,10 +86,9 @@ pub async fn run(plan: &Plan, clusters: usize, table: &mut Table<Figures>) -> Re
     let options = Options {
         apis: 1,
         conductors: most,
-        usual_keys: plan.usual_keys,
         api: MANY_CLUSTERS.to_owned(),
         conductor: PRODUCTION_TIMES.to_owned(),
-        environment: management.environment().into_iter().chain(plan.keys()).collect(),
+        environment: management.environment(),
         ..Options::default()
     };
     let mut world = World::start(Mix::Distributed, options).await?;
