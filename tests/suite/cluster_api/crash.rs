@@ -325,9 +325,12 @@ impl Scene {
 
     /// Waits for an effect; false when the operation has ended without it.
     async fn until_met(&self, cluster: &str, is_met: impl Fn(&Self) -> bool) -> Result<bool> {
-        wait::until("the effect", PATIENCE, async || {
-            // First: it may be what the end waits for.
+        wait::until_passing("the effect", PATIENCE, async || {
+            if is_met(self) {
+                return Ok(Seen::Yes(true));
+            }
             let has_ended = self.world.has_ended(cluster).await?;
+            // Once more: it may be what the end waited for.
             Ok(match is_met(self) {
                 true => Seen::Yes(true),
                 false if has_ended => Seen::Yes(false),
