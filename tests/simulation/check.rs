@@ -12,11 +12,11 @@ use model::store::Store;
 use provider_clients::exchange::{Carrier, Incoming, NoAnswer, Outgoing};
 use provider_clients::{Cloud, CloudOptions, Credential, Scope, UserRef};
 use tests::agreement::{self, Agreement};
+use tests::told;
 
 use crate::carrier::{Message, incoming};
 use crate::host::Parts;
 use crate::scene;
-use crate::told;
 
 /// Operations that have not ended or that somebody still holds, in words. (A superseded one keeps the name of an owner who died.)
 pub async fn unfinished(store: &Store, operations: &[OperationId]) -> Vec<String> {
@@ -45,7 +45,8 @@ pub async fn all(parts: &Parts, clusters: &[ClusterId], operations: &[OperationI
     for row in living.values() {
         found.extend(login(parts, row).await);
     }
-    found.extend(told::odd(&parts.store, &rows(&parts.store, operations).await).await);
+    let told = told::waiting(&parts.store).await.expect("the store is there");
+    found.extend(told::odd(&told, &rows(&parts.store, operations).await));
     if is_end {
         found.extend(living.keys().map(|id| format!("cluster {id} was deleted and is there")));
         found.extend(cloud.leftovers(None).iter().map(|line| format!("left behind: {line}")));

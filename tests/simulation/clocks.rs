@@ -11,7 +11,7 @@ use model::random::range;
 
 /// The most that two clocks differ by, whenever each of them is read: a quarter of a lease, less a moment, for two conductors run one after the
 /// other.
-const SKEW_MS: i64 = 2_300;
+const SKEW_MS: i64 = 1_800;
 /// How far a clock is off at most.
 const FARTHEST: TimeDelta = TimeDelta::milliseconds(SKEW_MS / 2);
 /// The most microseconds that a clock gains or loses in a second: more than NTP allows itself, so that it comes to something within minutes.

@@ -7,7 +7,10 @@ use std::fmt;
 use model::id::OperationId;
 use model::operation::{Operation, OperationKind, OperationState};
 use model::resource::ResourceKind;
+use model::store::operation::JOINED;
 use model::store::{Conn, Store, StoreError, event};
+
+use crate::older::LEFT;
 
 /// Ends that must come in so many seeds, one after the other, or in a multiple of them.
 const OFTEN: (u64, &[(OperationKind, OperationState)]) = (
@@ -64,7 +67,7 @@ const STEPS: [(&str, &str, &str); 4] = [
     ("node_replacement", "once more what failed", "TRIED AGAIN"),
     ("nodes_given_up", "", "GIVEN UP"),
 ];
-/// They must come in so many seeds.
+/// They must come in so many seeds, and what a conductor of an earlier release leaves to others ([`LEFT`]).
 const SEEDS_FOR_STEPS: u64 = 1_000;
 
 /// How many operations of each kind ended in each state, by their words, and what else was noted so.
@@ -75,7 +78,8 @@ impl Ends {
     /// Of these operations.
     pub fn of(rows: &[Operation]) -> Self {
         let mut ends: BTreeMap<(String, String), u64> = BTreeMap::new();
-        for row in rows {
+        // What joined a removal was not cut off by it.
+        for row in rows.iter().filter(|row| !row.outcome_reason.as_ref().is_some_and(|reason| reason.starts_with(JOINED))) {
             *ends.entry((row.kind.clone(), row.state.clone())).or_default() += 1;
         }
         Self(ends)
@@ -119,7 +123,8 @@ impl Ends {
         let due =
             of_operations.map(|(kind, state)| (kind.as_str(), state.as_str())).chain(of_things.map(|(kind, end)| (kind.as_str(), *end)));
         let steps = STEPS.into_iter().filter(|_| seeds >= SEEDS_FOR_STEPS).map(|(kind, _, step)| (kind, step));
-        let due = due.chain(steps);
+        let left = [LEFT].into_iter().filter(|_| seeds >= SEEDS_FOR_STEPS);
+        let due = due.chain(steps).chain(left);
         let has_come = |what: &str, end: &str| self.0.iter().any(|((w, e), count)| w == what && e == end && *count > 0);
         due.filter(|&(what, end)| !has_come(what, end)).map(|(what, end)| format!("no {what} is {end}")).collect()
     }

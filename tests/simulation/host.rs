@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use conductor::{Conductor, DefaultVolumes, Metrics, Notifications, Settings, Timing};
-use model::certificate::Terms;
 use model::certificate::keeper::{Held, Keepers};
 use model::operation::{Deadlines, StepLimits};
 use model::queue::{Doorbell, Listener, memory};
@@ -22,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::carrier::Road;
 use crate::gate::Way;
-use crate::scene;
+use crate::{older, scene};
 
 pub struct Host {
     runtime: Runtime,
@@ -37,6 +36,8 @@ pub struct Host {
     /// Not run before this time.
     pub paused_until: Option<Duration>,
     is_behind: bool,
+    /// The latest version of payloads that it understands; none: this program's.
+    known: Option<u32>,
 }
 
 /// What every conductor is given.
@@ -50,6 +51,7 @@ pub struct Parts {
     pub in_barbican: bool,
     /// How long single steps may take.
     pub step_limits: StepLimits,
+    pub seed: u64,
 }
 
 impl Host {
@@ -92,7 +94,18 @@ impl Host {
                 scene::with(|s| s.found(format!("conductor {number}: {ended}")));
             }
         });
-        Self { runtime, number, since, started: at, ahead: TimeDelta::zero(), bell, stop, paused_until: None, is_behind: false }
+        Self {
+            runtime,
+            number,
+            since,
+            started: at,
+            ahead: TimeDelta::zero(),
+            bell,
+            stop,
+            paused_until: None,
+            is_behind: false,
+            known: older::known(parts.seed, number),
+        }
     }
 
     /// Runs until the world's clock says this.
@@ -100,6 +113,7 @@ impl Host {
         let until = self.since + (at - self.started);
         let wall = scene::start() + TimeDelta::from_std(self.started).expect("short") + self.ahead;
         let (since, is_behind) = (self.since, std::mem::take(&mut self.is_behind));
+        simulation.know(self.known);
         self.runtime.block_on(async {
             // Whatever is asked from here on is told the conductor's own time.
             simulation.go(wall + TimeDelta::from_std(Instant::now() - since).expect("short"));
@@ -108,6 +122,7 @@ impl Host {
             }
             tokio::time::sleep_until(until).await;
         });
+        simulation.know(None);
     }
 
     /// Its clock is ahead of the true time by so much from now on.
@@ -143,7 +158,10 @@ fn settings(host: String, step_limits: StepLimits) -> Settings {
         step_limits,
         load_balancer_timeout: Duration::from_secs(60),
         // The shortest key that can sign: what it protects is not what is looked at here.
-        terms: Terms { validity_days: 365, rsa_bits: 1024 },
+        validity_days: 365,
+        rsa_bits: 1024,
+        // Nothing goes on between events that the seed did not order.
+        keys_ahead: 0,
         trustee_domain_id: None,
         trust_roles: Vec::new(),
         cluster_user_trust: true,

@@ -5,7 +5,7 @@
 //! loses questions and answers; users ask (`requests.rs`, `workload.rs`), members of stacks do not become nodes (`mishaps.rs`), Kubernetes makes
 //! things of its own (`kubernetes.rs`), clocks go wrong (`clocks.rs`), and conductors die, stand still and come back (`trouble.rs`). Then nothing
 //! goes wrong any more, and everything must end and be as it should be (`check.rs`) and as it was promised (`book.rs`, `promises.rs`); nor may a step
-//! have outlived its deadline (`steps.rs`).
+//! have outlived its deadline (`steps.rs`), or a conductor of an earlier release have taken what it does not understand (`older.rs`).
 //! That the checks can fail is shown by changing what they look at (`tamper.rs`). `cargo xtask simulate` runs more seeds, or one with its trace.
 
 mod book;
@@ -17,6 +17,7 @@ mod gate;
 mod host;
 mod kubernetes;
 mod mishaps;
+mod older;
 mod promises;
 mod releases;
 mod requests;
@@ -24,7 +25,6 @@ mod rows;
 mod scene;
 mod steps;
 mod tamper;
-mod told;
 mod trouble;
 mod workload;
 mod world;

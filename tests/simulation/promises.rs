@@ -8,7 +8,7 @@ mod trusts;
 
 use cloud_simulator::{Cloud, StackView};
 use model::cluster::Cluster;
-use model::cluster::status::Concerns;
+use model::cluster::status::{Concerns, Status};
 use model::id::ClusterId;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationKind, OperationState};
@@ -107,6 +107,10 @@ fn of_cluster(id: &ClusterId, rows: &Rows, (cloud, stacks): (&Cloud, &[StackView
     };
     if !is_made || is_removed {
         found.push(format!("cluster {id} is there, and should not be"));
+    }
+    let was_given_up = |e: &Ended<'_>| !e.has_begun && matches!(e.state, OperationState::Cancelled | OperationState::Superseded);
+    if cluster.status() == Some(Status::DeleteFailed) && ended.iter().filter(|e| e.is_removal()).all(was_given_up) {
+        found.push(format!("cluster {id} says that its deletion failed, and nobody has begun any"));
     }
     // What a removal that did not succeed has left, nobody was promised.
     if ended.iter().any(Ended::is_removal) {

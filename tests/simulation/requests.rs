@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use model::random::range;
 
+use crate::older;
 use crate::workload::Act;
 
 /// One request.
@@ -51,13 +52,15 @@ fn plan(seed: u64) -> Option<Plan> {
             (60, 75, ResizeGroup),
             (75, 85, AddGroup),
             (85, 95, UpdateGroup),
-            (100, 110, RemoveGroup),
+            (100, 101, RemoveGroup),
+            (101, 103, CancelNewest),
+            (103, 104, RemoveGroup),
         ],
         3 => &[(35, 50, Upgrade), (90, 110, Upgrade)],
         4 => &[(35, 50, RotateAuthorities), (90, 110, RotateAuthorities)],
         5 => &[(35, 50, RotateCredential), (50, 52, Resize), (52, 56, CancelNewest), (90, 110, RotateCredential)],
         6 => &[(35, 45, AddGroup), (45, 46, Cancel), (60, 75, Retry), (75, 76, ResizeGroup), (76, 78, CancelNewest), (95, 110, Retry)],
-        7 => &[(35, 50, Resize), (50, 51, Delete), (51, 53, ForceDelete)],
+        7 => &[(35, 40, AddGroup), (50, 60, Resize), (60, 61, Delete), (61, 62, RemoveGroup), (62, 63, ForceDelete)],
         8 => &[(35, 45, Relabel), (46, 60, Resize), (60, 75, Relabel), (75, 90, Patch), (91, 105, Resize)],
         // Whoever asks again goes on past members that did not become nodes.
         _ => match seed / 10 % 5 {
@@ -86,6 +89,10 @@ fn plan(seed: u64) -> Option<Plan> {
     Some(plan)
 }
 
+/// What the second cluster of a seed is asked for in which a conductor is of an earlier release: an update of a group waits that is making, which only
+/// the others understand, and is cancelled.
+const BESIDE_AN_OLDER_ONE: Plan = &[(35, 37, Act::AddGroup), (37, 38, Act::UpdateGroup), (40, 70, Act::CancelNewest), (75, 90, Act::Retry)];
+
 /// Whether the users of a seed go on past members of stacks that failed, of which there are many then.
 pub fn goes_on_past_failed_members(seed: u64) -> bool {
     seed % 10 == 9 && plan(seed).is_some()
@@ -100,7 +107,12 @@ pub fn draw(seed: u64) -> (Vec<Request>, usize) {
         let begin = between(0, 20);
         let mut ask = |at: Duration, act: Act| requests.push(Request { at: begin + at, cluster, act });
         ask(Duration::ZERO, Act::Create);
-        if let (0, Some(plan)) = (cluster, plan(seed)) {
+        let plan = match cluster {
+            0 => plan(seed),
+            1 => older::is_there(seed).then_some(BESIDE_AN_OLDER_ONE),
+            _ => None,
+        };
+        if let Some(plan) = plan {
             for &(from, to, act) in plan {
                 ask(between(from, to), act);
             }

@@ -6,7 +6,8 @@ use model::cluster::Cluster;
 use model::id::ClusterId;
 use model::nodegroup::{Nodegroup, Nodes};
 use model::operation::Operation;
-use model::store::{Conn, Scope, Store, StoreError, cluster, history, nodegroup, nodes, operation};
+use model::store::history::{self, Shown};
+use model::store::{Conn, Page, Scope, SortDir, Store, StoreError, cluster, nodegroup, nodes};
 
 /// Operations of one cluster that are looked at: more than a seed has.
 const MOST_OPERATIONS: i64 = 1_000;
@@ -27,8 +28,10 @@ impl Rows {
     /// What the store says.
     pub async fn read(store: &Store, id: &ClusterId) -> Result<Self, StoreError> {
         let read = async |conn: &mut Conn| {
-            let mut operations = history::finished(conn, id, MOST_OPERATIONS).await?;
-            operations.extend(operation::unfinished(conn, id).await?);
+            // All of them, those too that another one stood for from the first.
+            let shown = Shown { cluster: Some(id.clone()), ..Shown::default() };
+            let page = Page { limit: MOST_OPERATIONS, marker: None, sort_key: "id".into(), sort_dir: SortDir::Asc };
+            let operations = history::page(conn, &Scope::All, &shown, &page).await?;
             let nodes = nodes::of_cluster(conn, id).await?;
             Ok::<_, StoreError>(Self {
                 cluster: cluster::find(conn, &Scope::All, id).await?,

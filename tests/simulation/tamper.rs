@@ -7,7 +7,7 @@ use model::nodegroup::{Nodegroup, NodegroupChange, Nodes};
 use model::operation::{OperationKind, OutcomeCode, Payload, StepLimits};
 use model::quota::Resource;
 use model::resource::ResourceKind;
-use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, notification, quota};
+use model::store::{Conn, Store, StoreError, cluster, nodegroup, nodes, notification, operation, quota};
 use rstest::rstest;
 
 use crate::book::{Entry, Promise};
@@ -40,6 +40,7 @@ enum Tamper {
     SecondTrustee,
     AcceptedAndLost,
     OneTellingGone,
+    PasswordOfAnEndedOne,
 }
 
 impl World {
@@ -130,6 +131,7 @@ impl World {
                 Ok(())
             }
             Tamper::OneTellingGone => self.runtime.block_on(forget_last(&store)),
+            Tamper::PasswordOfAnEndedOne => self.runtime.block_on(leave_password(&store, &self.operations[0])),
         };
         changed.expect("it is stored");
     }
@@ -188,6 +190,17 @@ async fn forget_last(store: &Store) -> Result<(), StoreError> {
         .await
 }
 
+/// An operation that has ended carries a password.
+async fn leave_password(store: &Store, id: &OperationId) -> Result<(), StoreError> {
+    store
+        .write(async |conn: &mut Conn| {
+            let seen = operation::find(conn, id).await?.expect("it is there");
+            let payload = Payload { sealed_password: Some("v1:drawn".into()), ..seen.payload().expect("a payload") };
+            operation::record_payload(conn, &seen, &payload).await
+        })
+        .await
+}
+
 /// The project is granted so many nodes more; none: its quota is taken away.
 async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<(), StoreError> {
     store
@@ -220,6 +233,7 @@ async fn quota_off(store: &Store, project: &str, more: Option<i32>) -> Result<()
 #[case(Tamper::SecondTrustee, "2 users that are trustee")]
 #[case(Tamper::AcceptedAndLost, "was accepted and is not there")]
 #[case(Tamper::OneTellingGone, "was told success 0 times")]
+#[case(Tamper::PasswordOfAnEndedOne, "has ended and has secrets still")]
 fn what_is_changed_behind_everybodys_back_is_found(#[case] what: Tamper, #[case] told: &str) {
     let mut world = World::at_rest();
     world.tamper(what);

@@ -62,10 +62,12 @@ impl Act {
 pub enum Asked {
     /// Nothing could be asked: there is no such thing, or it is there already.
     Nothing,
-    /// An operation was stored.
-    New(Box<Entry>),
-    /// None was stored: this one does the same already, or is to be rung for.
+    /// An operation was stored; this one is to be rung for: it does its work.
+    New(Box<Entry>, OperationId),
+    /// None was stored: this one does the same already.
     Known(OperationId),
+    /// It was about what is there; this one is to be rung for.
+    Ring(OperationId),
 }
 
 /// The most nodes that are asked for in one group.
@@ -257,7 +259,7 @@ impl User {
             })
             .await?;
         let promise = Promise { size: Some(workers), release: Some(release.clone()), ..Promise::of(new.kind, &new.payload) };
-        Ok(Asked::New(Box::new(Entry { cluster: id.clone(), operation: new.id.clone(), promise })))
+        Ok(Asked::New(Box::new(Entry { cluster: id.clone(), operation: new.id.clone(), promise }), new.id.clone()))
     }
 
     async fn begin(
@@ -271,24 +273,24 @@ impl User {
         let new = &self.operation(kind, id, payload);
         let more = &growth(store, id, &new.payload, &change).await?;
         let change = &change;
-        let (operation, is_new) = store
+        let accepted = store
             .write(async |conn: &mut Conn| {
                 event::queue_up(conn, id).await?;
                 quota::reserve(conn, &new.project, std::slice::from_ref(more)).await?;
                 let accepted = lifecycle::accept(conn, &Scope::All, new).await?;
-                if accepted.is_new {
+                if accepted.is_to_be_done() {
                     record(conn, id, change, accepted.group.as_ref()).await?;
                 }
-                Ok::<_, StoreError>((accepted.operation, accepted.is_new))
+                Ok::<_, StoreError>(accepted)
             })
             .await?;
-        if !is_new {
-            return Ok(Asked::Known(operation));
+        if !accepted.is_new {
+            return Ok(Asked::Known(accepted.at_work));
         }
         let release = self.releases.iter().find(|release| new.payload.template.as_ref() == Some(&release.template)).cloned();
         let at_once = if let Change::Bounds(at_once) = change { Some(at_once.clone()) } else { None };
         let promise = Promise { release, at_once, ..Promise::of(kind, &new.payload) };
-        Ok(Asked::New(Box::new(Entry { cluster: id.clone(), operation, promise })))
+        Ok(Asked::New(Box::new(Entry { cluster: id.clone(), operation: accepted.operation, promise }), accepted.at_work))
     }
 
     fn another_group(&self, row: &Cluster, node_count: i32) -> NewNodegroup {
@@ -325,7 +327,7 @@ async fn cancel(store: &Store, id: &ClusterId, named: Option<&OperationId>) -> R
     let cancel =
         async |conn: &mut Conn| exit::cancel(conn, &Scope::All, id, named, &EventDetails::default(), Some("container-infra.api")).await;
     let cancelled = store.write(cancel).await?;
-    Ok(cancelled.ring.map_or(Asked::Nothing, Asked::Known))
+    Ok(cancelled.ring.map_or(Asked::Nothing, Asked::Ring))
 }
 
 /// Nodes that a request adds to what the rows of its project say.

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use cloud_simulator::{InProcess, Options as CloudOptions};
 use futures::FutureExt;
 use model::id::{ClusterId, OperationId, ProjectId, UserId};
-use model::operation::StepLimits;
+use model::operation::{Operation, StepLimits};
 use model::planted::{self, Bug};
 use model::queue::{Doorbell, Listener, memory};
 use model::quota::Resource;
@@ -30,7 +30,7 @@ use crate::rows::Rows;
 use crate::scene::{self, Counts, Cut, Weather};
 use crate::trouble::{self, Trouble, What};
 use crate::workload::{Act, Asked, User};
-use crate::{check, mishaps, promises, releases, steps};
+use crate::{check, mishaps, older, promises, releases, steps};
 
 /// Conductors.
 const CONDUCTORS: usize = 3;
@@ -81,7 +81,8 @@ pub struct World {
     pub things: Vec<Thing>,
     /// What has become of them.
     noted: Ends,
-    operations: Vec<OperationId>,
+    /// All that were accepted, in order.
+    pub operations: Vec<OperationId>,
     /// Conductors that are down, and until when.
     down: Vec<(Duration, usize)>,
     mended: Vec<(Duration, usize)>,
@@ -110,7 +111,7 @@ impl World {
         let folder = folder();
         let path = folder.path().join("magnum.sqlite");
         std::fs::copy(database, &path).expect("the database is copied");
-        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path))).expect("a store");
+        let store = open(path);
         let seconds = |from: u64, to: u64| Duration::from_millis(range(from * 1000..to * 1000));
         let options_of_cloud = CloudOptions { stack_duration: seconds(1, 20), delete_duration: seconds(0, 8), ..CloudOptions::default() };
         let cloud = InProcess::start(options_of_cloud, options.seed, scene::start());
@@ -129,7 +130,7 @@ impl World {
         let (doorbell, listener) = memory::channel();
         let in_barbican = range(0..4) == 0;
         let step_limits = steps::limits(options.seed);
-        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican, step_limits };
+        let parts = Parts { store, auth_url, sealer: sealer.clone(), doorbell, in_barbican, step_limits, seed: options.seed };
         let clocks: Vec<Clock> = (0..=CONDUCTORS).map(|_| Clock::draw()).collect();
         let mut world = Self {
             simulation,
@@ -240,7 +241,8 @@ impl World {
     fn ends(&self) -> Ends {
         let rows = self.runtime.block_on(agreement::rows(&self.parts.store, &self.operations)).expect("the store is there");
         let steps = self.runtime.block_on(Ends::of_steps(&self.parts.store, &self.operations)).expect("the store is there");
-        Ends::sum([&Ends::of(&rows), &steps, &self.noted].into_iter())
+        let (_, left) = self.by_older(&rows);
+        Ends::sum([&Ends::of(&rows), &steps, &self.noted, &left].into_iter())
     }
 
     /// Finds what is not as it should be, and what is not as it was promised.
@@ -259,9 +261,18 @@ impl World {
         let found = self.runtime.block_on(check::all(&self.parts, &self.clusters, &self.operations, is_end));
         let broken = self.runtime.block_on(promises::broken(&self.parts.store, &cloud, &self.book, &self.clusters));
         let outlived = self.outlived(&self.parts.step_limits, steps::UNSEEN_MS);
-        for what in found.into_iter().chain(broken.expect("the store is there")).chain(outlived) {
+        let (taken, _) = self.by_older(&rows);
+        for what in found.into_iter().chain(broken.expect("the store is there")).chain(outlived).chain(taken) {
             scene::with(|s| s.found(what));
         }
+    }
+
+    /// What a conductor of an earlier release took and should not have, and what it left to others, where there is one.
+    fn by_older(&self, rows: &[Operation]) -> (Vec<String>, Ends) {
+        if !older::is_there(self.parts.seed) {
+            return (Vec::new(), Ends::default());
+        }
+        self.runtime.block_on(older::taken(&self.parts.store, rows)).expect("the store is there")
     }
 
     /// Steps that have outlived what they may take by so much.
@@ -282,18 +293,28 @@ impl World {
         self.simulation.stand(self.true_time());
         let (ring, line) = match asked {
             Ok(Asked::Nothing) => return,
-            Ok(Asked::New(entry)) => {
+            Ok(Asked::New(entry, at_work)) => {
                 let operation = entry.operation.clone();
                 self.operations.push(operation.clone());
                 self.book.note(*entry);
                 scene::with(|s| s.counts.operations += 1);
                 let line = format!("{act:?} of cluster {cluster} accepted as {operation}");
-                (Some(operation), line)
+                (Some(at_work), line)
+            }
+            Ok(Asked::Known(operation) | Asked::Ring(operation)) if !self.operations.contains(&operation) => {
+                scene::with(|s| s.found(format!("{act:?} of cluster {id} came to {operation}, which nobody asked for")));
+                return;
             }
             Ok(Asked::Known(operation)) => {
-                if !self.operations.contains(&operation) {
-                    scene::with(|s| s.found(format!("{act:?} of cluster {id} came to {operation}, which nobody asked for")));
+                // What it was left to must be to its end: nobody else will do it.
+                let rows = self.runtime.block_on(agreement::rows(&self.parts.store, std::slice::from_ref(&operation)));
+                let is_to_be_done = |row: &Operation| row.finished_ms.is_none() && row.cancel_ms.is_none();
+                if !rows.expect("the store is there").iter().all(is_to_be_done) {
+                    scene::with(|s| s.found(format!("{act:?} of cluster {id} was left to {operation}, which ends without doing it")));
                 }
+                (Some(operation.clone()), format!("{act:?} of cluster {cluster} accepted, {operation} does it"))
+            }
+            Ok(Asked::Ring(operation)) => {
                 let line = format!("{act:?} of cluster {cluster} accepted, for {operation}");
                 (Some(operation), line)
             }
@@ -451,13 +472,17 @@ fn folder() -> tempfile::TempDir {
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
 }
 
+fn open(path: PathBuf) -> Store {
+    Store::open(StoreOptions { is_thrown_away: true, ..StoreOptions::new(DatabaseUrl::Sqlite(path)) }).expect("a store")
+}
+
 /// An empty database with the schema, made once for all simulations of the process.
 pub fn empty_database() -> PathBuf {
     static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let make = || {
         let folder = folder();
         let path = folder.path().join("empty.sqlite");
-        let store = Store::open(StoreOptions::new(DatabaseUrl::Sqlite(path.clone()))).expect("a store");
+        let store = open(path.clone());
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         runtime.block_on(migrate::upgrade(&store)).expect("the schema is made");
         (folder, path)

@@ -40,6 +40,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
     }
     for row in &rows {
         findings.extend(endings(store, row).await?);
+        findings.extend(secrets(row));
     }
     let mut living: BTreeMap<String, Cluster> = BTreeMap::new();
     let mut inventory: Vec<CloudResource> = Vec::new();
@@ -93,6 +94,16 @@ async fn endings(store: &Store, row: &Operation) -> Result<Option<String>, Store
     let events = store.read(async |conn: &mut Conn| event::of_kinds(conn, &id, &["ended", "superseded"]).await).await?;
     let ends: Vec<&str> = events.iter().map(|e| e.kind.as_str()).collect();
     Ok((ends.len() != 1).then(|| format!("{} {id} has the ends {ends:?}", row.kind)))
+}
+
+/// What is said of an operation that has kept what it should not have.
+pub const SECRETS: &str = "has ended and has secrets still";
+
+/// What it was lent, and what it drew, goes with its end.
+fn secrets(row: &Operation) -> Option<String> {
+    let has_password = row.payload().is_ok_and(|payload| payload.sealed_password.is_some());
+    let is_left = row.finished_ms.is_some() && (row.sealed_token.is_some() || has_password);
+    is_left.then(|| format!("{} {} {SECRETS}", row.kind, row.uuid))
 }
 
 /// The status says what became of the operations.

@@ -1,4 +1,4 @@
-//! Every cell of a crash matrix, for who has hours (`cargo xtask test --every-cell`).
+//! The cells of a crash matrix: all of them for who has hours (`cargo xtask test --every-cell`), a share for every run of the tests.
 
 use std::fmt::Debug;
 
@@ -27,4 +27,28 @@ pub async fn of_each<A: Copy + Debug>(acts: &[A], moment: impl Debug, run: impl 
     println!("cells: {all}");
     ensure!(failures.is_empty(), "{failures:#?}");
     Ok(())
+}
+
+/// Which cells one moment meets in a run of minutes: every `of`th, over all acts. What it passes by, the next moments meet: each begins at
+/// another one.
+#[derive(Debug)]
+pub struct Share {
+    of: usize,
+    seen: usize,
+}
+
+impl Share {
+    /// `begin` is the moment's place among the moments.
+    #[must_use]
+    pub fn new(of: usize, begin: usize) -> Self {
+        Self { of, seen: begin }
+    }
+
+    /// Keeps of an act's effects those that are met.
+    pub fn keep<E>(&mut self, effects: &mut Vec<E>) {
+        effects.retain(|_| {
+            self.seen += 1;
+            self.seen.is_multiple_of(self.of)
+        });
+    }
 }

@@ -14,6 +14,7 @@ pub mod trouble;
 mod user;
 pub mod wish;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,9 @@ use tokio::task::JoinSet;
 use crate::client;
 use crate::config::{MANY_CLUSTERS, PRODUCTION_TIMES};
 use crate::management::{self, Management};
+use crate::notifications::{self, Topic};
 use crate::servers::PrivateServer;
+use crate::told;
 use crate::wait::{self, Seen};
 use crate::world::{Mix, Options, World};
 use check::{Finding, Wrong};
@@ -43,6 +46,8 @@ const DRAIN: Duration = Duration::from_secs(600);
 const OVERTIME: Duration = Duration::from_secs(600);
 /// How long the controllers of the management cluster take for a step.
 const CONTROLLERS: Duration = Duration::from_millis(200);
+/// Once nothing goes wrong any more, notifications are sent within this time: a sender that is frozen keeps its task for 20 s.
+const SENT: Duration = Duration::from_secs(60);
 /// How often progress is told.
 const TELLING: Duration = Duration::from_secs(5);
 
@@ -78,6 +83,8 @@ pub struct Plan {
     pub stack: Duration,
     /// How long a request may be worked on (`[requests] answer_timeout`); who repeats one whose API process died waits twice as long.
     pub answer: Duration,
+    /// Folder with the programs of an earlier release, of which one API process and one conductor are.
+    pub older: Option<PathBuf>,
     /// Whether what was found is printed with its events, and logs and rows are kept.
     pub shows_findings: bool,
 }
@@ -95,6 +102,7 @@ impl Default for Plan {
             servers: None,
             stack: Duration::from_secs(2),
             answer: Duration::from_secs(60),
+            older: None,
             shows_findings: true,
         }
     }
@@ -110,6 +118,10 @@ pub struct Run {
     ledger: Arc<Ledger>,
     trouble: Troublemaker,
     left: Left,
+    /// Where notifications are told: the broker and the topic.
+    topic: (String, String),
+    /// The ids of all that came, and how often each did: whoever dies between the broker's word and the outbox has a message sent again.
+    told: BTreeMap<String, usize>,
     begun: Instant,
     trouble_took: Duration,
     drain_took: Duration,
@@ -139,8 +151,13 @@ impl Run {
             0 => None,
             _ => Some(Management::start(CONTROLLERS, "3").await?),
         };
+        let mut environment = management.as_ref().map(Management::environment).unwrap_or_default();
+        let topic = (broker.url()?, "chaos".to_owned());
+        environment.append(&mut notifications::environment(&topic.1, &topic.0));
+        // As an operator has it who wants to lose nothing: what was told is there when the broker comes again.
+        environment.insert("OS_OSLO_MESSAGING_RABBIT__AMQP_DURABLE_QUEUES".into(), "true".into());
         let options = Options {
-            environment: management.as_ref().map(Management::environment).unwrap_or_default(),
+            environment,
             stack: plan.stack,
             apis: plan.apis,
             conductors: plan.conductors,
@@ -148,6 +165,7 @@ impl Run {
             amqp: Some(broker.url()?),
             api: format!("{PRODUCTION_TIMES}{MANY_CLUSTERS}[requests]\nanswer_timeout = {}\n", plan.answer.as_secs()),
             conductor: PRODUCTION_TIMES.to_owned(),
+            older: plan.older.clone(),
             ..Options::default()
         };
         let world = World::start(Mix::Distributed, options).await?;
@@ -163,6 +181,8 @@ impl Run {
             ledger: Arc::default(),
             trouble,
             left: Left::default(),
+            topic,
+            told: BTreeMap::new(),
             begun,
             trouble_took: Duration::ZERO,
             drain_took: Duration::ZERO,
@@ -247,7 +267,10 @@ impl Run {
 
     /// Looks at everything; what is found is kept for the report, and returned.
     pub async fn check(&mut self, is_end: bool) -> Result<Vec<Finding>> {
-        let found = check::all(&self.world, self.management.as_ref(), &self.ledger.entries(), is_end).await?;
+        self.hear().await?;
+        let mut found =
+            check::all(&self.world, self.management.as_ref(), &self.ledger.entries(), self.plan.older.is_some(), is_end).await?;
+        found.extend(check::told(&self.world, self.told.keys()).await?);
         for finding in &found {
             // What was found at the first look is not found again at the last.
             if !self.findings.iter().any(|known| known.what == finding.what) {
@@ -255,6 +278,27 @@ impl Run {
             }
         }
         Ok(found)
+    }
+
+    /// Waits until all notifications are sent, and takes them.
+    async fn hear(&mut self) -> Result<()> {
+        let sent = wait::until("all notifications to be sent", SENT, async || {
+            let left = told::waiting(self.world.store()?).await?.len();
+            Ok(Seen::when(left == 0, || format!("{left} wait")))
+        });
+        if let Err(error) = sent.await {
+            self.findings.push(Finding::new(Wrong::Stuck, format!("{error:#}")));
+        }
+        let (amqp, name) = &self.topic;
+        for told in Topic::listen_durably(name, amqp).await?.take().await? {
+            *self.told.entry(told.id()).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Forgets a notification that came, for who wants to see that it is missed.
+    pub fn forget_a_notification(&mut self) -> Option<String> {
+        self.told.pop_first().map(|(id, _)| id)
     }
 
     /// Every cluster that is left is deleted.
@@ -286,6 +330,8 @@ impl Run {
             left: std::mem::take(&mut self.left.counts),
             takeovers,
             other_takeovers,
+            told: self.told.len(),
+            told_again: self.told.values().sum::<usize>() - self.told.len(),
             findings: std::mem::take(&mut self.findings),
             trouble_took: self.trouble_took,
             drain_took: self.drain_took,

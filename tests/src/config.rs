@@ -34,7 +34,7 @@ pub fn shared(settings: &Settings) -> String {
 }
 
 /// The times of a real deployment, which are the defaults, in place of those of [`shared`].
-pub const PRODUCTION_TIMES: &str = "[operations]\nlease_seconds = 10\nheartbeat_seconds = 3\nscan_seconds = 2\nsettle_seconds = 30\n\
+pub const PRODUCTION_TIMES: &str = "[operations]\nlease_seconds = 8\nheartbeat_seconds = 2\nscan_seconds = 2\nsettle_seconds = 30\n\
                                     poll_min_ms = 1000\npoll_max_ms = 3000\nhousekeeping_seconds = 60\nforce_delete_seconds = 600\n";
 
 /// Room for many clusters of one project.

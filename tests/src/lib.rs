@@ -35,6 +35,7 @@ pub mod relay;
 pub mod secrets;
 pub mod servers;
 pub mod statements;
+pub mod told;
 pub mod upstream;
 pub mod wait;
 pub mod world;

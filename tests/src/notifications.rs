@@ -56,19 +56,35 @@ pub fn environment(topic: &str, amqp: &str) -> BTreeMap<String, String> {
     options.into_iter().map(|(key, value)| (format!("{section}{key}"), value.to_owned())).collect()
 }
 
+/// The environment of processes whom no broker hears: what others are told stays in the outbox.
+pub fn unheard() -> BTreeMap<String, String> {
+    environment("nobody", "rabbit://nobody:nothing@127.0.0.1:1/")
+}
+
 impl Topic {
     /// Declares the queues of a topic as a consumer of oslo.messaging would.
     pub async fn listen(name: &str, amqp: &str) -> Result<Self> {
+        Self::open(name, amqp, false).await
+    }
+
+    /// The same, where queues outlive their broker (`amqp_durable_queues`): what came before is in them.
+    pub async fn listen_durably(name: &str, amqp: &str) -> Result<Self> {
+        Self::open(name, amqp, true).await
+    }
+
+    async fn open(name: &str, amqp: &str, is_durable: bool) -> Result<Self> {
         let runtime = lapin::runtime::default_runtime()?;
         let connection =
             Connection::connect_with_runtime(amqp, ConnectionProperties::default(), runtime).await.context("connect to RabbitMQ")?;
         let channel = connection.create_channel().await?;
         let topic = Self { name: name.to_owned(), channel, heard: Heard::of(name), _connection: connection };
         let none = FieldTable::default;
-        topic.channel.exchange_declare(EXCHANGE.into(), ExchangeKind::Topic, ExchangeDeclareOptions::default(), none()).await?;
+        let kind = ExchangeDeclareOptions { durable: is_durable, ..ExchangeDeclareOptions::default() };
+        topic.channel.exchange_declare(EXCHANGE.into(), ExchangeKind::Topic, kind, none()).await?;
         for priority in PRIORITIES {
             let queue = topic.queue(priority);
-            topic.channel.queue_declare(queue.as_str().into(), QueueDeclareOptions::default(), none()).await?;
+            let kind = QueueDeclareOptions { durable: is_durable, ..QueueDeclareOptions::default() };
+            topic.channel.queue_declare(queue.as_str().into(), kind, none()).await?;
             let (name, key) = (queue.as_str().into(), queue.as_str().into());
             topic.channel.queue_bind(name, EXCHANGE.into(), key, QueueBindOptions::default(), none()).await?;
         }

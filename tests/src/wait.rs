@@ -7,6 +7,8 @@ use anyhow::{Result, bail};
 /// How long anything may take that has no deadline of its own. Generous: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Before the next look for what passes.
+const PASSING: Duration = Duration::from_millis(1);
 /// Before the next look, soon after the first one.
 const SOON: Duration = Duration::from_millis(40);
 /// Before the next look for what lasts, at most.
@@ -28,6 +30,14 @@ pub async fn until_lasting<T>(what: &str, patience: Duration, look: impl AsyncFn
     looking(what, patience, RARELY, look).await
 }
 
+/// Looks for what passes, at once and again and again: a look must cost next to nothing.
+///
+/// # Errors
+/// As [`until`].
+pub async fn until_passing<T>(what: &str, patience: Duration, look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
+    looking(what, patience, PASSING, look).await
+}
+
 /// Looks with growing pauses between, up to the longest.
 async fn looking<T>(what: &str, patience: Duration, longest: Duration, mut look: impl AsyncFnMut() -> Result<Seen<T>>) -> Result<T> {
     let start = Instant::now();
@@ -39,7 +49,7 @@ async fn looking<T>(what: &str, patience: Duration, longest: Duration, mut look:
         if start.elapsed() > patience {
             bail!("waited {} s for {what}; last seen: {instead}", patience.as_secs());
         }
-        tokio::time::sleep((start.elapsed() / 4).clamp(SOON, longest)).await;
+        tokio::time::sleep((start.elapsed() / 4).clamp(SOON.min(longest), longest)).await;
     }
 }
 

@@ -44,6 +44,8 @@ pub const CLOUD_CHECK_CACHE: &str = "OS_REQUESTS__CLOUD_CHECK_CACHE_SECONDS";
 /// The variable that says how large the keys of clusters are, and a size that is quick to make: those of the usual one take a second of a CPU
 /// for each cluster. No TLS library of ours believes a certificate of such a key.
 const SMALL_KEYS: (&str, &str) = ("OS_X509__RSA_KEY_SIZE", "1024");
+/// The variable that says how many keys are made ahead: none, unless a test says otherwise, for most of a world's would be for nobody.
+pub const KEYS_AHEAD: &str = "OS_OPERATIONS__KEYS_AHEAD";
 
 /// What a test wants otherwise than usual.
 #[derive(Clone, Debug)]
@@ -70,6 +72,8 @@ pub struct Options {
     pub authority: Option<Vec<u8>>,
     /// Clusters have keys of the usual size, so that TLS believes their certificates.
     pub usual_keys: bool,
+    /// Folder with the programs of an earlier release: the first API process and the first conductor are of it.
+    pub older: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -86,6 +90,7 @@ impl Default for Options {
             environment: BTreeMap::new(),
             authority: None,
             usual_keys: false,
+            older: None,
         }
     }
 }
@@ -110,6 +115,7 @@ pub struct World {
     processes: Vec<Process>,
     conductors_started: usize,
     conductor_settings: String,
+    older: Option<PathBuf>,
     environment: BTreeMap<String, String>,
     database: Option<Database>,
     store: Option<Store>,
@@ -139,6 +145,7 @@ impl World {
             processes: Vec::new(),
             conductors_started: 0,
             conductor_settings: options.conductor.clone(),
+            older: options.older.clone(),
             environment: environment(&options),
             database: None,
             store: None,
@@ -455,7 +462,8 @@ impl Drop for World {
 /// The options of all processes, as variables: what a test says goes before what is said for all of them.
 fn environment(options: &Options) -> BTreeMap<String, String> {
     let of_keys = (!options.usual_keys).then_some(SMALL_KEYS);
-    let of_all = [(CLOUD_CHECK_CACHE, "0")].into_iter().chain(of_keys).map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let usual = [(CLOUD_CHECK_CACHE, "0"), (KEYS_AHEAD, "0")];
+    let of_all = usual.into_iter().chain(of_keys).map(|(name, value)| (name.to_owned(), value.to_owned()));
     of_all.chain(options.environment.clone()).collect()
 }
 

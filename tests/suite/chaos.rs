@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tests::chaos::check::Wrong;
 use tests::chaos::{self, Plan, Run};
 
@@ -27,6 +27,10 @@ async fn the_check_of_the_chaos_run_finds_what_is_lost_doubled_stuck_and_left_be
     run.calm().await?;
     ensure!(run.check(false).await?.is_empty(), "nothing has been tampered with");
 
+    let forgotten = run.forget_a_notification().context("nothing was told")?;
+    let found = run.check(false).await?;
+    ensure!(found.len() == 1 && found[0].wrong == Wrong::Lost && found[0].what.ends_with("0 times"), "{forgotten}: {found:#?}");
+
     // An accepted operation is not there any more; another is there twice; a third has not ended; the inventory has forgotten a stack.
     let database = run.world.database()?;
     let ids: Vec<String> = database.rows("SELECT uuid FROM operation ORDER BY id LIMIT 3").await?;
@@ -50,6 +54,6 @@ async fn the_check_of_the_chaos_run_finds_what_is_lost_doubled_stuck_and_left_be
         ensure!(found.iter().any(|finding| finding.wrong == wrong), "{wrong:?} was not found: {found:#?}");
     }
     let report = run.end().await?;
-    ensure!(!report.is_good() && report.text().contains("| lost | 1 |"), "{}", report.text());
+    ensure!(!report.is_good() && report.text().contains("| lost | 2 |"), "{}", report.text());
     Ok(())
 }

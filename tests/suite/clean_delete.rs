@@ -563,3 +563,30 @@ async fn a_load_balancer_on_a_subnet_that_the_user_gave_is_left() -> Result<()> 
     demo.wait_gone(&cluster, PATIENCE).await?;
     world.finish().await
 }
+
+/// Until its last server has gone Kubernetes makes load balancers, and on a network that was given they keep no stack from going.
+#[tokio::test]
+async fn what_kubernetes_makes_while_its_stack_goes_is_removed() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let (cluster, _) = cluster(&world, &demo, "blue", &json!({})).await?;
+    world.cloud.hold_stacks(true);
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the look after the request to delete the stack", PATIENCE, async || {
+        let looks = told(&demo, &cluster, "load_balancers_gone").await?.len();
+        Ok(Seen::when(looks == 2, || format!("{looks} looks")))
+    })
+    .await?;
+    let late = world.cloud.add_load_balancer(NewLoadBalancer {
+        project: world.cloud.project_id("demo"),
+        name: format!("kube_service_{cluster}_default_late"),
+        description: format!("Kubernetes external service default/late from cluster {cluster}"),
+        tags: Vec::new(),
+        stack: None,
+    });
+    world.cloud.hold_stacks(false);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let told = report(&demo, &cluster).await?;
+    ensure!(has(&told, "removed", "octavia_load_balancer", &late), "{told}");
+    world.finish().await
+}

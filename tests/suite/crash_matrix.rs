@@ -5,9 +5,10 @@
 //! ended well, everything exists once, and once the cluster is deleted nothing is left. What an operation stores in the database is met in the
 //! same way (`commits.rs`). `cargo xtask test --every-cell` leaves none out and says how many there are.
 
+mod act;
 mod commits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -17,97 +18,21 @@ use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::cells;
+use tests::cells::{self, Share};
 use tests::client::{Client, cluster, text};
 use tests::login::Held;
+use tests::nodes::servers_by_id;
+use tests::notifications;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
+
+use act::{ACTS, Act};
 
 /// A takeover takes a lease (4 s); on a busy machine much more.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Each moment takes so large a part of the effects, where there are minutes.
+/// Where there are minutes, a moment meets one of so many effects.
 const SHARE: usize = 2;
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Create,
-    Delete,
-    ForceDelete,
-    Abandon,
-    Patch,
-    Grow,
-    RemoveNode,
-    CreateGroup,
-    UpdateGroup,
-    GrowGroup,
-    DeleteGroup,
-    RotateCredentials,
-    RotateAuthorities,
-    Upgrade,
-}
-
-const ACTS: [Act; 14] = [
-    Act::Create,
-    Act::Delete,
-    Act::ForceDelete,
-    Act::Abandon,
-    Act::Patch,
-    Act::Grow,
-    Act::RemoveNode,
-    Act::CreateGroup,
-    Act::UpdateGroup,
-    Act::GrowGroup,
-    Act::DeleteGroup,
-    Act::RotateCredentials,
-    Act::RotateAuthorities,
-    Act::Upgrade,
-];
-
-impl Act {
-    fn kind(self) -> OperationKind {
-        match self {
-            Self::Create => OperationKind::ClusterCreate,
-            Self::Delete => OperationKind::ClusterDelete,
-            Self::ForceDelete => OperationKind::ClusterForceDelete,
-            Self::Abandon => OperationKind::ClusterAbandon,
-            Self::Patch => OperationKind::ClusterUpdate,
-            Self::Grow | Self::RemoveNode | Self::GrowGroup => OperationKind::ClusterResize,
-            Self::CreateGroup => OperationKind::NodegroupCreate,
-            Self::UpdateGroup => OperationKind::NodegroupUpdate,
-            Self::DeleteGroup => OperationKind::NodegroupDelete,
-            Self::RotateCredentials => OperationKind::CredentialRotate,
-            Self::RotateAuthorities => OperationKind::CaRotate,
-            Self::Upgrade => OperationKind::ClusterUpgrade,
-        }
-    }
-
-    /// Whether the cluster is gone afterwards.
-    fn removes(self) -> bool {
-        self.kind().removal().is_some()
-    }
-
-    /// The effects that are met, of all that it has.
-    fn thinned(self, mut found: Vec<Effect>) -> Vec<Effect> {
-        let last = found.len();
-        match self {
-            // Three rounds of what an upgrade does: where each begins, and where the last ends.
-            Self::RotateAuthorities => found.retain(|effect| [1, 7, 9].contains(&effect.nth) || effect.nth as usize == last),
-            // What a deletion does, at each effect of which it is met, in an order of their own: where they begin and where they end.
-            Self::ForceDelete | Self::Abandon => drop(found.drain(1.min(last)..last.saturating_sub(1).max(1.min(last)))),
-            _ => {}
-        }
-        found
-    }
-}
-
-#[test]
-fn every_kind_of_operation_is_met() {
-    for kind in OperationKind::ALL {
-        assert!(ACTS.iter().any(|act| act.kind() == *kind), "{kind:?}");
-    }
-}
 
 /// What happens at the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +89,7 @@ impl Shape {
     fn options(self) -> Options {
         // Both who gives a forced deletion its time and who works in it: one that loses its conductor has time for all of it still.
         let mut environment: BTreeMap<_, _> = [("OS_OPERATIONS__FORCE_DELETE_SECONDS".to_owned(), "60".to_owned())].into();
+        environment.append(&mut notifications::unheard());
         if self == Self::Large {
             environment.insert("OS_CERTIFICATES__CERT_MANAGER_TYPE".to_owned(), "barbican".to_owned());
         }
@@ -179,6 +105,21 @@ struct Scene {
     shape: Shape,
     /// Clusters so far; each has a name of its own.
     made: u32,
+    /// What the cluster had before the act.
+    before: Before,
+}
+
+/// What an act must have replaced by others, or left as it was.
+#[derive(Default)]
+struct Before {
+    /// The ids of its servers.
+    servers: BTreeSet<String>,
+    /// Its certificate authority.
+    authority: Value,
+    /// How many key pairs the database has.
+    pairs: Option<i64>,
+    /// The trust that its masters act by.
+    trust: String,
 }
 
 #[rstest]
@@ -188,14 +129,10 @@ async fn every_operation_survives_at_its_effects(
     moment: Moment,
 ) -> Result<()> {
     let mut scene = Scene::start(Shape::Usual).await?;
-    // What the one half of the moments passes by, the other half meets.
-    let (mut cells, mut seen) = (0, moment as usize);
+    let (mut cells, mut share) = (0, Share::new(SHARE, moment as usize));
     for act in ACTS {
         let mut effects = act.thinned(scene.effects(act).await?);
-        effects.retain(|_| {
-            seen += 1;
-            seen.is_multiple_of(SHARE)
-        });
+        share.keep(&mut effects);
         cells += scene.cells(act, &effects, moment).await?;
     }
     ensure!(cells >= 12, "{cells} cells");
@@ -266,7 +203,7 @@ impl Scene {
         let world = World::start(Mix::Distributed, options).await?;
         let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
         let template = demo.create_template("small").await?;
-        Ok(Self { world, demo, admin, template, shape, made: 0 })
+        Ok(Self { world, demo, admin, template, shape, made: 0, before: Before::default() })
     }
 
     /// What an operation changes in the cloud when nothing goes wrong, all of it.
@@ -274,7 +211,7 @@ impl Scene {
         let cluster = self.prepare(act).await?;
         let before = self.world.cloud.effects().len();
         let cluster = self.ask(act, cluster).await?;
-        self.settled(act, &cluster).await?;
+        self.is_well(act, &cluster).await?;
         let mut found: Vec<Effect> = Vec::new();
         for name in self.world.cloud.effects().into_iter().skip(before).filter(|name| !name.starts_with("keystone.token_")) {
             let nth = 1 + u32::try_from(found.iter().filter(|effect| effect.name == name).count())?;
@@ -286,15 +223,21 @@ impl Scene {
         Ok(found)
     }
 
-    /// Meets these effects; how many they were.
+    /// Meets these effects; at how many it was done. The last effect of an operation may be followed by its end, so that nobody is left to be killed after
+    /// it.
     async fn cells(&mut self, act: Act, effects: &[Effect], moment: Moment) -> Result<usize> {
+        let mut unhurt = 0;
         for effect in effects {
-            self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
+            let is_hurt = self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
+            unhurt += usize::from(!is_hurt);
         }
-        Ok(effects.len())
+        ensure!(2 * unhurt <= effects.len() + 1, "{act:?}, {moment:?}: nobody was killed at {unhurt} of {} effects", effects.len());
+        Ok(effects.len() - unhurt)
     }
 
-    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<()> {
+    /// False when there was nobody to be killed.
+    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<bool> {
+        let mut is_hurt = true;
         let cluster = self.prepare(act).await?;
         let calls = self.world.cloud.calls(effect.name);
         self.world.cloud.inject(Fault { at: effect.name.to_owned(), nth: effect.nth, how: moment.how() });
@@ -302,9 +245,12 @@ impl Scene {
         match moment {
             Moment::AnswerLost => {}
             Moment::KilledAfter => {
-                self.until("the effect", |world| world.cloud.calls(effect.name) >= calls + effect.nth as usize).await?;
+                let is_there = || self.world.cloud.calls(effect.name) >= calls + effect.nth as usize;
+                wait::until_passing("the effect", PATIENCE, async || Ok(Seen::when(is_there(), || "not yet".to_owned()))).await?;
                 // Whoever holds the operation still, if anybody does: it may have ended meanwhile.
-                if let Some(owner) = self.world.owner_now(&cluster).await? {
+                let owner = self.world.owner_now(&cluster).await?;
+                is_hurt = owner.is_some();
+                if let Some(owner) = owner {
                     self.world.kill(owner)?;
                     self.world.start_conductor()?;
                 }
@@ -319,23 +265,35 @@ impl Scene {
                 self.until("a call to be held", |world| world.cloud.held() > 0).await?;
                 let owner = self.world.owner(&cluster).await?;
                 self.world.freeze(owner)?;
-                let settled = self.settled(act, &cluster).await;
+                let is_well = self.is_well(act, &cluster).await;
                 self.world.cloud.let_go();
                 self.until("the held call to go on", |world| world.cloud.held() == 0).await?;
                 self.world.thaw(owner)?;
-                settled?;
+                is_well?;
             }
         }
-        self.settled(act, &cluster).await?;
+        // What comes so late, long after the time for which it is waited, is undone by nobody: only what hangs on it is looked at once more.
+        match moment {
+            Moment::EffectLate => self.settled(act, &cluster).await?,
+            _ => self.is_well(act, &cluster).await?,
+        }
+        let met = self.world.cloud.calls(effect.name);
+        ensure!(met >= calls + effect.nth as usize, "it was not met: {calls} before, {met} now");
         self.world.cloud.let_go();
         self.world.cloud.clear_faults();
-        self.clear(act, &cluster).await
+        self.clear(act, &cluster).await?;
+        Ok(is_hurt)
     }
 
     /// What must be there before; the cluster, unless the act is to make it.
     async fn prepare(&mut self, act: Act) -> Result<String> {
         if act == Act::Create {
             return Ok(String::new());
+        }
+        match act {
+            Act::RetryCreate => return self.failed().await,
+            Act::DeleteInMaking => return Ok(self.in_making().await?.0),
+            _ => {}
         }
         let cluster = self.create().await?;
         let complete = self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
@@ -346,7 +304,48 @@ impl Scene {
             self.ask(Act::CreateGroup, cluster.clone()).await?;
             self.settled(Act::CreateGroup, &cluster).await?;
         }
+        self.before = Before {
+            servers: self.servers(),
+            authority: self.authority(&cluster).await?,
+            pairs: self.pairs().await?,
+            trust: Held::by(&self.world, &cluster).await?.trust,
+        };
         Ok(cluster)
+    }
+
+    /// A cluster whose stack is made for as long as stacks are held, and that stack.
+    async fn in_making(&mut self) -> Result<(String, String)> {
+        self.world.cloud.hold_stacks(true);
+        let cluster = self.create().await?;
+        let stack = wait::until("the stack to be recorded", PATIENCE, async || {
+            let body = self.demo.cluster(&cluster).await?;
+            Ok(Seen::from_option(body["stack_id"].as_str().map(str::to_owned), "none"))
+        })
+        .await?;
+        Ok((cluster, stack))
+    }
+
+    /// A cluster whose stack has failed while it was made.
+    async fn failed(&mut self) -> Result<String> {
+        let (cluster, id) = self.in_making().await?;
+        ensure!(self.world.cloud.fail_stack(&id, "ResourceInError: resources.kube_masters: no valid host"), "{id}");
+        self.demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+        self.world.cloud.hold_stacks(false);
+        Ok(cluster)
+    }
+
+    /// The ids of all servers.
+    fn servers(&self) -> BTreeSet<String> {
+        servers_by_id(&self.world).into_iter().map(|(_, id)| id).collect()
+    }
+
+    async fn authority(&self, cluster: &str) -> Result<Value> {
+        Ok(self.demo.get(&format!("/v1/certificates/{cluster}")).await?.expect(200)?.body["pem"].clone())
+    }
+
+    /// How many key pairs the database has.
+    async fn pairs(&self) -> Result<Option<i64>> {
+        Ok(self.world.counts().await?.get("x509keypair").copied())
     }
 
     /// What Kubernetes makes when the cluster is used: a load balancer with its floating IP, and a volume.
@@ -383,7 +382,8 @@ impl Scene {
         let resize = format!("/v1/clusters/{cluster}/actions/resize");
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
-            Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
+            Act::RetryCreate => (Method::POST, format!("/v1/clusters/{cluster}/actions/retry"), Some(json!({}))),
+            Act::Delete | Act::DeleteInMaking => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
             Act::ForceDelete | Act::Abandon => {
                 let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
                 self.admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
@@ -408,6 +408,9 @@ impl Scene {
         };
         let answer = self.demo.send(method, &path, body.map(|body| body.to_string())).await?;
         ensure!(matches!(answer.status, 202 | 204), "{act:?}: {}", answer.text);
+        if act == Act::DeleteInMaking {
+            self.world.cloud.hold_stacks(false);
+        }
         Ok(cluster)
     }
 
@@ -419,7 +422,7 @@ impl Scene {
             ensure!(stacks().len() == usize::from(act == Act::Abandon), "{:?}", stacks());
             return Ok(());
         }
-        let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
+        let wanted = if act.kind() == OperationKind::ClusterCreate { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
         let body = self.demo.wait_for(cluster, wanted, PATIENCE).await?;
         let with_group = matches!(act, Act::CreateGroup | Act::UpdateGroup | Act::GrowGroup);
         ensure!(stacks().len() == 1 + usize::from(with_group), "{:?}", stacks());
@@ -427,8 +430,8 @@ impl Scene {
             Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
-            Act::Create | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
-            Act::Delete | Act::ForceDelete | Act::Abandon => 0,
+            Act::Create | Act::RetryCreate | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,
+            Act::Delete | Act::DeleteInMaking | Act::ForceDelete | Act::Abandon => 0,
         };
         let shown = body["node_count"].as_i64().context("a node count")?;
         ensure!(shown == nodes && addresses(&body) == usize::try_from(nodes)?, "{nodes} nodes wanted: {body}");
@@ -437,7 +440,38 @@ impl Scene {
             ensure!(group["max_node_count"] == 5 && group["status"] == "UPDATE_COMPLETE", "{group}");
         }
         // Whatever came late: what is recorded of the trustee is what Keystone lets in.
-        Held::by(&self.world, cluster).await?.token(&self.world).await?;
+        let held = Held::by(&self.world, cluster).await?;
+        held.token(&self.world).await?;
+        Ok(())
+    }
+
+    /// The same, and that all agree.
+    async fn is_well(&self, act: Act, cluster: &str) -> Result<()> {
+        self.settled(act, cluster).await?;
+        if act.removes() {
+            return Ok(());
+        }
+        self.replaced(act, cluster).await?;
+        self.world.agrees(cluster, PATIENCE).await
+    }
+
+    /// Checks that there is what was to come in the place of something else, and nothing of that.
+    async fn replaced(&self, act: Act, cluster: &str) -> Result<()> {
+        if matches!(act, Act::Upgrade | Act::RotateAuthorities) {
+            let servers = self.servers();
+            ensure!(servers.len() == self.before.servers.len() && servers.is_disjoint(&self.before.servers), "{servers:?}");
+        }
+        if act == Act::RotateAuthorities {
+            ensure!(self.authority(cluster).await? != self.before.authority, "the authority of before");
+            let pairs = self.pairs().await?;
+            ensure!(pairs == self.before.pairs, "{pairs:?} key pairs, {:?} before", self.before.pairs);
+        }
+        if act == Act::RotateCredentials {
+            let trusts = || self.world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("trust "));
+            let held = Held::by(&self.world, cluster).await?;
+            let to_trustee: Vec<String> = trusts().filter(|line| line.ends_with(&format!(" to {}", held.user))).collect();
+            ensure!(held.trust != self.before.trust && to_trustee.len() == 1 && to_trustee[0].contains(&held.trust), "{to_trustee:?}");
+        }
         Ok(())
     }
 
@@ -454,8 +488,9 @@ impl Scene {
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
-        ensure!(ends.iter().all(|state| state == "SUCCEEDED"), "{ends:?}");
-        Ok(())
+        ensure!(ends.iter().filter(|state| *state != "SUCCEEDED").count() == act.unsuccessful(), "{ends:?}");
+        self.world.agrees(cluster, PATIENCE).await?;
+        self.world.tells_what_was_done(cluster).await
     }
 
     /// The stack, its owner and his key pair, as the report names them.

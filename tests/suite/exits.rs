@@ -306,6 +306,35 @@ async fn an_abandoned_cluster_is_forgotten_and_its_stack_stays(#[values(Mix::Emb
     world.finish().await
 }
 
+/// Whoever asks for less than what is at work already is told what does it, and what he asked for can be seen.
+#[tokio::test]
+async fn a_lesser_removal_joins_the_one_that_is_there_and_is_done_by_it() -> Result<()> {
+    let mut world = World::usual(Mix::Distributed).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    world.terminate("conductor")?;
+    let abandoned = act(&admin, &cluster, "abandon").await?;
+    demo.delete_cluster(&cluster).await?;
+    for _ in 0..2 {
+        ensure!(act(&admin, &cluster, "force-delete").await? == abandoned, "another one does it");
+    }
+    let body = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let removals: Vec<&Value> = body["operations"].as_array().context("a list")?.iter().filter(|o| o["kind"] != "cluster_create").collect();
+    ensure!(removals.len() == 3, "each of a kind is stored once: {removals:?}");
+    for removal in removals {
+        let (wanted, reason) = match removal["kind"] == "cluster_abandon" {
+            true => ("QUEUED", Value::Null),
+            false => ("SUPERSEDED", json!(format!("superseded at once by {abandoned}"))),
+        };
+        ensure!(removal["state"] == wanted && removal["outcome_reason"] == reason, "{removal}");
+    }
+    world.start_conductor()?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(operation(&admin, &abandoned).await?["state"] == "SUCCEEDED");
+    remove_all(&world, &left(&demo, &cluster).await?)?;
+    world.finish().await
+}
+
 /// The size that is shown is that of the stack, not the one that was wished for and never asked of it.
 #[tokio::test]
 async fn a_resize_that_is_cancelled_before_the_stack_was_asked_leaves_the_size_as_it_was() -> Result<()> {
@@ -324,5 +353,23 @@ async fn a_resize_that_is_cancelled_before_the_stack_was_asked_leaves_the_size_a
     ensure!(world.cloud.calls("heat.stack_update") == 0);
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
+/// Of a stack that was made through the cluster's trust Heat's own trust hangs on that: without it Heat could not end the deletion that is under way.
+#[tokio::test]
+async fn credentials_stay_with_a_stack_that_belongs_to_nobody_else() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let how = How::Status(403, "You are not authorized to perform the requested action: identity:create_grant.".to_owned());
+    world.cloud.inject(Fault { at: "keystone.role_grant".to_owned(), nth: 0, how });
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.hold_stacks(true);
+    act(&admin, &cluster, "force-delete").await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let left = left(&demo, &cluster).await?;
+    let kinds: Vec<String> = left.iter().map(|leak| text(leak, "kind")).collect();
+    ensure!(kinds == ["heat_stack", "keystone_trust", "keystone_user"], "{left:?}");
+    remove_all(&world, &left)?;
     world.finish().await
 }

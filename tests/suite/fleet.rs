@@ -220,6 +220,48 @@ async fn when_heat_goes_down_a_cluster_that_is_followed_says_so_and_goes_on(
     world.finish().await
 }
 
+/// Whoever had been woken to look for himself went on looking: the longer Heat was down, the more did, until all of them asked it without end.
+#[tokio::test]
+async fn while_heat_is_down_who_has_looked_in_vain_waits_until_he_is_woken_again() -> Result<()> {
+    const COUNT: usize = 12;
+    // So many look for themselves each time that a list has failed, once several have.
+    const FEW: usize = 3;
+    let world = World::start(Mix::Distributed, Options { conductors: 1, ..calm() }).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let clusters = many(&world, &demo, COUNT).await?;
+    stacks(&world, COUNT).await?;
+    for cluster in &clusters {
+        world.progress_is_told(&demo, cluster).await?;
+    }
+    let calls = || (world.cloud.calls("heat.stack_list"), world.cloud.calls("heat.stack_show"));
+    let before = calls();
+    world.cloud.inject(Fault { at: "heat.any".to_owned(), nth: 0, how: How::Refuse });
+    wait::until("somebody to look for himself", LONG, async || {
+        let looks = calls().1 - before.1;
+        Ok(Seen::when(looks > 0, || "nobody looked".to_owned()))
+    })
+    .await?;
+    let first = calls().0;
+    wait::until("more lists to fail", LONG, async || {
+        let failed = calls().0 - first;
+        Ok(Seen::when(failed >= 8, || format!("{failed} lists")))
+    })
+    .await?;
+    let after = calls();
+    let (lists, looks) = (after.0 - before.0, after.1 - before.1);
+    ensure!(looks <= FEW * lists, "{looks} looks, {lists} lists");
+    world.cloud.clear_faults();
+    world.cloud.hold_stacks(false);
+    for cluster in &clusters {
+        demo.wait_for(cluster, "CREATE_COMPLETE", LONG).await?;
+    }
+    ensure!(world.cloud.calls("heat.stack_create") == COUNT);
+    // To delete them all would take as long again, and is not what this is about.
+    world.close().await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_stack_is_listed_for_all_projects_where_heat_allows_it() -> Result<()> {
     let options = Options { conductor: "[operations]\nheat_global_listing = true\n".to_owned(), ..Options::default() };

@@ -331,8 +331,16 @@ async fn an_agent_that_reports_is_believed() -> Result<()> {
     };
     // A look that was under way when it began may still end.
     let asked = report_for(1).await?;
+    let before = scene.demo.cluster(&scene.cluster).await?["updated_at"].clone();
     ensure!(report_for(2).await? == asked, "the conductors kept looking");
-    // It is silent: the conductors look again.
+    let after = scene.demo.cluster(&scene.cluster).await?["updated_at"].clone();
+    ensure!(before == after, "the row was written at {after}, before at {before}");
+    // Real ones report every half a minute, however often the conductors look: until the next report nobody contradicts it.
+    tokio::time::sleep(Duration::from_secs(3 * INTERVAL)).await;
+    ensure!(scene.server.asked() == asked, "the conductors looked between two reports");
+    // It has been silent for longer than any of them is: the conductors look again.
+    let values = vec![90_000.into(), scene.cluster.as_str().into()];
+    scene.world.database()?.execute("UPDATE cluster_health SET reported_ms = reported_ms - ? WHERE cluster_uuid = ?", values).await?;
     scene.until("HEALTHY", |reason| text(reason, "api") == "ok").await?;
     scene.world.finish().await
 }

@@ -168,6 +168,25 @@ async fn a_creation_waits_for_barbican_and_says_so(#[values(Mix::Embedded, Mix::
     world.finish().await
 }
 
+/// Its container is gone, by which all else of the pair was known, and nobody has heard of it.
+#[tokio::test]
+async fn a_secret_that_came_late_goes_also_where_the_removal_of_its_container_had_no_answer() -> Result<()> {
+    let world = world(Mix::Distributed, "barbican", None).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    world.keep_secrets_of_barbican();
+    let sql = format!("SELECT name FROM cloud_resource WHERE cluster_uuid = '{cluster}' AND kind = 'certificate' ORDER BY id");
+    let names: Vec<String> = world.database()?.rows(&sql).await?;
+    let late = json!({"name": format!("Certificate {}", names[0]), "payload": "CERTIFICATE", "payload_content_type": "text/plain"});
+    world.cloud_as("magnum", "service")?.post("/key-manager/v1/secrets", &late).await?.expect(201)?;
+    ensure!(names.len() == 4 && kept(&world) == WHOLE + 1, "{names:?}, {:?}", world.cloud.leftovers(None));
+    world.cloud.inject(Fault { at: "barbican.container_delete".into(), nth: 1, how: How::AcceptThenLose });
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(kept(&world) == 0, "{:?}", world.cloud.leftovers(None));
+    world.finish().await
+}
+
 /// Waits until a cluster in this status says that Barbican is down.
 async fn says_what_it_waits_for(demo: &Client, cluster: &str, status: &str) -> Result<()> {
     wait::until("the cluster to say what it waits for", PATIENCE, async || {

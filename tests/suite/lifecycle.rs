@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cloud_simulator::Mishap;
+use cloud_simulator::{Fault, How, Mishap};
 use rstest::rstest;
 use serde_json::{Value, json};
-use tests::client::text;
+use tests::client::{cluster, text};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World, progress};
 
@@ -163,6 +163,47 @@ async fn w13_an_accepted_cluster_is_readable_at_once_with_both_nodegroups(
     }
     let names: Vec<String> = world.cloud.stacks().iter().map(|stack| stack.name.clone()).collect();
     ensure!(names.len() == 3, "{names:?}");
+    world.finish().await
+}
+
+/// Whatever it takes is stored at once, or nothing is: also where the database refuses a part of it.
+#[tokio::test]
+async fn w13_of_a_cluster_whose_groups_cannot_be_stored_nothing_is() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let database = world.database()?;
+    database.execute("ALTER TABLE nodegroup ADD CONSTRAINT no_groups CHECK (name = '')", Vec::new()).await?;
+    let refused = demo.post("/v1/clusters", &cluster("blue", &template)).await?;
+    ensure!(refused.status == 500, "{} {}", refused.status, refused.text);
+    let counts = world.counts().await?;
+    for table in ["cluster", "nodegroup", "operation", "operation_event"] {
+        ensure!(counts.get(table) == Some(&0), "{table}: {counts:?}");
+    }
+    database.execute("ALTER TABLE nodegroup DROP CONSTRAINT no_groups", Vec::new()).await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
+
+/// Heat has been asked for the stack, and nobody knows its id yet.
+#[rstest]
+#[tokio::test]
+async fn w3_a_cluster_can_be_deleted_while_its_stack_is_asked_for(#[values(How::Hold, How::ActThenHold)] how: How) -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(Fault { at: "heat.stack_create".to_owned(), nth: 1, how });
+    let cluster = demo.create_cluster("blue", &template).await?;
+    wait::until("Heat to be asked", PATIENCE, async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()))).await?;
+    demo.delete_cluster(&cluster).await?;
+    let body = demo.cluster(&cluster).await?;
+    ensure!(body["status"] == "DELETE_IN_PROGRESS" && body["stack_id"].is_null(), "{body}");
+    world.cloud.let_go();
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    let states = world.operation_states(&cluster).await?;
+    ensure!(states == ["SUPERSEDED", "SUCCEEDED"], "{states:?}");
+    ensure!(world.cloud.stacks_ever().len() == 1, "{:?}", world.cloud.stacks_ever());
     world.finish().await
 }
 

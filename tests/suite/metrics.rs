@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
-use model::certificate::{Terms, new_authority};
+use model::certificate::{Keys, new_authority};
 use rstest::rstest;
 use serde_json::json;
 use tests::client;
 use tests::metrics::{until, watched};
 use tests::wait::{self, PATIENCE, Seen};
-use tests::world::Mix;
+use tests::world::{KEYS_AHEAD, Mix};
 
 use crate::sweep::{lose, swept};
 
@@ -80,6 +80,27 @@ async fn a_step_that_failed_and_its_call_are_counted(#[values(Mix::Embedded, Mix
     let refused = [("service", "heat"), ("operation", "stack_create"), ("status", "none")];
     ensure!(shown.sum("magnum_cloud_call_duration_seconds_count", &refused) >= 1.0, "{shown:#?}");
     world.no_secret_in("what is shown", shown.names())?;
+    world.finish().await
+}
+
+/// The API gives up on its checks before its client of the cloud would: what hangs is what the numbers are looked at for, and no call that is given up
+/// because another was refused.
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_any_longer_is_counted() -> Result<()> {
+    let (world, api, _) = watched(Mix::Distributed, &[]).await?;
+    world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 0, how: How::Hold });
+    world.demo().post("/v1/clustertemplates", &client::template("small")).await?.expect_error(503, "did not answer within")?;
+    let count = "magnum_cloud_call_duration_seconds_count";
+    let with = |status| [("service", "nova"), ("operation", "flavor_list"), ("status", status)];
+    let shown = until(&api, "the call that hung", |shown| shown.sum(count, &with("none")) > 0.0).await?;
+    let of_it = [("service", "nova"), ("operation", "flavor_list")];
+    ensure!(shown.sum(count, &of_it) == 1.0, "{shown:#?}");
+    world.cloud.inject(Fault { at: "glance.image_list".to_owned(), nth: 1, how: How::Status(403, "no".to_owned()) });
+    world.demo().post("/v1/clustertemplates", &client::template("small")).await?.expect_error(403, "not readable")?;
+    let shown = until(&api, "the call that was given up", |shown| shown.sum(count, &with("cut_off")) > 0.0).await?;
+    ensure!(shown.sum(count, &of_it) == 2.0, "{shown:#?}");
+    world.cloud.let_go();
+    world.cloud.clear_faults();
     world.finish().await
 }
 
@@ -207,10 +228,16 @@ async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<(
         // Who looks at the health of clusters, and whether anybody does, says nothing of their certificates.
         ("OS_KUBERNETES__HEALTH_POLLING_INTERVAL", "-1"),
         ("OS_X509__TERM_OF_VALIDITY", "10"),
+        (KEYS_AHEAD, "3"),
     ];
     let (world, _, url) = watched(Mix::Distributed, &settings).await?;
     let name = "magnum_conductor_certificate_expiry_timestamp_seconds";
+    // The cluster takes keys, and others come in their place.
+    let are_ready =
+        async || until(&url, "keys to be ready", |shown| shown.sum("magnum_conductor_certificate_keys_ready", &[]) == 3.0).await;
+    are_ready().await?;
     let cluster = world.complete_cluster(&world.demo()).await?;
+    are_ready().await?;
     let shown = until(&url, "the end of the cluster's certificates", |shown| shown.sum(name, &[]) > 0.0).await?;
     let days = (shown.sum(name, &[]) - chrono::Utc::now().timestamp() as f64) / 86_400.0;
     ensure!((9.9..=10.0).contains(&days), "{days} days");
@@ -220,8 +247,7 @@ async fn the_end_of_certificates_is_shown_and_told_before_it_comes() -> Result<(
     ensure!(said.matches("a certificate of a cluster ends soon").count() == 1, "said more than once: {said}");
     // Whichever of the four pairs ends first counts.
     for (column, left) in [("magnum_cert_ref", 8), ("front_proxy_ca_cert_ref", 6), ("etcd_ca_cert_ref", 4), ("ca_cert_ref", 2)] {
-        let terms = Terms { validity_days: left, rsa_bits: 2048 };
-        let pem = tokio::task::spawn_blocking(move || new_authority("short-lived", terms)).await??.certificate;
+        let pem = tokio::task::spawn_blocking(move || new_authority("short-lived", left, &Keys::new(2048, 0))).await??.certificate;
         let sql = format!("UPDATE x509keypair SET certificate = ? WHERE uuid = (SELECT {column} FROM cluster WHERE uuid = ?)");
         world.database()?.execute(&sql, vec![pem.into(), cluster.as_str().into()]).await?;
         let ends = f64::from(left) * 86_400.0 + chrono::Utc::now().timestamp() as f64;

@@ -146,6 +146,40 @@ async fn a_group_is_made_resized_changed_and_removed(#[values(Mix::Embedded, Mix
     scene.world.finish().await
 }
 
+/// It says that it goes, and goes with what there is of it.
+#[rstest]
+#[tokio::test]
+async fn w11_a_group_that_is_deleted_says_so_and_goes_though_its_stack_has_vanished(
+    #[values(Mix::Embedded, Mix::Distributed)] mix: Mix,
+) -> Result<()> {
+    let scene = scene(mix).await?;
+    let Scene { world, demo, cluster } = &scene;
+    for vanished in [false, true] {
+        scene.create(json!({"name": "gpu", "node_count": 1})).await?;
+        let made = scene.wait_for("gpu", "CREATE_COMPLETE").await?;
+        demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        world.keep_secrets_of_stacks();
+        if vanished {
+            ensure!(world.cloud.remove_stack(&text(&made, "stack_id")), "{made}");
+        }
+        world.cloud.hold_stacks(true);
+        demo.delete(&scene.path("gpu")).await?.expect(204)?;
+        if !vanished {
+            ensure!(
+                scene.group("gpu").await?["status"] == "DELETE_IN_PROGRESS"
+                    && demo.cluster(cluster).await?["status"] == "UPDATE_IN_PROGRESS"
+            );
+        }
+        world.cloud.hold_stacks(false);
+        scene.wait_gone("gpu").await?;
+        let whole = demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+        ensure!(whole["node_count"] == 2 && scene.stacks().len() == 1, "{whole}");
+    }
+    let rows = if mix == Mix::Distributed { world.counts().await?.get("nodegroup").copied() } else { Some(2) };
+    ensure!(rows == Some(2), "{rows:?} rows of groups");
+    scene.world.finish().await
+}
+
 /// Upstream answers 202 and drops it.
 #[rstest]
 #[tokio::test]

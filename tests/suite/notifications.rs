@@ -11,7 +11,7 @@ use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use serde_json::json;
 use tests::client::{self, Client, text};
-use tests::database::needed;
+use tests::database::{Database, needed};
 use tests::metrics::{until, watched};
 use tests::notifications::{Told, Topic, environment};
 use tests::openmetrics::Shown;
@@ -45,6 +45,15 @@ fn lines(told: &[Told]) -> Vec<String> {
 
 fn distinct(told: &[Told]) -> usize {
     told.iter().map(Told::id).collect::<BTreeSet<_>>().len()
+}
+
+/// Waits until nothing waits for the broker.
+async fn outbox_is_empty(database: &Database) -> Result<()> {
+    wait::until("an empty outbox", 2 * PATIENCE, async || {
+        let left = database.rows::<String>("SELECT uuid FROM notification ORDER BY id").await?;
+        Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
+    })
+    .await
 }
 
 async fn resize(demo: &Client, cluster: &str, count: u32) -> Result<()> {
@@ -98,7 +107,7 @@ async fn every_change_is_told_once_as_upstream_tells_it(#[values(Mix::Embedded, 
     let cadf = &done["payload"];
     ensure!(cadf["typeURI"] == "http://schemas.dmtf.org/cloud/audit/1.0/event" && cadf["eventType"] == "activity", "{cadf}");
     ensure!(cadf["observer"]["typeURI"] == "service/magnum/cluster", "{cadf}");
-    ensure!(cadf["initiator"]["typeURI"] == "service/security/account/user", "{cadf}");
+    ensure!(cadf["initiator"]["typeURI"] == "service/security/account/user" && cadf["initiator"]["domain_id"] == "default", "{cadf}");
     ensure!(cadf["target"]["id"] == cluster.as_str() && cadf["target"]["name"] == "blue", "{cadf}");
     let data = &cadf["target"]["attachments"][0]["content"];
     ensure!(data["node_count"] == 2 && data["master_count"] == 1 && text(data, "api_address").starts_with("https://"), "{data}");
@@ -214,11 +223,7 @@ async fn several_conductors_tell_each_change_once_and_in_order() -> Result<()> {
     }
     ensure!(of.len() == clusters.len(), "{of:#?}");
     ensure!(of.values().all(|told| told == &["create pending", "create success", "delete pending", "delete success"]), "{of:#?}");
-    wait::until("an empty outbox", PATIENCE, async || {
-        let left = world.database()?.rows::<i64>("SELECT COUNT(*) FROM notification").await?;
-        Ok(Seen::when(left == [0], || format!("{left:?}")))
-    })
-    .await?;
+    outbox_is_empty(world.database()?).await?;
     topic.remove().await?;
     world.finish().await
 }
@@ -263,14 +268,7 @@ async fn what_a_sender_that_dies_has_not_noted_is_told_again_under_the_same_id()
     topic.wait_for(2, PATIENCE).await?;
     let database = world.database()?.clone();
     let waiting = async || database.rows::<String>("SELECT uuid FROM notification ORDER BY id").await;
-    let is_empty = async || {
-        wait::until("an empty outbox", PATIENCE, async || {
-            let left = waiting().await?;
-            Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
-        })
-        .await
-    };
-    is_empty().await?;
+    outbox_is_empty(&database).await?;
     // Nobody may send until there are messages, and then nobody may remove them.
     let (mut task, mut outbox) = (database.open().await?, database.open().await?);
     for conn in [&mut task, &mut outbox] {
@@ -291,12 +289,97 @@ async fn what_a_sender_that_dies_has_not_noted_is_told_again_under_the_same_id()
     world.start_conductor()?;
     let again = topic.wait_for(2, 2 * PATIENCE).await?;
     ensure!(ids(&again) == written, "{:#?}", lines(&again));
-    is_empty().await?;
+    outbox_is_empty(&database).await?;
     ensure!(topic.take().await?.is_empty(), "told three times");
     topic.remove().await?;
     for conn in [task, outbox] {
         conn.disconnect().await?;
     }
+    world.finish().await
+}
+
+/// What could not be removed was sent again with each attempt.
+#[tokio::test]
+async fn what_the_broker_has_is_not_sent_again_while_it_cannot_be_removed() -> Result<()> {
+    let (name, amqp) = (topic_name(), needed("MAGNUM_TEST_AMQP_URL")?);
+    let topic = Topic::listen(&name, &amqp).await?;
+    let settings = environment(&name, &amqp);
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let (world, _, url) = watched(Mix::Distributed, &settings).await?;
+    let mut conn = world.database()?.open().await?;
+    conn.query_drop("CREATE TRIGGER kept BEFORE DELETE ON notification FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'kept'")
+        .await?;
+    world.complete_cluster(&world.demo()).await?;
+    let failed = "magnum_conductor_notification_attempts_failed_total";
+    until(&url, "several attempts", |shown| shown.sum(failed, &[]) >= 4.0).await?;
+    let mut told = topic.take().await?;
+    ensure!(!told.is_empty() && distinct(&told) == told.len(), "{:#?}", lines(&told));
+    conn.query_drop("DROP TRIGGER kept").await?;
+    conn.disconnect().await?;
+    outbox_is_empty(world.database()?).await?;
+    told.extend(topic.take().await?);
+    let wanted = ["info magnum.cluster.create pending CREATE_IN_PROGRESS", "info magnum.cluster.create success CREATE_COMPLETE"];
+    ensure!(lines(&told) == wanted, "{:#?}", lines(&told));
+    topic.remove().await?;
+    world.finish().await
+}
+
+/// Topics that had a message got it again with each attempt to send it to one behind them.
+#[tokio::test]
+async fn a_topic_that_refuses_costs_those_before_it_no_second_message() -> Result<()> {
+    let amqp = needed("MAGNUM_TEST_AMQP_URL")?;
+    let names = [topic_name(), topic_name()];
+    let (first, second) = (Topic::listen(&names[0], &amqp).await?, Topic::listen(&names[1], &amqp).await?);
+    let environment = environment(&names.join(","), &amqp);
+    let world = World::start(Mix::Distributed, Options { conductors: 1, environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.hold_stacks(true);
+    let cluster = demo.create_cluster("blue", &template).await?;
+    for topic in [&first, &second] {
+        topic.wait_for(1, PATIENCE).await?;
+    }
+    // No queue takes what is sent to it until the conductor, refused, connects anew and declares them.
+    second.remove().await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    outbox_is_empty(world.database()?).await?;
+    let second = Topic::listen(&names[1], &amqp).await?;
+    for topic in [first, second] {
+        let told = topic.take().await?;
+        ensure!(lines(&told) == ["info magnum.cluster.create success CREATE_COMPLETE"], "{:#?}", lines(&told));
+        topic.remove().await?;
+    }
+    let log = world.logs("conductor").concat();
+    ensure!(log.contains("failed to send notifications"), "nobody was refused: {log}");
+    world.finish().await
+}
+
+/// It was dropped before anybody had tried to send it.
+#[tokio::test]
+async fn what_has_waited_for_a_conductor_is_told_however_late() -> Result<()> {
+    let (mut world, topic) = scene(Mix::Distributed).await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    topic.wait_for(2, PATIENCE).await?;
+    let database = world.database()?.clone();
+    outbox_is_empty(&database).await?;
+    // Nobody may send before all are gone.
+    let mut task = database.open().await?;
+    task.query_drop("START TRANSACTION").await?;
+    task.query_drop("SELECT owner FROM task_lease WHERE name = 'notifications' FOR UPDATE").await?;
+    resize(&demo, &cluster, 3).await?;
+    world.kill_all("conductor-")?;
+    // A day is too long to wait for the broker.
+    database.execute("UPDATE notification SET created_ms = created_ms - ?", vec![(25 * 3_600_000).into()]).await?;
+    task.query_drop("COMMIT").await?;
+    task.disconnect().await?;
+    world.start_conductor()?;
+    let told = topic.wait_for(2, 2 * PATIENCE).await?;
+    let wanted = ["info magnum.cluster.update pending UPDATE_IN_PROGRESS", "info magnum.cluster.update success UPDATE_COMPLETE"];
+    ensure!(lines(&told) == wanted, "{:#?}", lines(&told));
+    topic.remove().await?;
     world.finish().await
 }
 
@@ -415,11 +498,7 @@ async fn however_many_topics_are_slow_one_conductor_sends() -> Result<()> {
     world.cloud.hold_stacks(false);
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.keep_secrets_of_stacks();
-    wait::until("an empty outbox", 2 * PATIENCE, async || {
-        let left = world.database()?.rows::<i64>("SELECT COUNT(*) FROM notification").await?;
-        Ok(Seen::when(left == [0], || format!("{left:?}")))
-    })
-    .await?;
+    outbox_is_empty(world.database()?).await?;
     broker.is_slow.store(false, Ordering::SeqCst);
     for topic in topics {
         let told = topic.take().await?;

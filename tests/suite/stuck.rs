@@ -325,3 +325,27 @@ async fn w10_a_stack_at_work_under_a_word_that_upstream_does_not_know_is_followe
     world.keep_secrets_of_stacks();
     world.finish().await
 }
+
+/// Heat may have forgotten a deletion that was under way, as when the engine that was at it died: whoever deletes the cluster asks for it himself.
+#[tokio::test]
+async fn a_stack_that_is_being_deleted_is_asked_to_go_by_each_deletion() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    let (demo, admin) = (world.demo(), world.user("admin", "admin"));
+    let cluster = world.complete_cluster(&demo).await?;
+    world.cloud.hold_stacks(true);
+    let asked = async |times: usize| {
+        wait::until("requests to delete the stack", PATIENCE, async || {
+            let calls = world.cloud.calls("heat.stack_delete");
+            Ok(Seen::when(calls == times, || format!("{calls} calls")))
+        })
+        .await
+    };
+    demo.delete_cluster(&cluster).await?;
+    asked(1).await?;
+    admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+    asked(2).await?;
+    world.cloud.hold_stacks(false);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(world.cloud.calls("heat.stack_delete") == 2, "once by each");
+    world.finish().await
+}

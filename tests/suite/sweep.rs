@@ -172,3 +172,25 @@ async fn what_only_the_cloud_knows_is_told_and_left_alone() -> Result<()> {
     ensure!(world.cloud.remove_user_by_id(&user) && world.cloud.remove_user_by_id(&other));
     world.finish().await
 }
+
+/// Its name is recorded before it is asked for. Where the answer was lost and the cluster's rows are gone, nobody can tell whether it was made.
+#[tokio::test]
+async fn a_credential_that_may_have_been_made_is_told_and_stays_in_the_inventory() -> Result<()> {
+    let world = World::start(Mix::Distributed, Options::sweeping()).await?;
+    let lost = "11111111-2222-4333-8444-555555555555";
+    let name = format!("magnum-{lost}-01234567");
+    let asked = "INSERT INTO cloud_resource (cluster_uuid, kind, name, on_delete, created_ms, updated_ms) VALUES";
+    let asked = format!("{asked} ('{lost}', 'keystone_application_credential', '{name}', 'delete', 1, 1)");
+    world.database()?.execute(&asked, Vec::new()).await?;
+    wait::until("the find to be told", PATIENCE, async || {
+        let logs = world.logs("conductor").join("\n");
+        let is_it = |line: &&str| line.contains(&name) && line.contains("may not look for it");
+        Ok(Seen::when(logs.lines().any(|line| is_it(&line)), || "not told".to_owned()))
+    })
+    .await?;
+    let its = format!("FROM cloud_resource WHERE cluster_uuid = '{lost}'");
+    let recorded: Vec<i64> = world.database()?.rows(&format!("SELECT COUNT(*) {its}")).await?;
+    ensure!(recorded == [1], "{recorded:?} rows");
+    world.database()?.execute(&format!("DELETE {its}"), Vec::new()).await?;
+    world.finish().await
+}

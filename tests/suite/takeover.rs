@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, NewLoadBalancer};
+use model::operation::Payload;
 use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::Client;
@@ -431,7 +432,7 @@ async fn a_row_that_stays_locked_costs_no_other_operation_its_lease() -> Result<
 /// newer version may still come, and end it when its time is over.
 #[rstest]
 #[case::of_an_unknown_kind("kind = 'cluster_dance'")]
-#[case::with_a_payload_of_a_later_version("payload = '{\"version\":3,\"pools\":[]}'")]
+#[case::with_a_payload_of_a_later_version(&format!("payload = '{{\"version\":{},\"pools\":[]}}'", Payload::KNOWN + 1))]
 #[tokio::test]
 async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_over(#[case] accepted: &str) -> Result<()> {
     let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;
@@ -464,7 +465,7 @@ async fn what_a_newer_version_accepted_waits_for_it_and_fails_when_its_time_is_o
 /// What waits behind it is cancelled when it has been ended: it has failed all the same, and cluster and group say so.
 #[rstest]
 #[case::of_an_unknown_kind("kind = 'cluster_dance'")]
-#[case::with_a_payload_of_a_later_version("payload = JSON_SET(payload, '$.version', 3)")]
+#[case::with_a_payload_of_a_later_version(&format!("payload = JSON_SET(payload, '$.version', {})", Payload::KNOWN + 1))]
 #[tokio::test]
 async fn what_a_newer_version_accepted_has_failed_though_others_waited_behind_it(#[case] accepted: &str) -> Result<()> {
     let mut world = World::start(Mix::Distributed, Options { conductors: 0, ..Options::default() }).await?;

@@ -30,21 +30,25 @@ async fn a_call_to_the_cloud_is_in_the_trace_of_the_request(#[case] mix: Mix, #[
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let world = World::start(mix, Options { environment, ..Options::default() }).await?;
-    let cluster = world.complete_cluster(&world.demo()).await?;
-    let wanted = [
-        format!("{conductor} heat stack_create"),
-        format!("{conductor} turn"),
-        format!("{conductor} cluster_create"),
-        format!("{api} POST clusters"),
-    ];
-    let found = wait::until("the trace", PATIENCE, async || {
-        let spans = collector.spans();
-        let calls = spans.iter().filter(|span| span.name == "heat stack_create");
-        let lines: Vec<Vec<String>> = calls.map(|call| line_of(&spans, call)).collect();
-        let is_there = lines.iter().any(|line| line == &wanted);
-        Ok(Seen::when(is_there, || format!("{lines:#?} of {} spans", spans.len())))
-    });
-    found.await?;
+    let demo = world.demo();
+    let cluster = world.complete_cluster(&demo).await?;
+    demo.resize(&cluster, 3).await?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    for (call, operation, request) in [
+        ("heat stack_create", "cluster_create", "POST clusters"),
+        ("heat stack_update", "cluster_resize", "POST clusters/{cluster}/actions/resize"),
+    ] {
+        let wanted =
+            [format!("{conductor} {call}"), format!("{conductor} turn"), format!("{conductor} {operation}"), format!("{api} {request}")];
+        wait::until("the trace", PATIENCE, async || {
+            let spans = collector.spans();
+            let calls = spans.iter().filter(|span| span.name == call);
+            let lines: Vec<Vec<String>> = calls.map(|call| line_of(&spans, call)).collect();
+            let is_there = lines.iter().any(|line| line == &wanted);
+            Ok(Seen::when(is_there, || format!("{lines:#?} of {} spans", spans.len())))
+        })
+        .await?;
+    }
     let spans = collector.spans();
     let create = spans.iter().find(|span| span.name == "heat stack_create").context("the call")?;
     // Another request is another trace.

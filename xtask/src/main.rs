@@ -6,6 +6,7 @@
 
 mod advisories;
 mod bench;
+mod beside;
 mod cargo;
 mod chaos;
 mod ci;
@@ -76,7 +77,8 @@ enum Command {
     /// Thousands of operations while conductors, APIs, MariaDB and RabbitMQ are killed at random and the cloud fails; nothing may be lost,
     /// doubled, stuck or left behind
     Chaos {
-        /// Handed to the run: `--operations N`, `--seed S`, `--conductors N`, `--apis N`, `--in-flight N`
+        /// Handed to the run: `--operations N`, `--seed S`, `--conductors N`, `--apis N`, `--in-flight N`; `--beside REVISION` has one API process and
+        /// one conductor be of that revision of the project, which is built first
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },

@@ -6,6 +6,7 @@ mod fences;
 mod layers;
 mod migrations;
 mod sizes;
+mod weaknesses;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub fn run() -> Result<u8> {
 }
 
 fn check(sources: &[Source]) -> Vec<Finding> {
-    let rules = [layers::check, fences::check, determinism::check, migrations::check, sizes::check, words::check];
+    let rules = [layers::check, fences::check, determinism::check, migrations::check, sizes::check, weaknesses::check, words::check];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(sources)).collect();
     findings.sort();
     findings

@@ -7,6 +7,7 @@ use std::task::{self, Poll};
 use actix_web::web::Bytes;
 use futures::future::BoxFuture;
 use model::certificate::keeper::Keepers;
+use model::operation::Payload;
 use model::queue::Doorbell;
 use model::seal::Sealer;
 use model::store::{Conn, Scope, Store, StoreError};
@@ -156,9 +157,10 @@ pub struct Context {
 pub struct Args(pub Vec<(&'static str, String)>);
 
 impl Context {
-    /// The trace that this request is part of, for the work that goes on after its answer.
-    pub fn traceparent(&self) -> Option<String> {
-        self.shared.tracing.as_ref()?.traceparent(&tracing::Span::current())
+    /// What the operation of this request carries: what was asked, by whom, and the trace that it is part of.
+    pub fn asked(&self, payload: &Payload) -> Payload {
+        let traceparent = self.shared.tracing.as_ref().and_then(|tracing| tracing.traceparent(&tracing::Span::current()));
+        Payload { user_domain_id: self.caller.user_domain_id.clone(), traceparent, ..payload.clone() }
     }
 
     /// The rows a caller sees without any all-projects right.

@@ -153,7 +153,7 @@ pub async fn accept(cx: Arc<Context>, request: Request, _: Allowed) -> Result<An
 
 async fn store(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
     let (answer, accepted) = transact(cx, request, End::Commit).await?;
-    cx.shared.doorbell.ring(accepted.operation);
+    cx.shared.doorbell.ring(accepted.at_work);
     Ok(answer)
 }
 
@@ -169,7 +169,7 @@ async fn rehearse(cx: &Context, request: &Request) -> Result<Answer, ApiError> {
             Ok::<_, StoreError>((dry_run::intent(conn, id, kind, payload).await?, before))
         })
         .await?;
-    let note = match (accepted.is_new, before) {
+    let note = match (accepted.is_to_be_done(), before) {
         (false, _) => Some("the same is being done already: nothing would be added to it".to_owned()),
         (true, 0) => None,
         (true, others) if kind.removal().is_some() => Some(format!("unfinished operations on the cluster that would give way: {others}")),
@@ -187,7 +187,7 @@ async fn transact(cx: &Context, request: &Request, end: End) -> Result<(Answer, 
         user: cx.caller.user_id.clone(),
         request_id: Some(cx.request_id.clone()),
         deadline: request.deadline,
-        payload: Payload { traceparent: cx.traceparent(), ..request.payload.clone() },
+        payload: cx.asked(&request.payload),
         // The trust does the work; the token is for clusters whose trust is broken or cannot be delegated further.
         sealed_token: Some(cx.shared.sealer.seal(&id, &cx.caller.token)),
         id,
@@ -239,7 +239,7 @@ async fn attempt(
     event::queue_up(conn, &request.cluster).await?;
     quota::reserve(conn, &request.project, std::slice::from_ref(more)).await?;
     let accepted = lifecycle::accept(conn, &request.scope, new).await?;
-    if accepted.is_new {
+    if accepted.is_to_be_done() {
         change(conn, request, &accepted, more).await?;
     }
     let answer = answer::in_store(answer_to(conn, cx, request, &accepted).await?)?;
@@ -252,7 +252,7 @@ async fn answer_to(conn: &mut Conn, cx: &Context, request: &Request, accepted: &
     let cluster = &accepted.cluster;
     Ok(match request.reply {
         Reply::Cluster => Answer::accepted(&cluster.uuid),
-        Reply::Acted => Answer::acted(&cluster.uuid, accepted.operation.as_str()),
+        Reply::Acted => Answer::acted(&cluster.uuid, accepted.at_work.as_str()),
         Reply::Nothing => Ok(Answer::no_content()),
         Reply::Group => {
             let id = cluster.cluster_id();

@@ -235,6 +235,15 @@ impl ManagementCluster {
         count
     }
 
+    /// Deletes every object of this kind, as its operator may.
+    pub fn delete_all(&self, kind: &str) {
+        let mut world = self.world();
+        let keys: Vec<Key> = world.store.of_kind(kind).map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            world.store.delete(key, clock::now());
+        }
+    }
+
     /// Has clusters stand still: nothing of them is made; or all of them go on.
     pub fn hold_clusters(&self, is_held: bool) {
         self.world().player.hold(is_held);

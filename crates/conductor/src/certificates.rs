@@ -3,7 +3,7 @@
 mod outside;
 
 use model::certificate::{
-    Authority, CertificateError, NewKeypair, Opened, References, Role, Rotation, StoredKeypair, Terms, bundle, new_authority, new_client,
+    Authority, CertificateError, Keys, NewKeypair, Opened, References, Role, Rotation, StoredKeypair, bundle, new_authority, new_client,
     service_account,
 };
 use model::cluster::{Cluster, ClusterChange};
@@ -78,13 +78,13 @@ async fn complete(cx: &Context, work: &Work, set: &Set<'_>) -> Result<bool, Fail
     let progress = Progress { step: "certificates", waiting_for: Some("certificates".into()), ..Progress::default() };
     work.guard(cx, &progress).await?;
     let cluster = set.cluster();
-    let (name, terms) = (cluster.display_name().to_owned(), cx.settings.terms);
+    let (name, days, keys) = (cluster.display_name().to_owned(), cx.settings.validity_days, cx.keys.clone());
     let signer = match references.kubernetes.filter(|_| missing.client && !missing.kubernetes) {
         Some(reference) => Some(load(cx, &KeypairId::new(reference)).await?),
         None => None,
     };
-    // RSA keys are seconds of CPU work on a busy machine: not on the runtime's threads.
-    let made = model::blocking::run(move || make(&missing, &name, terms, signer.as_ref()))
+    // RSA keys that are not ready are seconds of CPU work on a busy machine: not on the runtime's threads.
+    let made = model::blocking::run(move || make(&missing, &name, days, &keys, signer.as_ref()))
         .await
         .map_err(|e| Failure::retry(format!("the making of certificates broke off: {e}")))??;
     let (made, project, user) = (&made, &cluster.project(), &cluster.user());
@@ -251,14 +251,20 @@ impl Missing {
     }
 }
 
-fn make(missing: &Missing, name: &str, terms: Terms, signer: Option<&StoredKeypair>) -> Result<Vec<(Role, NewKeypair)>, CertificateError> {
+fn make(
+    missing: &Missing,
+    name: &str,
+    days: u32,
+    keys: &Keys,
+    signer: Option<&StoredKeypair>,
+) -> Result<Vec<(Role, NewKeypair)>, CertificateError> {
     let mut made = Vec::new();
     let mut issuer = signer.map(StoredKeypair::open).transpose()?;
     for (wanted, authority) in
         [(missing.kubernetes, Authority::Kubernetes), (missing.etcd, Authority::Etcd), (missing.front_proxy, Authority::FrontProxy)]
     {
         if wanted {
-            let pair = new_authority(name, terms)?;
+            let pair = new_authority(name, days, keys)?;
             if authority == Authority::Kubernetes {
                 issuer = Some(pair.open()?);
             }
@@ -266,7 +272,7 @@ fn make(missing: &Missing, name: &str, terms: Terms, signer: Option<&StoredKeypa
         }
     }
     if let (true, Some(issuer)) = (missing.client, &issuer) {
-        made.push((Role::Client, new_client(issuer, terms)?));
+        made.push((Role::Client, new_client(issuer, days, keys)?));
     }
     Ok(made)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::certificate::Terms;
+use model::certificate::Keys;
 use model::certificate::keeper::Keepers;
 use model::operation::{Deadlines, StepLimits};
 use model::queue::amqp::StackNotices;
@@ -23,6 +23,9 @@ use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
 use crate::parts::{PartEnded, Parts};
 use crate::{credential_health, health, heartbeat, housekeeping, notify, scan, sweep, worker};
+
+/// Between two tries to have keys ready after one that failed.
+const NO_KEYS: Duration = Duration::from_secs(60);
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +66,8 @@ impl Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(10),
-            heartbeat: Duration::from_secs(3),
+            lease: Duration::from_secs(8),
+            heartbeat: Duration::from_secs(2),
             scan: Duration::from_secs(2),
             poll_min: Duration::from_secs(1),
             poll_max: Duration::from_secs(3),
@@ -101,7 +104,12 @@ pub struct Settings {
     pub step_limits: StepLimits,
     /// How long load balancers that Kubernetes made may take to go, once they were found.
     pub load_balancer_timeout: Duration,
-    pub terms: Terms,
+    /// Days from today to the end of new certificates (`[x509] term_of_validity`).
+    pub validity_days: u32,
+    /// Bits of their keys (`[x509] rsa_key_size`).
+    pub rsa_bits: u32,
+    /// How many keys are made before anybody asks for them (`[operations] keys_ahead`).
+    pub keys_ahead: usize,
     /// The domain of the trustees; none: the domain that the trustee domain admin's token is scoped to.
     pub trustee_domain_id: Option<String>,
     /// Roles to delegate; empty: all that the caller has.
@@ -144,6 +152,9 @@ pub struct DefaultVolumes {
     pub etcd_type: Option<String>,
 }
 
+/// Operations that are given back at once, a transaction and a query each: fewer than there are connections.
+const GIVEN_BACK: usize = 4;
+
 /// A conductor, ready to run.
 pub struct Conductor {
     pub store: Store,
@@ -179,6 +190,8 @@ pub(crate) struct Context {
     pub trustee_admin: Session,
     pub sealer: Sealer,
     pub keepers: Keepers,
+    /// Private keys of new certificates.
+    pub keys: Arc<Keys>,
     pub settings: Settings,
     pub metrics: Metrics,
     pub outbox: Outbox,
@@ -189,6 +202,8 @@ pub(crate) struct Context {
     pub places: Arc<Semaphore>,
     /// One for each turn at work.
     pub permits: Arc<Semaphore>,
+    /// One for each operation that is being given back.
+    pub handing_back: Semaphore,
     pub leases: Arc<Leases>,
     pub follower: Arc<Follower>,
     pub service: Option<Session>,
@@ -216,6 +231,8 @@ impl Conductor {
         if let Some(capi) = &capi {
             self.metrics.watch_over(capi.clone());
         }
+        let keys = Arc::new(Keys::new(self.settings.rsa_bits, self.settings.keys_ahead));
+        self.metrics.show_keys(keys.clone());
         let (usual, most) = (self.settings.heat_requests_per_second, self.settings.max_heat_requests_per_second);
         let follower = Follower::new(usual, most, timing.poll_min, timing.poll_max);
         let cx = Arc::new(Context {
@@ -225,6 +242,7 @@ impl Conductor {
             trustee_admin: self.trustee_admin,
             sealer: self.sealer,
             keepers: self.keepers,
+            keys,
             outbox: Outbox::new(self.notifications.is_some(), &self.settings.host),
             settings: self.settings,
             metrics: self.metrics,
@@ -232,6 +250,7 @@ impl Conductor {
             owner,
             places,
             permits,
+            handing_back: Semaphore::new(GIVEN_BACK),
             leases: Arc::default(),
             follower: Arc::new(follower),
             service: self.service,
@@ -296,6 +315,10 @@ fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notificat
         let (at, stop) = (door.clone(), cx.stop.clone());
         parts.kept_up(format!("management cluster {}", door.cluster.name), move || door::run(at.clone(), stop.clone()));
     }
+    if cx.keys.ahead() > 0 {
+        let of = cx.clone();
+        parts.kept_up("keys of certificates", move || keep_keys(of.clone()));
+    }
     if let Some(interval) = timing.sweep {
         let of = cx.clone();
         parts.kept_up("sweep", move || sweep::run(of.clone(), interval));
@@ -311,6 +334,28 @@ fn keep_up(parts: &mut Parts, cx: &Arc<Context>, notifications: Option<Notificat
     if let Some((bus, longest)) = notifications.and_then(|told| Some((told.bus?, told.longest))) {
         let of = cx.clone();
         parts.kept_up("notifications", move || notify::run(of.clone(), bus.clone(), longest));
+    }
+}
+
+/// Has keys ready, until the conductor stops. While none can be made, whoever needs one fails for the same reason.
+async fn keep_keys(cx: Arc<Context>) {
+    loop {
+        let pause = tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => return,
+            made = cx.keys.make_missing() => match made {
+                Ok(()) => continue,
+                Err(error) => {
+                    tracing::warn!(?error, "no key of a certificate could be made");
+                    NO_KEYS
+                }
+            },
+        };
+        tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }
 

@@ -6,12 +6,17 @@
 //! at most in [`budget`] and [`places`], how many stacks a request is for in [`batch`], and who is next in [`table`]; all of them are told
 //! the time and know no network.
 //!
+//! An operation that is woken keeps its place until its look has told it something, and goes back to it where Heat has not answered: else each
+//! one that was woken during an outage would go on asking by itself, until all of them do.
+//!
 //! Nothing here is believed further than to wake somebody: whoever is woken looks at the stack before he decides anything. So a late, lost
 //! or wrong listing (or notification) costs a look, never a wrong step.
 
+mod announced;
 mod batch;
 mod budget;
 mod interval;
+mod jobs;
 mod pause;
 mod places;
 mod run;
@@ -37,7 +42,7 @@ pub(crate) struct Watch {
     pub seen: Seen,
     /// How long the operation has been at it: the older, the less often it is asked for.
     pub age: Duration,
-    /// How often in a row somebody was woken and found nothing changed.
+    /// How often in a row a list has told of something that a look did not find.
     pub idle: u32,
     /// Can list the project's stacks.
     pub session: Session,
@@ -46,7 +51,9 @@ pub(crate) struct Watch {
 /// Why somebody who waits is woken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// The stack has moved, is gone, or cannot be listed: look at it.
+    /// A list says that the stack has moved or is gone: look at it.
+    Moved,
+    /// It cannot be listed: look at it.
     Look,
     /// It is at work as before, and has come this far.
     Progress(Box<Seen>),
@@ -73,7 +80,7 @@ struct Bell {
 impl Bell {
     fn ring(&self, wake: Wake) {
         let mut waiting = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
-        if *waiting != Some(Wake::Look) {
+        if !matches!(*waiting, Some(Wake::Moved | Wake::Look)) {
             *waiting = Some(wake);
         }
         drop(waiting);
@@ -97,6 +104,17 @@ impl Ticket {
                 return wake;
             }
         }
+    }
+
+    /// Goes on waiting after a look that Heat has not answered: the stacks are asked for as soon as lists are sent.
+    pub fn again(&self) {
+        let now = Instant::now();
+        let mut table = self.follower.table();
+        for key in &self.keys {
+            table.again(*key, now);
+        }
+        drop(table);
+        self.follower.changed.notify_one();
     }
 }
 
@@ -132,7 +150,7 @@ impl Follower {
         Ticket { follower: self.clone(), keys, bell }
     }
 
-    /// Somebody says that a stack has ended what it did: it is asked for at once if anybody waits for it.
+    /// Somebody says that a stack has ended what it did: it is asked for at once if anybody waits for it, or comes to wait for it soon.
     pub fn announced(&self, stack_id: &str) {
         if self.table().hasten(stack_id, Instant::now()) {
             self.changed.notify_one();

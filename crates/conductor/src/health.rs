@@ -37,6 +37,9 @@ pub(crate) const HEALTHY: &str = verdict::HEALTHY;
 pub(crate) const AT_ONCE: usize = 32;
 /// The longest that a look may take; less when looks are more frequent.
 const LONGEST: Duration = Duration::from_secs(10);
+/// How long an agent in a cluster may be silent, at least, before somebody else looks: what it reports every half a minute is not to be contradicted
+/// between two reports, nor where one or two are lost.
+const SILENCE: Duration = Duration::from_secs(90);
 /// Clusters taken up or forgotten at once.
 const ENROL: i64 = 200;
 /// Before a round that is not waited for otherwise: several looks end meanwhile, and the round claims as many, in one transaction.
@@ -146,8 +149,9 @@ async fn round(cx: &Arc<Context>, interval: Duration, places: &Places, enrols: b
         return Ok(Left::More);
     }
     let at_ms = millis(now());
-    let span = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX / 2);
-    let look = Look { owner: cx.owner.clone(), at_ms, due_ms: at_ms + span };
+    let span = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2);
+    let look = Look { owner: cx.owner.clone(), at_ms, due_ms: at_ms + span(interval) };
+    let reported_ms = at_ms - span(interval.max(SILENCE));
     let (claimed, limit) = (&look, i64::try_from(free).unwrap_or(1));
     let busy = managed::busy(cx);
     let busy = busy.as_slice();
@@ -155,7 +159,7 @@ async fn round(cx: &Arc<Context>, interval: Duration, places: &Places, enrols: b
         if enrols {
             health::enrol(conn, claimed.due_ms, ENROL).await?;
         }
-        let due = health::claim(conn, claimed, at_ms - span, limit, busy).await?;
+        let due = health::claim(conn, claimed, reported_ms, limit, busy).await?;
         let managed: Vec<&str> = due.clusters.iter().filter(|c| managed::is_seen_from_there(c)).map(|c| c.uuid.as_str()).collect();
         let recorded = placement::of_clusters(conn, &managed).await?;
         Ok((due, recorded))

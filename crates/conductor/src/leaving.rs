@@ -13,8 +13,8 @@ mod round;
 mod unclear;
 mod unseen;
 
-use model::operation::{Leak, OperationEvent, OutcomeCode};
-use model::resource::ResourceKind;
+use model::operation::{Leak, OperationEvent, OperationKind, OutcomeCode};
+use model::resource::{CloudResource, ResourceKind};
 use provider_clients::{FloatingIp, LoadBalancer, Volume};
 
 use crate::cluster::Rows;
@@ -85,8 +85,22 @@ impl Item {
 /// Whether load balancers are to be looked for: at first, and once more after each request to delete the cluster's stack, which Kubernetes
 /// may have overtaken.
 pub(crate) fn are_balancers_due(events: &[OperationEvent]) -> bool {
-    let looked = events.iter().filter(|e| e.kind == BALANCERS_GONE).count();
-    looked <= events.iter().filter(|e| stack::is_request_to_delete(&e.kind)).count()
+    let (looked, asked) = looks(events);
+    looked <= asked
+}
+
+/// Whether load balancers are to be looked for once more since the cluster's stack is gone: as long as its last server ran, Kubernetes may have made
+/// some, and on a network that was given they keep no stack from going. That is so until volumes were looked for, which comes next; once is enough.
+pub(crate) fn are_balancers_due_again(events: &[OperationEvent], rows: &Rows) -> bool {
+    let is_gone = || !rows.stack().may_exist && rows.made_inside(ResourceKind::Volume).any(CloudResource::is_unseen);
+    let (looked, asked) = looks(events);
+    looked < asked + 2 && is_gone()
+}
+
+/// How often load balancers were found gone, and how often stacks were asked to go.
+fn looks(events: &[OperationEvent]) -> (usize, usize) {
+    let count = |is_one: &dyn Fn(&str) -> bool| events.iter().filter(|e| is_one(&e.kind)).count();
+    (count(&|kind| kind == BALANCERS_GONE), count(&stack::is_request_to_delete))
 }
 
 /// Whether volumes are to be looked for once the stack is gone. That it is gone since a deletion before this one, which has not looked, is recorded
@@ -105,9 +119,17 @@ pub(crate) async fn load_balancers(cx: &Context, work: &Work, rows: &Rows, reach
     let (balancers, ports) = judge_balancers(rows, reach, &listed).await?;
     let (addresses, leads) = judge_addresses(rows, reach, &ports).await?;
     let mut fresh: Vec<&Item> = balancers.ours.iter().chain(&addresses.ours).collect();
-    // Before the stack goes, so that whoever takes over knows of them when nothing else is left.
-    let volumes =
-        if removes_volumes(&rows.cluster) { judge_volumes(&rows.cluster, &list_volumes(rows, reach).await?) } else { Seen::default() };
+    // Before the stack goes, so that whoever takes over knows of them when nothing else is left. What Cinder refuses, and by force whatever it
+    // says, keeps no load balancer: the step for volumes will tell.
+    let may_wait = work.operation.kind() == Some(OperationKind::ClusterDelete);
+    let volumes = match removes_volumes(&rows.cluster) {
+        true => match list_volumes(rows, reach).await {
+            Ok(listed) => judge_volumes(&rows.cluster, &listed),
+            Err(error @ Failure::Retry { .. }) if may_wait => return Err(error),
+            Err(_) => Seen::default(),
+        },
+        false => Seen::default(),
+    };
     fresh.extend(&volumes.ours);
     let kept: Vec<&Leak> = balancers.kept.iter().chain(&addresses.kept).collect();
     record(cx, work, rows, &events, &fresh, &kept).await?;

@@ -8,10 +8,11 @@ mod delay;
 mod management;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use model::certificate::Keys;
 use model::operation::{Claim, Operation, OperationKind, OutcomeCode};
 use model::store::{Conn, Store, operation};
 use model::time::{millis, now};
@@ -89,6 +90,8 @@ pub struct Metrics {
     sweep_findings: Family<Kind, Gauge>,
     sweep_removed: Family<Kind, Counter>,
     sweep_failures: Counter,
+    keys_ready: Gauge,
+    keys: Arc<OnceLock<Arc<Keys>>>,
     credentials: OfCredentials,
     management: OfManagement,
     read: Arc<Mutex<Option<Instant>>>,
@@ -134,6 +137,8 @@ impl Metrics {
         let help = "Things that sweeps removed because the inventory knew them and their cluster was gone, by kind";
         registry.register("sweep_removed", help, m.sweep_removed.clone());
         registry.register("sweeps_failed", "Sweeps that could not look at everything", m.sweep_failures.clone());
+        let help = "Private keys of certificates that are ready before anybody asks for them";
+        registry.register("certificate_keys_ready", help, m.keys_ready.clone());
         m.credentials.register_all(registry);
         m.management.register_all(registry);
         metrics
@@ -142,6 +147,11 @@ impl Metrics {
     /// The credentials of a cluster were looked at.
     pub(crate) fn credentials_looked(&self, seen: &'static str) {
         self.credentials.looked(seen);
+    }
+
+    /// From now on it is shown how many keys are ready.
+    pub(crate) fn show_keys(&self, keys: Arc<Keys>) {
+        self.keys.get_or_init(|| keys);
     }
 
     /// From now on the management clusters are shown.
@@ -226,9 +236,12 @@ impl Metrics {
         Counted::new(&self.turns)
     }
 
-    /// Reads the table again if what was read is too old. While the table cannot be read nothing is shown of it: an old number would be
+    /// Reads what is shown as it is now, and the table again if what was read of it is too old. While the table cannot be read nothing is shown of it: an old number would be
     /// taken for the present.
     pub async fn refresh(&self, store: &Store) {
+        if let Some(keys) = self.keys.get() {
+            self.keys_ready.set(i64::try_from(keys.ready()).unwrap_or(i64::MAX));
+        }
         let mut read = self.read.lock().await;
         if read.is_some_and(|at| at.elapsed() < TABLE_AGE) {
             return;

@@ -1,8 +1,9 @@
 //! Telling others: what is put into the outbox, and the loop that empties it.
 //!
 //! A row is written in the transaction of the change it tells of, so that there is exactly one for each change, and removed when the broker
-//! has confirmed the message. One conductor at a time sends (`task_lease`), in the order of the rows. Whatever dies between confirmation and
-//! removal, the message is sent again with the same id. A broker that is away delays; nothing is lost before `longest`.
+//! has confirmed the message. One conductor at a time sends (`task_lease`), in the order of the rows. A sender remembers what is confirmed and
+//! could not be removed; when it dies before it has removed it, or loses the task, these messages are sent again with the same ids. A broker that
+//! is away delays; nothing is lost before `longest`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +31,9 @@ const _: () = assert!(MARGIN.as_millis() > LONGEST.as_millis() + LEASE.as_millis
 const LOOK: Duration = Duration::from_secs(2);
 /// Longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// Rows read at once.
-const BATCH: i64 = 50;
+/// Rows read, sent and removed at once. A conductor that dies leaves at most so many in the outbox that the broker has already. They are told again,
+/// first of all and with the ids that they had: consumers of oslo.messaging drop a message whose id is one of the last sixteen that they have seen.
+const BATCH: i64 = 8;
 /// Rows looked through at once for those that have waited for too long.
 const LOOKED_THROUGH: i64 = 500;
 
@@ -101,7 +103,7 @@ impl Outbox {
 
 /// Empties the outbox until the conductor stops.
 pub(crate) async fn run(cx: Arc<Context>, bus: NotifyOptions, longest: Duration) {
-    let mut sender = Sender { cx: cx.clone(), bus, longest, notifier: None, attempt: 0 };
+    let mut sender = Sender { cx: cx.clone(), bus, longest, notifier: None, attempt: 0, confirmed: Confirmed::default() };
     loop {
         let pause = match sender.attempt {
             0 => LOOK,
@@ -136,6 +138,23 @@ struct Sender {
     longest: Duration,
     notifier: Option<Notifier>,
     attempt: u32,
+    confirmed: Confirmed,
+}
+
+/// What the broker has confirmed and the outbox has still, from one round to the next. No number of a row is ever used again.
+#[derive(Default)]
+struct Confirmed {
+    /// Rows that all topics have: they are removed before anything else is sent, and never sent again.
+    rows: Vec<i64>,
+    /// The row that is under way, and how many of the topics have it, in their order.
+    under_way: Option<(i64, usize)>,
+}
+
+impl Confirmed {
+    /// How many of the topics have a row that is to be sent.
+    fn topics(&self, row: i64) -> usize {
+        self.under_way.filter(|(id, _)| *id == row).map_or(0, |(_, topics)| topics)
+    }
 }
 
 impl Sender {
@@ -144,9 +163,15 @@ impl Sender {
         let cx = self.cx.clone();
         let store = &cx.store;
         if store.read(async |conn: &mut Conn| notification::is_empty(conn).await).await.map_err(|e| e.to_string())? {
+            // What was remembered is gone with the rest.
+            self.confirmed = Confirmed::default();
             return Ok(());
         }
-        let Some(mut until) = self.take().await? else { return Ok(()) };
+        let Some(mut until) = self.take().await? else {
+            // Whoever has it sends what was under way to all topics.
+            self.confirmed.under_way = None;
+            return Ok(());
+        };
         let sent = self.empty(&mut until).await;
         // Somebody else may have more luck with the broker, or other rows to send.
         let (owner, left) = (&cx.owner, Duration::from_secs(3));
@@ -159,38 +184,52 @@ impl Sender {
 
     async fn empty(&mut self, until: &mut Instant) -> Result<(), String> {
         let cx = self.cx.clone();
+        // Before anything is dropped or sent: so none of them is counted as dropped, and there are never more of them than are sent at once.
+        self.remove_confirmed().await?;
+        // Only where sending has failed. What has waited for a conductor alone, however long, is to be tried first.
+        if self.attempt > 0 {
+            self.drop_late().await?;
+        }
+        loop {
+            let rows = cx.store.read(async |conn: &mut Conn| notification::first(conn, BATCH).await).await.map_err(|e| e.to_string())?;
+            if rows.is_empty() || cx.stop.is_cancelled() {
+                return Ok(());
+            }
+            let sent = self.send(&rows, until).await;
+            self.remove_confirmed().await?;
+            if !sent? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Removes what all topics have. What cannot be removed is remembered: it may have been removed all the same, which does no harm.
+    async fn remove_confirmed(&mut self) -> Result<(), String> {
+        let ids = &self.confirmed.rows;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.cx.store.write(async |conn: &mut Conn| notification::remove(conn, ids).await).await.map_err(|e| e.to_string())?;
+        self.confirmed.rows.clear();
+        Ok(())
+    }
+
+    /// Drops what has waited for too long, and says so.
+    async fn drop_late(&self) -> Result<(), String> {
         let mut dropped = 0;
-        let are_dropped = self.drop_late(&mut dropped).await;
+        let are_dropped = self.drop_counting(&mut dropped).await;
         if dropped > 0 {
             tracing::error!(
                 dropped,
                 hours = self.longest.as_secs() / 3600,
                 "notifications waited for the broker for too long and were dropped"
             );
-            cx.metrics.notifications_dropped(dropped);
+            self.cx.metrics.notifications_dropped(dropped);
         }
-        are_dropped?;
-        loop {
-            let rows = cx.store.read(async |conn: &mut Conn| notification::first(conn, BATCH).await).await.map_err(|e| e.to_string())?;
-            if rows.is_empty() || cx.stop.is_cancelled() {
-                return Ok(());
-            }
-            let mut sent = Vec::with_capacity(rows.len());
-            let result = self.send(&rows, &mut sent, until).await;
-            let ids = &sent;
-            if !ids.is_empty() {
-                let removed = cx.store.write(async |conn: &mut Conn| notification::remove(conn, ids).await).await;
-                removed.map_err(|e| e.to_string())?;
-            }
-            cx.metrics.notifications_sent(sent.len());
-            if !result? {
-                return Ok(());
-            }
-        }
+        are_dropped
     }
 
-    /// Drops what has waited for too long, counting it.
-    async fn drop_late(&self, dropped: &mut usize) -> Result<(), String> {
+    async fn drop_counting(&self, dropped: &mut usize) -> Result<(), String> {
         let store = &self.cx.store;
         let oldest = millis(now()).saturating_sub(i64::try_from(self.longest.as_millis()).unwrap_or(i64::MAX));
         loop {
@@ -205,8 +244,8 @@ impl Sender {
         }
     }
 
-    /// Sends rows in order, noting those that the broker has; false when the task went to somebody else.
-    async fn send(&mut self, rows: &[Waiting], sent: &mut Vec<i64>, until: &mut Instant) -> Result<bool, String> {
+    /// Sends rows in order, noting what the broker has; false when the task went to somebody else.
+    async fn send(&mut self, rows: &[Waiting], until: &mut Instant) -> Result<bool, String> {
         for row in rows {
             if self.cx.stop.is_cancelled() {
                 return Ok(false);
@@ -217,14 +256,19 @@ impl Sender {
             let Some(notifier) = &self.notifier else { return Ok(false) };
             // A priority of a newer version.
             let priority = Priority::parse(&row.priority).unwrap_or(Priority::Info);
-            // Before each topic: however many there are, two never send at once. Who comes after one that was interrupted here sends to all.
-            for topic in &self.bus.topics {
+            // One that refuses costs those before it no second message.
+            for (before, topic) in self.bus.topics.iter().enumerate().skip(self.confirmed.topics(row.id)) {
+                // Before each topic: however many there are, two never send at once. Who comes after one that was interrupted here sends to all.
                 if !self.holds(until).await? {
+                    self.confirmed.under_way = None;
                     return Ok(false);
                 }
                 notifier.publish(topic, &row.uuid, priority, &row.body).await?;
+                self.confirmed.under_way = Some((row.id, before + 1));
             }
-            sent.push(row.id);
+            self.confirmed.under_way = None;
+            self.confirmed.rows.push(row.id);
+            self.cx.metrics.notifications_sent(1);
         }
         Ok(true)
     }

@@ -317,14 +317,17 @@ pub(crate) fn volume(status: &str, tries: usize) -> RemovalStep {
     }
 }
 
-/// Decides for a delete; `tries` is how often this operation has asked for the deletion.
-pub(crate) fn delete(observed: Observed, tries: usize) -> DeleteStep {
+/// Decides for a delete; `tries` is how often this operation has asked for the deletion after it had failed, `is_due` whether it has not asked for it
+/// at all yet, or so long ago that Heat may have forgotten it.
+pub(crate) fn delete(observed: Observed, tries: usize, is_due: bool) -> DeleteStep {
     match observed {
         // A foreign stack is not ours to remove: as far as this cluster goes there is none.
         Observed::Absent | Observed::Foreign { .. } => DeleteStep::Finish,
         Observed::Building(seen) | Observed::Ready(seen) | Observed::Broken { seen, .. } | Observed::RolledBack { seen, .. } => {
             DeleteStep::Remove(seen)
         }
+        // One whose engine died stays as it is for ever; asked once more, Heat begins anew.
+        Observed::Leaving(seen) if is_due => DeleteStep::Remove(seen),
         Observed::Leaving(seen) => DeleteStep::Wait(seen),
         Observed::Stuck { seen, .. } if tries < DELETE_TRIES => DeleteStep::Remove(seen),
         Observed::Stuck { reason, .. } => DeleteStep::Fail { reason },

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::operation::CloudFault;
+use provider_clients::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::driver::capi_helm::news::Listening;
-use crate::follow::{Wake, Watch};
+use crate::follow::{Ticket, Wake, Watch};
 use crate::operation::note_retry;
-use crate::outcome::{Failure, Follow};
-use crate::stack;
+use crate::outcome::{Failure, Follow, Turn};
+use crate::plan::Seen;
+use crate::stack::{self, Told};
 use crate::worker::{Work, allowance};
 
 /// Between two looks of one operation at its cluster, however much happens.
@@ -31,21 +33,61 @@ pub(crate) enum Rested {
     Stopped,
 }
 
-/// What an operation has waited for so far: who is woken again and again with nothing changed is woken less often.
+/// What an operation has waited for so far, and where: whom lists wake again and again with nothing changed is woken less often.
 #[derive(Default)]
 pub(crate) struct Waits {
-    last: Vec<(String, String)>,
+    /// Id, status and last change of each stack.
+    last: Vec<[String; 3]>,
     idle: u32,
+    /// Whether it was a list that woke it last. Any other reason to look says nothing of whether lists can be believed.
+    is_by_list: bool,
+    place: Option<Place>,
+}
+
+/// Where an operation waits for stacks; kept while it looks.
+struct Place {
+    ticket: Ticket,
+    /// By the ids of the stacks.
+    told: Vec<(String, Told)>,
+    at_most: Option<Instant>,
 }
 
 impl Waits {
-    /// Counts a wait for these stacks; how often in a row it has been the same.
-    fn begin(&mut self, follows: &[Follow]) -> u32 {
-        let these: Vec<_> = follows.iter().map(|f| (f.seen.status.clone(), f.seen.changed.clone())).collect();
-        self.idle = if these == self.last { self.idle.saturating_add(1) } else { 0 };
+    /// Counts a wait for stacks that were seen so; how often in a row a list has told of something that was not seen.
+    fn begin<'s>(&mut self, seen: impl Iterator<Item = &'s Seen>) -> u32 {
+        let these: Vec<_> = seen.map(|s| [&s.stack_id, &s.status, &s.changed].map(String::clone)).collect();
+        if these != self.last {
+            self.idle = 0;
+        } else if self.is_by_list {
+            self.idle = self.idle.saturating_add(1);
+        }
         self.last = these;
         self.idle
     }
+
+    /// Gives up the place for which there is no use any more after this turn.
+    pub fn turned(&mut self, turn: &Result<Turn, Failure>) {
+        let is_kept = match turn {
+            // Until there is the next one: a project in which nobody waits forgets who can list it, and how often that has failed.
+            Ok(Turn::Follow(_)) => true,
+            Err(Failure::Retry { error: Some(fault), .. }) => is_unanswered(fault),
+            Ok(_) | Err(_) => false,
+        };
+        if !is_kept {
+            self.place = None;
+        }
+    }
+
+    /// Whether there is a place to go back to, see [`again`].
+    pub fn has_place(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
+/// Whether it is Heat that has not answered, or Keystone when it was to let somebody in to ask: others that follow stacks meet the same, and it is
+/// no use that each of them goes on asking.
+fn is_unanswered(fault: &CloudFault) -> bool {
+    fault.service == Service::Orchestration.name() || fault.operation == "token_issue"
 }
 
 /// Waits for something, unless the claim is lost or the conductor stops first.
@@ -123,7 +165,7 @@ pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> R
 /// Waits until one of the stacks has moved, or is to be looked at without, or the deadline of the operation or of its step has come, and tells
 /// meanwhile how far they have come.
 pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) -> Rested {
-    let idle = waits.begin(&follows);
+    let idle = waits.begin(follows.iter().map(|f| &f.seen));
     let at_most = follows.iter().filter_map(|f| f.at_most).min().map(|at_most| Instant::now() + at_most);
     let age = stack::age(work.operation.begun());
     let mut told = Vec::with_capacity(follows.len());
@@ -132,7 +174,23 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
         told.push((seen.stack_id.clone(), place));
         watches.push(Watch { project, seen, age, idle, session });
     }
-    let ticket = cx.follower.follow(watches);
+    // The former place is given up when there is this one, see [`Waits::turned`].
+    waits.place = Some(Place { ticket: cx.follower.follow(watches), told, at_most });
+    wait(cx, work, waits).await
+}
+
+/// As [`follow`], where it waited before: the look for which it was woken has told nothing.
+pub(crate) async fn again(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
+    if let Some(place) = &waits.place {
+        place.ticket.again();
+    }
+    wait(cx, work, waits).await
+}
+
+/// Waits in its place; not at all without one.
+async fn wait(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
+    let Waits { idle, is_by_list, place, .. } = waits;
+    let Some(Place { ticket, told, at_most }) = &*place else { return Rested::Awake };
     loop {
         // Progress that is told may be another step.
         let end = Instant::now() + allowance::left_at_rest(cx, work).await;
@@ -146,11 +204,18 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
             }
         };
         let recorded = match until(cx, work, woken).await {
-            Ok(Wake::Look) => return Rested::Awake,
-            Ok(Wake::Progress(seen)) => match told.iter().find(|(id, _)| *id == seen.stack_id) {
-                Some((_, place)) => Box::pin(stack::tell(cx, work, place, "stack", &seen)).await,
-                None => Ok(()),
-            },
+            Ok(wake @ (Wake::Moved | Wake::Look)) => {
+                *is_by_list = wake == Wake::Moved;
+                return Rested::Awake;
+            }
+            Ok(Wake::Progress(seen)) => {
+                // What moves will end: it must not go unnoticed for what lists have told before.
+                *idle = 0;
+                match told.iter().find(|(id, _)| *id == seen.stack_id) {
+                    Some((_, place)) => Box::pin(stack::tell(cx, work, place, "stack", &seen)).await,
+                    None => Ok(()),
+                }
+            }
             Ok(Wake::Trouble(reason)) => {
                 let error = CloudFault {
                     service: "heat".into(),
@@ -167,6 +232,72 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
             Err(Failure::Stale) => return Rested::Stale,
             // The row is another's to say something about, or the database is away: the next turn meets it if it lasts.
             Err(_) => tracing::debug!("failed to record how a stack is getting on"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::operation::OutcomeCode;
+
+    use super::*;
+    use crate::follow::Follower;
+
+    fn seen(id: &str, status: &str) -> Seen {
+        Seen { stack_id: id.into(), status: status.into(), ..Seen::default() }
+    }
+
+    /// A wait for this stack, after it was woken by a list or by something else.
+    fn begin(waits: &mut Waits, seen: &Seen, is_by_list: bool) -> u32 {
+        waits.is_by_list = is_by_list;
+        waits.begin(std::iter::once(seen))
+    }
+
+    #[test]
+    fn only_lists_that_tell_what_is_not_so_are_asked_for_less_often() {
+        let stack = seen("s1", "CREATE_IN_PROGRESS");
+        let mut waits = Waits::default();
+        assert_eq!(begin(&mut waits, &stack, true), 0, "the first one");
+        for _ in 0..3 {
+            assert_eq!(begin(&mut waits, &stack, false), 0, "looked at for another reason");
+        }
+        assert_eq!([true, true, false, true].map(|is_by_list| begin(&mut waits, &stack, is_by_list)), [1, 2, 2, 3]);
+        assert_eq!(begin(&mut waits, &seen("s1", "UPDATE_IN_PROGRESS"), true), 0);
+        assert_eq!(begin(&mut waits, &seen("s1", "UPDATE_IN_PROGRESS"), true), 1);
+        assert_eq!(begin(&mut waits, &seen("s2", "UPDATE_IN_PROGRESS"), true), 0, "another stack that is at the same");
+    }
+
+    /// One that was woken and looks.
+    fn looking() -> Waits {
+        let follower = Arc::new(Follower::new(15.0, 15.0, Duration::from_secs(1), Duration::from_secs(3)));
+        let place = Place { ticket: follower.follow(Vec::new()), told: Vec::new(), at_most: None };
+        Waits { place: Some(place), ..Waits::default() }
+    }
+
+    fn fault(service: &str, operation: &str) -> Failure {
+        let error = CloudFault { service: service.into(), operation: operation.into(), status: Some(503), ..CloudFault::default() };
+        Failure::Retry { reason: "no answer".into(), error: Some(Box::new(error)) }
+    }
+
+    #[test]
+    fn who_looked_and_was_not_answered_by_heat_goes_back_to_his_place_and_nobody_else_does() {
+        let has_place = |turn: Result<Turn, Failure>| {
+            let mut waits = looking();
+            waits.turned(&turn);
+            waits.has_place()
+        };
+        assert!(has_place(Err(fault("heat", "stack_show"))));
+        assert!(has_place(Err(fault("keystone", "token_issue"))));
+        assert!(has_place(Ok(Turn::Follow(Vec::new()))), "until it has the next one");
+        for turn in [
+            Ok(Turn::NOW),
+            Ok(Turn::Settled),
+            Err(Failure::Stale),
+            Err(fault("nova", "server_show")),
+            Err(Failure::retry("the database")),
+            Err(Failure::fail(OutcomeCode::Cloud, "no")),
+        ] {
+            assert!(!has_place(turn));
         }
     }
 }

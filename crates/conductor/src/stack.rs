@@ -27,7 +27,7 @@ use crate::plan::{self, DeleteStep, Observed, Seen};
 use crate::room::{self, Need};
 use crate::worker::Work;
 
-pub(crate) use request::{AT_WORK, UPDATE, at_work_since, before, is_request, sent};
+pub(crate) use request::{AT_WORK, NOT_TAKEN, UPDATE, at_work_since, before, is_request, not_taken, note_not_taken, sent};
 pub(crate) use wait::{Told, await_former, await_unclear, follow, follow_for, show_progress, tell, wait_for};
 
 /// The event of a request to delete a stack.
@@ -231,23 +231,25 @@ pub(crate) async fn make(
 
 /// One step of seeing a stack off; none once it is gone.
 pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &Known, session: &Session) -> Result<Option<Turn>, Failure> {
+    // Before the look: what it was still too early to believe must not be believed because the answer was slow.
+    let is_settled = known.is_settled(cx, work);
     let observed = driver::observe(&known.handle, session).await?;
     tracing::debug!(?observed, "observed");
     let asked = asked(cx, work, &observed).await?;
     let is_retry = matches!(observed, Observed::Stuck { .. });
-    match plan::delete(observed, asked.tries) {
+    match plan::delete(observed, asked.tries, asked.is_due) {
         // What is seen may still be the failure before the last request.
         DeleteStep::Remove(_) | DeleteStep::Fail { .. } if is_retry && asked.is_fresh => {
             wait_for(cx, work, "the deletion of the stack").await.map(Some)
         }
         // What gave way to this operation may have asked for a stack that has not appeared yet.
-        DeleteStep::Finish if !known.is_settled(cx, work) => await_unclear(cx, work).await.map(Some),
+        DeleteStep::Finish if !is_settled => await_unclear(cx, work).await.map(Some),
         DeleteStep::Remove(seen) => {
             ask(cx, work, whose, &seen, if is_retry { ASKED_AGAIN } else { ASKED }).await?;
-            driver::remove(session, &seen).await?;
+            note_not_taken(cx, work, &seen, driver::remove(session, &seen).await).await?;
             Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }))
         }
-        DeleteStep::Wait(seen) => follow(cx, work, whose, "deleting", seen, session).await.map(Some),
+        DeleteStep::Wait(seen) => follow_for(cx, work, whose, "deleting", seen, session, FORGOTTEN).await.map(Some),
         DeleteStep::Finish => Ok(None),
         DeleteStep::Fail { reason } => Err(Failure::fail(model::operation::OutcomeCode::Cloud, reason)),
     }
@@ -286,21 +288,31 @@ pub(crate) async fn gone(cx: &Context, work: &Work, whose: Whose<'_>, known: &Kn
     Ok(())
 }
 
-/// What this operation has already asked of Heat for a stack whose deletion failed.
+/// A request to delete a stack that is this old is made once more: the engine that was at it may have died, and no other goes on with it.
+const FORGOTTEN: Duration = Duration::from_secs(20 * 60);
+
+/// What this operation has already asked of Heat for a stack whose deletion failed, or is under way.
 #[derive(Default)]
 struct Asked {
     tries: usize,
     /// The last request is too young for what is seen to be its outcome.
     is_fresh: bool,
+    /// There is none, or it may be forgotten.
+    is_due: bool,
 }
 
 async fn asked(cx: &Context, work: &Work, observed: &Observed) -> Result<Asked, Failure> {
-    let Observed::Stuck { seen, .. } = observed else { return Ok(Asked::default()) };
+    let (Observed::Stuck { seen, .. } | Observed::Leaving(seen)) = observed else { return Ok(Asked::default()) };
     let mut events = events(cx, work).await?;
-    events.retain(|e| e.message == seen.stack_name && is_request_to_delete(&e.kind));
-    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count();
+    events.retain(|e| e.message == seen.stack_name && (is_request_to_delete(&e.kind) || e.kind == NOT_TAKEN));
+    let is_again = |place: usize| events[..place].last().is_some_and(|e| e.kind == ASKED_AGAIN);
+    let came_to_nothing = |(place, e): &(usize, &OperationEvent)| e.kind == NOT_TAKEN && is_again(*place);
+    let vain = events.iter().enumerate().filter(came_to_nothing).count();
+    let tries = events.iter().filter(|e| e.kind == ASKED_AGAIN).count().saturating_sub(vain);
     let is_fresh = events.last().is_some_and(|e| age(at(e)) < cx.settings.timing.settle);
-    Ok(Asked { tries, is_fresh })
+    // One that came to an error, too: what is being deleted may have been taken by it, and begins anew each time it is asked.
+    let is_due = events.last().is_none_or(|e| age(at(e)) >= FORGOTTEN);
+    Ok(Asked { tries, is_fresh, is_due })
 }
 
 async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kind: &'static str) -> Result<(), Failure> {

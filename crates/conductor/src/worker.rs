@@ -34,6 +34,8 @@ pub(crate) use work::{Size, Work};
 
 /// Longest pause after a failed turn.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// Pauses that are cut at a deadline are never shorter: what ends the operation then may fail, too, and is not tried again in a circle.
+const LEAST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The place and the permit of an operation that is about to be claimed.
 pub(crate) struct Room {
@@ -158,6 +160,8 @@ async fn give_back(cx: &Context, work: &Work, ended: Ended) {
         Ended::Settled | Ended::Stopped => AT_ONCE,
         Ended::Stale => millis(now()) + 1000,
     };
+    // All at once, as when the conductor stops, they would wait for a connection for longer than that may take.
+    let _place = cx.handing_back.acquire().await;
     if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, &work.claim, due).await).await {
         tracing::warn!(%error, "failed to give the operation back; its lease will run out");
     }
@@ -202,10 +206,11 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
         if !matches!(turn, Ok(Turn::Room { .. })) {
             work.repeats(matches!(turn, Err(Failure::Retry { .. })));
         }
+        waits.turned(&turn);
         let pause = match turn {
             Ok(Turn::Again { after }) => {
                 failures = 0;
-                after
+                before_deadline(cx, work, after).await
             }
             Ok(Turn::Follow(follows)) => {
                 failures = 0;
@@ -248,7 +253,7 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                 if let Err(StoreError::Stale { .. }) = Box::pin(acts::note_retry(cx, work, &reason, error.as_deref())).await {
                     return Ended::Stale;
                 }
-                backoff(failures)
+                before_deadline(cx, work, backoff(failures)).await
             }
             Err(Failure::Final { code, reason, error }) => {
                 tracing::warn!(code = code.as_str(), reason, "operation failed");
@@ -261,6 +266,7 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
                     Err(error) => {
                         tracing::warn!(%error, "failed to record the failure; trying again");
                         failures += 1;
+                        // Not cut: its time may be over already.
                         backoff(failures)
                     }
                 }
@@ -271,6 +277,15 @@ async fn turns(cx: &Arc<Context>, work: &Work, permit: OwnedSemaphorePermit) -> 
         }
         if let Err(ended) = rest::until(cx, work, tokio::time::sleep(pause)).await {
             return ended.into();
+        }
+        // Whom the follower woke, and Heat has not answered, does not go on asking by himself: the follower asks for all, within its budget.
+        if waits.has_place() {
+            permit = None;
+            work.unload();
+            match rest::again(cx, work, &mut waits).await {
+                Rested::Awake => {}
+                ended => return ended.into(),
+            }
         }
     }
 }
@@ -306,6 +321,18 @@ async fn turn_before_deadline(cx: &Arc<Context>, work: &Work) -> Result<Turn, Fa
     ended
 }
 
+/// A pause between two turns, over when the time of the operation or of its step is: the turn after it ends the operation then.
+async fn before_deadline(cx: &Context, work: &Work, pause: Duration) -> Duration {
+    if pause.is_zero() {
+        return pause;
+    }
+    cut(pause, allowance::left_or_whole(cx, work).await)
+}
+
+fn cut(pause: Duration, left: Duration) -> Duration {
+    pause.min(left.max(LEAST_PAUSE))
+}
+
 fn backoff(failures: u32) -> Duration {
     let base = Duration::from_millis(500).saturating_mul(2u32.saturating_pow(failures.saturating_sub(1).min(8)));
     base.min(MAX_BACKOFF).mul_f64(model::random::range(0.5..1.0))
@@ -330,4 +357,23 @@ where
         })
         .await?;
     Ok(Turn::Settled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pause_lasts_beyond_a_deadline_and_none_becomes_a_circle() {
+        let seconds = Duration::from_secs;
+        assert_eq!(cut(seconds(30), seconds(2)), seconds(2));
+        assert_eq!(cut(seconds(6), seconds(3600)), seconds(6));
+        assert_eq!(cut(seconds(30), Duration::ZERO), LEAST_PAUSE);
+        let short = LEAST_PAUSE / 2;
+        assert_eq!(cut(short, Duration::ZERO), short);
+        for failures in 1..20 {
+            let pause = backoff(failures);
+            assert!((LEAST_PAUSE..=MAX_BACKOFF).contains(&pause), "{failures}: {pause:?}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! The certificates of a cluster: made with OpenSSL, stored the way upstream stores them (PEM without trailing newline, key as encrypted
 //! PKCS#8, passphrase beside it).
 //!
-//! Everything here is CPU work without waiting; callers in async code run it on a blocking thread.
+//! Everything here but the making of keys ahead is CPU work without waiting; callers in async code run it on a blocking thread.
 
 mod extension;
 mod facts;
 pub mod keeper;
+mod keys;
 mod references;
 pub mod signing;
 
@@ -23,6 +24,7 @@ use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::facts::Facts;
+pub use self::keys::Keys;
 pub use self::references::{Phase, References, Role, Rotation};
 
 use crate::random;
@@ -46,20 +48,6 @@ impl Authority {
     }
 }
 
-/// Sizes and times of new certificates (`[x509]`).
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Days from today to the end of validity.
-    pub validity_days: u32,
-    pub rsa_bits: u32,
-}
-
-impl Default for Terms {
-    fn default() -> Self {
-        Self { validity_days: 1825, rsa_bits: 2048 }
-    }
-}
-
 /// Why a certificate could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
@@ -72,6 +60,9 @@ pub enum CertificateError {
     /// A stored key pair cannot be opened.
     #[error("a stored key pair cannot be opened")]
     Stored(#[source] openssl::error::ErrorStack),
+    /// What makes keys has panicked, or the process is about to end.
+    #[error("the making of a key broke off")]
+    BrokenOff,
     /// OpenSSL failed.
     #[error("OpenSSL failed")]
     OpenSsl(#[from] openssl::error::ErrorStack),
@@ -170,10 +161,10 @@ impl NewKeypair {
 }
 
 /// A new self-signed authority: basic constraints critical CA with path length 0, key usage critical certificate signing only.
-pub fn new_authority(common_name: &str, terms: Terms) -> Result<NewKeypair, CertificateError> {
-    let key = PKey::from_rsa(random::rsa(terms.rsa_bits)?)?;
+pub fn new_authority(common_name: &str, validity_days: u32, keys: &Keys) -> Result<NewKeypair, CertificateError> {
+    let key = keys.take()?;
     let name = subject(&[("CN", common_name)])?;
-    let mut builder = certificate(&name, &name, &key, terms)?;
+    let mut builder = certificate(&name, &name, &key, validity_days)?;
     builder.append_extension(BasicConstraints::new().critical().ca().pathlen(0).build()?)?;
     builder.append_extension(KeyUsage::new().critical().key_cert_sign().build()?)?;
     let id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
@@ -183,10 +174,10 @@ pub fn new_authority(common_name: &str, terms: Terms) -> Result<NewKeypair, Cert
 }
 
 /// The conductor's own client certificate: CN admin, O system:masters.
-pub fn new_client(authority: &Opened, terms: Terms) -> Result<NewKeypair, CertificateError> {
-    let key = PKey::from_rsa(random::rsa(terms.rsa_bits)?)?;
+pub fn new_client(authority: &Opened, validity_days: u32, keys: &Keys) -> Result<NewKeypair, CertificateError> {
+    let key = keys.take()?;
     let name = subject(&[("CN", "admin"), ("O", "system:masters")])?;
-    let mut builder = certificate(&name, authority.certificate().subject_name(), &key, terms)?;
+    let mut builder = certificate(&name, authority.certificate().subject_name(), &key, validity_days)?;
     builder.append_extension(KeyUsage::new().critical().digital_signature().key_encipherment().build()?)?;
     builder.append_extension(ExtendedKeyUsage::new().client_auth().build()?)?;
     builder.append_extension(BasicConstraints::new().critical().build()?)?;
@@ -247,7 +238,7 @@ fn certificate<T: openssl::pkey::HasPublic>(
     subject: &X509NameRef,
     issuer: &X509NameRef,
     key: &PKeyRef<T>,
-    terms: Terms,
+    validity_days: u32,
 ) -> Result<X509Builder, CertificateError> {
     let mut builder = X509::builder()?;
     builder.set_version(2)?;
@@ -258,7 +249,7 @@ fn certificate<T: openssl::pkey::HasPublic>(
     builder.set_pubkey(key)?;
     let now = crate::time::now().timestamp();
     builder.set_not_before(&*Asn1Time::from_unix(now - 86_400)?)?;
-    builder.set_not_after(&*Asn1Time::from_unix(now + i64::from(terms.validity_days) * 86_400)?)?;
+    builder.set_not_after(&*Asn1Time::from_unix(now + i64::from(validity_days) * 86_400)?)?;
     Ok(builder)
 }
 

@@ -121,7 +121,7 @@ pub fn message(operation: &Operation, outcome: Outcome, subject: &Subject, publi
         groups.iter().filter(|group| group.is_master() == masters).flat_map(Nodegroup::addresses).collect()
     };
     let count = |masters: bool| -> i32 { groups.iter().filter(|group| group.is_master() == masters).map(Nodegroup::node_count).sum() };
-    let event = json!({
+    let mut event = json!({
         "typeURI": "http://schemas.dmtf.org/cloud/audit/1.0/event",
         "eventType": "activity",
         "id": uuid,
@@ -168,6 +168,9 @@ pub fn message(operation: &Operation, outcome: Outcome, subject: &Subject, publi
             }],
         },
     });
+    if let Some(domain) = operation.payload().ok().and_then(|payload| payload.user_domain_id) {
+        event["initiator"]["domain_id"] = domain.into();
+    }
     let body = json!({
         "message_id": uuid,
         "publisher_id": publisher,
@@ -175,7 +178,8 @@ pub fn message(operation: &Operation, outcome: Outcome, subject: &Subject, publi
         "priority": outcome.priority().as_str(),
         "payload": event,
         "timestamp": at.format("%Y-%m-%d %H:%M:%S%.6f").to_string(),
-        // Consumers of oslo.messaging drop a message whose id they have just seen.
+        // Consumers of oslo.messaging drop a message whose id is one of the last sixteen that they have seen: more than a sender that dies has sent
+        // and not yet removed.
         "_unique_id": uuid.replace('-', ""),
     });
     Some(Message { uuid, priority: outcome.priority(), body })

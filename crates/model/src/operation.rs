@@ -229,7 +229,7 @@ impl Operation {
 
     /// The kind, if this version of the program knows what the operation asks.
     pub fn understood(&self) -> Option<OperationKind> {
-        self.kind().filter(|_| self.payload().is_ok_and(|payload| payload.version <= Payload::KNOWN))
+        self.kind().filter(|_| self.payload().is_ok_and(|payload| payload.version <= Payload::known()))
     }
 }
 

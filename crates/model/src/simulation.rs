@@ -1,8 +1,11 @@
 //! The seam for deterministic simulations of the engine: a thread that simulates has a clock and a source of randomness of its own, both from
 //! one seed.
 //!
-//! Time ([`crate::time::now`]), randomness ([`crate::random`]) and the place where blocking work runs ([`crate::blocking`]) ask here first. A
-//! thread that does not simulate, which is every thread of the programs, has the system's. Nothing but a test begins a simulation.
+//! Time ([`crate::time::now`]), randomness ([`crate::random`]), the place where blocking work runs ([`crate::blocking`]) and how much of payloads is
+//! understood ([`Payload::known`]) ask here first. A thread that does not simulate, which is every thread of the programs, has the system's. Nothing
+//! but a test begins a simulation.
+//!
+//! [`Payload::known`]: crate::operation::Payload::known
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -19,6 +22,8 @@ thread_local! {
 struct World {
     random: StdRng,
     clock: Clock,
+    /// The latest version of payloads that whoever runs now understands; none: the one that this program does.
+    known: Option<u32>,
 }
 
 /// What a simulated wall clock says.
@@ -40,7 +45,7 @@ impl Simulation {
     pub fn begin(seed: u64, at: DateTime<Utc>) -> Self {
         WORLD.with_borrow_mut(|world| {
             assert!(world.is_none(), "this thread simulates already");
-            *world = Some(World { random: StdRng::seed_from_u64(seed), clock: Clock::Stands(at) });
+            *world = Some(World { random: StdRng::seed_from_u64(seed), clock: Clock::Stands(at), known: None });
         });
         Self(PhantomData)
     }
@@ -53,6 +58,15 @@ impl Simulation {
     /// The wall clock shows this time and goes on with the clock of the runtime that this is called in.
     pub fn go(&self, from: DateTime<Utc>) {
         set(Clock::Goes { from, since: Instant::now() });
+    }
+
+    /// Whoever runs from now on understands payloads up to this version, as an earlier release does; none: all that this program does.
+    pub fn know(&self, version: Option<u32>) {
+        WORLD.with_borrow_mut(|world| {
+            if let Some(world) = world {
+                world.known = version;
+            }
+        });
     }
 }
 
@@ -81,6 +95,11 @@ pub(crate) fn now() -> Option<DateTime<Utc>> {
         Clock::Stands(at) => Some(*at),
         Clock::Goes { from, since } => Some(*from + TimeDelta::from_std(since.elapsed()).unwrap_or_default()),
     })
+}
+
+/// The latest version of payloads that is understood, where a simulation says so.
+pub(crate) fn known() -> Option<u32> {
+    WORLD.with_borrow(|world| world.as_ref()?.known)
 }
 
 /// What is drawn from the seed, on a thread that simulates.

@@ -92,6 +92,13 @@ impl Store {
         Self { gate: Some(gate), ..self.clone() }
     }
 
+    /// The same database by connections of its own, so many at most: for what must not wait behind everything else. They are not counted in
+    /// [`Self::pool_use`]. SQLite has one connection, which is shared.
+    pub fn aside(&self, connections: usize) -> Self {
+        let db = self.db.aside(connections).map_or_else(|| self.db.clone(), Arc::new);
+        Self { db, ..self.clone() }
+    }
+
     /// What seals and opens the secrets in the rows.
     pub fn vault(&self) -> &Vault {
         &self.vault

@@ -22,11 +22,12 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tracing::Span;
 
 use self::warden::Watched;
 use self::words::{failure, is_contest, words};
 use crate::error::{CloudError, Sent};
-use crate::observe::{Call, Watchers};
+use crate::observe::Watchers;
 use crate::service::Service;
 
 const SERVICE: Service = Service::Helm;
@@ -215,7 +216,7 @@ impl HelmUntil {
     async fn run(&self, operation: &'static str, line: &[String], input: Option<String>) -> Result<Vec<u8>, CloudError> {
         let Helm { options, room, watchers } = &self.helm;
         let _room = room.acquire().await.map_err(|_| CloudError::unreachable(SERVICE, operation, Sent::No, "it is not run any more"))?;
-        let started = Instant::now();
+        let call = watchers.begin(SERVICE, operation, Span::none(), options.deadline);
         let outcome = match tokio::time::timeout(options.deadline, self.child(operation, line, input)).await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -228,10 +229,8 @@ impl HelmUntil {
                 ))
             }
         };
-        let took = started.elapsed();
-        let status = outcome.is_ok().then_some(200);
-        watchers.ended(&Call { service: SERVICE, operation, status, took });
         let is_good = outcome.is_ok();
+        let took = call.ended(is_good.then_some(200), is_good);
         tracing::debug!(service = SERVICE.name(), operation, is_good, duration_ms = took.as_millis() as u64, "helm ended");
         outcome
     }

@@ -51,7 +51,7 @@ pub use crate::kubernetes::{Kubernetes, KubernetesError, KubernetesOptions, Netw
 pub use crate::management::{Change, KubeKind, Management, WatchLimits, Watched};
 pub use crate::neutron::{FixedIp, FloatingIp, Network, NetworkLimits, Neutron, NeutronFilter, Port, SecurityGroup, Subnet};
 pub use crate::nova::{ComputeLimits, Flavor, Keypair, Nova, Server};
-pub use crate::observe::{Call, Observer, Tracing, Watchers};
+pub use crate::observe::{Call, Ending, HUNG, Observer, Tracing, Watchers};
 pub use crate::octavia::{LoadBalancer, LoadBalancerFilter, Octavia, PoolMember};
 pub use crate::quota::Limit;
 pub use crate::service::{Interface, Service};

@@ -18,14 +18,14 @@ use reqwest::{Method, StatusCode};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tracing::Span;
 use url::Url;
 
 use crate::error::{CloudError, Sent};
 use crate::kubeconfig::{Identity, Kubeconfig};
 use crate::kubernetes::{Networks, Permitted};
 use crate::message;
-use crate::observe::{Call, Watchers};
+use crate::observe::{HUNG, Watchers};
 use crate::service::Service;
 use crate::transport::innermost;
 
@@ -278,9 +278,9 @@ impl Management {
         body: Option<Body>,
     ) -> Result<Value, CloudError> {
         let lost = |sent, words: &str| CloudError::unreachable(SERVICE, operation, sent, words);
-        let started = Instant::now();
         let room = tokio::time::timeout(self.0.timeout, self.0.room.acquire()).await;
         let Ok(Ok(_room)) = room else { return Err(lost(Sent::No, "too many calls are under way")) };
+        let call = self.0.watchers.begin(SERVICE, operation, Span::none(), HUNG);
         let outcome = match tokio::time::timeout(self.0.timeout, self.exchange(accept, operation, method, url, body)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(lost(Sent::Perhaps, "no answer in time")),
@@ -289,8 +289,7 @@ impl Management {
             Ok((status, _)) => Some(status.as_u16()),
             Err(error) => error.status(),
         };
-        let took = started.elapsed();
-        self.0.watchers.ended(&Call { service: SERVICE, operation, status, took });
+        let took = call.ended(status, outcome.is_ok());
         tracing::debug!(service = SERVICE.name(), operation, status, duration_ms = took.as_millis() as u64, "cloud call ended");
         let (status, body) = outcome?;
         let malformed = |_| CloudError::malformed(SERVICE, operation, status.as_u16(), None, "the answer is no JSON");

@@ -17,7 +17,7 @@ use url::Url;
 use crate::error::{CloudError, Sent};
 use crate::exchange::{Exchange, NoAnswer, Outgoing};
 use crate::message;
-use crate::observe::{Call, Watchers};
+use crate::observe::{HUNG, Watchers};
 use crate::request::Request;
 use crate::service::Service;
 
@@ -107,7 +107,6 @@ impl Transport {
         request_id: Option<&str>,
         deadline: Instant,
     ) -> Result<Answer, CloudError> {
-        let started = Instant::now();
         let span = tracing::info_span!(
             "cloud call",
             otel.kind = "client",
@@ -119,7 +118,9 @@ impl Transport {
         if let Some(trace) = self.watchers.traceparent(&span) {
             headers.insert("traceparent", trace);
         }
-        let outcome = self.exchange(request, url, headers, deadline.saturating_duration_since(started)).instrument(span.clone()).await;
+        let call = self.watchers.begin(request.service, request.operation, span.clone(), HUNG);
+        let time_left = deadline.saturating_duration_since(call.started());
+        let outcome = self.exchange(request, url, headers, time_left).instrument(span).await;
         let outcome = match outcome {
             Ok(answer) if answer.status.is_success() || answer.status.is_redirection() => Ok(answer),
             Ok(answer) => {
@@ -133,16 +134,12 @@ impl Transport {
             Ok(answer) => (Some(answer.status.as_u16()), answer.request_id.as_deref()),
             Err(error) => (error.status(), error.request_id()),
         };
-        span.record("http.response.status_code", status);
-        if outcome.is_err() {
-            span.record("otel.status_code", "ERROR");
-        }
-        self.watchers.ended(&Call { service: request.service, operation: request.operation, status, took: started.elapsed() });
+        let took = call.ended(status, outcome.is_ok());
         tracing::debug!(
             service = request.service.name(),
             operation = request.operation,
             status,
-            duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             request.id = request_id,
             cloud.request.id = cloud_id,
             "cloud call {}",

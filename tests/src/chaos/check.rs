@@ -6,12 +6,14 @@ use anyhow::Result;
 use model::cluster::Cluster;
 use model::id::{ClusterId, OperationId};
 use model::operation::{Operation, OperationKind};
+use model::store::operation::JOINED;
 
 use super::exits;
 use super::ledger::{Answered, Entry};
 use super::wish::Makes;
-use crate::agreement::{self, Agreement};
+use crate::agreement::{self, Agreement, SECRETS};
 use crate::management::Management;
+use crate::told;
 use crate::world::World;
 
 /// An operation is ended at its deadline by whoever holds it; when nobody does, by the next who takes it.
@@ -73,9 +75,11 @@ pub async fn rows(world: &World) -> Result<Vec<Operation>> {
 }
 
 /// Everything that is wrong, once what reports name was removed ([`super::left`]). At the end every cluster was deleted.
-pub async fn all(world: &World, management: Option<&Management>, entries: &[Entry], is_end: bool) -> Result<Vec<Finding>> {
+///
+/// Of `older` programs, which leave passwords in what they have ended, that is no finding.
+pub async fn all(world: &World, management: Option<&Management>, entries: &[Entry], older: bool, is_end: bool) -> Result<Vec<Finding>> {
     let rows = rows(world).await?;
-    let mut found = accounts(entries, &rows);
+    let mut found = accounts(entries, &rows, older);
     found.extend(rows.iter().filter_map(ending));
     found.extend(exits::check(entries, &rows));
     let clusters: BTreeSet<&str> =
@@ -83,7 +87,8 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
     let clusters: Vec<ClusterId> = clusters.into_iter().map(ClusterId::new).collect();
     let operations: Vec<OperationId> = rows.iter().map(Operation::operation_id).collect();
     let Agreement { findings, living } = agreement::look(world.store()?, &world.cloud, &clusters, &operations).await?;
-    found.extend(findings.into_iter().map(|what| Finding::new(kind_of(&what), what)));
+    let findings = findings.into_iter().filter(|what| !older || !what.contains(SECRETS));
+    found.extend(findings.map(|what| Finding::new(kind_of(&what), what)));
     found.extend(stacks_made(world, &rows));
     if let Some(management) = management {
         found.extend(releases(world, management, &living).await?);
@@ -110,9 +115,17 @@ pub async fn all(world: &World, management: Option<&Management>, entries: &[Entr
     Ok(found)
 }
 
+/// What was told of operations to whoever listens on the bus, and should not have been, or was not; `ids` are those of the messages, each once.
+pub async fn told<'a>(world: &World, ids: impl Iterator<Item = &'a String>) -> Result<Vec<Finding>> {
+    let told = ids.map(|id| (id.clone(), 1)).collect();
+    let odd = told::odd(&told, &rows(world).await?);
+    let wrong = |what: &str| if what.ends_with(" 0 times") { Wrong::Lost } else { Wrong::Doubled };
+    Ok(odd.into_iter().map(|what| Finding::new(wrong(&what), what)).collect())
+}
+
 /// The sort of a finding of [`agreement::look`].
 fn kind_of(what: &str) -> Wrong {
-    let is_orphan = ["a user of", "a key pair that", "0 times in the inventory", "is recorded for a cluster that is gone"];
+    let is_orphan = ["a user of", "a key pair that", "0 times in the inventory", "is recorded for a cluster that is gone", SECRETS];
     let is_doubled = ["removals succeeded", "trusts for the trustee", "users that are", "times in the inventory"];
     if is_orphan.iter().any(|words| what.contains(words)) {
         Wrong::Orphan
@@ -127,7 +140,7 @@ fn kind_of(what: &str) -> Wrong {
 ///
 /// An operation bears the id of the request that it was stored for. Where that answer was lost, the user knows only the id of a repetition;
 /// then the operation is one of that kind on that cluster which belongs to no other request.
-fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
+fn accounts(entries: &[Entry], rows: &[Operation], older: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut by_request: HashMap<&str, Vec<&Operation>> = HashMap::new();
     for row in rows {
@@ -158,7 +171,8 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
     }
     for entry in unmatched {
         let fits = |row: &&Operation| {
-            let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
+            // What joined another is answered with that one.
+            let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid || joined(row) == Some(id));
             let is_kind = match entry.wish.makes() {
                 Makes::One(kind) => kind.as_str() == row.kind,
                 Makes::Again | Makes::Nothing => true,
@@ -169,7 +183,7 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
             Some(row) => {
                 claimed.insert(&row.uuid);
             }
-            None if rows.iter().any(|row| stands_for(row, entry)) => {}
+            None if rows.iter().any(|row| stands_for(row, entry, rows, older)) => {}
             None => found.push(Finding::new(Wrong::Lost, format!("accepted and not there: {entry:?}"))),
         }
     }
@@ -180,15 +194,24 @@ fn accounts(entries: &[Entry], rows: &[Operation]) -> Vec<Finding> {
     found
 }
 
-/// Whether nothing had to be stored for a request, because an operation was at work that goes at least as far: a second deletion adds nothing
-/// to the first, and with the cluster go its groups.
-fn stands_for(row: &Operation, entry: &Entry) -> bool {
+/// The operation that it was stored beside, and that does its work.
+fn joined(row: &Operation) -> Option<&str> {
+    row.outcome_reason.as_deref()?.strip_prefix(JOINED)
+}
+
+/// Whether nothing had to be stored for a request, because one of its kind was at work, or one that has given way to what is: a second deletion adds
+/// nothing to the first. What asks for less, or for a group of the cluster, is stored once and gives way; `older` programs store nothing of that.
+fn stands_for(row: &Operation, entry: &Entry, rows: &[Operation], older: bool) -> bool {
     let Makes::One(asked) = entry.wish.makes() else { return false };
-    let wanted = asked.removal().or((asked == OperationKind::NodegroupDelete).then_some(0));
-    let goes = row.kind().and_then(OperationKind::removal);
-    let was_at_work = row.created_ms <= entry.answered_ms && row.finished_ms.is_none_or(|finished| finished >= entry.sent_ms);
-    let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid);
-    wanted.is_some() && goes >= wanted && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
+    let joined = joined(row);
+    let at_work = joined.map_or(Some(row), |by| rows.iter().find(|other| other.uuid == by));
+    let was_at_work = row.created_ms <= entry.answered_ms
+        && at_work.is_some_and(|at_work| at_work.finished_ms.is_none_or(|finished| finished >= entry.sent_ms));
+    let is_named = entry.operation.as_ref().is_none_or(|id| *id == row.uuid || at_work.is_some_and(|at_work| *id == at_work.uuid));
+    let is_one = (asked.removal().is_some() || joined.is_some()) && row.kind() == Some(asked);
+    let wanted = asked.removal().or((asked == OperationKind::NodegroupDelete).then_some(0)).filter(|_| older);
+    let goes_further = wanted.is_some() && row.kind().and_then(OperationKind::removal) >= wanted;
+    (is_one || goes_further) && was_at_work && is_named && entry.cluster.as_deref() == Some(&row.cluster_uuid)
 }
 
 /// It has ended, in time, and not by a fault of the service.

@@ -113,9 +113,10 @@ fn touched(report: &Report, leak: &Leak, stack: Option<&StackView>) -> Option<Fi
     Some(Finding::about(Wrong::Other, &report.operation, what))
 }
 
-/// An application credential is its user's, who alone may remove it.
+/// An application credential (`USER/ID` in a report) is its user's, who alone may remove it.
 async fn remove_credential(world: &World, id: &str) -> Result<()> {
-    let path = format!("/identity/v3/users/{}/application_credentials/{id}", world.cloud.user_id("demo"));
+    let (user, id) = id.split_once('/').with_context(|| format!("application credential {id} without its user"))?;
+    let path = format!("/identity/v3/users/{user}/application_credentials/{id}");
     let answer = world.cloud_as("demo", "demo")?.delete(&path).await?;
     ensure!(matches!(answer.status, 204 | 404), "{}: {}", answer.status, answer.text);
     Ok(())

@@ -30,6 +30,9 @@ pub struct Report {
     pub takeovers: Vec<Takeover>,
     /// Takeovers from owners who were alive and could not renew.
     pub other_takeovers: usize,
+    /// Notifications that came, and how many of them came again with the id that they had.
+    pub told: usize,
+    pub told_again: usize,
     pub findings: Vec<Finding>,
     /// While things went wrong.
     pub trouble_took: Duration,
@@ -109,6 +112,7 @@ impl Report {
         let cancels = self.entries.iter().filter(|e| e.wish.is_cancellation() && e.is_accepted()).count();
         let repeated = self.entries.iter().filter(|e| !e.repeated.is_empty()).count();
         writeln!(out, "{refused} requests refused, {cancels} cancellations, {repeated} requests sent again until they were answered\n")?;
+        writeln!(out, "{} notifications told, {} of them sent again with the same id\n", self.told, self.told_again)?;
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for reason in self.entries.iter().flat_map(|e| &e.repeated) {
             *reasons.entry(reason).or_default() += 1;

@@ -360,7 +360,7 @@ impl Troublemaker {
                 self.hosts(what)[at].state = State::Stopping { since: Instant::now() };
             }
             What::FreezeConductor | What::FreezeConductorShortly => {
-                let lasts = self.millis(if what == What::FreezeConductor { 11_000..24_000 } else { 300..6_000 });
+                let lasts = self.millis(if what == What::FreezeConductor { 11_000..24_000 } else { 300..4_500 });
                 let Some(at) = self.victim(what) else { return Ok(false) };
                 let pid = self.hosts(what)[at].pid;
                 // Who stands still for less than a lease comes back to it.

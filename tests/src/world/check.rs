@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use model::id::{ClusterId, OperationId};
 use model::store::{Conn, operation};
 
 use super::World;
 use crate::client::text;
 use crate::process::Process;
 use crate::wait::{self, PATIENCE, Seen};
+use crate::{agreement, told};
 
 /// Rows that live only as long as a cluster.
 const OF_CLUSTERS: [&str; 6] = ["cluster", "nodegroup", "nodegroup_nodes", "ca_rotation", "x509keypair", "cloud_resource"];
@@ -31,6 +33,9 @@ impl World {
         let leftovers = self.cloud.leftovers(None);
         ensure!(leftovers.is_empty(), "left in the cloud: {leftovers:#?}");
         if let Some(database) = &self.database {
+            let has_secrets = "finished_ms IS NOT NULL AND (sealed_token IS NOT NULL OR payload LIKE '%\"sealed\\_%')";
+            let kept: Vec<String> = database.rows(&format!("SELECT uuid FROM operation WHERE {has_secrets}")).await?;
+            ensure!(kept.is_empty(), "operations that have ended and have secrets still: {kept:?}");
             let counts = database.counts().await?;
             for table in OF_CLUSTERS {
                 ensure!(counts.get(table) == Some(&0), "rows left in {table}: {counts:?}");
@@ -58,6 +63,30 @@ impl World {
         }
         self.is_finished = true;
         Ok(())
+    }
+
+    /// Waits until rows, inventory and simulated cloud say the same of a cluster, of the one that there is or of one that is gone.
+    pub async fn agrees(&self, cluster: &str, patience: Duration) -> Result<()> {
+        let ids = self.operations_of(cluster).await?;
+        // What came late may have something to remove still.
+        wait::until("rows, inventory and cloud to agree", patience, async || {
+            let found = agreement::look(self.store()?, &self.cloud, &[ClusterId::new(cluster)], &ids).await?.findings;
+            Ok(Seen::when(found.is_empty(), || format!("{found:#?}")))
+        })
+        .await
+    }
+
+    /// Checks what the outbox would tell others of a cluster's operations, where nobody hears it ([`crate::notifications::unheard`]).
+    pub async fn tells_what_was_done(&self, cluster: &str) -> Result<()> {
+        let (store, ids) = (self.store()?, self.operations_of(cluster).await?);
+        let odd = told::odd(&told::waiting(store).await?, &agreement::rows(store, &ids).await?);
+        ensure!(odd.is_empty(), "{odd:#?}");
+        Ok(())
+    }
+
+    async fn operations_of(&self, cluster: &str) -> Result<Vec<OperationId>> {
+        let ids: Vec<String> = self.database()?.rows(&format!("SELECT uuid FROM operation WHERE cluster_uuid = '{cluster}'")).await?;
+        Ok(ids.into_iter().map(OperationId::new).collect())
     }
 
     /// Operations that have not ended.

@@ -114,7 +114,13 @@ impl World {
     }
 
     pub(super) fn start_service(&self, binary: &str, name: &str, own: PathBuf) -> Result<Process> {
-        let mut command = Command::new(program(binary)?);
+        // Its first life or a later one (`World::start_again`).
+        let is_first = ["api-1", "conductor-1"].contains(&name.split('.').next().unwrap_or_default());
+        let program = match &self.older {
+            Some(folder) if is_first => folder.join(binary),
+            _ => program(binary)?,
+        };
+        let mut command = Command::new(program);
         command.arg("--config-file").arg(self.folder.path().join("magnum.conf")).arg("--config-file").arg(own);
         command.envs(&self.environment);
         Process::start(name, &mut command, self.folder.path())

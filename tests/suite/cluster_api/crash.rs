@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::Fault;
+use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::json;
-use tests::cells;
+use tests::cells::{self, Share};
 use tests::client::Client;
 use tests::management::{Management, next_template, template};
+use tests::notifications;
 use tests::wait::{self, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -42,17 +44,49 @@ enum Act {
     RotateCredentials,
     RotateAuthorities,
     Delete,
+    /// While it is made: the creation gives way.
+    DeleteInMaking,
     ForceDelete,
+    Abandon,
 }
 
 impl Act {
+    fn kind(self) -> OperationKind {
+        match self {
+            Self::Create => OperationKind::ClusterCreate,
+            Self::Patch => OperationKind::ClusterUpdate,
+            Self::Grow | Self::GrowGroup => OperationKind::ClusterResize,
+            Self::CreateGroup => OperationKind::NodegroupCreate,
+            Self::UpdateGroup => OperationKind::NodegroupUpdate,
+            Self::DeleteGroup => OperationKind::NodegroupDelete,
+            Self::Upgrade => OperationKind::ClusterUpgrade,
+            Self::RotateCredentials => OperationKind::CredentialRotate,
+            Self::RotateAuthorities => OperationKind::CaRotate,
+            Self::Delete | Self::DeleteInMaking => OperationKind::ClusterDelete,
+            Self::ForceDelete => OperationKind::ClusterForceDelete,
+            Self::Abandon => OperationKind::ClusterAbandon,
+        }
+    }
+
     /// Whether the cluster is gone afterwards.
     fn removes(self) -> bool {
-        matches!(self, Self::Delete | Self::ForceDelete)
+        self.kind().removal().is_some()
+    }
+
+    /// How many of the operations that its cluster has had by its end did not succeed.
+    fn unsuccessful(self) -> usize {
+        usize::from(self == Self::DeleteInMaking)
     }
 }
 
-const ACTS: [Act; 12] = [
+#[test]
+fn every_kind_of_operation_is_met() {
+    for kind in OperationKind::ALL {
+        assert!(ACTS.iter().any(|act| act.kind() == *kind), "{kind:?}");
+    }
+}
+
+const ACTS: [Act; 14] = [
     Act::Create,
     Act::Patch,
     Act::Grow,
@@ -64,11 +98,13 @@ const ACTS: [Act; 12] = [
     Act::RotateCredentials,
     Act::RotateAuthorities,
     Act::Delete,
+    Act::DeleteInMaking,
     Act::ForceDelete,
+    Act::Abandon,
 ];
 
 /// What is met where there are minutes: the others do the like.
-const FEW: [Act; 9] = [
+const FEW: [Act; 10] = [
     Act::Create,
     Act::Grow,
     Act::CreateGroup,
@@ -78,9 +114,10 @@ const FEW: [Act; 9] = [
     Act::RotateCredentials,
     Act::RotateAuthorities,
     Act::Delete,
+    Act::DeleteInMaking,
 ];
 
-/// Each moment takes so large a part of the effects.
+/// A moment meets one of so many effects.
 const SHARE: usize = 10;
 
 /// One effect: the `nth` call of this name.
@@ -102,6 +139,17 @@ impl fmt::Display for Effect {
     }
 }
 
+/// What became of a cell.
+#[derive(Clone, Copy)]
+enum Came {
+    /// What was to happen at the effect happened.
+    Met,
+    /// The operation ended before anybody was killed after the effect.
+    Unhurt,
+    /// The operation ended without the effect.
+    No,
+}
+
 struct Scene {
     world: World,
     management: Management,
@@ -120,13 +168,10 @@ async fn operations_survive_at_their_effects(
     moment: Moment,
 ) -> Result<()> {
     let mut scene = Scene::start().await?;
-    let (mut seen, mut cells) = (moment as usize, 0);
+    let (mut cells, mut share) = (0, Share::new(SHARE, moment as usize));
     for act in FEW {
         let mut effects = ends(&scene.effects(act).await?);
-        effects.retain(|_| {
-            seen += 1;
-            seen.is_multiple_of(SHARE)
-        });
+        share.keep(&mut effects);
         cells += scene.cells(act, &effects, moment).await?;
     }
     ensure!(cells >= 3, "{cells} cells");
@@ -164,6 +209,7 @@ impl Scene {
         // A run that was cut off is taken up soon, for the world ends soon.
         environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
         environment.insert("OS_OPERATIONS__FORCE_DELETE_SECONDS".into(), "60".into());
+        environment.append(&mut notifications::unheard());
         let options = Options { apis: 1, environment, ..Options::default() };
         let world = World::start(Mix::Distributed, options).await?;
         let (demo, admin) = (world.demo().at("1.12"), world.user("admin", "admin"));
@@ -190,21 +236,27 @@ impl Scene {
         Ok(found)
     }
 
-    /// Meets these effects; how many have come. helm may do less, or it takes another run, when controllers are ahead of it: only the first of
-    /// a kind is certain to come.
+    /// Meets these effects; at how many it was done. helm may do less, or it takes another run, when controllers are ahead of it: only the first of
+    /// a kind is certain to come. The last may be followed by the end, so that nobody is left to be killed after it.
     async fn cells(&mut self, act: Act, effects: &[Effect], moment: Moment) -> Result<usize> {
-        let mut met = 0;
+        let (mut met, mut unhurt) = (0, 0);
         for effect in effects {
-            let is_met = self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))?;
-            ensure!(is_met || effect.nth > 1, "{act:?} has not come to its effect {effect}");
-            met += usize::from(is_met);
+            match self.cell(act, effect, moment).await.with_context(|| format!("{act:?}, {effect}, {moment:?}"))? {
+                Came::Met => met += 1,
+                Came::Unhurt => unhurt += 1,
+                Came::No => ensure!(effect.nth > 1, "{act:?} has not come to its effect {effect}"),
+            }
         }
-        ensure!(2 * met >= effects.len(), "{act:?} has come to {met} of {} effects", effects.len());
+        let all = effects.len();
+        ensure!(
+            2 * (met + unhurt) >= all && 2 * unhurt <= all + 1,
+            "{act:?}, {moment:?}: {met} of {all} effects met, {unhurt} without anybody"
+        );
         Ok(met)
     }
 
-    /// False when the operation has ended without this effect.
-    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<bool> {
+    async fn cell(&mut self, act: Act, effect: &Effect, moment: Moment) -> Result<Came> {
+        let mut is_hurt = true;
         let cluster = self.prepare(act).await?;
         let all = self.calls(effect) + effect.nth as usize;
         let fault = Fault { at: effect.name.to_owned(), nth: effect.nth, how: moment.how() };
@@ -218,7 +270,9 @@ impl Scene {
             Moment::KilledAfter => {
                 self.until_met(&cluster, |scene| scene.calls(effect) >= all).await?;
                 // Whoever holds the operation still, if anybody does: it may have ended meanwhile.
-                if let Some(owner) = self.world.owner_now(&cluster).await? {
+                let owner = self.world.owner_now(&cluster).await?;
+                is_hurt = owner.is_some();
+                if let Some(owner) = owner {
                     self.world.kill(owner)?;
                     self.world.start_conductor()?;
                 }
@@ -243,13 +297,20 @@ impl Scene {
             }
         }
         self.settled(act, &cluster).await?;
-        let is_met = self.calls(effect) >= all;
+        if !act.removes() {
+            self.world.agrees(&cluster, PATIENCE).await?;
+        }
+        let came = match self.calls(effect) >= all {
+            false => Came::No,
+            true if is_hurt => Came::Met,
+            true => Came::Unhurt,
+        };
         self.let_go();
         self.until_gone_on().await?;
         self.management.cluster.clear_faults();
         self.world.cloud.clear_faults();
         self.clear(act, &cluster).await?;
-        Ok(is_met)
+        Ok(came)
     }
 
     /// How often such a call was made.
@@ -264,9 +325,12 @@ impl Scene {
 
     /// Waits for an effect; false when the operation has ended without it.
     async fn until_met(&self, cluster: &str, is_met: impl Fn(&Self) -> bool) -> Result<bool> {
-        wait::until("the effect", PATIENCE, async || {
-            // First: it may be what the end waits for.
+        wait::until_passing("the effect", PATIENCE, async || {
+            if is_met(self) {
+                return Ok(Seen::Yes(true));
+            }
             let has_ended = self.world.has_ended(cluster).await?;
+            // Once more: it may be what the end waited for.
             Ok(match is_met(self) {
                 true => Seen::Yes(true),
                 false if has_ended => Seen::Yes(false),
@@ -295,8 +359,10 @@ impl Scene {
     }
 
     async fn prepare(&mut self, act: Act) -> Result<String> {
-        if act == Act::Create {
-            return Ok(String::new());
+        match act {
+            Act::Create => return Ok(String::new()),
+            Act::DeleteInMaking => return self.in_making().await,
+            _ => {}
         }
         let cluster = self.create().await?;
         self.demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
@@ -307,13 +373,27 @@ impl Scene {
         Ok(cluster)
     }
 
+    /// A cluster that waits for its machines for as long as clusters are held.
+    async fn in_making(&mut self) -> Result<String> {
+        self.management.cluster.hold_clusters(true);
+        let cluster = self.create().await?;
+        wait::until("the release", PATIENCE, async || {
+            let releases = self.management.releases()?;
+            let is_there = releases.iter().any(|(_, status)| status == "deployed");
+            Ok(Seen::when(is_there, || format!("{releases:?}")))
+        })
+        .await?;
+        Ok(cluster)
+    }
+
     async fn ask(&mut self, act: Act, cluster: String) -> Result<String> {
         let groups = format!("/v1/clusters/{cluster}/nodegroups");
         let resize = format!("/v1/clusters/{cluster}/actions/resize");
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
-            Act::ForceDelete => {
-                self.admin.post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
+            Act::ForceDelete | Act::Abandon => {
+                let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
+                self.admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
                 return Ok(cluster);
             }
             Act::Patch => {
@@ -334,7 +414,7 @@ impl Scene {
             }
             Act::RotateCredentials => (Method::PATCH, format!("/v1/credentials/{cluster}"), None),
             Act::RotateAuthorities => (Method::PATCH, format!("/v1/certificates/{cluster}"), None),
-            Act::Delete => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
+            Act::Delete | Act::DeleteInMaking => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
         };
         let answer = self.demo.send(method, &path, body.map(|body| body.to_string())).await?;
         ensure!(matches!(answer.status, 202 | 204), "{act:?}: {}", answer.text);
@@ -354,7 +434,7 @@ impl Scene {
             Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::Create | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials | Act::RotateAuthorities => 2,
-            Act::Delete | Act::ForceDelete => 0,
+            Act::Delete | Act::DeleteInMaking | Act::ForceDelete | Act::Abandon => 0,
         };
         ensure!(body["node_count"] == nodes, "{body}");
         let version = if act == Act::Upgrade { "v1.34.1" } else { "v1.33.4" };
@@ -372,6 +452,21 @@ impl Scene {
         Ok(())
     }
 
+    /// The release, and the cluster's secrets beside it, as its operator would.
+    async fn remove_what_was_left(&self) -> Result<()> {
+        let releases = self.management.releases()?;
+        ensure!(releases.len() == 1 && releases[0].1 == "deployed", "{releases:?}");
+        let namespace = format!("magnum-{}", self.world.cloud.project_id("demo"));
+        self.management.helm(&["uninstall", &releases[0].0, "--namespace", &namespace])?;
+        wait::until("secrets alone to be left", PATIENCE, async || {
+            let others: Vec<String> = self.management.left().into_iter().filter(|line| !line.starts_with("Secret ")).collect();
+            Ok(Seen::when(others.is_empty(), || format!("{others:#?}")))
+        })
+        .await?;
+        self.management.cluster.delete_all("Secret");
+        Ok(())
+    }
+
     fn credentials(&self) -> Vec<String> {
         self.world.cloud.leftovers(None).into_iter().filter(|line| line.starts_with("application credential")).collect()
     }
@@ -384,6 +479,10 @@ impl Scene {
             self.demo.delete_cluster(cluster).await?;
             self.demo.wait_gone(cluster, PATIENCE).await?;
         }
+        self.management.cluster.hold_clusters(false);
+        if act == Act::Abandon {
+            self.remove_what_was_left().await?;
+        }
         let left = self.world.cloud.leftovers(None);
         ensure!(left.is_empty(), "left in the cloud: {left:#?}");
         wait::until("the management cluster to be empty", PATIENCE, async || {
@@ -392,7 +491,8 @@ impl Scene {
         })
         .await?;
         let ends: Vec<String> = self.world.operation_states(cluster).await?;
-        ensure!(ends.iter().all(|state| state == "SUCCEEDED"), "{ends:?}");
-        Ok(())
+        ensure!(ends.iter().filter(|state| *state != "SUCCEEDED").count() == act.unsuccessful(), "{ends:?}");
+        self.world.agrees(cluster, PATIENCE).await?;
+        self.world.tells_what_was_done(cluster).await
     }
 }

@@ -316,3 +316,56 @@ async fn a_cluster_whose_credential_is_dead_is_deleted_with_one_of_who_deletes_i
     ensure!(there().is_empty() && management.left().is_empty(), "{:?} {:#?}", there(), management.left());
     world.finish().await
 }
+
+/// As of a helm run that was cut off with its conductor: what it had asked for last comes when the release is removed already, and nothing but
+/// helm would ever delete it.
+#[tokio::test]
+async fn a_cluster_that_comes_after_its_release_was_removed_is_waited_for_and_deleted() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "30".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    // The creation gives way while it waits for machines.
+    management.cluster.hold_clusters(true);
+    let cluster = create(&demo, "blue").await?;
+    let release = wait::until("the release", PATIENCE, async || {
+        let deployed = management.releases()?.into_iter().find(|(_, status)| status == "deployed");
+        Ok(Seen::from_option(deployed.map(|(name, _)| name), "not deployed"))
+    })
+    .await?;
+    demo.delete_cluster(&cluster).await?;
+    wait::until("the deletion to wait for what may come", PATIENCE, async || {
+        let told = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.text;
+        Ok(Seen::when(told.contains("asked for without a clear answer"), || told))
+    })
+    .await?;
+    ensure!(management.releases()?.is_empty() && management.cluster.objects("Cluster").is_empty(), "{:#?}", management.left());
+    management.cluster.hold_clusters(false);
+    let (server, token) = door(&management)?;
+    let namespace = format!("magnum-{}", world.cloud.project_id("demo"));
+    let url = format!("{server}/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/clusters");
+    let late = json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+        "metadata": {"name": release, "labels": {"capi.stackhpc.com/cluster": release}}, "spec": {}});
+    let made = reqwest::Client::new().post(url).bearer_auth(token).json(&late).send().await?;
+    ensure!(made.status() == 201, "{}", made.text().await?);
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
+    world.finish().await
+}
+
+/// Nothing can be on its way any more.
+#[tokio::test]
+async fn the_deletion_of_a_cluster_at_rest_does_not_wait_for_what_may_come() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), (2 * PATIENCE.as_secs()).to_string());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo();
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    demo.delete_cluster(&cluster).await?;
+    demo.wait_gone(&cluster, PATIENCE).await?;
+    ensure!(management.left().is_empty(), "{:#?}", management.left());
+    world.finish().await
+}

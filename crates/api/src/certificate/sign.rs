@@ -70,6 +70,8 @@ fn refused(error: CertificateError, csr: &str) -> ApiError {
             ApiError::Invalid(format!("Invalid csr '{shown}': {error}."))
         }
         CertificateError::InvalidCsr(_) | CertificateError::NotAllowed(_) => ApiError::Invalid(format!("Invalid csr: {error}.")),
-        CertificateError::Stored(_) | CertificateError::OpenSsl(_) => ApiError::Internal(format!("sign a certificate: {error:?}")),
+        CertificateError::Stored(_) | CertificateError::BrokenOff | CertificateError::OpenSsl(_) => {
+            ApiError::Internal(format!("sign a certificate: {error:?}"))
+        }
     }
 }

@@ -302,7 +302,7 @@ fn operation_of(cx: &Context, checked: &Checked) -> NewOperation {
         user: spec.user.clone(),
         request_id: Some(cx.request_id.clone()),
         deadline: cx.shared.settings.deadlines.of(OperationKind::ClusterCreate, spec.create_timeout),
-        payload: Payload { traceparent: cx.traceparent(), ..Payload::default() },
+        payload: cx.asked(&Payload::default()),
         sealed_token: Some(cx.shared.sealer.seal(&operation_id, &cx.caller.token)),
         id: operation_id,
     }

@@ -10,7 +10,7 @@ use model::id::ClusterId;
 use model::json::Labels;
 use model::operation::{OperationKind, Payload};
 use model::store::beside::Group;
-use model::store::{Conn, cluster as clusters, health};
+use model::store::{Conn, Scope, StoreError, cluster as clusters, health};
 use model::time::{millis, now};
 use serde_json::{Map, Value};
 
@@ -130,13 +130,24 @@ async fn record_health(cx: &Context, id: &ClusterId, health: Option<ClusterChang
         cx.shared
             .store
             .write(async |conn: &mut Conn| {
+                // First: a conductor that writes down what it saw has the lock of this row before it writes the cluster's, so what is read after
+                // it is the newest.
                 health::reported(conn, id, at).await?;
-                clusters::record(conn, id, change).await?;
+                let row = clusters::find(conn, &Scope::All, id).await?.ok_or(StoreError::Stale { what: "cluster" })?;
+                if !is_known(&row, change) {
+                    clusters::record(conn, id, change).await?;
+                }
                 cx.keep(conn, answer).await
             })
             .await?;
     }
     Ok(answer)
+}
+
+/// Whether a cluster's row has this health already: agents report the same again and again, and a row that is written says when it was.
+fn is_known(row: &Cluster, reported: &ClusterChange) -> bool {
+    let same = |known: &Option<String>, new: &Option<Option<String>>| new.as_ref().is_none_or(|new| new == known);
+    same(&row.health_status, &reported.health_status) && same(&row.health_status_reason, &reported.health_status_reason)
 }
 
 /// The cluster's flavors must still be there, with a root disk where they need one (P-07).

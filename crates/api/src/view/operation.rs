@@ -97,7 +97,11 @@ pub static ACTED: Object = Object {
     name: "AcceptedOperation",
     properties: &[
         Property::always("uuid", Shape::Uuid, "The cluster that is being worked on."),
-        Property::always("operation_id", Shape::Uuid, "The operation that was accepted, or cancelled."),
+        Property::always(
+            "operation_id",
+            Shape::Uuid,
+            "The operation that does it, which may have been there before, or that was cancelled.",
+        ),
     ],
     like: None,
 };

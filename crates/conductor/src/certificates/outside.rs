@@ -76,10 +76,10 @@ async fn left_before(keeper: &dyn Keeper, name: &str, issuer: Option<&StoredKeyp
 }
 
 async fn make(cx: &Context, cluster: &Cluster, role: Role, issuer: Option<StoredKeypair>) -> Result<NewKeypair, Failure> {
-    let (name, terms) = (cluster.display_name().to_owned(), cx.settings.terms);
+    let (name, days, keys) = (cluster.display_name().to_owned(), cx.settings.validity_days, cx.keys.clone());
     let made = model::blocking::run(move || match (role, issuer) {
-        (Role::Authority(_), _) => new_authority(&name, terms),
-        (Role::Client, Some(issuer)) => new_client(&issuer.open()?, terms),
+        (Role::Authority(_), _) => new_authority(&name, days, &keys),
+        (Role::Client, Some(issuer)) => new_client(&issuer.open()?, days, &keys),
         (Role::Client, None) => Err(CertificateError::NotAllowed("the cluster has no authority to sign its client's certificate".into())),
     });
     Ok(made.await.map_err(|e| Failure::retry(format!("the making of certificates broke off: {e}")))??)
@@ -133,7 +133,15 @@ async fn remove_one(cx: &Context, work: &Work, cluster: &Cluster, name: &str, re
 /// The same, for whoever has told of it.
 pub(crate) async fn remove_from_keeper(cx: &Context, name: &str, reference: Option<String>) -> Result<bool, Failure> {
     match (reference, cx.keepers.outside()) {
-        (Some(reference), _) => Ok(cx.keepers.delete_outside(&KeypairId::new(reference)).await?),
+        (Some(reference), _) => {
+            let was_there = cx.keepers.delete_outside(&KeypairId::new(reference.clone())).await?;
+            match &cx.keepers.barbican {
+                // An attempt that was cut off may have removed the container alone, by which all that lies beside it is found. Upstream's names are
+                // not known here, and would be those of many pairs.
+                Some(barbican) if !was_there && name != reference => Ok(barbican.delete_named(name).await?),
+                _ => Ok(was_there),
+            }
+        }
         (None, Some(keeper)) => Ok(keeper.delete_named(name).await?),
         (None, None) => {
             let text = format!("the certificate {name} was about to be stored outside the database, where none is stored any more");

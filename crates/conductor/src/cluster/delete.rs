@@ -39,9 +39,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     }
     let reach = credentials::for_removal(cx, work, &rows).await?;
     // Their ports are on the network that goes with the stack.
-    if leaving::are_balancers_due(&events)
-        && let Some(turn) = leaving::load_balancers(cx, work, &rows, &reach).await?
-    {
+    let looks_first = leaving::are_balancers_due(&events);
+    if looks_first && let Some(turn) = leaving::load_balancers(cx, work, &rows, &reach).await? {
         return Ok(turn);
     }
     if let Some(turn) = leave_groups(cx, work, &rows, &others, &reach).await? {
@@ -57,6 +56,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         stack::gone(cx, work, whose, &own).await?;
         return Ok(Turn::NOW);
     }
+    if !looks_first
+        && leaving::are_balancers_due_again(&events, &rows)
+        && let Some(turn) = leaving::load_balancers(cx, work, &rows, &reach).await?
+    {
+        return Ok(turn);
+    }
     // No server holds them any more.
     if are_volumes_due && let Some(turn) = leaving::volumes(cx, work, &rows, &reach).await? {
         return Ok(turn);
@@ -70,9 +75,11 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
 pub(crate) async fn leave(cx: &Context, work: &Work, whose: Whose<'_>, known: &Known, reach: &Reach) -> Result<Option<Turn>, Failure> {
     let mut known = known.clone();
     if reach.is_service && known.handle.id.is_none() {
+        // Before the look, as in [`stack::leave`].
+        let is_settled = known.is_settled(cx, work);
         known.handle.id = driver::find_anywhere(&known.handle, &reach.session).await?;
         if known.handle.id.is_none() {
-            return if known.is_settled(cx, work) { Ok(None) } else { stack::await_unclear(cx, work).await.map(Some) };
+            return if is_settled { Ok(None) } else { stack::await_unclear(cx, work).await.map(Some) };
         }
     }
     stack::leave(cx, work, whose, &known, &reach.session).await

@@ -27,6 +27,8 @@ use crate::worker::{Work, succeed};
 const BEFORE: [ResourceKind; 2] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp];
 /// Why what is abandoned is left.
 const ABANDONED: &str = "left alone, as was asked for";
+/// Why credentials are left with a stack.
+const HELD: &str = "the stacks that are left were made through it: without it Heat can neither change them nor end their deletion";
 /// What Kubernetes makes.
 const INSIDE: [ResourceKind; 3] = [ResourceKind::LoadBalancer, ResourceKind::FloatingIp, ResourceKind::Volume];
 
@@ -63,10 +65,24 @@ async fn attempt(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
     {
         return Ok(turn);
     }
-    remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
+    if hangs_on_trust(&rows, &leaks) {
+        leaks.extend(credentials_left(cx, &rows.cluster, HELD).await?);
+    } else {
+        remove_credentials(cx, work, &rows.cluster, &mut leaks).await?;
+    }
     remove_stack_owner(cx, work, &rows, &mut leaks).await?;
     remove_certificates(cx, work, &rows.cluster, &mut leaks).await?;
     delete::forget(cx, work, &rows, leaks).await
+}
+
+/// Whether there is a user whom the stacks belong to. One that is recorded without his id was given no roles, and has none.
+fn has_owner(rows: &Rows) -> bool {
+    rows.stack_owner.as_ref().is_some_and(|owner| owner.resource_id.is_some())
+}
+
+/// Whether a stack is left that belongs to nobody but the trustee: Heat's own trust hangs on the cluster's.
+fn hangs_on_trust(rows: &Rows, leaks: &[Leak]) -> bool {
+    !has_owner(rows) && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str())
 }
 
 /// The end of an operation that can go no further: everything that is recorded may be left. The cloud is not asked any more.
@@ -131,9 +147,8 @@ async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
             return Ok(None);
         }
     };
-    if leaving::are_balancers_due(&events)
-        && let Some(turn) = step(cx, work, rows, leaving::load_balancers(cx, work, rows, &reach).await, &BEFORE, leaks).await?
-    {
+    let looks_first = leaving::are_balancers_due(&events);
+    if looks_first && let Some(turn) = step(cx, work, rows, leaving::load_balancers(cx, work, rows, &reach).await, &BEFORE, leaks).await? {
         return Ok(Some(turn));
     }
     if !stacks.is_empty()
@@ -144,6 +159,12 @@ async fn remove_things(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<L
     // Seen to be gone a moment ago: look at the rows again, for volumes.
     if leaks.is_empty() && !stacks.is_empty() {
         return Ok(Some(Turn::NOW));
+    }
+    if !looks_first
+        && leaving::are_balancers_due_again(&events, rows)
+        && let Some(turn) = step(cx, work, rows, leaving::load_balancers(cx, work, rows, &reach).await, &BEFORE, leaks).await?
+    {
+        return Ok(Some(turn));
     }
     if !are_volumes_due {
         return Ok(None);
@@ -166,7 +187,13 @@ async fn step(
         Ok(turn) => return Ok(turn),
         Err(failure) => given_up(work, failure)?,
     };
-    leaks.extend(leaving::left(cx, &rows.cluster, kinds, &reason).await?);
+    let recorded = leaving::left(cx, &rows.cluster, kinds, &reason).await?;
+    if kinds == BEFORE && recorded.is_empty() {
+        // Nobody could look for them.
+        let reason = format!("it cannot be told which load balancers are left: {reason}");
+        leaks.push(leak(ResourceKind::LoadBalancer, "not known", None, &reason));
+    }
+    leaks.extend(recorded);
     Ok(None)
 }
 
@@ -246,7 +273,9 @@ pub(crate) async fn remove_credentials(cx: &Context, work: &Work, cluster: &Clus
 
 /// The user whom the stacks belong to and his key pair, as long as there is time; then they are told.
 async fn remove_stack_owner(cx: &Context, work: &Work, rows: &Rows, leaks: &mut Vec<Leak>) -> Result<(), Failure> {
-    let reason = if leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
+    // Of one that is not recorded, as when our tables were made anew, nobody knows what he owns.
+    let has_none = rows.stack_owner.is_some() && !has_owner(rows);
+    let reason = if !has_none && leaks.iter().any(|leak| leak.kind == ResourceKind::Stack.as_str()) {
         "the stacks that are left belong to it: without it Heat can neither change them nor end their deletion".to_owned()
     } else {
         match stack_owner::remove(cx, work, rows).await {

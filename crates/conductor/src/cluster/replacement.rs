@@ -37,7 +37,7 @@ const EVENTS: i64 = 100;
 const GIVEN_UP: &str = "given up: ";
 
 /// The kinds of these events: of others there may be any number between them.
-const STEPS: [&str; 3] = [STEP, stack::UPDATE, stack::AT_WORK];
+const STEPS: [&str; 4] = [STEP, stack::UPDATE, stack::NOT_TAKEN, stack::AT_WORK];
 
 /// How much longer a stack may be at work than Heat was given for it. Heat ends by itself what takes longer, as long as somebody is at work
 /// on it: where a heat-engine has died in the middle nobody is, and Heat says for ever that it is at work.
@@ -203,7 +203,8 @@ pub(crate) async fn send(cx: &Context, work: &Work, session: &Session, seen: &Se
         driver::leave_api(session, seen, &todo.step).await?;
     }
     stack::record(cx, work, &progress, &[(STEP, &todo.words), (stack::UPDATE, &stack::before(seen))]).await?;
-    driver::replace(session, seen, todo.pool.0, &todo.step, &made.new, made.minutes).await?;
+    let asked = driver::replace(session, seen, todo.pool.0, &todo.step, &made.new, made.minutes).await;
+    stack::note_not_taken(cx, work, seen, asked).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
@@ -332,8 +333,9 @@ fn words(group: &str, step: &RollStep) -> String {
 /// A step that is followed by another one was taken, whatever the stack's clock says: it counts whole seconds, and steps may be shorter.
 fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo<'_>>) -> Option<Sent> {
     let is_same = |e: &OperationEvent| todo.is_some_and(|todo| e.message == todo.words);
-    let tries = events.iter().rev().filter(|e| e.kind == STEP).take_while(|e| is_same(e)).count();
-    let sent = stack::sent(cx, events, stack, tries)?;
+    let steps = events.iter().enumerate().rev().filter(|(_, e)| e.kind == STEP).take_while(|(_, e)| is_same(e));
+    let (tries, first) = steps.fold((0, events.len()), |(tries, _), (place, _)| (tries + 1, place));
+    let sent = stack::sent(cx, events, stack, usize::saturating_sub(tries, stack::not_taken(&events[first..], stack)))?;
     // Each step is recorded just before its request.
     let last = events.windows(2).rfind(|pair| stack::is_request(&pair[1], stack)).map(|pair| &pair[0]);
     // It fails, as the stack did before: what comes next has not been asked for.

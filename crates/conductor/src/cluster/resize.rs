@@ -235,7 +235,7 @@ async fn send(
         // It was refused: the group is what it was.
         work.saw_size(size);
     }
-    asked?;
+    stack::note_not_taken(cx, work, seen, asked).await?;
     Ok(Turn::Again { after: cx.settings.timing.poll_min })
 }
 
@@ -252,7 +252,8 @@ async fn given_up(session: &Session, seen: &Seen, wanted: &Wanted) -> Result<Vec
 /// What was asked of the stack by this operation, beside the passing by of masters.
 fn sent(cx: &Context, events: &[OperationEvent], seen: &Seen) -> Option<Sent> {
     let all = events.iter().filter(|e| e.kind == stack::UPDATE).count();
-    let sent = stack::sent(cx, events, &seen.stack_name, all.saturating_sub(masters::tries(events)))?;
+    let others = masters::tries(events) + stack::not_taken(events, &seen.stack_name);
+    let sent = stack::sent(cx, events, &seen.stack_name, all.saturating_sub(others))?;
     // That fails, as the stack did before: what comes next has not been asked for.
     Some(sent).filter(|sent| !masters::are_last(events) || sent.may_not_have_begun(seen))
 }

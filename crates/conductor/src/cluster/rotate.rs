@@ -77,7 +77,7 @@ async fn await_former_password(cx: &Context, work: &Work) -> Result<Option<Turn>
     // One that was superseded was held for a while after its end.
     let since = millis(now() - (cx.settings.timing.settle + cx.settings.timing.lease));
     let gives = |kind| matches!(kind, Some(OperationKind::ClusterCreate | OperationKind::CredentialRotate));
-    match former.iter().any(|o| gives(o.understood()) && o.finished_ms.is_some_and(|at| at > since)) {
+    match former.iter().any(|o| gives(o.kind()) && o.finished_ms.is_some_and(|at| at > since)) {
         true => stack::wait_for(cx, work, "what may be under way of the password before").await.map(Some),
         false => Ok(None),
     }

@@ -11,11 +11,11 @@ pub(super) struct Bounds {
 
 /// Jitter: a share of the interval, so that stacks which began together are not asked for together for ever.
 const JITTER: std::ops::Range<f64> = 0.8..1.2;
-/// The longest time between two looks of somebody who is woken in vain again and again.
+/// The longest time between two looks of somebody whom lists wake in vain again and again.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
 /// When to list a stack again: soon while it is young or has just moved, later when it has been quiet for long; twice as long each time
-/// that somebody was woken in vain.
+/// that a list has told of something that a look did not find.
 pub(super) fn list_after(bounds: Bounds, quiet: Duration, idle: u32) -> Duration {
     let usual = (quiet / 20).clamp(bounds.min, bounds.max.max(bounds.min));
     let longest = MAX_IDLE.max(usual);

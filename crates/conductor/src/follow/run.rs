@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::Follower;
 use super::batch::FLOOR;
+use super::jobs::{ListFailure, ListJob, Next, ProgressJob};
 use super::places::{Kind, Room};
-use super::table::{ListFailure, ListJob, Next, ProgressJob};
 use crate::context::Context;
 use crate::driver;
 
@@ -135,14 +135,13 @@ async fn list(follower: &Follower, service: Option<Session>, all: &AtomicBool, j
 
 async fn count(follower: &Follower, job: ProgressJob) {
     let outcome = driver::progress(&job.session.1, &job.stack_name, &job.stack_id, &job.status).await;
-    let now = Instant::now();
     match outcome {
-        Ok(seen) => follower.table().counted(job.key, seen, now),
+        Ok(seen) => follower.table().counted(job.key, seen, Instant::now()),
         // Gone, or under another name: the next list tells.
         Err(error) if error.is_not_found() => tracing::debug!(%error, "a stack has no resources to count"),
         Err(error) => {
             tracing::debug!(%error, "failed to count the resources of a stack");
-            follower.table().not_counted(&job, failure(&error, 1), now);
+            follower.table().not_counted(&job, failure(&error, 1));
         }
     }
 }

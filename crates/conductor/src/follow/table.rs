@@ -7,8 +7,10 @@ use std::time::Duration;
 use provider_clients::Session;
 use tokio::time::Instant;
 
+use super::announced::Announced;
 use super::batch::{BATCH, Batch, FLOOR};
 use super::interval::{Bounds, jittered, list_after, progress_after};
+use super::jobs::{ListFailure, ListJob, Next, ProgressJob};
 use super::pause::Pause;
 use super::{Bell, Wake, Watch};
 use crate::driver::Listed;
@@ -41,6 +43,8 @@ pub(super) struct Entry {
     idle: u32,
     /// Whether it was told that Heat does not answer.
     is_troubled: bool,
+    /// Whether it was announced since a list was last sent that asks for it.
+    is_hastened: bool,
     /// When its place in the lists is due.
     due: Instant,
     progress_due: Instant,
@@ -67,46 +71,8 @@ pub(super) struct Table {
     projects: BTreeMap<Arc<str>, Project>,
     /// Of the listing of all projects together.
     pause: Pause,
+    announced: Announced,
     next_key: u64,
-}
-
-/// A list request to be sent.
-pub(super) struct ListJob {
-    /// None: of all projects.
-    pub project: Option<Arc<str>>,
-    /// None: the service's own.
-    pub session: Option<(u64, Session)>,
-    pub keys: Vec<u64>,
-    pub ids: Vec<String>,
-    /// When it was made.
-    pub at: Instant,
-}
-
-/// Resources to be counted.
-pub(super) struct ProgressJob {
-    pub key: u64,
-    pub project: Arc<str>,
-    pub session: (u64, Session),
-    pub stack_id: String,
-    pub stack_name: String,
-    pub status: String,
-}
-
-/// What is next.
-pub(super) enum Next {
-    List(ListJob),
-    Progress(ProgressJob),
-}
-
-/// Why a listing failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListFailure {
-    /// Heat or Keystone is in trouble: later.
-    Trouble,
-    /// This session may not, or no longer: another one.
-    Refused,
-    /// The request is too long for somebody on the way: fewer stacks at once.
-    TooLong,
 }
 
 impl Table {
@@ -118,6 +84,7 @@ impl Table {
             by_stack: HashMap::new(),
             projects: BTreeMap::new(),
             pause: Pause::default(),
+            announced: Announced::default(),
             next_key: 0,
         }
     }
@@ -143,6 +110,9 @@ impl Table {
         }
         let stack_id: Arc<str> = Arc::from(watch.seen.stack_id.as_str());
         let told = watch.seen.motion();
+        // What was announced after the look that it comes with, perhaps.
+        let is_announced = self.announced.take(&stack_id, now);
+        let usual = jittered(list_after(self.bounds, watch.age, watch.idle), model::random::range(0.0..1.0));
         let entry = Entry {
             project,
             stack_id: stack_id.clone(),
@@ -154,7 +124,8 @@ impl Table {
             heard: now,
             idle: watch.idle,
             is_troubled: false,
-            due: now + jittered(list_after(self.bounds, watch.age, watch.idle), model::random::range(0.0..1.0)),
+            is_hastened: false,
+            due: if is_announced { now } else { now + usual },
             // One whose resources were not counted yet is counted soon.
             progress_due: now + if watch.seen.total == 0 { self.bounds.min } else { progress_after(self.bounds, watch.age) },
             bell: bell.clone(),
@@ -180,11 +151,24 @@ impl Table {
         }
     }
 
-    /// Makes a stack due; false when nobody waits for it.
+    /// Makes a stack due that was announced; false when nobody waits for it yet.
     pub fn hasten(&mut self, stack_id: &str, now: Instant) -> bool {
+        // Whoever waits for it may be looking at this moment, and register what he saw before.
+        self.announced.note(stack_id, now);
         let Some(key) = self.by_stack.get(stack_id).copied() else { return false };
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.is_hastened = true;
+        }
         self.put_off(key, now);
         true
+    }
+
+    /// Whoever was woken has looked, and Heat has not answered: he waits on.
+    pub fn again(&mut self, key: u64, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        // What was told last is covered up by what went wrong.
+        entry.told = 0;
+        self.put_off(key, now);
     }
 
     /// What to do now, if anything; lists go first, and with `counts` progress is counted where none is due. `all` lists the stacks of all
@@ -222,7 +206,7 @@ impl Table {
             }
             // Nobody can list: one looks for himself, and comes back with a session if he can.
             let first = *keys.first()?;
-            self.wake(first, now);
+            self.wake(first, Wake::Look, now);
             self.projects.get_mut(&name)?.pause.rest(now + self.bounds.min);
         }
     }
@@ -230,6 +214,9 @@ impl Table {
     fn list(&mut self, project: Option<Arc<str>>, session: Option<(u64, Session)>, keys: Vec<u64>, now: Instant) -> ListJob {
         let ids = keys.iter().filter_map(|key| self.entries.get(key)).map(|entry| entry.stack_id.to_string()).collect();
         for key in &keys {
+            if let Some(entry) = self.entries.get_mut(key) {
+                entry.is_hastened = false;
+            }
             self.put_off(*key, now + UNANSWERED);
         }
         ListJob { project, session, keys, ids, at: now }
@@ -277,12 +264,16 @@ impl Table {
             let Some(entry) = self.entries.get_mut(key) else { continue };
             (entry.is_troubled, entry.heard) = (false, now);
             let same = stacks.get(&*entry.stack_id).is_some_and(|s| *s.status == *entry.status && *s.changed == *entry.changed);
-            if same {
-                let quiet = now.saturating_duration_since(entry.quiet_since);
-                let idle = entry.idle;
-                self.put_off(*key, now + jittered(list_after(self.bounds, quiet, idle), model::random::range(0.0..1.0)));
-            } else {
-                self.wake(*key, now);
+            if !same {
+                self.wake(*key, Wake::Moved, now);
+                continue;
+            }
+            // One that is right is a reason to believe the next.
+            entry.idle = entry.idle.saturating_sub(1);
+            // What was announced may have ended after this was sent: it stays due, and the next list tells.
+            if !entry.is_hastened {
+                let after = list_after(self.bounds, now.saturating_duration_since(entry.quiet_since), entry.idle);
+                self.put_off(*key, now + jittered(after, model::random::range(0.0..1.0)));
             }
         }
     }
@@ -323,7 +314,7 @@ impl Table {
         waiting.sort_unstable();
         let some = (waiting.len() / ROUND).clamp(FEW, BATCH);
         for (_, key) in waiting.into_iter().take(some) {
-            self.wake(key, now);
+            self.wake(key, Wake::Look, now);
         }
     }
 
@@ -347,9 +338,9 @@ impl Table {
         if entry.told == motion {
             return;
         }
-        entry.told = motion;
+        (entry.told, entry.idle) = (motion, 0);
         entry.bell.ring(Wake::Progress(Box::new(seen)));
-        let due = now + jittered(list_after(self.bounds, Duration::ZERO, entry.idle), model::random::range(0.0..1.0));
+        let due = now + jittered(list_after(self.bounds, Duration::ZERO, 0), model::random::range(0.0..1.0));
         // What moves will end sooner than what is stuck: it counts as half as old.
         entry.quiet_since += now.saturating_duration_since(entry.quiet_since) / 2;
         if due < entry.due {
@@ -357,19 +348,19 @@ impl Table {
         }
     }
 
-    /// Resources could not be counted: who waits looks for himself, and says what is wrong.
-    pub fn not_counted(&mut self, job: &ProgressJob, why: ListFailure, now: Instant) {
-        match why {
-            ListFailure::Trouble | ListFailure::TooLong => self.wake(job.key, now),
-            ListFailure::Refused => self.forget_session(&job.project, job.session.0),
+    /// Resources could not be counted. Nobody looks for that: what has become of the stack the lists tell, and a look would count as well, in
+    /// vain where Heat has no time for it, while its end goes unnoticed.
+    pub fn not_counted(&mut self, job: &ProgressJob, why: ListFailure) {
+        if why == ListFailure::Refused {
+            self.forget_session(&job.project, job.session.0);
         }
     }
 
-    fn wake(&mut self, key: u64, now: Instant) {
+    fn wake(&mut self, key: u64, wake: Wake, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.heard = now;
-            entry.bell.ring(Wake::Look);
-            // Whoever was woken gives up his place; if he does not live to do that, the place is found again.
+            entry.bell.ring(wake);
+            // Whoever was woken gives up his place, or goes back to it; if he does not live to do that, the place is found again.
             self.put_off(key, now + UNANSWERED);
         }
     }

@@ -86,16 +86,22 @@ fn a_create_makes_a_stack_only_when_none_is_there() {
 
 #[test]
 fn a_delete_never_touches_a_foreign_stack_and_gives_up_only_after_tries() {
-    assert_eq!(delete(Observed::Foreign { reason: String::new() }, 0), DeleteStep::Finish);
+    assert_eq!(delete(Observed::Foreign { reason: String::new() }, 0, true), DeleteStep::Finish);
     for tries in 0..DELETE_TRIES {
-        assert!(matches!(delete(Observed::Stuck { seen: seen(), reason: "x".into() }, tries), DeleteStep::Remove(_)));
+        assert!(matches!(delete(Observed::Stuck { seen: seen(), reason: "x".into() }, tries, false), DeleteStep::Remove(_)));
     }
-    assert!(matches!(delete(Observed::Stuck { seen: seen(), reason: "x".into() }, DELETE_TRIES), DeleteStep::Fail { .. }));
+    assert!(matches!(delete(Observed::Stuck { seen: seen(), reason: "x".into() }, DELETE_TRIES, true), DeleteStep::Fail { .. }));
     for observed in all() {
         if !matches!(observed, Observed::Stuck { .. }) {
-            assert!(!matches!(delete(observed, 99), DeleteStep::Fail { .. }));
+            assert!(!matches!(delete(observed, 99, false), DeleteStep::Fail { .. }));
         }
     }
+}
+
+#[test]
+fn a_stack_that_is_being_deleted_is_asked_to_go_by_whoever_has_not_asked_yet() {
+    assert!(matches!(delete(Observed::Leaving(seen()), 0, true), DeleteStep::Remove(_)));
+    assert!(matches!(delete(Observed::Leaving(seen()), 0, false), DeleteStep::Wait(_)));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Requests to change a stack, as events tell of them.
 
 use chrono::{DateTime, Utc};
-use model::operation::OperationEvent;
+use model::operation::{OperationEvent, Progress};
 
-use super::{age, at};
+use super::{age, at, record};
 use crate::context::Context;
+use crate::outcome::Failure;
 use crate::plan::{Before, Seen, Sent};
+use crate::worker::Work;
 
 /// The event of a request to change a stack; its text is [`before`].
 pub(crate) const UPDATE: &str = "stack_update";
@@ -13,6 +15,24 @@ pub(crate) const UPDATE: &str = "stack_update";
 /// The event of a stack that was found at work on what the operation did not ask for; its text is [`before`], by which another change is
 /// told from this one.
 pub(crate) const AT_WORK: &str = "stack_at_work";
+
+/// The event of a request to change or delete a stack that Heat refused for now, or did not answer; its text is the stack's name. Such a request is
+/// not one that came to nothing, of which there may be only a few.
+pub(crate) const NOT_TAKEN: &str = "stack_request_not_taken";
+
+/// Records that a request came to an error which repeating it may mend.
+pub(crate) async fn note_not_taken(cx: &Context, work: &Work, seen: &Seen, asked: Result<(), Failure>) -> Result<(), Failure> {
+    if matches!(asked, Err(Failure::Retry { .. })) {
+        let progress = Progress { step: "stack", waiting_for: Some(seen.waiting_for()), done: 0, total: seen.total };
+        record(cx, work, &progress, &[(NOT_TAKEN, &seen.stack_name)]).await?;
+    }
+    asked
+}
+
+/// How many of these requests Heat has not taken, by what is told of a stack of a name.
+pub(crate) fn not_taken<'a>(events: impl IntoIterator<Item = &'a OperationEvent>, stack: &str) -> usize {
+    events.into_iter().filter(|e| e.kind == NOT_TAKEN && e.message == stack).count()
+}
 
 /// The stack, and when it had been changed before the request, as the cloud says it.
 pub(crate) fn before(seen: &Seen) -> String {
@@ -32,7 +52,9 @@ fn asked_before<'a>(event: &'a OperationEvent, stack: &str) -> Option<&'a str> {
 
 /// What was asked of the stack of a name last, by these events; `tries` is how often the same was asked.
 pub(crate) fn sent(cx: &Context, events: &[OperationEvent], stack: &str, tries: usize) -> Option<Sent> {
-    let (last, before) = events.iter().rev().find_map(|event| Some((event, asked_before(event, stack)?)))?;
+    let (place, before) = events.iter().enumerate().rev().find_map(|(place, event)| Some((place, asked_before(event, stack)?)))?;
+    // One that nobody answered may be carried out until so long after it was given up.
+    let last = events[place..].iter().rfind(|e| e.kind == NOT_TAKEN && e.message == stack).unwrap_or(&events[place]);
     Some(Sent { tries, before: Before::Changed(before.to_owned()), is_fresh: age(at(last)) < cx.settings.timing.settle })
 }
 
@@ -57,6 +79,12 @@ mod tests {
 
     fn seen(name: &str, changed: &str) -> Seen {
         Seen { stack_name: name.into(), changed: changed.into(), ..Seen::default() }
+    }
+
+    #[test]
+    fn a_request_that_heat_did_not_take_is_told_by_the_stacks_name() {
+        let events = [event(1, UPDATE, "blue "), event(2, NOT_TAKEN, "blue"), event(3, UPDATE, "blue "), event(4, NOT_TAKEN, "green")];
+        assert_eq!((not_taken(&events, "blue"), not_taken(&events[2..], "blue"), not_taken(&events, "green")), (1, 0, 1));
     }
 
     #[test]

@@ -38,7 +38,14 @@ impl Sweep<'_> {
         if kind == ResourceKind::Stack {
             return self.remove_stack(row, admin).await;
         }
-        let Some(id) = row.resource_id.as_deref() else { return Ok(true) };
+        let Some(id) = row.resource_id.as_deref() else {
+            // It was asked for and the answer was lost: which user's it would be, among whose it could be looked for, nobody knows any more.
+            let may_be_there = kind == ResourceKind::ApplicationCredential;
+            if may_be_there {
+                self.found(kind, row, OUT_OF_REACH);
+            }
+            return Ok(!may_be_there);
+        };
         let step = match kind {
             ResourceKind::LoadBalancer => match admin.octavia().load_balancer(id).await? {
                 Some(balancer) => plan::balancer(&balancer.provisioning_status, 0),

@@ -42,6 +42,11 @@ pub(crate) async fn left_at_rest(cx: &Context, work: &Work) -> Duration {
     Box::pin(left(cx, work)).await.unwrap_or(SOON)
 }
 
+/// As [`left`], for who pauses after something has failed: where the database cannot be asked, what the operation as a whole has left.
+pub(super) async fn left_or_whole(cx: &Context, work: &Work) -> Duration {
+    Box::pin(left(cx, work)).await.unwrap_or_else(|_| until(work.operation.deadline_ms))
+}
+
 /// Ends when the time is over of which so much was left. The operation may come to other steps meanwhile: each of them is seen before its time can
 /// be over.
 pub(super) async fn overdue(cx: &Context, work: &Work, at_first: Duration) {

@@ -10,7 +10,7 @@ use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectKeyIdentifier}
 use openssl::x509::{X509Extension, X509Req};
 
 use super::extension::{self, Extension};
-use super::{CertificateError, Opened, Terms};
+use super::{CertificateError, Opened};
 
 /// What may be signed (`[x509]`), by the names of the configuration.
 #[derive(Clone, Debug)]
@@ -18,7 +18,8 @@ pub struct SigningRules {
     pub allow_ca: bool,
     pub allowed_extensions: Vec<String>,
     pub allowed_key_usage: Vec<String>,
-    pub terms: Terms,
+    /// Days from today to the end of validity, where nobody asks for less.
+    pub validity_days: u32,
     /// The longest for which a request is signed; none: the term of validity.
     pub longest: Option<Duration>,
 }
@@ -26,7 +27,7 @@ pub struct SigningRules {
 impl SigningRules {
     /// The longest for which a request is signed.
     pub fn longest(&self) -> Duration {
-        let term = Duration::from_secs(u64::from(self.terms.validity_days) * 86_400);
+        let term = Duration::from_secs(u64::from(self.validity_days) * 86_400);
         self.longest.map_or(term, |longest| longest.min(term))
     }
 }
@@ -38,7 +39,7 @@ impl Default for SigningRules {
             allow_ca: false,
             allowed_extensions: texts(&["keyUsage", "extendedKeyUsage", "subjectAltName", "basicConstraints", "subjectKeyIdentifier"]),
             allowed_key_usage: texts(&["Digital Signature", "Key Encipherment", "Non Repudiation"]),
-            terms: Terms::default(),
+            validity_days: 1825,
             longest: None,
         }
     }
@@ -136,7 +137,7 @@ fn end(authority: &Opened, lasting: Option<Duration>, rules: &SigningRules) -> R
 pub fn sign(authority: &Opened, request: &Request, rules: &SigningRules) -> Result<String, CertificateError> {
     let end = end(authority, request.lasting, rules)?;
     let (request, key) = (&request.inner, &request.key);
-    let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), key, rules.terms)?;
+    let mut builder = super::certificate(request.subject_name(), authority.certificate().subject_name(), key, rules.validity_days)?;
     builder.set_not_after(&end)?;
     let mut known: Vec<Vec<u8>> = Vec::new();
     // A request without extensions is an error to the binding, not an empty list.

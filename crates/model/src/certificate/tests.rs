@@ -8,8 +8,12 @@ use openssl::x509::{X509, X509Extension, X509Name, X509Req};
 use super::signing::{Request, SigningRules};
 use super::*;
 
+fn keys() -> Keys {
+    Keys::new(2048, 0)
+}
+
 fn authority() -> Opened {
-    new_authority("blue", Terms::default()).and_then(|p| p.open()).expect("an authority is made")
+    new_authority("blue", 1825, &keys()).and_then(|p| p.open()).expect("an authority is made")
 }
 
 fn csr(extensions: impl FnOnce() -> Vec<X509Extension>) -> String {
@@ -42,7 +46,7 @@ fn text(pem: &str) -> String {
 
 #[test]
 fn an_authority_and_its_client_are_as_upstream_makes_them() {
-    let ca = new_authority("blue", Terms::default()).unwrap();
+    let ca = new_authority("blue", 1825, &keys()).unwrap();
     assert!(ca.encrypted_key.expose_secret().starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"));
     assert!(!ca.certificate.ends_with('\n'));
     let passphrase = ca.passphrase.expose_secret();
@@ -51,7 +55,7 @@ fn an_authority_and_its_client_are_as_upstream_makes_them() {
     let shown = text(&ca.certificate);
     assert!(shown.contains("CA:TRUE, pathlen:0") && shown.contains("Certificate Sign") && !shown.contains("CRL Sign"));
     let opened = ca.open().unwrap();
-    let client = new_client(&opened, Terms::default()).unwrap();
+    let client = new_client(&opened, 1825, &keys()).unwrap();
     let certificate = X509::from_pem(client.certificate.as_bytes()).unwrap();
     assert!(certificate.verify(&opened.certificate().public_key().unwrap()).unwrap());
     let shown = text(&client.certificate);
@@ -60,7 +64,7 @@ fn an_authority_and_its_client_are_as_upstream_makes_them() {
 
 #[test]
 fn keys_are_handed_out_as_they_are_stored_without_a_newline_at_their_end() {
-    let pair = new_authority("blue", Terms::default()).unwrap();
+    let pair = new_authority("blue", 1825, &keys()).unwrap();
     let opened = pair.open().unwrap();
     let (of_accounts, public) = service_account(&opened).unwrap();
     let key = opened.key_pem().unwrap();
@@ -154,7 +158,7 @@ fn a_clusters_service_account_key_is_always_the_same_and_no_other_clusters() {
 
 #[test]
 fn a_file_mistaken_for_a_request_is_named() {
-    let ca = new_authority("blue", Terms::default()).unwrap();
+    let ca = new_authority("blue", 1825, &keys()).unwrap();
     for (text, wanted) in [
         (ca.certificate.as_str(), "it is a CERTIFICATE, not a CERTIFICATE REQUEST"),
         (ca.encrypted_key.expose_secret(), "it is a ENCRYPTED PRIVATE KEY, not a CERTIFICATE REQUEST"),
@@ -195,7 +199,7 @@ fn requests_with_keys_of_every_kind_are_signed() {
 fn a_signature_lasts_as_long_as_asked_for_and_allowed_and_never_longer_than_its_authority() {
     use std::time::Duration;
     let day = Duration::from_secs(86_400);
-    let (long, short) = (authority(), new_authority("blue", Terms { validity_days: 2, ..Terms::default() }).unwrap().open().unwrap());
+    let (long, short) = (authority(), new_authority("blue", 2, &keys()).unwrap().open().unwrap());
     let text = csr(Vec::new);
     let capped = SigningRules { longest: Some(day * 7), ..SigningRules::default() };
     let free = SigningRules::default();
@@ -219,8 +223,8 @@ fn a_signature_lasts_as_long_as_asked_for_and_allowed_and_never_longer_than_its_
 
 #[test]
 fn a_certificate_tells_what_it_is_in_utc() {
-    let ca = new_authority("blue", Terms { validity_days: 10, rsa_bits: 2048 }).unwrap();
-    let client = new_client(&ca.open().unwrap(), Terms { validity_days: 10, rsa_bits: 2048 }).unwrap();
+    let ca = new_authority("blue", 10, &keys()).unwrap();
+    let client = new_client(&ca.open().unwrap(), 10, &keys()).unwrap();
     let (ca, client) = (Facts::read(&ca.certificate).unwrap(), Facts::read(&client.certificate).unwrap());
     assert_eq!((ca.subject.as_str(), ca.issuer.as_str(), ca.key.as_str()), ("CN=blue", "CN=blue", "RSA 2048"));
     assert_eq!((client.subject.as_str(), client.issuer.as_str()), ("CN=admin, O=system:masters", "CN=blue"));

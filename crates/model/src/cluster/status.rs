@@ -26,7 +26,7 @@ pub const MOST_UNFINISHED: usize = 64;
 pub enum Begin {
     /// Store the operation (behind what is unfinished) and move the cluster or the group to this status.
     Start(Status),
-    /// The same work is already stored and unfinished: accept without storing it again.
+    /// The same work, or work that includes it, is stored already and unfinished: nothing is to be done for it.
     Coalesce,
     /// As `Start`, and whatever else is unfinished on the cluster gives way.
     Supersede(Status),
@@ -284,8 +284,13 @@ pub fn begin_group(current: Option<Status>, kind: OperationKind) -> Result<Begin
     }
     match (kind, current) {
         (OperationKind::NodegroupDelete, Some(Status::DeleteInProgress)) => Ok(Begin::Coalesce),
-        _ => Ok(Begin::Start(kind.deed_to_group().at_work())),
+        _ => Ok(Begin::Start(group_at_work(kind))),
     }
+}
+
+/// The status of a group while an operation about it waits or is at work.
+pub fn group_at_work(kind: OperationKind) -> Status {
+    kind.deed_to_group().at_work()
 }
 
 /// What else there is on a cluster when one of its operations ends.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::status::Status;
 use crate::id::{NodegroupId, OperationId, TemplateId};
+use crate::simulation;
 
 /// What a request carries beyond the row it concerns; `version` grows when its meaning changes, for those requests only whose meaning it is, and
 /// fields that are not given read as nothing asked (rows of older versions have `{"version":1}` only). What another version of this program put
@@ -55,6 +56,9 @@ pub struct Payload {
     /// the same for whoever goes on with it. Gone when it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_password: Option<String>,
+    /// The domain of whoever asked, where his token says it: for those who are told of what he asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_domain_id: Option<String>,
     /// The trace of the request (W3C `traceparent`), which the work on the operation goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -63,7 +67,8 @@ pub struct Payload {
     pub unknown: Map<String, Value>,
 }
 
-/// What rows said before a request changed them; behind other unfinished operations, what they said before all of these.
+/// What rows said before a request changed them; behind other unfinished operations, what they said before all of these. Its fields mean the same
+/// in payloads of every version: whoever ends what is ahead writes them, also where it does not understand the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     /// The cluster's status.
@@ -107,12 +112,21 @@ impl Payload {
     /// of one that was never made that it is complete.
     pub const MAKING: u32 = 2;
 
+    /// The version of what ended when it was asked for, in favour of a removal that was there ([`crate::store::operation::join`]). Before, `retry` would have taken it for
+    /// what had failed, and done it.
+    pub const JOINED: u32 = 3;
+
     /// The latest version that this program understands.
-    pub const KNOWN: u32 = Self::MAKING;
+    pub const KNOWN: u32 = Self::JOINED;
+
+    /// [`Self::KNOWN`], but for an earlier release in a simulation.
+    pub fn known() -> u32 {
+        simulation::known().unwrap_or(Self::KNOWN)
+    }
 
     /// The same wish, for the operation that does a failed one again.
     pub fn again(&self, failed: OperationId) -> Self {
-        Self { retry_of: Some(failed), before: None, sealed_password: None, traceparent: None, ..self.clone() }
+        Self { retry_of: Some(failed), before: None, sealed_password: None, user_domain_id: None, traceparent: None, ..self.clone() }
     }
 
     /// Goes by the template as it is, whose fingerprint this is. What does a failed operation again goes on with the nodes that this one has made where the template
@@ -158,6 +172,7 @@ impl Default for Payload {
             sealed_password: None,
             as_found: false,
             before: None,
+            user_domain_id: None,
             traceparent: None,
             unknown: Map::new(),
         }

@@ -61,6 +61,8 @@ pub struct StoreOptions {
     pub tls: Option<StoreTls>,
     /// What seals and opens the secrets in the rows.
     pub vault: Arc<Vault>,
+    /// Nobody needs what is in it after this machine has lost power: SQLite does not wait for the disk.
+    pub is_thrown_away: bool,
 }
 
 /// TLS to MariaDB.
@@ -81,7 +83,7 @@ impl fmt::Debug for StoreTls {
 impl StoreOptions {
     /// Defaults for a URL.
     pub fn new(url: DatabaseUrl) -> Self {
-        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(5), tls: None, vault: Arc::default() }
+        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(5), tls: None, vault: Arc::default(), is_thrown_away: false }
     }
 }
 
@@ -109,9 +111,17 @@ impl Db {
             }
             DatabaseUrl::Sqlite(path) => {
                 let path = path.to_str().ok_or_else(|| StoreError::Config("the SQLite path is not UTF-8".into()))?.to_owned();
-                let open = move || establish_sqlite(path.clone()).boxed();
+                let open = move || establish_sqlite(path.clone(), options.is_thrown_away).boxed();
                 Ok(Self::Sqlite(Pool::new(1, timeout, Box::new(open))))
             }
+        }
+    }
+
+    /// The same database by connections of its own, so many at most; none of SQLite, which has one.
+    pub(super) fn aside(&self, max: usize) -> Option<Self> {
+        match self {
+            Self::Mysql(pool) => Some(Self::Mysql(pool.aside(max))),
+            Self::Sqlite(_) => None,
         }
     }
 
@@ -229,11 +239,41 @@ fn rsa_key(pem: &SecretString) -> Result<Vec<u8>, StoreError> {
     key.rsa().and_then(|rsa| rsa.private_key_to_pem()).map_err(refused)
 }
 
-async fn establish_sqlite(path: String) -> Result<Sqlite, StoreError> {
+async fn establish_sqlite(path: String, is_thrown_away: bool) -> Result<Sqlite, StoreError> {
     let failed = |e: diesel::ConnectionError| StoreError::Unavailable(e.to_string());
     let mut conn = Sqlite::establish(&path).await.map_err(failed)?;
-    conn.batch_execute("PRAGMA busy_timeout=5000; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
-        .await
-        .map_err(|e| failed(diesel::ConnectionError::CouldntSetupConfiguration(e)))?;
+    // With less than FULL a commit into the write-ahead log is on the disk some time later: a request that was answered could be forgotten.
+    let synchronous = if is_thrown_away { "OFF" } else { "FULL" };
+    let settings = format!("PRAGMA busy_timeout=5000; PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA foreign_keys=ON;");
+    conn.batch_execute(&settings).await.map_err(|e| failed(diesel::ConnectionError::CouldntSetupConfiguration(e)))?;
     Ok(conn)
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::sql_types::Integer;
+    use diesel_async::RunQueryDsl;
+
+    use super::*;
+
+    #[derive(diesel::QueryableByName)]
+    struct Setting {
+        #[diesel(sql_type = Integer)]
+        synchronous: i32,
+    }
+
+    #[tokio::test]
+    async fn sqlite_waits_for_the_disk_unless_its_file_is_thrown_away() {
+        const OFF: i32 = 0;
+        const FULL: i32 = 2;
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = DatabaseUrl::Sqlite(folder.path().join("magnum.sqlite"));
+        assert!(!StoreOptions::new(url.clone()).is_thrown_away);
+        for (is_thrown_away, wanted) in [(false, FULL), (true, OFF)] {
+            let db = Db::open(StoreOptions { is_thrown_away, ..StoreOptions::new(url.clone()) }).expect("a pool");
+            let Conn::Sqlite(mut conn) = db.get().await.expect("a connection") else { panic!("not SQLite") };
+            let set: Setting = diesel::sql_query("PRAGMA synchronous").get_result(&mut *conn).await.expect("the setting");
+            assert_eq!(set.synchronous, wanted, "thrown away: {is_thrown_away}");
+        }
+    }
 }

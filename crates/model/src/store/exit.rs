@@ -47,7 +47,7 @@ pub async fn cancel(
         }
         None => unfinished.first().cloned().ok_or(NoExit::NothingUnfinished)?,
     };
-    // What a newer version of this program stores is for that one to cancel.
+    // Of a kind that this program does not know nobody here knows what rows would say; of all others [`Before`] tells, whatever version they are of.
     let (Some(kind), Some(state)) = (found.kind(), found.state()) else {
         return Err(found.state().filter(|_| found.finished_ms.is_some()).map_or(NoExit::Newer, NoExit::Ended).into());
     };
@@ -127,8 +127,9 @@ async fn put_group_back(
     let id = group.nodegroup_id();
     let mut change = NodegroupChange::default();
     if waiting.on_group {
-        // The size that is still wanted: that of the last wish left.
-        change.node_count = lifecycle::wanted_size(conn, group, &cancelled.operation_id()).await?;
+        // The size that is still wanted: that of the last wish left; and what is still being done.
+        let (size, status) = lifecycle::wanted(conn, group, &cancelled.operation_id()).await?;
+        change = NodegroupChange { node_count: size, status: status.map(|s| s.as_str().to_owned()), ..change };
         if kind == OperationKind::NodegroupCreate {
             // Those that wait for its making were accepted when there was nothing to put back yet.
             let left = Left { status: None, group: Some((group, settle_group(kind, OperationState::Cancelled, None), None)) };
@@ -161,7 +162,8 @@ pub async fn last_failed(conn: &mut Conn, scope: &Scope, cluster: &ClusterId) ->
         if state == OperationState::Succeeded {
             done.push(about);
         } else if status::may_retry(row.status(), about.kind, state) && !about.is_mended_by(&done) {
-            return Ok(found);
+            // Doing an older one again would undo what came since.
+            return found.understood().map(|_| found).ok_or_else(|| NoExit::Newer.into());
         }
     }
     Err(NoExit::NothingFailed(row.status()).into())
@@ -201,14 +203,15 @@ impl About {
     }
 }
 
-/// The last operations of a cluster that have ended, the newest first, those left out that this version does not understand.
+/// The last operations of a cluster that have ended, the newest first, those left out of which this version does not know what they are about.
+/// Of some it may know that and not understand them.
 async fn ended(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<(Operation, OperationState, About)>, StoreError> {
     // Whoever names no group means this one.
     let usual = nodegroup::find_in_cluster(conn, cluster, DEFAULT_WORKER).await?.map(|group| group.nodegroup_id());
     let finished = history::finished(conn, cluster, history::LOOKED_THROUGH).await?;
     let about = |found: Operation| {
-        let (kind, state) = (found.understood()?, found.state()?);
-        let named = found.payload().ok().and_then(|p| p.nodegroup);
+        let (kind, state, payload) = (found.kind()?, found.state()?, found.payload().ok()?);
+        let named = payload.nodegroup;
         let group = if kind.concerns() == Concerns::OneGroup { named.or_else(|| usual.clone()) } else { None };
         Some((found, state, About { kind, group }))
     };

@@ -19,9 +19,18 @@ use crate::cluster::{Cluster, ClusterChange};
 use crate::id::ClusterId;
 use crate::schema::{capi_placement, cluster, cluster_health};
 
-/// Clusters that have a control plane which should be well: upstream's list, and those whose update has failed.
-const LOOKED_AT: [Status; 5] =
-    [Status::CreateComplete, Status::UpdateComplete, Status::UpdateInProgress, Status::RollbackInProgress, Status::UpdateFailed];
+/// Clusters that have a control plane, or may have one: upstream's list, and those whose change has failed or was taken back. What is not looked at
+/// goes on showing the health that it had once.
+const LOOKED_AT: [Status; 8] = [
+    Status::CreateComplete,
+    Status::UpdateComplete,
+    Status::UpdateInProgress,
+    Status::UpdateFailed,
+    Status::RollbackInProgress,
+    Status::RollbackComplete,
+    Status::RollbackFailed,
+    Status::DeleteFailed,
+];
 
 /// The right to say how clusters are: held by `owner` until `due_ms`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
 use super::error::StoreError;
+use super::operation::JOINED;
 use super::page::Page;
 use super::recurring::Recur;
 use super::scope::Scope;
@@ -105,13 +106,16 @@ pub async fn is_known(conn: &mut Conn, scope: &Scope, id: &ClusterId) -> Result<
 /// must find the same.
 pub const LOOKED_THROUGH: i64 = 100;
 
-/// The last `limit` operations of a cluster that have ended, the newest first.
+/// The last `limit` operations of a cluster that have ended, the newest first, without those that another one stood for from the first
+/// ([`super::operation::join`]): nobody ever does these again, or goes by them.
 pub async fn finished(conn: &mut Conn, cluster: &ClusterId, limit: i64) -> Result<Vec<Operation>, StoreError> {
+    let joined = format!("{JOINED}%");
     Ok(on_conn!(conn, |c| {
         operation::table
             .select(Operation::as_select())
             .filter(operation::cluster_uuid.eq(cluster.as_str()))
             .filter(operation::state.ne_all(OperationState::UNFINISHED))
+            .filter(operation::outcome_reason.is_null().or(operation::outcome_reason.not_like(&joined)))
             .order(operation::id.desc())
             .limit(limit)
             .recurring()

@@ -22,10 +22,19 @@ pub struct Accepted {
     /// The group that the operation is about, as it was before; none when it is about the whole cluster, or about a group that the caller
     /// inserts in the same transaction.
     pub group: Option<Nodegroup>,
-    /// What to ring for.
+    /// The operation of the request.
     pub operation: OperationId,
-    /// False when the same work was stored already: the caller changes nothing else then.
+    /// The one that does its work, to be rung for: its own, or one that was there before it, beside which nothing is to be done.
+    pub at_work: OperationId,
+    /// Whether the operation of the request was stored now.
     pub is_new: bool,
+}
+
+impl Accepted {
+    /// Whether the request is work of its own, and the caller changes the rest with it; no: it is being done already, with something else or as it is.
+    pub fn is_to_be_done(&self) -> bool {
+        self.is_new && self.at_work == self.operation
+    }
 }
 
 /// Begins an operation: locks the cluster's row, asks the table of the status module, moves the statuses of cluster and groups, stores the
@@ -51,11 +60,19 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         Some(_) => status::retry(cluster.status(), &kinds, new.kind)?,
         None => begin(cluster.status(), &kinds, new.kind).map_err(StoreError::Refused)?,
     };
-    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(|o| o.understood().is_none()));
+    // The one that the table decides by.
+    let last = unfinished.iter().rfind(|o| o.kind().is_some());
+    let is_unknown = |o: &Operation| o.understood().is_none();
+    // One that goes further does what is asked and more: it is not to give way to less.
+    let decides = last.is_some_and(|o| is_unknown(o) && o.kind().and_then(OperationKind::removal) <= new.kind.removal());
+    let decided = status::beside_unknown(decided, new.kind, unfinished.iter().any(is_unknown), decides);
     let stored = |operation: &Operation| operation.operation_id();
-    let next = match (decided, unfinished.last()) {
+    let next = match (decided, last) {
         (Begin::Coalesce, Some(last)) => {
-            return Ok(Accepted { cluster, group: None, operation: stored(last), is_new: false });
+            let by = stored(last);
+            let (operation, is_new) =
+                if last.kind() == Some(new.kind) { (by.clone(), false) } else { operation::join(conn, new, &by).await? };
+            return Ok(Accepted { cluster, group: None, operation, at_work: by, is_new });
         }
         // Cannot be: only unfinished work is joined.
         (Begin::Coalesce, None) => return Err(StoreError::Stale { what: "cluster" }),
@@ -69,10 +86,17 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
                 nodegroup::record(conn, &group.nodegroup_id(), &NodegroupChange::status(next, None)).await?;
             }
             Begin::Coalesce => {
-                let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, group));
+                // One that is to be cancelled ends without having removed the group: nothing may be left to it.
+                let same = unfinished.iter().rfind(|o| o.kind() == Some(new.kind) && is_about(o, group) && o.cancel_ms.is_none());
                 // A status without an operation is upstream's, or of a database that lost a commit: the work is stored anew.
                 if let Some(same) = same {
-                    return Ok(Accepted { operation: stored(same), cluster, group: Some(group.clone()), is_new: false });
+                    return Ok(Accepted {
+                        operation: stored(same),
+                        at_work: stored(same),
+                        cluster,
+                        group: Some(group.clone()),
+                        is_new: false,
+                    });
                 }
             }
         }
@@ -102,7 +126,7 @@ pub async fn accept(conn: &mut Conn, scope: &Scope, new: &NewOperation) -> Resul
         payload.go_by(wanted.fingerprint(), &new.id);
     }
     operation::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
-    Ok(Accepted { cluster, group, operation: new.id.clone(), is_new: true })
+    Ok(Accepted { cluster, group, operation: new.id.clone(), at_work: new.id.clone(), is_new: true })
 }
 
 /// Whether an update of a group may have to make it or mend it: it waits for the group's making, or for whoever makes it after that has failed, or
@@ -197,6 +221,15 @@ pub(super) async fn before(
     unfinished: &[Operation],
 ) -> Result<Option<Before>, StoreError> {
     let first = |fits: &dyn Fn(&Operation) -> bool| unfinished.iter().find(|o| fits(o)).and_then(|o| o.payload().ok());
+    // Removals that give way to this one before anybody has begun them (who begins one meanwhile has it not give way): all is as it was before
+    // the first of them.
+    let is_untouched = |o: &Operation| o.started_ms.is_none() && o.kind().and_then(OperationKind::removal).is_some();
+    if kind.removal().is_some()
+        && unfinished.iter().all(is_untouched)
+        && let Some(before) = first(&|_| true).and_then(|payload| payload.before)
+    {
+        return Ok(Some(before));
+    }
     let mut kept = Before { status: cluster.status.clone(), ..Before::default() };
     if kind.removal().is_none()
         && let Some(earlier) = first(&|_| true).and_then(|payload| payload.before)
@@ -240,15 +273,12 @@ pub struct Left<'a> {
 /// Has the operations that wait on a cluster behind another one know what that left; `ended` is that one. Where none of those that wait for its
 /// group wants a size, the group's row says what was left.
 ///
-/// Only those that it tells something new are written, with all that is in their payloads. None that is of a later version: what this one would
-/// write may mean something else there.
+/// Only those that it tells something new are written, with all that is in their payloads. Those of a later version too: [`Before`] means the same
+/// in all of them, and whoever understands them may find nobody who knows any more what was left.
 pub async fn rebase(conn: &mut Conn, ended: &Operation, left: &Left<'_>) -> Result<(), StoreError> {
     let mut behind = operation::unfinished(conn, &ended.cluster_id()).await?;
     behind.retain(|waiting| waiting.id > ended.id);
     for waiting in &behind {
-        if waiting.understood().is_none() {
-            continue;
-        }
         let Ok(carried) = waiting.payload() else { continue };
         let mut payload = carried.clone();
         let Some(before) = &mut payload.before else { continue };
@@ -307,12 +337,14 @@ pub async fn waiting(conn: &mut Conn, cluster: &ClusterId, ending: &OperationId,
     Ok(Waiting { on_cluster: !others.is_empty(), on_group: others.iter().any(about_group) })
 }
 
-/// The size that the last unfinished operation about a group wants for it; `besides` does not count.
-pub async fn wanted_size(conn: &mut Conn, group: &Nodegroup, besides: &OperationId) -> Result<Option<i32>, StoreError> {
+/// The size that the last unfinished operation about a group wants for it that wants one, and the status of the group while the last of them
+/// waits; `besides` does not count.
+pub async fn wanted(conn: &mut Conn, group: &Nodegroup, besides: &OperationId) -> Result<(Option<i32>, Option<Status>), StoreError> {
     let cluster = ClusterId::new(group.cluster_id.clone());
     let others = operation::unfinished(conn, &cluster).await?;
-    let about = others.iter().filter(|o| o.uuid != besides.as_str() && is_about(o, group));
-    Ok(about.filter_map(|o| o.payload().ok()?.node_count).next_back())
+    let about = || others.iter().filter(|o| o.uuid != besides.as_str() && is_about(o, group));
+    let size = about().filter_map(|o| o.payload().ok()?.node_count).next_back();
+    Ok((size, about().next_back().and_then(Operation::kind).map(status::group_at_work)))
 }
 
 /// Whether a status says that a group has failed.

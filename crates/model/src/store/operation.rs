@@ -5,9 +5,10 @@ mod release;
 mod renewal;
 mod unheld;
 
-use diesel::dsl::{self, exists, not};
+use diesel::dsl::{self, exists, not, sql};
+use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::Bool;
+use diesel::sql_types::{Bool, Text};
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
@@ -17,7 +18,7 @@ use super::recurring::Recur;
 pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
 pub use release::release;
 pub use renewal::{Renewed, renew};
-pub use unheld::{ask_to_cancel, cancel, record_payload, supersede, superseded};
+pub use unheld::{JOINED, ask_to_cancel, cancel, join, record_payload, supersede, superseded};
 
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{
@@ -120,7 +121,7 @@ pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<Operatio
 
 /// The condition that a payload is of a version that this program knows, which one that is no JSON is not.
 fn known_version() -> String {
-    let most = Payload::KNOWN;
+    let most = Payload::known();
     format!("CASE WHEN JSON_VALID(operation.payload) THEN JSON_EXTRACT(operation.payload, '$.version') <= {most} ELSE 0 END")
 }
 
@@ -342,6 +343,15 @@ pub async fn forget_token(conn: &mut Conn, claim: &Claim) -> Result<(), StoreErr
     if rows == 0 { Err(STALE) } else { Ok(()) }
 }
 
+/// What an operation carries once it has ended: without the password that it has drawn ([`Payload::sealed_password`]), which whoever does it again draws anew.
+/// A payload that is no JSON, or has none, stays as it is.
+fn without_password() -> SqlLiteral<Text> {
+    sql::<Text>(
+        "CASE WHEN operation.payload LIKE '%\"sealed_password\"%' AND JSON_VALID(operation.payload) \
+         THEN JSON_REMOVE(operation.payload, '$.sealed_password') ELSE operation.payload END",
+    )
+}
+
 /// The event of the end of an operation.
 pub const ENDED: &str = "ended";
 
@@ -366,6 +376,7 @@ pub async fn finish(conn: &mut Conn, claim: &Claim, cluster: &ClusterId, ending:
                 operation::waiting_for.eq(None::<String>),
                 operation::outcome_code.eq(code),
                 operation::outcome_reason.eq(reason.map(storable)),
+                operation::payload.eq(without_password()),
                 operation::sealed_token.eq(None::<String>),
                 operation::owner.eq(None::<String>),
                 operation::lease_ms.eq(None::<i64>),

@@ -85,6 +85,12 @@ impl<C: Pooled> Pool<C> {
         Self { shared: Arc::new(Shared { open, permits: Arc::new(Semaphore::new(max)), max, timeout, state }) }
     }
 
+    /// Connections to the same database, so many at most, for which nobody of this pool waits.
+    pub(super) fn aside(&self, max: usize) -> Self {
+        let shared = self.shared.clone();
+        Self::new(max, self.shared.timeout, Box::new(move || (shared.open)()))
+    }
+
     /// How much of it is in use at this moment.
     pub(super) fn usage(&self) -> PoolUse {
         let shared = &self.shared;

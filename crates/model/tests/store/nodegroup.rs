@@ -3,7 +3,7 @@ use model::cluster::status::{MOST_UNFINISHED, Status};
 use model::id::{ClusterId, NodegroupId, OperationId, ProjectId};
 use model::json::Labels;
 use model::nodegroup::{DEFAULT_WORKER, NewNodegroup, Nodegroup, Nodes, Taint};
-use model::operation::{EventDetails, NewOperation, Operation, OperationKind, Payload};
+use model::operation::{EventDetails, NewOperation, Operation, OperationKind, OperationState, Payload};
 use model::store::lifecycle::{self, Accepted};
 use model::store::nodegroup::Shown;
 use model::store::{Conn, Page, Scope, Store, StoreError, cluster, exit, nodegroup, nodes, operation};
@@ -164,9 +164,18 @@ async fn requests_on_a_cluster_move_statuses_and_queue_up_or_are_refused(#[case]
     assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     let second = begin(&world.store, &request(&s, OperationKind::ClusterDelete)).await.unwrap();
     assert_eq!((second.is_new, &second.operation), (false, &delete.id));
-    // A group goes with its cluster.
-    let of_group = begin(&world.store, &request(&s, OperationKind::NodegroupDelete)).await.unwrap();
-    assert_eq!((of_group.is_new, of_group.operation), (false, second.operation));
+    // A group goes with its cluster: its own deletion has given way.
+    let of_group = request(&s, OperationKind::NodegroupDelete);
+    let accepted = begin(&world.store, &of_group).await.unwrap();
+    assert_eq!((accepted.is_new, &accepted.operation, &accepted.at_work), (true, &of_group.id, &delete.id));
+    let again = begin(&world.store, &request(&s, OperationKind::NodegroupDelete)).await.unwrap();
+    assert_eq!((again.is_new, &again.operation, &again.at_work), (false, &of_group.id, &delete.id));
+    let joined = world.store.read(async |conn: &mut Conn| operation::find(conn, &of_group.id).await).await.unwrap().unwrap();
+    assert_eq!((joined.state(), joined.started_ms), (Some(OperationState::Superseded), None));
+    assert_eq!(joined.outcome_reason, Some(format!("superseded at once by {}", delete.id)));
+    assert_eq!(joined.payload().unwrap().version, Payload::JOINED, "no earlier release takes it for what has failed");
+    let unfinished = world.store.read(async |conn: &mut Conn| operation::unfinished(conn, &s.id).await).await.unwrap();
+    assert!(unfinished.len() == 1 && unfinished[0].uuid == delete.id.as_str(), "{unfinished:?}");
     assert!(groups(&world.store, &s.id).await.iter().all(|g| g.status() == Some(Status::DeleteInProgress)));
 }
 
@@ -307,7 +316,7 @@ async fn an_update_that_may_have_to_make_its_group_is_left_to_programs_that_know
     assert_eq!((version(&making.id).await, version(&waiting.id).await), (Payload::VERSION, Payload::MAKING));
 }
 
-/// Whoever waits for another thing, came before, or was accepted by a newer version keeps what it carries to the letter.
+/// Whoever waits for another thing or came before keeps what it carries to the letter; what a newer version accepted, all that this one does not know.
 #[rstest]
 #[case(Kind::Sqlite)]
 #[case(Kind::MariaDb)]
@@ -328,7 +337,7 @@ async fn what_an_operation_leaves_is_told_to_those_behind_it_whom_it_concerns(#[
     for asked in [&waiting, &newer, &beside] {
         begin(&world.store, asked).await.unwrap();
     }
-    // What this program does not know of, it would not write.
+    // To be found again to the letter, with a field that this program does not know.
     for (id, version) in [(&first.id, Payload::VERSION), (&newer.id, Payload::KNOWN + 1), (&beside.id, Payload::VERSION)] {
         let payload = Payload { version, ..stored(&world.store, id).await.payload().unwrap() };
         let text = serde_json::to_string(&payload).unwrap().replacen('{', "{\"pools\":[],", 1);
@@ -336,7 +345,7 @@ async fn what_an_operation_leaves_is_told_to_those_behind_it_whom_it_concerns(#[
     }
     let untouched = async || {
         let mut texts = Vec::new();
-        for id in [&first.id, &newer.id, &beside.id] {
+        for id in [&first.id, &beside.id] {
             texts.push(stored(&world.store, id).await.payload);
         }
         texts
@@ -344,8 +353,12 @@ async fn what_an_operation_leaves_is_told_to_those_behind_it_whom_it_concerns(#[
     let texts = untouched().await;
     cancel(&world.store, &s.id, &create.id).await;
     assert_eq!(untouched().await, texts);
-    let before = stored(&world.store, &waiting.id).await.payload().unwrap().before.expect("something to put back");
-    assert_eq!(before.group(&new.id), Some(Status::CreateFailed));
+    for id in [&waiting.id, &newer.id] {
+        let before = stored(&world.store, id).await.payload().unwrap().before.expect("something to put back");
+        assert_eq!(before.group(&new.id), Some(Status::CreateFailed));
+    }
+    let payload = stored(&world.store, &newer.id).await.payload().unwrap();
+    assert_eq!((payload.version, &payload.unknown["pools"]), (Payload::KNOWN + 1, &serde_json::json!([])));
 }
 
 /// An operation that has ended so.

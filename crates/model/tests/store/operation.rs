@@ -3,7 +3,7 @@ use std::time::Duration;
 use model::cluster::status::Status;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, OperationId};
-use model::operation::{Claim, Claimed, Ending, OperationKind, OutcomeCode, Payload, Progress};
+use model::operation::{Claim, Claimed, Ending, EventDetails, OperationKind, OutcomeCode, Payload, Progress};
 use model::store::operation::Renewed;
 use model::store::{Conn, Scope, Store, StoreError, cluster, lifecycle, nodegroup, operation};
 use model::time::{from_millis, millis, now};
@@ -199,6 +199,41 @@ async fn a_claim_that_was_lost_ends_no_hold_of_the_one_that_came_after_it(#[case
     assert_eq!(claim(&world.store, &delete.id, "two", at + LEASE + 2).await, None, "who holds it may be in a call to the cloud");
     release(&held).await;
     assert!(claim(&world.store, &delete.id, "two", at + LEASE + 2).await.is_some());
+}
+
+/// However an operation ends, the password that it drew for a trustee does not stay with it; all else that it carried does.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_has_no_password(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let carried = r#"{"version":1,"node_count":3,"sealed_password":"v1:drawn","pools":[1,null]}"#;
+    let (failed, cancelled, broken) = (spec("failed"), spec("cancelled"), spec("broken"));
+    let mut ids = Vec::new();
+    for s in [&failed, &cancelled, &broken] {
+        ids.push(accept(&world.store, s).await);
+    }
+    for (id, payload) in ids.iter().zip([carried, carried, "\"sealed_password\""]) {
+        world.execute(&format!("UPDATE operation SET payload = '{payload}' WHERE uuid = '{id}'")).await;
+    }
+    let row = async |id: &OperationId| world.store.read(async |conn: &mut Conn| operation::find(conn, id).await).await.unwrap().unwrap();
+    let claimed = claim(&world.store, &ids[0], "c", millis(now())).await.expect("claimed");
+    assert!(row(&ids[0]).await.payload().unwrap().sealed_password.is_some());
+    let ending = Ending::Failed { code: OutcomeCode::Credentials, reason: "nobody can log in".into() };
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, &claimed, &failed.id, &ending).await).await.unwrap();
+    for id in &ids[1..] {
+        let seen = row(id).await;
+        let by = EventDetails::default();
+        world.store.write(async |conn: &mut Conn| operation::cancel(conn, &seen, "asked for", &by).await).await.unwrap();
+    }
+    let wanted: serde_json::Value = serde_json::from_str(r#"{"version":1,"node_count":3,"pools":[1,null]}"#).unwrap();
+    for id in &ids[..2] {
+        let ended = row(id).await;
+        assert!(ended.finished_ms.is_some());
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&ended.payload).unwrap(), wanted);
+    }
+    assert_eq!(row(&ids[2]).await.payload, "\"sealed_password\"", "what nobody can read stays as it is");
 }
 
 #[rstest]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::store::{Conn, Store, StoreError, cluster};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::world::{Kind, World};
 
@@ -75,4 +75,26 @@ async fn a_connection_that_was_given_up_while_it_was_asked_whether_it_lives_is_l
     relay.held.send_replace(false);
     let counted = tokio::time::timeout(PATIENCE, count(&store)).await.expect("in time").expect("a count");
     assert_eq!((counted, relay.connections.load(Ordering::SeqCst)), (0, 2));
+}
+
+/// What must not wait behind everything else has connections of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_aside_are_free_while_all_others_are_lent() {
+    let world = World::new(Kind::MariaDb).await;
+    let store = world.by(world.port().expect("MariaDB listens"));
+    let aside = store.aside(1);
+    let (is_lent, may_end) = (Notify::new(), Notify::new());
+    let lent = store.read(async |_: &mut Conn| {
+        is_lent.notify_one();
+        may_end.notified().await;
+        Ok::<_, StoreError>(())
+    });
+    let beside = async {
+        is_lent.notified().await;
+        let counted = count(&aside).await;
+        may_end.notify_one();
+        counted
+    };
+    let (lent, counted) = tokio::join!(lent, beside);
+    assert!(lent.is_ok() && counted.is_ok_and(|count| count == 0));
 }

@@ -56,7 +56,7 @@ impl World {
 
     /// The same database, with keys.
     pub fn with(&self, vault: Vault) -> Store {
-        let options = StoreOptions { vault: Arc::new(vault), ..StoreOptions::new(self.url.clone()) };
+        let options = StoreOptions { vault: Arc::new(vault), ..options(self.url.clone()) };
         Store::open(options).expect("a store")
     }
 
@@ -74,13 +74,13 @@ impl World {
         if let DatabaseUrl::Mysql { port, .. } = &mut url {
             *port = other;
         }
-        Store::open(StoreOptions { max_connections: 1, ..StoreOptions::new(url) }).expect("a store")
+        Store::open(StoreOptions { max_connections: 1, ..options(url) }).expect("a store")
     }
 
     /// On MariaDB, where the database was made with these options, with the schema.
-    pub async fn made_with(options: &str) -> Self {
-        let url = mariadb(options).await;
-        let world = Self { store: Store::open(StoreOptions::new(url.clone())).expect("a store"), url, _folder: None };
+    pub async fn made_with(how: &str) -> Self {
+        let url = mariadb(how).await;
+        let world = Self { store: Store::open(options(url.clone())).expect("a store"), url, _folder: None };
         migrate::upgrade(&world.store).await.expect("the schema is made");
         world
     }
@@ -94,8 +94,13 @@ impl World {
             }
             Kind::MariaDb => (mariadb("CHARACTER SET utf8mb4").await, None),
         };
-        Self { store: Store::open(StoreOptions::new(url.clone())).expect("a store"), url, _folder: folder }
+        Self { store: Store::open(options(url.clone())).expect("a store"), url, _folder: folder }
     }
+}
+
+/// How the databases of tests are opened.
+fn options(url: DatabaseUrl) -> StoreOptions {
+    StoreOptions { is_thrown_away: true, ..StoreOptions::new(url) }
 }
 
 async fn mariadb(options: &str) -> DatabaseUrl {

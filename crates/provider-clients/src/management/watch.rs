@@ -5,12 +5,12 @@ use std::time::Duration;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
+use tracing::Span;
 
 use super::{JSON, KubeKind, Management, SERVICE, unreachable};
 use crate::error::{CloudError, Sent};
 use crate::message;
-use crate::observe::Call;
+use crate::observe::HUNG;
 
 /// The name under which the beginning of a watch is counted.
 const OPERATION: &str = "watch";
@@ -79,7 +79,7 @@ impl Management {
             .append_pair("resourceVersion", version)
             .append_pair("timeoutSeconds", &limits.lasts.as_secs().max(1).to_string())
             .append_pair("labelSelector", labels);
-        let started = Instant::now();
+        let call = self.0.watchers.begin(SERVICE, OPERATION, Span::none(), HUNG);
         let begun = tokio::time::timeout(self.0.timeout, self.begin(url)).await;
         let lost = |_| CloudError::unreachable(SERVICE, OPERATION, Sent::Perhaps, "no answer in time");
         let begun = begun.map_err(lost).and_then(|begun| begun);
@@ -87,7 +87,7 @@ impl Management {
             Ok(response) => Some(response.status().as_u16()),
             Err(error) => error.status(),
         };
-        self.0.watchers.ended(&Call { service: SERVICE, operation: OPERATION, status, took: started.elapsed() });
+        call.ended(status, begun.is_ok());
         Ok(Watched { response: begun?, silence: limits.silence, buffer: Vec::new(), searched: 0, version: version.to_owned() })
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use provider_clients::{Call, Cloud, CloudOptions, Credential, ErrorKind, Interface, Observer, Service, StackFilter, Tracing, Watchers};
+use provider_clients::{
+    Call, Cloud, CloudOptions, Credential, Ending, ErrorKind, Interface, Observer, Service, StackFilter, Tracing, Watchers,
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
@@ -199,11 +201,11 @@ impl Tracing for OneTrace {
 
 /// Keeps what it was told.
 #[derive(Default)]
-struct Kept(Mutex<Vec<(&'static str, Option<u16>)>>);
+struct Kept(Mutex<Vec<(&'static str, Ending)>>);
 
 impl Observer for Kept {
     fn ended(&self, call: &Call) {
-        self.0.lock().expect("no panic").push((call.operation, call.status));
+        self.0.lock().expect("no panic").push((call.operation, call.ending));
     }
 }
 
@@ -220,5 +222,5 @@ async fn services_are_told_of_the_trace_only_when_there_is_one_and_every_call_is
         asked.iter().map(|asked| asked.header("traceparent").is_some_and(|h| h.ends_with("b7ad6b7169203331-01"))).collect();
     assert_eq!(told, [true, false]);
     let seen = kept.0.lock().expect("no panic").clone();
-    assert_eq!(seen.iter().map(|(_, status)| *status).collect::<Vec<_>>(), [Some(201), Some(404)]);
+    assert_eq!(seen.iter().map(|(_, ending)| *ending).collect::<Vec<_>>(), [Ending::Answered(201), Ending::Answered(404)]);
 }

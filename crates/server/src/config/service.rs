@@ -77,9 +77,9 @@ section! {
     /// How accepted operations are worked off. Not known to upstream.
     Operations {
         /// Seconds after which another conductor may take over an operation whose owner is silent.
-        lease_seconds: u64 = "10",
+        lease_seconds: u64 = "8",
         /// Seconds between two signs of life for operations in work.
-        heartbeat_seconds: u64 = "3",
+        heartbeat_seconds: u64 = "2",
         /// Seconds between two looks into the table for work nobody announced.
         scan_seconds: u64 = "2",
         /// Shortest time in milliseconds between two looks at something the cloud is building.
@@ -110,6 +110,9 @@ section! {
         notification_hours: Positive = "24",
         /// Most operations a conductor has at the same time, those that wait for the cloud included.
         max_held: Positive = "10000",
+        /// Private keys of certificates that each conductor has ready, 1,000 at most; a new cluster takes four, and what was taken is made anew.
+        /// 0: each is made when it is needed.
+        keys_ahead: u32 = "8",
         /// Days for which finished operations and their events are kept. Of a cluster that is there the newest stays, and what a retry may do
         /// again with what came after it.
         retention_days: u32 = "30",

@@ -36,7 +36,7 @@ fn an_empty_file_gives_the_defaults_of_upstream() {
     assert_eq!(config.keystone_authtoken.interface, Interface::Internal);
     assert_eq!(config.keystone_authtoken.token_cache_time, 300);
     assert_eq!(config.oslo_policy.policy_dirs, Repeated(vec!["policy.d".to_owned()]));
-    assert_eq!(config.operations.lease_seconds, 10);
+    assert_eq!(config.operations.lease_seconds, 8);
     assert_eq!(config.operations.max_running, Positive(256));
     assert_eq!(config.service.transport_url.hosts[0].host, "localhost");
     assert_eq!(config.unknown, []);

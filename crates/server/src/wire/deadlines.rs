@@ -46,10 +46,10 @@ mod tests {
     fn a_forced_deletion_lasts_until_nothing_can_appear_any_more_and_who_asks_for_less_is_told() {
         for (text, lasts, is_told) in [
             ("", 600, false),
-            ("force_delete_seconds = 54", 54, false),
-            ("force_delete_seconds = 53", 54, true),
-            ("force_delete_seconds = 1", 54, true),
-            ("force_delete_seconds = 600\nsettle_seconds = 590", 800, true),
+            ("force_delete_seconds = 51", 51, false),
+            ("force_delete_seconds = 50", 51, true),
+            ("force_delete_seconds = 1", 51, true),
+            ("force_delete_seconds = 600\nsettle_seconds = 590", 798, true),
             ("force_delete_seconds = 16\nsettle_seconds = 2\nlease_seconds = 4\nheartbeat_seconds = 1", 16, false),
         ] {
             let config = Config::parse_for_test(&format!("[operations]\n{text}\n")).expect("every option fits its type");

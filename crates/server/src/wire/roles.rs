@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use conductor::{Conductor, DefaultVolumes, SHIPPED_TEMPLATES, Timing};
-use model::certificate::Terms;
 use model::certificate::signing::SigningRules;
 use model::notification::publisher_of;
 use model::queue::amqp::{NoticeSource, StackNotices};
@@ -244,7 +243,7 @@ fn api_settings(config: &Config) -> anyhow::Result<api::Settings> {
             allow_ca: config.x509.allow_ca,
             allowed_extensions: config.x509.allowed_extensions.clone(),
             allowed_key_usage: config.x509.allowed_key_usage.clone(),
-            terms: terms(config),
+            validity_days: config.x509.term_of_validity.0,
             longest: config.x509.max_signed_seconds.map(|seconds| Duration::from_secs(u64::from(seconds.0))),
         },
         www_authenticate_uri: public.unwrap_or_default(),
@@ -285,7 +284,8 @@ fn conductor_settings(config: &Config) -> anyhow::Result<conductor::Settings> {
         ..Timing::default()
     };
     if timing.heartbeat.is_zero() || timing.heartbeat * 2 > timing.lease {
-        bail!("[operations] lease_seconds must be at least twice heartbeat_seconds, which must not be 0");
+        let (lease, beat) = (operations.lease_seconds, operations.heartbeat_seconds);
+        bail!("[operations] lease_seconds ({lease}) must be at least twice heartbeat_seconds ({beat}), which must not be 0");
     }
     Ok(conductor::Settings {
         timing,
@@ -317,7 +317,9 @@ pub(super) fn without_files(config: &Config) -> conductor::Settings {
         deadlines: deadlines::deadlines(config),
         step_limits: operations.step_seconds.clone(),
         load_balancer_timeout: Duration::from_secs(config.cluster.pre_delete_lb_timeout),
-        terms: terms(config),
+        validity_days: config.x509.term_of_validity.0,
+        rsa_bits: config.x509.rsa_key_size.0,
+        keys_ahead: operations.keys_ahead as usize,
         trustee_domain_id: config.trust.trustee_domain_id.clone(),
         trust_roles: config.trust.roles.clone(),
         cluster_user_trust: config.trust.cluster_user_trust,
@@ -350,10 +352,6 @@ fn openstack_ca(config: &Config) -> anyhow::Result<String> {
 fn health_interval(config: &Config) -> Option<Duration> {
     let seconds = u64::try_from(config.kubernetes.health_polling_interval).ok().filter(|_| config.service.periodic_enable)?;
     Some(Duration::from_secs(seconds.max(1)))
-}
-
-fn terms(config: &Config) -> Terms {
-    Terms { validity_days: config.x509.term_of_validity.0, rsa_bits: config.x509.rsa_key_size.0 }
 }
 
 #[cfg(test)]

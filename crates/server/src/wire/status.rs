@@ -7,6 +7,7 @@ mod services;
 use std::path::Path;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use model::driver::DriverName;
 use model::queue::amqp;
 use model::store::migrate::{self, Fitness};
@@ -264,12 +265,14 @@ async fn clock(config: &Config) -> Vec<Trouble> {
     let cure = "run NTP (chrony) on all hosts: conductors' clocks must agree to within a quarter of [operations] lease_seconds";
     // Who cannot reach the database is told so by its own check.
     let Ok(store) = super::store(config) else { return Vec::new() };
-    // Upstream's columns hold whole seconds.
-    let allowed = i64::try_from(config.operations.lease_seconds / 4).unwrap_or(i64::MAX).saturating_add(1);
+    let allowed = TimeDelta::milliseconds(i64::try_from(config.operations.lease_seconds.saturating_mul(250)).unwrap_or(i64::MAX));
     let mut found = Vec::new();
-    if let Some(ahead) = database_ahead(&store).await.filter(|ahead| ahead.abs() > allowed) {
-        found.push(Trouble::failure(format!("the database's clock is {ahead} s ahead of this host's"), cure));
+    if let Some((ahead, _)) = database_ahead(&store).await.filter(|(ahead, inexact)| ahead.abs() - *inexact > allowed) {
+        let ahead = ahead.as_seconds_f64();
+        found.push(Trouble::failure(format!("the database's clock is {ahead:.1} s ahead of this host's"), cure));
     }
+    // Upstream's columns hold whole seconds.
+    let allowed = allowed.num_seconds().saturating_add(1);
     let services = store.read(async |conn: &mut Conn| service::list(conn).await).await.unwrap_or_default();
     let now = time::whole_seconds(time::now());
     for beat in services {
@@ -280,8 +283,10 @@ async fn clock(config: &Config) -> Vec<Trouble> {
     found
 }
 
-/// Seconds; none when the database cannot be asked.
-async fn database_ahead(store: &Store) -> Option<i64> {
+/// By how much, and how far from that it may be, for nobody knows when in between the answer was made. None when the database cannot be asked.
+async fn database_ahead(store: &Store) -> Option<(TimeDelta, TimeDelta)> {
+    let asked = time::now();
     let theirs = store.read(async |conn: &mut Conn| clock::database(conn).await).await.ok()??;
-    Some((theirs - time::now()).num_seconds())
+    let inexact = (time::now() - asked) / 2;
+    Some((theirs - (asked + inexact), inexact))
 }

@@ -9,10 +9,12 @@ mod copies;
 mod management;
 mod run;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use tests::world::KEYS_AHEAD;
 
 /// What is to be measured.
 #[derive(Args)]
@@ -38,6 +40,10 @@ pub struct Plan {
     /// Stacks that end per second
     #[arg(long, default_value_t = 20.0)]
     ends: f64,
+    /// Private keys of the usual 2,048 bits, some of them made ahead: what conductors do unless they are told otherwise. Without it keys are
+    /// shorter, so that more can be asked for in a second of the processors that the run shares
+    #[arg(long)]
+    usual_keys: bool,
     /// Heat announces the end of its stacks on RabbitMQ
     #[arg(long)]
     notifications: bool,
@@ -52,6 +58,11 @@ pub struct Plan {
 impl Plan {
     fn window(&self) -> Duration {
         Duration::from_secs(self.window.clamp(5, 3600))
+    }
+
+    /// How many keys are made ahead, as the environment of processes says it: as many as usual, where they are of the usual size.
+    fn keys(&self) -> BTreeMap<String, String> {
+        self.usual_keys.then(|| (KEYS_AHEAD.to_owned(), "8".to_owned())).into_iter().collect()
     }
 
     /// The time between two things that happen so often in a second.
@@ -104,6 +115,14 @@ async fn each<F: Line>(plan: &Plan, run: impl AsyncFn(&Plan, usize, &mut Table<F
     let all = table.0;
     println!();
     print(&all.iter().collect::<Vec<_>>());
+    println!(
+        "keys: {}",
+        if plan.usual_keys {
+            "as usual"
+        } else {
+            "shorter than usual, so the times from POST to the stack are those of --usual-keys at best"
+        }
+    );
     let missed = F::missed(&all, plan);
     for text in &missed {
         println!("missed: {text}");

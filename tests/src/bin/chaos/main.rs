@@ -30,11 +30,14 @@ struct Arguments {
     /// Folder of MariaDB and RabbitMQ that `xtask servers up` has started
     #[arg(long)]
     servers: Option<PathBuf>,
+    /// Folder with the programs of an earlier release: one API process and one conductor are of it (`cargo xtask chaos --beside REVISION` builds them)
+    #[arg(long)]
+    older: Option<PathBuf>,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { operations, seed, conductors, apis, in_flight, on_cluster_api, servers } = Arguments::parse();
+    let Arguments { operations, seed, conductors, apis, in_flight, on_cluster_api, servers, older } = Arguments::parse();
     let plan = Plan {
         operations,
         seed,
@@ -43,6 +46,7 @@ async fn main() -> ExitCode {
         in_flight: in_flight.into(),
         on_cluster_api: on_cluster_api.into(),
         servers,
+        older,
         ..Plan::default()
     };
     match chaos::run(plan).await {

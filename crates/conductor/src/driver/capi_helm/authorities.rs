@@ -112,7 +112,7 @@ async fn begin(bench: &Bench<'_>) -> Result<Turn, Failure> {
     if settings.controllers.is_empty() {
         return Err(wrong(NO_CONTROLLERS.to_owned()));
     }
-    let days = cx.settings.terms.validity_days;
+    let days = cx.settings.validity_days;
     if days < LEAST_DAYS {
         return Err(wrong(format!("new certificates would be valid for {days} days, and a rotation needs {LEAST_DAYS}: [x509]")));
     }

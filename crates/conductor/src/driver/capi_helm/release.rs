@@ -1,11 +1,15 @@
-//! The Helm release: what it is run with, and what is done about a run that was cut off.
+//! The Helm release: what it is run with, where it is, and what is done about a run that was cut off.
 
-use model::operation::{OutcomeCode, Progress};
+use model::operation::{Operation, OperationState, OutcomeCode, Progress};
+use model::store::{Conn, history};
+use model::time::{millis, now};
 use provider_clients::{CloudError, HelmRun, HelmUntil, LastRelease};
 use serde_json::Value;
 
 use super::values::chart_version;
-use super::{Bench, secrets};
+use super::{Bench, secrets, seen};
+use crate::cluster::Rows;
+use crate::context::Context;
 use crate::outcome::Failure;
 
 impl Bench<'_> {
@@ -53,6 +57,28 @@ impl Bench<'_> {
     pub(super) async fn is_recorded(&self) -> Result<bool, Failure> {
         let records = format!("owner=helm,name={}", self.release);
         Ok(self.management.has_any("helm_record_list", &secrets(), Some(&self.namespace), &records).await?)
+    }
+
+    /// Whether "there is nothing of it" cannot be believed before all is settled ([`Work::is_settled`](crate::worker::Work::is_settled)): a helm run
+    /// before this claim may have been cut off with a request under way. Whoever ended well has seen the end of what he asked for.
+    pub(super) async fn may_still_appear(&self) -> Result<bool, Failure> {
+        // Of this operation itself.
+        if self.work.operation.attempt > 1 {
+            return Ok(true);
+        }
+        let id = &self.rows.cluster.cluster_id();
+        let former = self.cx.store.read(async |conn: &mut Conn| history::finished(conn, id, history::LOOKED_THROUGH).await).await?;
+        // One that was superseded was held for a while after its end.
+        let since = millis(now() - (self.cx.settings.timing.settle + self.cx.settings.timing.lease));
+        let was_begun = |o: &Operation| o.started_ms.is_some() && o.finished_ms.is_some_and(|at| at > since);
+        Ok(former.iter().any(|o| was_begun(o) && o.state() != Some(OperationState::Succeeded)))
+    }
+
+    /// Deletes the Cluster itself, of which helm knows nothing any more; Cluster API deletes what is under it. Guarded by the caller.
+    pub(super) async fn delete_cluster(&self) -> Result<(), Failure> {
+        let labels = format!("{}={}", seen::RELEASE, self.release);
+        let kind = &self.capi.settings.kinds.cluster;
+        Ok(self.management.delete_labelled("cluster_delete", kind, Some(&self.namespace), &labels).await?)
     }
 
     async fn end(&self, outcome: Result<(), CloudError>) -> Result<(), Failure> {
@@ -105,4 +131,24 @@ impl Bench<'_> {
         self.management.delete_labelled("helm_record_delete", &secrets(), Some(&self.namespace), &record).await?;
         Ok(helm.upgrade(&self.run()?, &values).await?)
     }
+}
+
+impl Bench<'_> {
+    /// Where the release is.
+    pub(super) fn place(&self) -> String {
+        place(&self.namespace, &self.capi.called(Some(&self.door.cluster.name)))
+    }
+}
+
+/// Where the release is, as far as the rows tell.
+pub(super) fn recorded_place(cx: &Context, rows: &Rows) -> String {
+    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
+    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
+    let known = rows.management_cluster.as_deref();
+    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
+    place(&namespace, &called)
+}
+
+fn place(namespace: &str, called: &str) -> String {
+    format!("namespace {namespace} of {called}")
 }

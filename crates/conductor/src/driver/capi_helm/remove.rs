@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use model::capi::credential_prefix;
 use model::cluster::{Cluster, ClusterChange};
 use model::json::truth;
 use model::labels::DELETE_VOLUMES;
@@ -11,6 +12,7 @@ use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, operation, resource};
 use serde_json::json;
 
+use super::release::recorded_place;
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
 use crate::cluster::force::{is_over, left_to_try};
@@ -30,14 +32,21 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 const REVIVAL: Duration = Duration::from_secs(20);
 /// Of the janitor, which removes from the cloud what the cluster's own controllers made.
 const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
+/// Why volumes may be left, which nobody but the janitor looks for.
+const LABEL_KEEPS: &str = "volumes that Kubernetes made are kept: the cluster's label delete_volumes is not true";
+const JANITOR_DECIDES: &str =
+    "volumes that Kubernetes made may be left, as the management cluster's janitor is set up: the cluster has no label delete_volumes";
+/// Why the release may be left that was looked for too early.
+const MAY_APPEAR: &str = "it was asked for without a clear answer, and may have appeared after it was looked for";
 
 /// One turn.
 pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
-    match step(bench).await? {
+    match step(bench, &mut false).await? {
         Some(turn) => Ok(turn),
         None => {
-            remove_beside(bench.cx, bench.work, &bench.rows.cluster).await?;
-            delete::forget(bench.cx, bench.work, bench.rows, Vec::new()).await
+            let cluster = &bench.rows.cluster;
+            remove_beside(bench.cx, bench.work, cluster).await?;
+            delete::forget(bench.cx, bench.work, bench.rows, volumes_left(cluster).into_iter().collect()).await
         }
     }
 }
@@ -62,26 +71,38 @@ fn has_trustee(cluster: &Cluster) -> bool {
     cluster.trustee_user_id.is_some() || cluster.trust_id.is_some()
 }
 
-/// The next step; none once everything is gone.
-async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
+/// The next step; none once everything is gone. `needs_credential` is set where controllers delete the cluster, or may.
+async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<Turn>, Failure> {
     let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
     let kinds = &bench.capi.settings.kinds;
+    // Before the look: what may appear after it is not taken for gone.
+    let is_settled = work.is_settled(cx);
+    let is_asked = is_asked_to_go(cx, work, &bench.release).await?;
+    *needs_credential = is_asked;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
+    *needs_credential = is_leaving(&seen) || (is_asked && !(seen.cluster.is_null() && seen.infrastructure.is_null()));
     if seen.is_nothing() {
         bench.is_the_right_one().await?;
     }
     let thing = Thing { kind: ResourceKind::HelmRelease.as_str().into(), name: bench.release.clone(), id: None };
-    let events = stack::events(cx, work).await?;
-    let is_asked = events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == bench.release));
     // Also where no object is left: helm keeps a record of its own.
     if !is_asked || is_to_be_deleted(&seen) {
         if !is_asked && !seen.is_nothing() {
             revive(bench, &seen).await?;
         }
         keep_or_remove_volumes(bench, &seen).await?;
+        // It came after the release was removed: helm deletes what it has a record of, and would never come to it.
+        if is_asked && !bench.is_recorded().await? {
+            let waiting_for = Some(format!("the removal of the Cluster {}", bench.release));
+            work.guard(cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
+            *needs_credential = true;
+            bench.delete_cluster().await?;
+            return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
+        }
         let progress =
             Progress { step: "helm", waiting_for: Some(format!("the removal of release {}", bench.release)), ..Progress::default() };
         leaving::about_to_remove(cx, work, cluster, &progress, thing).await?;
+        *needs_credential |= !seen.cluster.is_null();
         bench.uninstall().await?;
         // One that helm leaves there, again and again, is not asked for in a circle.
         let after = if is_asked { cx.settings.timing.poll_min } else { Duration::ZERO };
@@ -93,6 +114,7 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
             &Progress { step: "network", waiting_for: Some("the removal of the cluster's network".into()), ..Progress::default() },
         )
         .await?;
+        *needs_credential = true;
         let labels = format!("{}={}", seen::RELEASE, bench.release);
         for (operation, kind) in [("controlplane_delete", &kinds.control_plane), ("openstackcluster_delete", &kinds.openstack_cluster)] {
             bench.management.delete_labelled(operation, kind, Some(&bench.namespace), &labels).await?;
@@ -107,6 +129,12 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
         let waiting_for = Some(format!("the record of release {}", bench.release));
         work.guard(cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
         bench.uninstall().await?;
+        return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
+    }
+    // Nobody would know of it, or remove it, once it is forgotten here.
+    if may_wait(work) && !is_settled && bench.may_still_appear().await? {
+        let waiting_for = Some(format!("what a helm run of release {} asked for without a clear answer", bench.release));
+        work.guard(cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
         return Ok(Some(Turn::Again { after: cx.settings.timing.poll_min }));
     }
     forget_release(bench).await?;
@@ -124,6 +152,12 @@ async fn step(bench: &Bench<'_>) -> Result<Option<Turn>, Failure> {
     Ok(None)
 }
 
+/// Whether this operation has asked for the removal of the release.
+async fn is_asked_to_go(cx: &Context, work: &Work, release: &str) -> Result<bool, Failure> {
+    let events = stack::events(cx, work).await?;
+    Ok(events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == release)))
+}
+
 /// Gives the controllers another credential where the cluster's is of no use any more, as when its creator has lost a role: with it they could remove
 /// nothing, and the deletion would wait for them in vain. Whoever deletes it can make one.
 async fn revive(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
@@ -136,7 +170,12 @@ async fn revive(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
     }
     // By force what can be removed without is removed, whatever Keystone says, and does not say.
     let outcome = tokio::time::timeout(REVIVAL, replace_dead(bench)).await;
-    match outcome.unwrap_or_else(|_| Err(Failure::retry("keystone has not answered in time"))) {
+    let late = |_| {
+        // It may have been cut off in the middle of a request for another one.
+        bench.work.has_asked();
+        Err(Failure::retry("keystone has not answered in time"))
+    };
+    match outcome.unwrap_or_else(late) {
         Err(Failure::Stale) => Err(Failure::Stale),
         Err(Failure::Final { reason, .. } | Failure::Retry { reason, .. }) => {
             tracing::warn!(reason, "nothing is known of the cluster's application credential, or it is dead and there is no other");
@@ -169,10 +208,19 @@ fn is_to_be_deleted(seen: &Seen) -> bool {
     !seen.cluster.is_null() && seen.cluster["metadata"]["deletionTimestamp"].is_null()
 }
 
+/// Whether controllers are deleting the cluster, for which they need its credential.
+fn is_leaving(seen: &Seen) -> bool {
+    [&seen.cluster, &seen.infrastructure].into_iter().any(|object| !object["metadata"]["deletionTimestamp"].is_null())
+}
+
+/// What the cluster's label says of volumes that Kubernetes made; none without it.
+fn removes_volumes(cluster: &Cluster) -> Option<bool> {
+    cluster.labels().get(DELETE_VOLUMES).and_then(truth)
+}
+
 /// Tells the janitor what the label says; without the label it does as its operator wants.
 async fn keep_or_remove_volumes(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
-    let labels = bench.rows.cluster.labels();
-    let Some(removes) = labels.get(DELETE_VOLUMES).and_then(truth) else { return Ok(()) };
+    let Some(removes) = removes_volumes(&bench.rows.cluster) else { return Ok(()) };
     if seen.infrastructure.is_null() {
         return Ok(());
     }
@@ -243,14 +291,18 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let (cx, work) = (bench.cx, bench.work);
     // Before the step, which may wait until there is no more time: what it waited for may have come since.
     let was_over = is_over(work);
-    let mut leaks = Vec::new();
+    let (mut leaks, mut needs_credential) = (Vec::new(), false);
     if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
         leaks.push(leak_of(bench.rows, &bench.place(), LEFT_ALONE));
     } else {
+        // Nobody waits for it any more.
+        let may_appear = was_over && !work.is_settled(cx) && bench.may_still_appear().await?;
         // A management cluster that does not answer must not use up the time that the rest needs.
         let left = left_to_try(work).max(LAST_LOOK);
         let late = || Err(Failure::retry("the management cluster has not answered in time"));
-        match tokio::time::timeout(left, step(bench)).await.unwrap_or_else(|_| late()) {
+        let outcome = tokio::time::timeout(left, step(bench, &mut needs_credential)).await.unwrap_or_else(|_| late());
+        match outcome {
+            Ok(None) if may_appear => leaks.push(leak_of(bench.rows, &bench.place(), MAY_APPEAR)),
             Ok(None) => {}
             Ok(Some(Turn::Settled)) => return Ok(Turn::Settled),
             Ok(Some(_)) if was_over => leaks.push(leak_of(bench.rows, &bench.place(), "it was not gone in time")),
@@ -260,18 +312,22 @@ pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
             Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => leaks.push(leak_of(bench.rows, &bench.place(), &reason)),
         }
     }
-    the_rest(cx, work, bench.rows, leaks).await
+    the_rest(cx, work, bench.rows, leaks, needs_credential).await
 }
 
-/// What needs no management cluster, and the end.
-async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>) -> Result<Turn, Failure> {
+/// What needs no management cluster, and the end. `needs_credential`: controllers are at work there still, and can delete nothing without it.
+async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>, needs_credential: bool) -> Result<Turn, Failure> {
     let cluster = &rows.cluster;
     if !is_over(work)
         && let Some(turn) = delete::await_unclear(cx, work, rows).await?
     {
         return Ok(turn);
     }
-    if !leaks.is_empty() {
+    if leaks.is_empty() {
+        leaks.extend(volumes_left(cluster));
+    } else if needs_credential {
+        leaks.extend(credentials_kept(cx, rows).await?);
+    } else {
         match credential::remove_all_but(cx, work, cluster, None).await {
             Ok(()) => {}
             Err(Failure::Stale) => return Err(Failure::Stale),
@@ -296,33 +352,39 @@ pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, f
         Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
         Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
     };
-    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)]).await
+    // Nobody can say that controllers are at work: what can be removed without it is.
+    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)], false).await
+}
+
+/// The credentials that are left to the controllers. What an earlier program made is in no inventory, and known by its name.
+async fn credentials_kept(cx: &Context, rows: &Rows) -> Result<Vec<Leak>, Failure> {
+    let (cluster, kind) = (&rows.cluster, ResourceKind::ApplicationCredential);
+    let release = cluster.stack_id.as_deref().unwrap_or_default();
+    let reason =
+        format!("Cluster API deletes the cluster by it: it can be removed, with its secret, when all of release {release} is gone");
+    let mut kept = leaving::left(cx, cluster, &[kind], &reason).await?;
+    if kept.is_empty() {
+        kept.push(leak(kind, &credential_prefix(&cluster.uuid), None, &reason));
+    }
+    Ok(kept)
+}
+
+/// What is told of volumes where nothing else is left: nobody here looks for them, and whether the janitor removes them the label says. None of a
+/// cluster in which nothing ever ran.
+fn volumes_left(cluster: &Cluster) -> Option<Leak> {
+    let why = match removes_volumes(cluster) {
+        Some(true) => return None,
+        Some(false) => LABEL_KEEPS,
+        None => JANITOR_DECIDES,
+    };
+    let reason = format!("project {}: {why}", cluster.project());
+    cluster.api_address.is_some().then(|| leak(ResourceKind::Volume, "not known", None, &reason))
 }
 
 /// What is told of a cluster's release, and of all that is beside it on the management cluster, where a deletion can go no further: also where
 /// the release itself may be gone. None of a cluster that never had one.
 pub(crate) fn release_left(cx: &Context, rows: &Rows, reason: &str) -> Option<Leak> {
     rows.cluster.stack_id.is_some().then(|| leak_of(rows, &recorded_place(cx, rows), reason))
-}
-
-impl Bench<'_> {
-    /// Where the release is.
-    fn place(&self) -> String {
-        place(&self.namespace, &self.capi.called(Some(&self.door.cluster.name)))
-    }
-}
-
-/// Where the release is, as far as the rows tell.
-fn recorded_place(cx: &Context, rows: &Rows) -> String {
-    let prefix = cx.capi.as_ref().map_or("magnum", |capi| capi.settings.namespace_prefix.as_str());
-    let namespace = model::capi::namespace(prefix, &rows.cluster.project().0);
-    let known = rows.management_cluster.as_deref();
-    let called = cx.capi.as_ref().map_or_else(|| "the management cluster".to_owned(), |capi| capi.called(known));
-    place(&namespace, &called)
-}
-
-fn place(namespace: &str, called: &str) -> String {
-    format!("namespace {namespace} of {called}")
 }
 
 async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> {
@@ -334,4 +396,33 @@ async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> 
 fn leak_of(rows: &Rows, place: &str, reason: &str) -> Leak {
     let reason = format!("{reason}; in {place} its objects and the cluster's secrets may be left");
     leak(ResourceKind::HelmRelease, rows.cluster.stack_id.as_deref().unwrap_or_default(), None, &reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::capi_helm::tests as rows;
+
+    #[test]
+    fn volumes_are_told_unless_the_label_has_them_removed_or_nothing_ever_ran() {
+        let told = |labels: Option<&str>, address: Option<&str>| {
+            let (labels, api_address) = (labels.map(str::to_owned), address.map(str::to_owned));
+            volumes_left(&Cluster { labels, api_address, ..rows::cluster() }).map(|leak| (leak.kind, leak.reason))
+        };
+        let address = Some("https://192.0.2.7:6443");
+        let volumes = |why: &str| Some((ResourceKind::Volume.as_str().to_owned(), format!("project p: {why}")));
+        assert_eq!(told(Some(r#"{"delete_volumes": "true"}"#), address), None);
+        assert_eq!(told(Some(r#"{"delete_volumes": "false"}"#), address), volumes(LABEL_KEEPS));
+        assert_eq!(told(None, address), volumes(JANITOR_DECIDES));
+        assert_eq!(told(None, None), None);
+    }
+
+    #[test]
+    fn controllers_need_the_credential_while_the_cluster_or_its_network_is_being_deleted() {
+        let object = |at: Option<&str>| json!({"metadata": {"name": "blue", "deletionTimestamp": at}});
+        let seen = |cluster, infrastructure| Seen { cluster, infrastructure, ..Seen::default() };
+        let (stays, leaves) = (object(None), object(Some("2026-01-01T00:00:00Z")));
+        assert!(!is_leaving(&Seen::default()) && !is_leaving(&seen(stays.clone(), stays.clone())));
+        assert!(is_leaving(&seen(leaves.clone(), stays)) && is_leaving(&seen(serde_json::Value::Null, leaves)));
+    }
 }

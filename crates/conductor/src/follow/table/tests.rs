@@ -206,7 +206,7 @@ fn only_what_has_moved_or_is_gone_is_woken() {
     changed.changed = "2026-01-01T00:00:00+00:00".into();
     table.listed(&job, &[listed("same", "CREATE_IN_PROGRESS"), listed("done", "CREATE_COMPLETE"), changed], now);
     let woken: Vec<_> = bells.iter().map(|bell| rung(bell)).collect();
-    assert_eq!(woken, [None, Some(Wake::Look), Some(Wake::Look), Some(Wake::Look)]);
+    assert_eq!(woken, [None, Some(Wake::Moved), Some(Wake::Moved), Some(Wake::Moved)]);
 }
 
 #[test]
@@ -230,6 +230,119 @@ fn an_announced_stack_is_asked_for_at_once() {
     assert!(table.next(start, false, true).is_none());
     assert!(table.hasten("s1", start));
     assert_eq!(list(&mut table, start, false).ids, ["s1"]);
+}
+
+#[test]
+fn what_is_announced_while_a_list_is_under_way_is_asked_for_once_more() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (_, bell) = add(&mut table, "p", "s1", start);
+    let now = start + Duration::from_secs(2);
+    let before = list(&mut table, now, false);
+    assert!(table.hasten("s1", now));
+    table.listed(&before, &unmoved(&before), now);
+    let after = list(&mut table, now, false);
+    assert_eq!((after.ids.as_slice(), rung(&bell)), (["s1".to_owned()].as_slice(), None));
+    // Sent after it was announced, this one is believed.
+    table.listed(&after, &unmoved(&after), now);
+    assert!(!matches!(table.next(now, false, true), Some(Next::List(_))));
+    assert!(table.next_moment(false, false).is_some_and(|moment| moment < now + Duration::from_secs(2)));
+}
+
+#[test]
+fn a_stack_that_is_announced_while_nobody_waits_for_it_is_asked_for_when_somebody_comes() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    assert!(!table.hasten("s1", start));
+    add(&mut table, "p", "s1", start);
+    add(&mut table, "q", "s2", start);
+    let job = list(&mut table, start, false);
+    assert_eq!(job.ids, ["s1"]);
+    table.listed(&job, &unmoved(&job), start);
+    assert!(table.next(start, false, true).is_none(), "once");
+}
+
+/// The place of before the look is there until there is the next one.
+#[test]
+fn a_stack_that_is_announced_while_it_is_looked_at_is_asked_for_after_the_look() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (before, _) = add(&mut table, "p", "s1", start);
+    assert!(table.hasten("s1", start));
+    add(&mut table, "p", "s1", start);
+    table.remove(before);
+    assert_eq!(list(&mut table, start, false).ids, ["s1"]);
+}
+
+#[test]
+fn who_has_looked_at_a_heat_that_does_not_answer_is_asked_for_again_with_the_others() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (key, bell) = add(&mut table, "p", "s1", start);
+    add(&mut table, "p", "s2", start);
+    let now = start + Duration::from_secs(2);
+    let job = list(&mut table, now, false);
+    table.listed(&job, &[listed("s1", "CREATE_COMPLETE"), listed("s2", "CREATE_IN_PROGRESS")], now);
+    assert_eq!(rung(&bell), Some(Wake::Moved));
+    let later = now + Duration::from_secs(5);
+    assert_eq!(list(&mut table, later, false).ids, ["s2"], "it is being looked at");
+    table.again(key, later);
+    let job = list(&mut table, later, false);
+    assert_eq!(job.ids, ["s1"]);
+    table.listed(&job, &[listed("s1", "CREATE_COMPLETE")], later);
+    assert_eq!(rung(&bell), Some(Wake::Moved));
+    // What was told of its progress is covered up by what went wrong.
+    table.counted(key, seen("s1"), later);
+    assert_eq!(rung(&bell), Some(Wake::Progress(Box::new(seen("s1")))));
+}
+
+#[test]
+fn nobody_looks_because_resources_could_not_be_counted() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let (_, bell) = add(&mut table, "p", "s1", start);
+    let now = start + Duration::from_secs(10);
+    let job = list(&mut table, now, false);
+    table.listed(&job, &unmoved(&job), now);
+    let Some(Next::Progress(job)) = table.next(now, false, true) else { panic!("no progress is counted") };
+    table.not_counted(&job, ListFailure::Trouble);
+    assert_eq!(rung(&bell), None);
+    assert!(table.next_moment(false, false).is_some_and(|moment| moment < now + Duration::from_secs(4)), "it is listed as before");
+}
+
+#[test]
+fn lists_that_were_wrong_are_asked_for_more_often_again_when_they_are_right() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let watch = Watch { project: "p".into(), seen: seen("s1"), age: Duration::from_secs(6000), idle: 2, session: session() };
+    table.add(watch, &Arc::new(Bell::default()), start);
+    let (mut now, mut waits) = (start, Vec::new());
+    for _ in 0..4 {
+        let next = table.next_moment(false, false).expect("a moment");
+        waits.push((next - now).as_secs_f64() / BOUNDS.max.as_secs_f64());
+        now = next;
+        let job = list(&mut table, now, false);
+        table.listed(&job, &unmoved(&job), now);
+    }
+    let usual = [4.0, 2.0, 1.0, 1.0];
+    assert!(waits.iter().zip(usual).all(|(wait, usual)| (0.79..1.21).contains(&(wait / usual))), "{waits:?}");
+}
+
+#[test]
+fn whose_stack_moves_is_asked_for_as_often_as_any_other_again() {
+    let start = Instant::now();
+    let mut table = Table::new(BOUNDS);
+    let bell = Arc::new(Bell::default());
+    let watch = Watch { project: "p".into(), seen: seen("s1"), age: Duration::ZERO, idle: 6, session: session() };
+    let key = table.add(watch, &bell, start);
+    assert!(table.next_moment(false, false).is_some_and(|moment| moment > start + Duration::from_secs(40)));
+    let now = start + Duration::from_secs(10);
+    table.counted(key, Seen { done: 2, ..seen("s1") }, now);
+    let next = table.next_moment(false, false).expect("a moment");
+    assert!(next < now + Duration::from_secs(2), "{:?}", next - now);
+    let job = list(&mut table, next, false);
+    table.listed(&job, &unmoved(&job), next);
+    assert!(table.next_moment(false, false).is_some_and(|moment| moment < next + Duration::from_secs(2)));
 }
 
 #[test]
@@ -295,4 +408,7 @@ fn a_look_is_not_covered_up_by_progress() {
     bell.ring(Wake::Look);
     bell.ring(Wake::Progress(Box::new(seen("s"))));
     assert_eq!(rung(&bell), Some(Wake::Look));
+    bell.ring(Wake::Moved);
+    bell.ring(Wake::Trouble("heat is down".into()));
+    assert_eq!(rung(&bell), Some(Wake::Moved));
 }

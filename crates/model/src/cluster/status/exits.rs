@@ -15,8 +15,8 @@ pub enum NoExit {
     /// No operation is unfinished.
     #[error("no operation of the cluster is unfinished: there is nothing to cancel")]
     NothingUnfinished,
-    /// Nobody here knows what is put back when it is cancelled.
-    #[error("the operation is of a newer version of this service: cancel it there, or remove the cluster")]
+    /// Nobody here knows what is put back when it is cancelled, or what doing it again asks.
+    #[error("the operation is of a newer version of this service: ask there, or remove the cluster")]
     Newer,
     /// What was named has ended.
     #[error("the operation has ended: it is {}", .0.as_str())]

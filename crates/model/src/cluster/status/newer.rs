@@ -3,11 +3,12 @@
 use super::Begin;
 use crate::operation::OperationKind;
 
-/// What [`super::begin`] decided, where among what is unfinished is something that a newer version of this program has stored: nobody may be there to work
-/// that off, and no removal waits for it.
-pub fn beside_unknown(decided: Begin, kind: OperationKind, is_there: bool) -> Begin {
+/// What [`super::begin`] decided, where among what is unfinished is something that a newer version of this program has stored (`is_there`), or what it was
+/// decided by is that itself (`decides`): nobody may be there to work that off, and no removal waits for it or leaves its work to it.
+pub fn beside_unknown(decided: Begin, kind: OperationKind, is_there: bool, decides: bool) -> Begin {
     match decided {
         Begin::Start(next) if is_there && kind.removal().is_some() => Begin::Supersede(next),
+        Begin::Coalesce if decides && kind.removal().is_some() => Begin::Supersede(kind.deed().at_work()),
         decided => decided,
     }
 }
@@ -20,12 +21,11 @@ mod tests {
     fn a_removal_supersedes_what_a_newer_version_has_stored_and_nothing_else_does() {
         for kind in OperationKind::ALL.iter().copied() {
             let next = kind.deed().at_work();
-            for is_there in [false, true] {
-                let start = Begin::Start(next);
-                let wanted = if is_there && kind.removal().is_some() { Begin::Supersede(next) } else { start };
-                assert_eq!(beside_unknown(start, kind, is_there), wanted, "{kind:?} {is_there}");
-                for other in [Begin::Coalesce, Begin::Supersede(next)] {
-                    assert_eq!(beside_unknown(other, kind, is_there), other, "{kind:?} {is_there}");
+            let is_removal = kind.removal().is_some();
+            for (is_there, decides) in [(false, false), (true, false), (true, true)] {
+                for (decided, gives_way) in [(Begin::Start(next), is_there), (Begin::Coalesce, decides), (Begin::Supersede(next), false)] {
+                    let wanted = if gives_way && is_removal { Begin::Supersede(next) } else { decided };
+                    assert_eq!(beside_unknown(decided, kind, is_there, decides), wanted, "{decided:?} {kind:?} {is_there} {decides}");
                 }
             }
         }

@@ -3,9 +3,9 @@
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::{ENDED, STALE, event, unfinished};
+use super::{ENDED, STALE, event, unfinished, without_password};
 use crate::id::{ClusterId, OperationId};
-use crate::operation::{EventDetails, Operation, OperationKind, OperationState, OutcomeCode, Payload};
+use crate::operation::{EventDetails, NewOperation, Operation, OperationKind, OperationState, OutcomeCode, Payload};
 use crate::schema::operation;
 use crate::store::StoreError;
 use crate::store::connection::{Conn, on_conn};
@@ -69,14 +69,52 @@ pub async fn supersede(conn: &mut Conn, cluster: &ClusterId, by: &OperationId) -
         if found.uuid == by.as_str() {
             continue;
         }
-        end(conn, &found, OperationState::Superseded, None, &gave_way_to(by)).await?;
-        event::append(conn, &found.operation_id(), cluster, "superseded", by.as_str()).await?;
+        give_way(conn, &found, by, &gave_way_to(by)).await?;
     }
     Ok(())
 }
 
+/// Stores a request that asks for less than `by`, which is unfinished, or for a part of it. It ends at once in its favour, so that it can be seen what was
+/// not done should `by` be cancelled or fail; nothing of it is ever done again ([`crate::store::history::finished`]), by no earlier release either
+/// ([`Payload::JOINED`]). Asked for once more, it is the one that there is. Returns its id, and whether it was stored now.
+pub async fn join(conn: &mut Conn, new: &NewOperation, by: &OperationId) -> Result<(OperationId, bool), StoreError> {
+    let reason = joined(by);
+    let there: Vec<Operation> = on_conn!(conn, |c| {
+        operation::table
+            .select(Operation::as_select())
+            .filter(operation::cluster_uuid.eq(new.cluster.as_str()))
+            .filter(operation::state.eq(OperationState::Superseded.as_str()))
+            .filter(operation::kind.eq(new.kind.as_str()))
+            .filter(operation::outcome_reason.eq(&reason))
+            .recurring()
+            .load(&mut **c)
+            .await
+    })?;
+    let same = there.iter().find(|found| found.payload().is_ok_and(|payload| payload.nodegroup == new.payload.nodegroup));
+    if let Some(same) = same {
+        return Ok((same.operation_id(), false));
+    }
+    let payload = Payload { version: Payload::JOINED, ..new.payload.clone() };
+    super::insert(conn, &NewOperation { payload, ..new.clone() }).await?;
+    let stored = super::find(conn, &new.id).await?.ok_or(STALE)?;
+    give_way(conn, &stored, by, &reason).await?;
+    Ok((new.id.clone(), true))
+}
+
+async fn give_way(conn: &mut Conn, seen: &Operation, by: &OperationId, reason: &str) -> Result<(), StoreError> {
+    end(conn, seen, OperationState::Superseded, None, reason).await?;
+    event::append(conn, &seen.operation_id(), &seen.cluster_id(), "superseded", by.as_str()).await
+}
+
 fn gave_way_to(by: &OperationId) -> String {
     format!("superseded by {by}")
+}
+
+/// What the reason of an operation begins with that was superseded by one that was there before it ([`join`]).
+pub const JOINED: &str = "superseded at once by ";
+
+fn joined(by: &OperationId) -> String {
+    format!("{JOINED}{by}")
 }
 
 /// The operations that somebody had begun and that gave way to `by`, or to one that itself gave way to `by` before anybody had begun it; in order
@@ -116,6 +154,7 @@ async fn end(conn: &mut Conn, seen: &Operation, state: OperationState, code: Opt
             .set((
                 operation::state.eq(state.as_str()),
                 operation::generation.eq(seen.generation + 1),
+                operation::payload.eq(without_password()),
                 operation::sealed_token.eq(None::<String>),
                 operation::outcome_code.eq(code.map(OutcomeCode::as_str)),
                 operation::outcome_reason.eq(Some(storable(reason))),

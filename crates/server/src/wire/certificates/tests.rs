@@ -1,6 +1,6 @@
 use cloud_simulator::{Cloud as Simulated, Fault, How, Options, Simulator};
 use model::certificate::keeper::{Keeper, KeeperError};
-use model::certificate::{NewKeypair, StoredKeypair, Terms, new_authority, new_client};
+use model::certificate::{Keys, NewKeypair, StoredKeypair, new_authority, new_client};
 use provider_clients::{Barbican, Cloud, CloudOptions, Credential, Payload, Scope, UserRef};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -10,7 +10,7 @@ use super::files::Files;
 const NAME: &str = "magnum_0dd7f2f7-4c48-4f0c-8b0b-9a7a3f0f4f6d_kubernetes";
 
 fn pair() -> NewKeypair {
-    new_authority("blue", Terms { validity_days: 1, rsa_bits: 2048 }).expect("an authority is made")
+    new_authority("blue", 1, &Keys::new(2048, 0)).expect("an authority is made")
 }
 
 /// The simulated cloud, and Barbican as the service user asks it.
@@ -158,7 +158,7 @@ async fn a_part_that_is_missing_is_a_pair_that_is_missing() {
 #[test]
 fn a_pair_says_whether_an_authority_signed_it() {
     let (one, other) = (pair(), pair());
-    let client = new_client(&one.open().expect("opens"), Terms { validity_days: 1, rsa_bits: 2048 }).expect("signed");
+    let client = new_client(&one.open().expect("opens"), 1, &Keys::new(2048, 0)).expect("signed");
     let stored = |pair: &NewKeypair| {
         StoredKeypair::outside("r", pair.certificate.clone(), pair.encrypted_key.clone(), Some(pair.passphrase.clone()))
     };

@@ -86,9 +86,10 @@ pub async fn run(plan: &Plan, clusters: usize, table: &mut Table<Figures>) -> Re
     let options = Options {
         apis: 1,
         conductors: most,
+        usual_keys: plan.usual_keys,
         api: MANY_CLUSTERS.to_owned(),
         conductor: PRODUCTION_TIMES.to_owned(),
-        environment: management.environment(),
+        environment: management.environment().into_iter().chain(plan.keys()).collect(),
         ..Options::default()
     };
     let mut world = World::start(Mix::Distributed, options).await?;

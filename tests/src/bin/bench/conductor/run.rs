@@ -126,6 +126,8 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
         stack: Duration::from_secs(3600),
         apis: 1,
         conductors,
+        usual_keys: plan.usual_keys,
+        environment: plan.keys(),
         api: MANY_CLUSTERS.to_owned(),
         // The last setting of PRODUCTION_TIMES' section: room for all that one conductor may have to take.
         conductor: format!("{PRODUCTION_TIMES}max_held = 60000\n{hear}"),

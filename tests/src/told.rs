@@ -4,15 +4,20 @@ use std::collections::BTreeMap;
 
 use model::notification::{Outcome, action, message_id};
 use model::operation::{Operation, OperationState};
-use model::store::{Conn, Store, notification};
+use model::store::{Conn, Store, StoreError, notification};
 
-/// What was told of those of these operations that have ended, and should not have been, or was not, in words.
-pub async fn odd(store: &Store, operations: &[Operation]) -> Vec<String> {
-    let rows = store.read(async |conn: &mut Conn| notification::first(conn, i64::MAX).await).await.expect("the store is there");
+/// The messages that wait in the outbox: how many there are of each id.
+pub async fn waiting(store: &Store) -> Result<BTreeMap<String, usize>, StoreError> {
+    let rows = store.read(async |conn: &mut Conn| notification::first(conn, i64::MAX).await).await?;
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
     for row in rows {
         *told.entry(row.uuid).or_default() += 1;
     }
+    Ok(told)
+}
+
+/// What was told of those of these operations that have ended, and should not have been, or was not, in words. `told` are messages by their ids.
+pub fn odd(told: &BTreeMap<String, usize>, operations: &[Operation]) -> Vec<String> {
     let mut odd = Vec::new();
     for operation in operations {
         let Some(kind) = operation.kind().filter(|_| operation.finished_ms.is_some()) else { continue };
