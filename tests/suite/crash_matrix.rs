@@ -32,7 +32,7 @@ use act::{ACTS, Act};
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Where there are minutes, a moment meets one of so many effects.
-const SHARE: usize = 2;
+const SHARE: usize = 3;
 
 /// What happens at the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
