@@ -32,7 +32,7 @@ use act::{ACTS, Act};
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Where there are minutes, a moment meets one of so many effects.
-const SHARE: usize = 2;
+const SHARE: usize = 3;
 
 /// What happens at the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,10 +164,10 @@ async fn large_clusters_survive_at_effects_of_their_own(
     #[values(Moment::KilledBefore, Moment::KilledDuring, Moment::KilledAfter, Moment::AnswerLost, Moment::OwnerLate, Moment::EffectLate)]
     moment: Moment,
 ) -> Result<()> {
-    for act in [Act::Create, Act::Upgrade, Act::Delete] {
-        let cells = own_cells_of(act, moment, |effect| effect.nth == 1).await?;
-        ensure!(cells > 0, "{act:?} of a large cluster does nothing of its own");
-    }
+    // One of them for each moment, so that each is met at two.
+    let act = [Act::Create, Act::Upgrade, Act::Delete][moment as usize % 3];
+    let cells = own_cells_of(act, moment, |effect| effect.nth == 1).await?;
+    ensure!(cells > 0, "{act:?} of a large cluster does nothing of its own");
     Ok(())
 }
 
