@@ -299,7 +299,7 @@ async fn applied(bench: &Bench<'_>, version: &str) -> Result<(), Failure> {
 /// Finds the machines that the user named, once, and records which they are: afterwards they are gone and could not be found.
 async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
     let (Some(group), false) = (wish.target, wish.nodes_to_remove.is_empty()) else { return Ok(None) };
-    if events.iter().any(|e| e.kind == CHOSEN) {
+    if stack::listed(events, CHOSEN).is_some() {
         return Ok(None);
     }
     let wrong = |text: String| Failure::fail(OutcomeCode::User, format!("nodes_to_remove: {text}"));
@@ -321,7 +321,7 @@ async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Opera
         let text = format!("it names {} nodes, and with node_count {wanted} nodegroup {} loses {}", names.len(), group.name, fewer.max(0));
         return Err(wrong(text));
     }
-    stack::record(bench.cx, bench.work, &Progress { step: "nodes", ..Progress::default() }, &[(CHOSEN, &names.join(","))]).await?;
+    stack::record_list(bench.cx, bench.work, &Progress { step: "nodes", ..Progress::default() }, CHOSEN, &names).await?;
     Ok(Some(Turn::NOW))
 }
 
@@ -351,9 +351,9 @@ async fn set_sizes(bench: &Bench<'_>, wish: &Wish<'_>, choices: &Choices<'_>) ->
 
 /// Marks the machines that were chosen as the first to go, or with null takes the mark off. One that is gone needs none.
 async fn mark(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent], word: &Value) -> Result<(), Failure> {
-    let Some(chosen) = events.iter().find(|e| e.kind == CHOSEN) else { return Ok(()) };
+    let chosen = stack::listed(events, CHOSEN).unwrap_or_default();
     let patch = json!({"metadata": {"annotations": {DELETE_FIRST: word}}});
-    for name in chosen.message.split(',').filter(|name| seen.machines.iter().any(|m| seen::name_of(m) == *name)) {
+    for name in chosen.into_iter().filter(|name| seen.machines.iter().any(|m| seen::name_of(m) == *name)) {
         bench.work.guard(bench.cx, &Progress { step: "nodes", ..Progress::default() }).await?;
         let kind = &bench.capi.settings.kinds.machine;
         bench.management.merge("machine_patch", kind, Some(&bench.namespace), name, &patch).await?;
