@@ -10,6 +10,7 @@ use provider_clients::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::cluster::force;
 use crate::context::Context;
 use crate::driver::capi_helm::news::Listening;
 use crate::follow::{Ticket, Wake, Watch};
@@ -156,6 +157,7 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
 /// Waits until one of these places is free and keeps it for the next turn, or until the deadline of the operation or of its step has come.
 pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> Rested {
     let left = allowance::left_at_rest(cx, work).await;
+    let left = force::left_in_row(work).map_or(left, |in_row| in_row.min(left));
     let admitted = async {
         tokio::select! {
             biased;
