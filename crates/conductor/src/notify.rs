@@ -166,8 +166,8 @@ impl Sender {
         let cx = self.cx.clone();
         let store = &cx.store;
         if store.read(async |conn: &mut Conn| notification::is_empty(conn).await).await.map_err(|e| e.to_string())? {
-            // What was remembered is gone with the rest.
-            self.confirmed = Confirmed::default();
+            // What was remembered is gone with the rest. Another one has had more luck with the broker, perhaps.
+            (self.confirmed, self.has_failed) = (Confirmed::default(), false);
             return Ok(());
         }
         let Some(mut until) = self.take().await? else {

@@ -77,10 +77,11 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
     let is_settled = work.is_settled(cx);
     let is_asked = is_asked_to_go(cx, &work.operation.operation_id(), &bench.release).await?;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
-    *needs_credential = is_leaving(&seen) || (is_asked && !(seen.cluster.is_null() && seen.infrastructure.is_null()));
+    // Where it may be another management cluster, what is known without asking stands.
     if seen.is_nothing() {
         bench.is_the_right_one().await?;
     }
+    *needs_credential = is_leaving(&seen) || (is_asked && !(seen.cluster.is_null() && seen.infrastructure.is_null()));
     let thing = Thing { kind: ResourceKind::HelmRelease.as_str().into(), name: bench.release.clone(), id: None };
     // Also where no object is left: helm keeps a record of its own.
     if !is_asked || is_to_be_deleted(&seen) {
