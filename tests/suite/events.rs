@@ -146,7 +146,7 @@ async fn an_error_that_goes_on_is_one_event_and_is_counted(#[values(Mix::Embedde
 #[tokio::test]
 async fn a_stream_on_which_nothing_happens_says_that_it_is_there() -> Result<()> {
     let api = "[requests]\nidle_timeout = 6\n[keystone_authtoken]\ntoken_cache_time = -1\n".to_owned();
-    let world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, api, ..Options::default() }).await?;
+    let mut world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, api, ..Options::default() }).await?;
     let demo = world.demo();
     let template = demo.create_template("small").await?;
     let cluster = demo.create_cluster("blue", &template).await?;
@@ -154,6 +154,9 @@ async fn a_stream_on_which_nothing_happens_says_that_it_is_there() -> Result<()>
     for _ in 0..2 {
         tokio::time::timeout(PATIENCE, events.comment()).await.context("nothing has come")??;
     }
+    drop(events);
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.finish().await
 }
 

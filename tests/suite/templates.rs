@@ -330,7 +330,7 @@ async fn no_cluster_is_made_of_two_versions_of_its_template() -> Result<()> {
     let change = async {
         let held = async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()));
         wait::until("the flavors to be asked for", PATIENCE, held).await?;
-        let patch = json!([{"op": "replace", "path": "/dns_nameserver", "value": "192.0.2.53"}]);
+        let patch = json!([{"op": "replace", "path": "/dns_nameserver", "value": "192.0.2.54"}]);
         demo.patch(&format!("/v1/clustertemplates/{template}"), &patch).await?.expect(200)?;
         world.cloud.let_go();
         anyhow::Ok(())
@@ -338,6 +338,7 @@ async fn no_cluster_is_made_of_two_versions_of_its_template() -> Result<()> {
     let (created, changed) = future::join(demo.post("/v1/clusters", &body), change).await;
     changed?;
     created?.expect_error(409, "was changed by another request")?;
-    demo.create_cluster("blue", &template).await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     world.finish().await
 }
