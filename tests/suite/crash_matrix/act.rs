@@ -17,8 +17,6 @@ pub(super) enum Act {
     Abandon,
     Patch,
     Grow,
-    /// Once more, after its stack has failed at it.
-    RetryGrow,
     RemoveNode,
     CreateGroup,
     UpdateGroup,
@@ -30,7 +28,7 @@ pub(super) enum Act {
 }
 
 /// All of them.
-pub(super) const ACTS: [Act; 17] = [
+pub(super) const ACTS: [Act; 16] = [
     Act::Create,
     Act::RetryCreate,
     Act::Delete,
@@ -39,7 +37,6 @@ pub(super) const ACTS: [Act; 17] = [
     Act::Abandon,
     Act::Patch,
     Act::Grow,
-    Act::RetryGrow,
     Act::RemoveNode,
     Act::CreateGroup,
     Act::UpdateGroup,
@@ -58,7 +55,7 @@ impl Act {
             Self::ForceDelete => OperationKind::ClusterForceDelete,
             Self::Abandon => OperationKind::ClusterAbandon,
             Self::Patch => OperationKind::ClusterUpdate,
-            Self::Grow | Self::RetryGrow | Self::RemoveNode | Self::GrowGroup => OperationKind::ClusterResize,
+            Self::Grow | Self::RemoveNode | Self::GrowGroup => OperationKind::ClusterResize,
             Self::CreateGroup => OperationKind::NodegroupCreate,
             Self::UpdateGroup => OperationKind::NodegroupUpdate,
             Self::DeleteGroup => OperationKind::NodegroupDelete,
@@ -75,7 +72,7 @@ impl Act {
 
     /// How many of the operations that its cluster has had by its end did not succeed.
     pub(super) fn unsuccessful(self) -> usize {
-        usize::from(matches!(self, Self::RetryCreate | Self::RetryGrow | Self::DeleteInMaking))
+        usize::from(matches!(self, Self::RetryCreate | Self::DeleteInMaking))
     }
 
     /// The effects that are met, of all that it has.
