@@ -16,6 +16,7 @@ use model::operation::{OperationEvent, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
+use model::text::storable_lists;
 use model::time::{from_millis, now};
 use provider_clients::Session;
 
@@ -144,6 +145,26 @@ pub(crate) async fn record(cx: &Context, work: &Work, progress: &Progress, told:
         })
         .await?;
     Ok(())
+}
+
+/// Records under the claim a list that is read again ([`listed`]), in as many events of its kind as it takes; of items without commas.
+pub(crate) async fn record_list<T: AsRef<str>>(
+    cx: &Context,
+    work: &Work,
+    progress: &Progress,
+    kind: &'static str,
+    items: &[T],
+) -> Result<(), Failure> {
+    let texts = storable_lists(items);
+    let told: Vec<(&'static str, &str)> = texts.iter().map(|text| (kind, text.as_str())).collect();
+    record(cx, work, progress, &told).await
+}
+
+/// The list that was recorded in events of this kind, see [`record_list`]; none when none was.
+pub(crate) fn listed<'a>(events: &'a [OperationEvent], kind: &str) -> Option<Vec<&'a str>> {
+    let mut told = events.iter().filter(|e| e.kind == kind).peekable();
+    told.peek()?;
+    Some(told.flat_map(|e| e.message.split(',')).filter(|item| !item.is_empty()).collect())
 }
 
 /// When an event happened.

@@ -118,9 +118,10 @@ async fn a_forced_deletion_that_is_cut_off_tells_the_release_and_no_stack() -> R
     world.finish().await
 }
 
-/// Without it they could delete nothing.
+/// Without it they could delete nothing. Who cannot ask any more knows that a removal before this one has begun it.
+#[rstest]
 #[tokio::test]
-async fn a_credential_that_controllers_still_delete_by_is_left_to_them_and_told() -> Result<()> {
+async fn a_credential_that_controllers_still_delete_by_is_left_to_them_and_told(#[values(false, true)] is_cut_off: bool) -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
     environment.append(&mut in_time());
@@ -130,8 +131,19 @@ async fn a_credential_that_controllers_still_delete_by_is_left_to_them_and_told(
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     let (id, _) = credential(&world, &management)?;
     management.cluster.trouble("Machine", "", Some(Trouble::Keep));
+    if is_cut_off {
+        demo.delete_cluster(&cluster).await?;
+        wait::until("the removal of the release", PATIENCE, async || {
+            let releases = management.releases()?;
+            Ok(Seen::when(releases.is_empty(), || format!("{releases:?}")))
+        })
+        .await?;
+        management.cluster.inject(Fault { at: "kubernetes.any".into(), nth: 0, how: How::Refuse });
+        management.cluster.drop_watches();
+    }
     world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
     demo.wait_gone(&cluster, PATIENCE).await?;
+    management.cluster.clear_faults();
     let told = leaks(&demo, &cluster).await?;
     let kinds: Vec<&str> = told.iter().filter_map(|leak| leak["kind"].as_str()).collect();
     ensure!(kinds == ["helm_release", "keystone_application_credential"], "{told:?}");

@@ -107,3 +107,32 @@ async fn w18_machines_that_have_not_gone_count_until_somebody_has_seen_them_gone
     ensure!(management.cluster.objects("Machine").len() == 3, "{:#?}", management.cluster.objects("Machine"));
     world.finish().await
 }
+
+/// Cluster API does not know whose wish a mark is: of two that are marked it takes either.
+#[tokio::test]
+async fn a_machine_that_an_earlier_request_has_left_marked_does_not_go_for_the_one_that_is_named() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    // Helm of the earlier one could be under way for so long.
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let workers = || {
+        let all = management.cluster.objects("Machine").into_iter();
+        all.filter(|machine| machine["metadata"]["labels"]["capi.stackhpc.com/node-group"] == "default-worker").collect::<Vec<_>>()
+    };
+    let mut names: Vec<String> = workers().iter().map(|machine| text(&machine["metadata"], "name")).collect();
+    names.sort();
+    let [first, second] = &names[..] else { anyhow::bail!("two workers: {names:?}") };
+    let mark = json!({"cluster.x-k8s.io/delete-machine": "true", "magnum.openstack.org/delete-machine-by": "another"});
+    ensure!(management.cluster.change("Machine", first, &json!({"metadata": {"annotations": mark}})) == 1, "{names:?}");
+    let body = json!({"node_count": 1, "nodes_to_remove": [second]});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let left = workers();
+    ensure!(left.len() == 1 && text(&left[0]["metadata"], "name") == *first, "{left:#?}");
+    ensure!(mark.as_object().context("marks")?.keys().all(|key| left[0]["metadata"]["annotations"][key].is_null()), "{left:#?}");
+    world.finish().await
+}

@@ -3,8 +3,8 @@
 use model::cluster::CreateSpec;
 use model::cluster::status::{NoExit, Status};
 use model::id::OperationId;
-use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
-use model::store::{Conn, Scope, StoreError, cluster, exit, lifecycle, nodegroup, operation};
+use model::operation::{Deadlines, EventDetails, NewOperation, OperationKind, Payload};
+use model::store::{Conn, Scope, StoreError, cluster, exit, found, lifecycle, nodegroup, operation};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, request, spec};
@@ -255,4 +255,26 @@ async fn what_a_newer_version_has_overtaken_is_not_done_again(#[case] kind: Kind
     assert_eq!(named().await.expect("one to do again"), failed);
     of_newer_version(&world, &failed).await;
     assert!(matches!(named().await, Err(StoreError::NoExit(NoExit::Newer))));
+}
+
+/// Upstream says of both default groups that they are being changed, and what was taken up is about one of them.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_found_at_work_and_cancelled_before_anybody_looked_has_failed_in_both_groups(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'UPDATE_IN_PROGRESS', stack_id = 'found'").await;
+    world.execute("UPDATE nodegroup SET status = 'UPDATE_IN_PROGRESS'").await;
+    let deadlines = Deadlines::default();
+    let taken = world.store.write(async |conn: &mut Conn| found::take_up(conn, &s.id, &deadlines).await).await.expect("it is taken up");
+    let [resize] = &taken[..] else { panic!("one operation: {taken:?}") };
+    cancel(&world, resize, &s.id).await;
+    let row = world.store.read(async |conn: &mut Conn| cluster::fetch(conn, &Scope::All, &s.id).await).await.expect("the row");
+    let groups = world.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &s.id).await).await.expect("its groups");
+    let statuses: Vec<Option<Status>> = groups.iter().map(|group| group.status()).chain([row.status()]).collect();
+    assert_eq!(statuses, [Some(Status::UpdateFailed); 3]);
 }
