@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How};
+use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{Client, text};
@@ -160,6 +161,40 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
     let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null(), "{whole}");
     ensure!(servers(&world) == set(&["master-1", "node-2", "node-3"]), "{:?}", servers(&world));
+    world.finish().await
+}
+
+/// A rotation of authorities that begins after an upgrade has failed, and is cut off too: masters of the upgrade would show what no worker trusts yet.
+#[tokio::test]
+async fn an_upgrade_is_not_done_again_in_the_midst_of_a_rotation_and_is_after_it() -> Result<()> {
+    let (world, demo, cluster) = begin().await?;
+    template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
+    cut_off(&world, &demo, (&cluster, "newer"), 1).await?;
+    let (rotation, before) = (format!("/v1/certificates/{cluster}"), servers(&world));
+    world.cloud.hold_stacks(true);
+    demo.send(Method::PATCH, &rotation, None).await?.expect(202)?;
+    let stack = world.only_stack().await?;
+    wait::until("a change of the rotation", PATIENCE, async || {
+        Ok(Seen::when(world.cloud.fail_stack(&stack, "No valid host"), || "none".to_owned()))
+    })
+    .await?;
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    world.cloud.hold_stacks(false);
+
+    let asked = world.cloud.calls("heat.stack_update");
+    upgrade_again(&demo, &cluster).await?;
+    let refused = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(text(&refused, "status_reason").contains("a rotation of the cluster's certificate authorities is unfinished"), "{refused}");
+    ensure!(world.cloud.calls("heat.stack_update") == asked && servers(&world) == before, "{:?}", servers(&world));
+
+    // The group whose upgrade has failed is that until it is upgraded.
+    demo.send(Method::PATCH, &rotation, None).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    upgrade_again(&demo, &cluster).await?;
+    let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null(), "{whole}");
+    let counts = world.database()?.counts().await?;
+    ensure!(counts["ca_rotation"] == 0, "{counts:?}");
     world.finish().await
 }
 

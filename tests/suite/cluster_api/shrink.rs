@@ -136,3 +136,30 @@ async fn a_machine_that_an_earlier_request_has_left_marked_does_not_go_for_the_o
     ensure!(mark.as_object().context("marks")?.keys().all(|key| left[0]["metadata"]["annotations"][key].is_null()), "{left:#?}");
     world.finish().await
 }
+
+/// It would be marked, and go whenever the autoscaler takes another one away.
+#[tokio::test]
+async fn no_node_is_named_of_a_group_whose_size_is_its_autoscalers() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo().at("1.14");
+    let scaled = demo.post("/v1/clustertemplates", &template("blue-template")).await?.expect(201)?.uuid()?;
+    let mut body = client::cluster("blue", &scaled);
+    body["labels"] = json!({"auto_scaling_enabled": "true", "max_node_count": "6"});
+    body["node_count"] = json!(3);
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let workers = || {
+        let all = management.cluster.objects("Machine").into_iter();
+        all.filter(|machine| machine["metadata"]["labels"]["capi.stackhpc.com/node-group"] == "default-worker").collect::<Vec<_>>()
+    };
+    let named = text(&workers().first().context("a worker")?["metadata"], "name");
+    let body = json!({"node_count": 2, "nodes_to_remove": [named]});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.contains("nodes_to_remove: the size of nodegroup default-worker is its autoscaler's to say"), "{reason}");
+    let marks = |machine: &Value| machine["metadata"]["annotations"]["cluster.x-k8s.io/delete-machine"].is_string();
+    ensure!(!workers().iter().any(marks), "{:#?}", workers());
+    world.finish().await
+}
