@@ -175,9 +175,11 @@ async fn an_upgrade_is_not_done_again_in_the_midst_of_a_rotation_and_is_after_it
     demo.send(Method::PATCH, &rotation, None).await?.expect(202)?;
     let stack = world.only_stack().await?;
     wait::until("a change of the rotation", PATIENCE, async || {
-        Ok(Seen::when(world.cloud.fail_stack(&stack, "No valid host"), || "none".to_owned()))
+        let status = world.cloud.stacks().pop().context("a stack")?.status;
+        Ok(Seen::when(status == "UPDATE_IN_PROGRESS", || status))
     })
     .await?;
+    ensure!(world.cloud.fail_stack(&stack, "No valid host was found"));
     demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
     world.cloud.hold_stacks(false);
 
@@ -190,11 +192,11 @@ async fn an_upgrade_is_not_done_again_in_the_midst_of_a_rotation_and_is_after_it
     // The group whose upgrade has failed is that until it is upgraded.
     demo.send(Method::PATCH, &rotation, None).await?.expect(202)?;
     demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let counts = world.database()?.counts().await?;
+    ensure!(counts["ca_rotation"] == 0, "{counts:?}");
     upgrade_again(&demo, &cluster).await?;
     let whole = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(whole["coe_version"] == "v1.36.9" && whole["status_reason"].is_null(), "{whole}");
-    let counts = world.database()?.counts().await?;
-    ensure!(counts["ca_rotation"] == 0, "{counts:?}");
     world.finish().await
 }
 

@@ -139,7 +139,7 @@ struct Sender {
     longest: Duration,
     notifier: Option<Notifier>,
     attempt: u32,
-    /// Whether the broker was the last to have failed: since then it has taken nothing.
+    /// Whether the broker has failed in the last round: it has taken nothing since, and nothing else kept anybody from trying.
     has_failed: bool,
     confirmed: Confirmed,
 }
@@ -163,11 +163,13 @@ impl Confirmed {
 impl Sender {
     /// Sends what waits, if nobody else does.
     async fn round(&mut self) -> Result<(), String> {
+        // A round that the database fails has tried none.
+        let has_failed = std::mem::take(&mut self.has_failed);
         let cx = self.cx.clone();
         let store = &cx.store;
         if store.read(async |conn: &mut Conn| notification::is_empty(conn).await).await.map_err(|e| e.to_string())? {
             // What was remembered is gone with the rest. Another one has had more luck with the broker, perhaps.
-            (self.confirmed, self.has_failed) = (Confirmed::default(), false);
+            self.confirmed = Confirmed::default();
             return Ok(());
         }
         let Some(mut until) = self.take().await? else {
@@ -175,7 +177,7 @@ impl Sender {
             self.confirmed.under_way = None;
             return Ok(());
         };
-        let sent = self.empty(&mut until).await;
+        let sent = self.empty(&mut until, has_failed).await;
         // Somebody else may have more luck with the broker, or other rows to send.
         let (owner, left) = (&cx.owner, Duration::from_secs(3));
         let leave = store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await);
@@ -185,12 +187,12 @@ impl Sender {
         sent
     }
 
-    async fn empty(&mut self, until: &mut Instant) -> Result<(), String> {
+    async fn empty(&mut self, until: &mut Instant, has_failed: bool) -> Result<(), String> {
         let cx = self.cx.clone();
         // Before anything is dropped or sent: so none of them is counted as dropped, and there are never more of them than are sent at once.
         self.remove_confirmed().await?;
         // Only where sending has failed. What has waited for a conductor or the database alone, however long, is to be tried first.
-        if self.has_failed {
+        if has_failed {
             self.drop_late().await?;
         }
         loop {

@@ -61,7 +61,7 @@ impl Place {
     fn again(&mut self, now: Instant) {
         self.ticket.again();
         // Else who has been there for so long would look by himself each time from now on.
-        self.at_most = self.at_most.map(|at_most| at_most.max(now + LATER));
+        self.at_most = self.at_most.map(|at_most| if at_most > now { at_most } else { now + LATER });
     }
 }
 
@@ -298,7 +298,9 @@ mod tests {
             place.at_most
         };
         assert_eq!(again(Some(now)), Some(now + LATER));
-        assert_eq!(again(Some(now + 2 * LATER)), Some(now + 2 * LATER));
+        for ahead in [Duration::from_secs(1), 2 * LATER] {
+            assert_eq!(again(Some(now + ahead)), Some(now + ahead));
+        }
         assert_eq!(again(None), None);
     }
 

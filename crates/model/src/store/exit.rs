@@ -213,12 +213,15 @@ pub(super) async fn first_to_retry(conn: &mut Conn, cluster: &ClusterId, status:
 struct About {
     kind: OperationKind,
     group: Option<NodegroupId>,
+    /// It looks what becomes of a change of another service's.
+    as_found: bool,
 }
 
 impl About {
-    /// Whether its work is done by one of these, which came after it.
+    /// Whether its work is done by one of these, which came after it. A change of another service's may be of both default groups.
     fn is_mended_by(&self, later: &[Self]) -> bool {
-        later.iter().any(|by| by.group == self.group && status::mends(by.kind, self.kind))
+        let looks_at_both = |by: &Self| by.as_found || !self.as_found;
+        later.iter().any(|by| by.group == self.group && looks_at_both(by) && status::mends(by.kind, self.kind))
     }
 }
 
@@ -230,9 +233,12 @@ async fn ended(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<(Operation, O
     let finished = history::finished(conn, cluster, history::LOOKED_THROUGH).await?;
     let about = |found: Operation| {
         let (kind, state, payload) = (found.kind()?, found.state()?, found.payload().ok()?);
+        // What was found at work had begun long before: it has left a trace, and who does it again looks what has become of it.
+        let as_found = payload.as_found;
+        let state = if as_found && state == OperationState::Cancelled { OperationState::Failed } else { state };
         let named = payload.nodegroup;
         let group = if kind.concerns() == Concerns::OneGroup { named.or_else(|| usual.clone()) } else { None };
-        Some((found, state, About { kind, group }))
+        Some((found, state, About { kind, group, as_found }))
     };
     Ok(finished.into_iter().filter_map(about).collect())
 }

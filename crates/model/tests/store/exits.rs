@@ -277,4 +277,13 @@ async fn what_was_found_at_work_and_cancelled_before_anybody_looked_has_failed_i
     let groups = world.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &s.id).await).await.expect("its groups");
     let statuses: Vec<Option<Status>> = groups.iter().map(|group| group.status()).chain([row.status()]).collect();
     assert_eq!(statuses, [Some(Status::UpdateFailed); 3]);
+    // Who does it again looks what has become of both. Nothing else does: a change of one of them leaves the other as it is.
+    let again = async || world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await;
+    let first = again().await.expect("one to do again");
+    assert_eq!(first.uuid, resize.to_string());
+    assert!(first.payload().is_ok_and(|payload| payload.again(resize.clone()).as_found));
+    let own = request(&s, OperationKind::ClusterResize);
+    world.store.write(async |conn: &mut Conn| operation::insert(conn, &own).await).await.expect("stored");
+    world.execute(&format!("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 3 WHERE uuid = '{}'", own.id)).await;
+    assert_eq!(again().await.expect("one to do again").uuid, first.uuid);
 }

@@ -200,7 +200,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     if values::check_nodes(&document, &Value::Null).is_err() {
         values::check_nodes(&document, &bench.released().await?).map_err(user_error)?;
     }
-    if let Some(turn) = marks::set(bench, seen, events).await? {
+    if let Some(turn) = marks::set(bench, wish, seen, events).await? {
         return Ok(turn);
     }
     let run = bench.run()?;

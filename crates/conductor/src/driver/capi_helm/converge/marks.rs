@@ -36,7 +36,22 @@ pub(super) async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, even
             group.name
         )));
     }
-    let machines: Vec<&Value> = if group.is_master() { seen.masters().collect() } else { seen.machines_of(&group.name).collect() };
+    let wanted = wanted.map_or(0, Nodegroup::node_count);
+    let fewer = replicas(seen, group).unwrap_or(0) - wanted;
+    let nodes = Progress { step: "nodes", ..Progress::default() };
+    if fewer <= 0 {
+        // The failed operation that this one does again has brought the release to its size: those that it has found go, or have gone. They are this
+        // one's from here on, and that of whoever tries it again.
+        let former = match bench.work.payload()?.retry_of {
+            Some(failed) => stack::events_of(bench.cx, &failed, &[CHOSEN]).await?,
+            None => Vec::new(),
+        };
+        if let Some(found) = stack::listed(&former, CHOSEN) {
+            stack::record_list(bench.cx, bench.work, &nodes, CHOSEN, &found).await?;
+            return Ok(Some(Turn::NOW));
+        }
+    }
+    let machines = machines_of(seen, group);
     let mut names: Vec<&str> = Vec::new();
     for called in wish.nodes_to_remove.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
         let Some(machine) = machines.iter().find(|machine| seen::is_called(machine, called)) else {
@@ -47,30 +62,46 @@ pub(super) async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, even
             names.push(name);
         }
     }
-    let wanted = wanted.map_or(0, Nodegroup::node_count);
-    let fewer = replicas(seen, group).unwrap_or(0) - wanted;
     if i32::try_from(names.len()).unwrap_or(i32::MAX) > fewer.max(0) {
         // One that is marked and not taken now would go the next time, without anybody asking.
         let text = format!("it names {} nodes, and with node_count {wanted} nodegroup {} loses {}", names.len(), group.name, fewer.max(0));
         return Err(wrong(text));
     }
-    stack::record_list(bench.cx, bench.work, &Progress { step: "nodes", ..Progress::default() }, CHOSEN, &names).await?;
+    stack::record_list(bench.cx, bench.work, &nodes, CHOSEN, &names).await?;
     Ok(Some(Turn::NOW))
 }
 
-/// Marks the machines that were chosen, and no others: those of an operation that ended before they had gone would go in their place. Of such
-/// an operation helm may still be under way: then a turn to wait.
-pub(super) async fn set(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
+/// Marks the machines that were chosen, and takes off what an operation has left that ended before its machines had gone: they would go in their
+/// place. Of such an operation helm may still be under way: then a turn to wait.
+pub(super) async fn set(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
     let chosen = stack::listed(events, CHOSEN).unwrap_or_default();
-    let others: Vec<&str> = seen.machines.iter().filter(|machine| is_marked(machine)).map(seen::name_of).collect();
-    let others: Vec<&str> = others.into_iter().filter(|name| !chosen.contains(name)).collect();
+    let others = left_over(&wish.groups, seen, &chosen);
     if !others.is_empty() && !bench.work.is_settled(bench.cx) {
-        return Ok(Some(bench.again(None)));
+        let waiting_for = Some("what an operation before it has asked helm for".to_owned());
+        bench.work.guard(bench.cx, &Progress { step: "nodes", waiting_for, ..Progress::default() }).await?;
+        // No machine says when that is over.
+        return Ok(Some(Turn::Again { after: bench.cx.settings.timing.poll_min }));
     }
     write(bench, &others, (&Value::Null, &Value::Null)).await?;
     let by = json!(bench.work.operation.uuid);
     write(bench, &there(seen, chosen), (&json!("true"), &by)).await?;
     Ok(None)
+}
+
+/// Machines that are marked and were not chosen, in groups that have fewer to lose beside those that were: where as many are to go still, as with
+/// controllers that stand still, it is these.
+fn left_over<'s>(groups: &[Nodegroup], seen: &'s Seen, chosen: &[&str]) -> Vec<&'s str> {
+    let mut left = Vec::new();
+    for group in groups {
+        let stay = machines_of(seen, group).into_iter().filter(|machine| machine["metadata"]["deletionTimestamp"].is_null());
+        let others: Vec<&Value> = stay.filter(|machine| !chosen.contains(&seen::name_of(machine))).collect();
+        let to_go = others.len().saturating_sub(usize::try_from(group.node_count()).unwrap_or(0));
+        let marked: Vec<&str> = others.into_iter().filter(|machine| is_marked(machine)).map(seen::name_of).collect();
+        if marked.len() > to_go {
+            left.extend(marked);
+        }
+    }
+    left
 }
 
 /// Takes the marks off the machines that were chosen.
@@ -79,10 +110,15 @@ pub(super) async fn take_off(bench: &Bench<'_>, seen: &Seen, events: &[Operation
     write(bench, &there(seen, chosen), (&Value::Null, &Value::Null)).await
 }
 
-/// Whether a machine bears a mark of ours, and is not going.
+/// Whether a machine goes before others, and by our mark.
 fn is_marked(machine: &Value) -> bool {
-    let metadata = &machine["metadata"];
-    metadata["annotations"][MARKED_BY].is_string() && metadata["deletionTimestamp"].is_null()
+    let annotations = &machine["metadata"]["annotations"];
+    [DELETE_FIRST, MARKED_BY].iter().all(|key| annotations[*key].is_string())
+}
+
+/// The machines of a group.
+fn machines_of<'s>(seen: &'s Seen, group: &Nodegroup) -> Vec<&'s Value> {
+    if group.is_master() { seen.masters().collect() } else { seen.machines_of(&group.name).collect() }
 }
 
 /// Those of these machines that are there: one that is gone needs no mark.
@@ -103,12 +139,55 @@ async fn write(bench: &Bench<'_>, machines: &[&str], (word, by): (&Value, &Value
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::capi_helm::tests::group;
+
+    /// A machine of the group `gpu`, with its marks.
+    fn machine(name: &str, marks: Value) -> Value {
+        json!({"metadata": {"name": name, "labels": {"capi.stackhpc.com/node-group": "gpu"}, "annotations": marks}})
+    }
+
+    fn ours() -> Value {
+        json!({DELETE_FIRST: "true", MARKED_BY: "an operation"})
+    }
 
     #[test]
-    fn a_mark_of_ours_is_one_until_its_machine_goes() {
-        let machine = |by: Value, at: Value| json!({"metadata": {"name": "blue-1", "annotations": {DELETE_FIRST: "true", MARKED_BY: by}, "deletionTimestamp": at}});
-        assert!(is_marked(&machine(json!("an operation"), Value::Null)));
-        assert!(!is_marked(&machine(Value::Null, Value::Null)), "somebody else's");
-        assert!(!is_marked(&machine(json!("an operation"), json!("2026-01-01T00:00:00Z"))), "it goes");
+    fn a_mark_of_ours_is_one_that_says_so() {
+        assert!(is_marked(&machine("a", ours())));
+        for other in [json!({DELETE_FIRST: "true"}), json!({MARKED_BY: "an operation"}), Value::Null] {
+            assert!(!is_marked(&machine("a", other.clone())), "{other}");
+        }
+    }
+
+    #[test]
+    fn marks_of_others_are_left_where_as_many_are_to_go_still_and_taken_off_elsewhere() {
+        let all = ["a", "b", "c", "d", "e"];
+        let seen = |going: &[&str]| {
+            let machines = all.map(|name| {
+                let mut machine = machine(name, if ["d", "e"].contains(&name) { ours() } else { Value::Null });
+                if going.contains(&name) {
+                    machine["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                }
+                machine
+            });
+            Seen { release: "blue".into(), machines: machines.into(), ..Seen::default() }
+        };
+        for (size, chosen, going, left) in [
+            // What the release asks for, and nobody has done yet.
+            (3, "", "", ""),
+            (2, "a", "", ""),
+            (3, "d e", "", ""),
+            // It is to have them all again, or others are to go in their place.
+            (5, "", "", "d e"),
+            (4, "a", "", "d e"),
+            (3, "a b", "", "d e"),
+            // Of two that were to go one goes.
+            (3, "", "d", ""),
+            (3, "a", "d", "e"),
+            (3, "", "d e", ""),
+        ] {
+            let [chosen, going, left] = [chosen, going, left].map(|names| names.split_whitespace().collect::<Vec<_>>());
+            let found = seen(&going);
+            assert_eq!(left_over(&[group("gpu", "worker", size, false)], &found, &chosen), left, "{size} {chosen:?} {going:?}");
+        }
     }
 }
