@@ -65,7 +65,11 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     match away {
         Away::Down => management.cluster.inject(every(How::Refuse)),
         Away::Deaf => management.cluster.inject(every(How::Hold)),
-        Away::Unknown => std::fs::remove_file(management.kubeconfig())?,
+        Away::Unknown => {
+            // Nor may whoever has not noticed it yet begin a deletion.
+            management.cluster.inject(every(How::Refuse));
+            std::fs::remove_file(management.kubeconfig())?;
+        }
     }
     management.cluster.drop_watches();
     let admin = world.user("admin", "admin");
