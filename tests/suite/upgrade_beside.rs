@@ -13,7 +13,11 @@ use tests::world::{Mix, World};
 use crate::upgrade::{template, upgrade};
 
 async fn begin() -> Result<(World, Client, String)> {
-    let world = World::usual(Mix::Embedded).await?;
+    begin_in(Mix::Embedded).await
+}
+
+async fn begin_in(mix: Mix) -> Result<(World, Client, String)> {
+    let world = World::usual(mix).await?;
     let demo = world.demo().at("1.10");
     let cluster = world.complete_cluster(&demo).await?;
     Ok((world, demo, cluster))
@@ -167,7 +171,7 @@ async fn an_upgrade_that_was_cut_off_is_told_and_can_be_done_again_after_a_chang
 /// A rotation of authorities that begins after an upgrade has failed, and is cut off too: masters of the upgrade would show what no worker trusts yet.
 #[tokio::test]
 async fn an_upgrade_is_not_done_again_in_the_midst_of_a_rotation_and_is_after_it() -> Result<()> {
-    let (world, demo, cluster) = begin().await?;
+    let (world, demo, cluster) = begin_in(Mix::Distributed).await?;
     template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
     cut_off(&world, &demo, (&cluster, "newer"), 1).await?;
     let (rotation, before) = (format!("/v1/certificates/{cluster}"), servers(&world));
