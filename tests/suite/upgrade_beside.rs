@@ -174,7 +174,7 @@ async fn an_upgrade_is_not_done_again_in_the_midst_of_a_rotation_and_is_after_it
     let (world, demo, cluster) = begin_in(Mix::Distributed).await?;
     template(&demo, "newer", json!({"labels": {"kube_tag": "v1.36.9"}})).await?;
     cut_off(&world, &demo, (&cluster, "newer"), 1).await?;
-    let (rotation, before) = (format!("/v1/certificates/{cluster}"), servers(&world));
+    let rotation = format!("/v1/certificates/{cluster}");
     world.cloud.hold_stacks(true);
     demo.send(Method::PATCH, &rotation, None).await?.expect(202)?;
     let stack = world.only_stack().await?;
@@ -190,7 +190,7 @@ async fn an_upgrade_is_not_done_again_in_the_midst_of_a_rotation_and_is_after_it
     // Whoever asks for the last to be done again has the rotation go on; earlier versions did not always count it.
     let sql = format!("UPDATE operation SET state = 'CANCELLED' WHERE cluster_uuid = '{cluster}' AND kind = 'ca_rotate'");
     world.database()?.execute(&sql, Vec::new()).await?;
-    let asked = world.cloud.calls("heat.stack_update");
+    let (asked, before) = (world.cloud.calls("heat.stack_update"), servers(&world));
     upgrade_again(&demo, &cluster).await?;
     let refused = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
     ensure!(text(&refused, "status_reason").contains("a rotation of the cluster's certificate authorities is unfinished"), "{refused}");
