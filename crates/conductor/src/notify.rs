@@ -139,7 +139,7 @@ struct Sender {
     longest: Duration,
     notifier: Option<Notifier>,
     attempt: u32,
-    /// Whether the broker has failed in the last round: it has taken nothing since, and nothing else kept anybody from trying.
+    /// Whether the broker has failed in the last round that this conductor has sent in: it has taken nothing since, and nothing else kept it from trying.
     has_failed: bool,
     confirmed: Confirmed,
 }
@@ -175,6 +175,7 @@ impl Sender {
         let Some(mut until) = self.take().await? else {
             // Whoever has it sends what was under way to all topics.
             self.confirmed.under_way = None;
+            self.has_failed = has_failed;
             return Ok(());
         };
         let sent = self.empty(&mut until, has_failed).await;

@@ -86,6 +86,7 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     let reason = text(of_release[0], "reason");
     let namespace = format!("namespace magnum-{}", world.cloud.project_id("demo"));
     ensure!(reason.contains(&namespace), "{reason}");
+    ensure!(action == "abandon" || reason.contains("kubeconfig") == matches!(away, Away::Unknown), "{reason}");
     // What can be removed without it is.
     ensure!(told.len() == 1 && credentials(&world) == 0, "{told:?}, {} credentials are there", credentials(&world));
     ensure!(management.cluster.objects("Cluster").len() == 1, "it was deleted after all");

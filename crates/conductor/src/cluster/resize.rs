@@ -54,12 +54,11 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let events = stack::events(cx, work).await?;
     let sent = observed.seen().and_then(|seen| sent(cx, &events, seen));
     work.saw_size(observed.seen().and_then(|seen| size(&payload, seen, sent.as_ref(), work.is_settled(cx))));
-    let found = match &payload.retry_of {
-        // What the operation before this one has found may be gone by now. It is this one's from here on, and that of whoever tries it again.
-        Some(failed) if stack::listed(&events, CHOSEN).is_none() => stack::events_of(cx, failed, &[CHOSEN]).await?,
-        _ => Vec::new(),
-    };
-    if let Some(found) = stack::listed(&found, CHOSEN) {
+    // What an operation has found that this one does again may be gone by now. It is this one's from here on.
+    if !payload.nodes_to_remove.is_empty()
+        && stack::listed(&events, CHOSEN).is_none()
+        && let Some(found) = stack::listed_before(cx, work, CHOSEN).await?
+    {
         stack::record_list(cx, work, &Progress { step: "nodes", ..Progress::default() }, CHOSEN, &found).await?;
         return Ok(Turn::NOW);
     }

@@ -213,15 +213,15 @@ pub(super) async fn first_to_retry(conn: &mut Conn, cluster: &ClusterId, status:
 struct About {
     kind: OperationKind,
     group: Option<NodegroupId>,
-    /// It looks what becomes of a change of another service's.
-    as_found: bool,
+    /// It looks what becomes of another service's change of the default groups.
+    is_of_both: bool,
 }
 
 impl About {
-    /// Whether its work is done by one of these, which came after it. A change of another service's may be of both default groups.
+    /// Whether its work is done by one of these, which came after it. One of ours does that in one group.
     fn is_mended_by(&self, later: &[Self]) -> bool {
-        let looks_at_both = |by: &Self| by.as_found || !self.as_found;
-        later.iter().any(|by| by.group == self.group && looks_at_both(by) && status::mends(by.kind, self.kind))
+        let does_all = |by: &Self| by.is_of_both || !self.is_of_both;
+        later.iter().any(|by| by.group == self.group && does_all(by) && status::mends(by.kind, self.kind))
     }
 }
 
@@ -233,12 +233,12 @@ async fn ended(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<(Operation, O
     let finished = history::finished(conn, cluster, history::LOOKED_THROUGH).await?;
     let about = |found: Operation| {
         let (kind, state, payload) = (found.kind()?, found.state()?, found.payload().ok()?);
-        // What was found at work had begun long before: it has left a trace, and who does it again looks what has become of it.
-        let as_found = payload.as_found;
-        let state = if as_found && state == OperationState::Cancelled { OperationState::Failed } else { state };
         let named = payload.nodegroup;
         let group = if kind.concerns() == Concerns::OneGroup { named.or_else(|| usual.clone()) } else { None };
-        Some((found, state, About { kind, group, as_found }))
+        let is_of_both = payload.as_found && kind == OperationKind::ClusterResize && group == usual;
+        // It had begun long before it was found: it has left a trace, and who does it again looks what has become of it.
+        let state = if is_of_both && state == OperationState::Cancelled { OperationState::Failed } else { state };
+        Some((found, state, About { kind, group, is_of_both }))
     };
     Ok(finished.into_iter().filter_map(about).collect())
 }

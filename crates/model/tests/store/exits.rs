@@ -2,7 +2,7 @@
 
 use model::cluster::CreateSpec;
 use model::cluster::status::{NoExit, Status};
-use model::id::OperationId;
+use model::id::{NodegroupId, OperationId};
 use model::operation::{Deadlines, EventDetails, NewOperation, OperationKind, Payload};
 use model::store::{Conn, Scope, StoreError, cluster, exit, found, lifecycle, nodegroup, operation};
 use rstest::rstest;
@@ -282,8 +282,13 @@ async fn what_was_found_at_work_and_cancelled_before_anybody_looked_has_failed_i
     let first = again().await.expect("one to do again");
     assert_eq!(first.uuid, resize.to_string());
     assert!(first.payload().is_ok_and(|payload| payload.again(resize.clone()).as_found));
-    let own = request(&s, OperationKind::ClusterResize);
-    world.store.write(async |conn: &mut Conn| operation::insert(conn, &own).await).await.expect("stored");
-    world.execute(&format!("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 3 WHERE uuid = '{}'", own.id)).await;
+    // Of any other group one of ours is enough.
+    let gpu = Some(NodegroupId::generate());
+    for (nodegroup, as_found, state) in [(None, false, "SUCCEEDED"), (gpu.clone(), true, "FAILED"), (gpu, false, "SUCCEEDED")] {
+        let payload = Payload { nodegroup, as_found, ..Payload::default() };
+        let new = NewOperation { payload, ..request(&s, OperationKind::ClusterResize) };
+        world.store.write(async |conn: &mut Conn| operation::insert(conn, &new).await).await.expect("stored");
+        world.execute(&format!("UPDATE operation SET state = '{state}', finished_ms = 3 WHERE uuid = '{}'", new.id)).await;
+    }
     assert_eq!(again().await.expect("one to do again").uuid, first.uuid);
 }

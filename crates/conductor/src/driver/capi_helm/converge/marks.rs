@@ -39,17 +39,13 @@ pub(super) async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, even
     let wanted = wanted.map_or(0, Nodegroup::node_count);
     let fewer = replicas(seen, group).unwrap_or(0) - wanted;
     let nodes = Progress { step: "nodes", ..Progress::default() };
-    if fewer <= 0 {
-        // The failed operation that this one does again has brought the release to its size: those that it has found go, or have gone. They are this
-        // one's from here on, and that of whoever tries it again.
-        let former = match bench.work.payload()?.retry_of {
-            Some(failed) => stack::events_of(bench.cx, &failed, &[CHOSEN]).await?,
-            None => Vec::new(),
-        };
-        if let Some(found) = stack::listed(&former, CHOSEN) {
-            stack::record_list(bench.cx, bench.work, &nodes, CHOSEN, &found).await?;
-            return Ok(Some(Turn::NOW));
-        }
+    // The failed operation that this one does again has brought the release to its size: those that it has found go, or have gone. They are this
+    // one's from here on.
+    if fewer <= 0
+        && let Some(found) = stack::listed_before(bench.cx, bench.work, CHOSEN).await?
+    {
+        stack::record_list(bench.cx, bench.work, &nodes, CHOSEN, &found).await?;
+        return Ok(Some(Turn::NOW));
     }
     let machines = machines_of(seen, group);
     let mut names: Vec<&str> = Vec::new();
