@@ -22,13 +22,15 @@ pub struct Events {
     response: Response,
     unread: String,
     come: VecDeque<Event>,
+    /// How many comments have come.
+    comments: usize,
     heard: Option<Arc<Heard>>,
 }
 
 impl Events {
     /// Of an answer that goes on; what comes is kept there, too.
     pub fn new(response: Response, heard: Option<Arc<Heard>>) -> Self {
-        Self { response, unread: String::new(), come: VecDeque::new(), heard }
+        Self { response, unread: String::new(), come: VecDeque::new(), comments: 0, heard }
     }
 
     /// The next event; none when the other side has ended the stream.
@@ -37,20 +39,38 @@ impl Events {
             if let Some(event) = self.come.pop_front() {
                 return Ok(Some(event));
             }
-            let Some(chunk) = self.response.chunk().await.context("read the stream")? else {
-                ensure!(self.unread.is_empty(), "the stream ended within an event: {}", self.unread);
+            if !self.read_on().await? {
                 return Ok(None);
-            };
-            self.unread += std::str::from_utf8(&chunk).context("the stream is text")?;
-            while let Some((frame, rest)) = self.unread.split_once("\n\n") {
-                if let Some(heard) = &self.heard {
-                    heard.keep("a stream of events", frame);
-                }
-                let event = read(frame)?;
-                self.unread = rest.to_owned();
-                self.come.extend(event);
             }
         }
+    }
+
+    /// Waits for the next comment.
+    pub async fn comment(&mut self) -> Result<()> {
+        let before = self.comments;
+        while self.comments == before {
+            ensure!(self.read_on().await?, "the stream ended");
+        }
+        Ok(())
+    }
+
+    /// Takes what comes next; false at the end.
+    async fn read_on(&mut self) -> Result<bool> {
+        let Some(chunk) = self.response.chunk().await.context("read the stream")? else {
+            ensure!(self.unread.is_empty(), "the stream ended within an event: {}", self.unread);
+            return Ok(false);
+        };
+        self.unread += std::str::from_utf8(&chunk).context("the stream is text")?;
+        while let Some((frame, rest)) = self.unread.split_once("\n\n") {
+            if let Some(heard) = &self.heard {
+                heard.keep("a stream of events", frame);
+            }
+            let event = read(frame)?;
+            self.comments += usize::from(frame.starts_with(':'));
+            self.unread = rest.to_owned();
+            self.come.extend(event);
+        }
+        Ok(true)
     }
 }
 

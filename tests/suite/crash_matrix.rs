@@ -304,6 +304,9 @@ impl Scene {
             self.ask(Act::CreateGroup, cluster.clone()).await?;
             self.settled(Act::CreateGroup, &cluster).await?;
         }
+        if act == Act::RetryGrow {
+            self.fail_to_grow(&cluster, complete["stack_id"].as_str().context("a stack")?).await?;
+        }
         self.before = Before {
             servers: self.servers(),
             authority: self.authority(&cluster).await?,
@@ -332,6 +335,18 @@ impl Scene {
         self.demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
         self.world.cloud.hold_stacks(false);
         Ok(cluster)
+    }
+
+    /// Has a cluster's stack fail at more nodes.
+    async fn fail_to_grow(&mut self, cluster: &str, stack: &str) -> Result<()> {
+        self.world.cloud.hold_stacks(true);
+        self.ask(Act::Grow, cluster.to_owned()).await?;
+        let is_at_work = |world: &World| world.cloud.stacks().iter().any(|stack| stack.status == "UPDATE_IN_PROGRESS");
+        self.until("the stack to grow", is_at_work).await?;
+        ensure!(self.world.cloud.fail_stack(stack, "ResourceInError: resources.kube_minions: no valid host"), "{stack}");
+        self.demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+        self.world.cloud.hold_stacks(false);
+        Ok(())
     }
 
     /// The ids of all servers.
@@ -382,7 +397,7 @@ impl Scene {
         let resize = format!("/v1/clusters/{cluster}/actions/resize");
         let (method, path, body) = match act {
             Act::Create => return self.create().await,
-            Act::RetryCreate => (Method::POST, format!("/v1/clusters/{cluster}/actions/retry"), Some(json!({}))),
+            Act::RetryCreate | Act::RetryGrow => (Method::POST, format!("/v1/clusters/{cluster}/actions/retry"), Some(json!({}))),
             Act::Delete | Act::DeleteInMaking => (Method::DELETE, format!("/v1/clusters/{cluster}"), None),
             Act::ForceDelete | Act::Abandon => {
                 let action = if act == Act::Abandon { "abandon" } else { "force-delete" };
@@ -427,7 +442,7 @@ impl Scene {
         let with_group = matches!(act, Act::CreateGroup | Act::UpdateGroup | Act::GrowGroup);
         ensure!(stacks().len() == 1 + usize::from(with_group), "{:?}", stacks());
         let nodes = match act {
-            Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
+            Act::Patch | Act::Grow | Act::RetryGrow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
             Act::RemoveNode => 1,
             Act::Create | Act::RetryCreate | Act::DeleteGroup | Act::RotateCredentials | Act::RotateAuthorities | Act::Upgrade => 2,

@@ -142,6 +142,24 @@ async fn an_error_that_goes_on_is_one_event_and_is_counted(#[values(Mix::Embedde
     world.finish().await
 }
 
+/// However often its token is looked at: whatever is between would take it for dead.
+#[tokio::test]
+async fn a_stream_on_which_nothing_happens_says_that_it_is_there() -> Result<()> {
+    let api = "[requests]\nidle_timeout = 6\n[keystone_authtoken]\ntoken_cache_time = -1\n".to_owned();
+    let mut world = World::start(Mix::Distributed, Options { apis: 1, conductors: 0, api, ..Options::default() }).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let mut events = demo.events(&cluster, None).await?;
+    for _ in 0..2 {
+        tokio::time::timeout(PATIENCE, events.comment()).await.context("nothing has come")??;
+    }
+    drop(events);
+    world.start_conductor()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}
+
 #[tokio::test]
 async fn streams_are_few_end_with_their_token_and_with_the_process() -> Result<()> {
     let api = "[requests]\nmax_event_streams = 4\n[keystone_authtoken]\ntoken_cache_time = 1\n".to_owned();

@@ -79,10 +79,14 @@ async fn a_change_comes_to_the_end_and_the_size_that_its_stack_comes_to() -> Res
     scene.resize_stack(4).await?;
     world.cloud.fail_stack(&world.only_stack().await?, "No valid host was found");
     world.cloud.hold_stacks(false);
-    scene.left_in("UPDATE_IN_PROGRESS", "name = 'default-worker'", "").await?;
+    scene.left_in("UPDATE_IN_PROGRESS", "is_default", "").await?;
     let failed = demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
     ensure!(text(&failed, "status_reason").contains("No valid host was found"), "{failed}");
     demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 2})).await?.expect(202)?;
+    // It was about the workers: of the masters nothing is known that was not known before.
+    let resized = demo.wait_for(cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(resized["node_count"] == 2 && text(&resized, "status_reason").starts_with("default-master: "), "{resized}");
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
     demo.wait_for(cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     scene.world.finish().await
 }

@@ -318,3 +318,27 @@ async fn public_and_hidden_templates_are_shown_used_and_changed_as_agreed(
     }
     world.finish().await
 }
+
+/// Its groups would be of one, and its nodes of the other.
+#[tokio::test]
+async fn no_cluster_is_made_of_two_versions_of_its_template() -> Result<()> {
+    let world = World::usual(Mix::Embedded).await?;
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    world.cloud.inject(Fault { at: "nova.flavor_list".to_owned(), nth: 1, how: How::Hold });
+    let body = client::cluster("blue", &template);
+    let change = async {
+        let held = async || Ok(Seen::when(world.cloud.held() > 0, || "not yet".to_owned()));
+        wait::until("the flavors to be asked for", PATIENCE, held).await?;
+        let patch = json!([{"op": "replace", "path": "/dns_nameserver", "value": "192.0.2.54"}]);
+        demo.patch(&format!("/v1/clustertemplates/{template}"), &patch).await?.expect(200)?;
+        world.cloud.let_go();
+        anyhow::Ok(())
+    };
+    let (created, changed) = future::join(demo.post("/v1/clusters", &body), change).await;
+    changed?;
+    created?.expect_error(409, "was changed by another request")?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    world.finish().await
+}

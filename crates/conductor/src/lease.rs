@@ -28,8 +28,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, Timing};
 
-/// Claims renewed at once.
+/// Claims renewed by one statement; more where there would be more statements than connections.
 const CHUNK: usize = 200;
+/// So many at most: SQLite takes no condition of a thousand parts.
+const MOST: usize = 900;
 /// Claims that are waited for alone at the same time, each with a connection: those whose rows somebody has locked.
 const ALONE: usize = 8;
 
@@ -123,6 +125,12 @@ pub(crate) async fn run(cx: Arc<Context>) {
     Keeper { store, owner, timing: cx.settings.timing, leases }.run().await;
 }
 
+/// How many of these claims one statement renews. No more statements than connections, as far as can be: those that waited for one would be cut off, and
+/// always the same.
+fn at_once(claims: usize) -> usize {
+    claims.div_ceil(ALONE).clamp(CHUNK, MOST)
+}
+
 /// Renews the leases of one conductor.
 struct Keeper {
     store: Store,
@@ -155,7 +163,7 @@ impl Keeper {
         let mut due = self.leases.living();
         due.retain(|lease| lease.renewed().elapsed() >= self.timing.heartbeat / 2);
         let patience = self.patience();
-        let renewals = join_all(due.chunks(CHUNK).map(|chunk| self.renew(chunk, patience))).await;
+        let renewals = join_all(due.chunks(at_once(due.len())).map(|chunk| self.renew(chunk, patience))).await;
         let is_answered = renewals.iter().all(Option::is_some);
         let mut locked: Vec<Arc<Lease>> = renewals.into_iter().flatten().flatten().collect();
         // Of many, those whose leases end first; the others may be free at the next round. For half as long, so that those that were renewed
@@ -282,6 +290,14 @@ mod tests {
             () = held.lost(&timing) => false,
             () = tokio::time::sleep(Duration::from_secs(60)) => true,
         }
+    }
+
+    #[test]
+    fn no_renewal_of_thousands_waits_for_a_connection() {
+        for claims in [1, CHUNK, ALONE * CHUNK + 1, 5000, ALONE * MOST] {
+            assert!(claims.div_ceil(at_once(claims)) <= ALONE, "{claims}");
+        }
+        assert_eq!((at_once(1), at_once(100_000)), (CHUNK, MOST));
     }
 
     #[test]

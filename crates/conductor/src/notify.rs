@@ -103,7 +103,8 @@ impl Outbox {
 
 /// Empties the outbox until the conductor stops.
 pub(crate) async fn run(cx: Arc<Context>, bus: NotifyOptions, longest: Duration) {
-    let mut sender = Sender { cx: cx.clone(), bus, longest, notifier: None, attempt: 0, confirmed: Confirmed::default() };
+    let mut sender =
+        Sender { cx: cx.clone(), bus, longest, notifier: None, attempt: 0, has_failed: false, confirmed: Confirmed::default() };
     loop {
         let pause = match sender.attempt {
             0 => LOOK,
@@ -138,6 +139,8 @@ struct Sender {
     longest: Duration,
     notifier: Option<Notifier>,
     attempt: u32,
+    /// Whether the broker has failed in the last round that this conductor has sent in: it has taken nothing since, and nothing else kept it from trying.
+    has_failed: bool,
     confirmed: Confirmed,
 }
 
@@ -160,19 +163,22 @@ impl Confirmed {
 impl Sender {
     /// Sends what waits, if nobody else does.
     async fn round(&mut self) -> Result<(), String> {
+        // A round that the database fails has tried none.
+        let has_failed = std::mem::take(&mut self.has_failed);
         let cx = self.cx.clone();
         let store = &cx.store;
         if store.read(async |conn: &mut Conn| notification::is_empty(conn).await).await.map_err(|e| e.to_string())? {
-            // What was remembered is gone with the rest.
+            // What was remembered is gone with the rest. Another one has had more luck with the broker, perhaps.
             self.confirmed = Confirmed::default();
             return Ok(());
         }
         let Some(mut until) = self.take().await? else {
             // Whoever has it sends what was under way to all topics.
             self.confirmed.under_way = None;
+            self.has_failed = has_failed;
             return Ok(());
         };
-        let sent = self.empty(&mut until).await;
+        let sent = self.empty(&mut until, has_failed).await;
         // Somebody else may have more luck with the broker, or other rows to send.
         let (owner, left) = (&cx.owner, Duration::from_secs(3));
         let leave = store.write(async |conn: &mut Conn| task::leave(conn, TASK, owner).await);
@@ -182,12 +188,12 @@ impl Sender {
         sent
     }
 
-    async fn empty(&mut self, until: &mut Instant) -> Result<(), String> {
+    async fn empty(&mut self, until: &mut Instant, has_failed: bool) -> Result<(), String> {
         let cx = self.cx.clone();
         // Before anything is dropped or sent: so none of them is counted as dropped, and there are never more of them than are sent at once.
         self.remove_confirmed().await?;
-        // Only where sending has failed. What has waited for a conductor alone, however long, is to be tried first.
-        if self.attempt > 0 {
+        // Only where sending has failed. What has waited for a conductor or the database alone, however long, is to be tried first.
+        if has_failed {
             self.drop_late().await?;
         }
         loop {
@@ -251,7 +257,9 @@ impl Sender {
                 return Ok(false);
             }
             if self.notifier.is_none() {
-                self.notifier = Some(Notifier::connect(&self.bus, self.attempt).await?);
+                let connected = Notifier::connect(&self.bus, self.attempt).await;
+                self.has_failed |= connected.is_err();
+                self.notifier = Some(connected?);
             }
             let Some(notifier) = &self.notifier else { return Ok(false) };
             // A priority of a newer version.
@@ -263,7 +271,9 @@ impl Sender {
                     self.confirmed.under_way = None;
                     return Ok(false);
                 }
-                notifier.publish(topic, &row.uuid, priority, &row.body).await?;
+                let published = notifier.publish(topic, &row.uuid, priority, &row.body).await;
+                self.has_failed = published.is_err();
+                published?;
                 self.confirmed.under_way = Some((row.id, before + 1));
             }
             self.confirmed.under_way = None;
@@ -276,10 +286,14 @@ impl Sender {
     /// Whether the task is ours until a topic has been sent to; it is lengthened where it would not be. False when it went to somebody else.
     async fn holds(&self, until: &mut Instant) -> Result<bool, String> {
         if Instant::now() + MARGIN > *until {
-            match self.take().await? {
-                Some(renewed) => *until = renewed,
-                None => return Ok(false),
+            // Not taken anew: whoever has had it since may have sent what was read before.
+            let asked = Instant::now();
+            let (owner, lease) = (&self.cx.owner, millis(now()) + LEASE.as_millis() as i64);
+            let is_ours = self.cx.store.write(async |conn: &mut Conn| task::lengthen(conn, TASK, owner, lease).await).await;
+            if !is_ours.map_err(|e| e.to_string())? {
+                return Ok(false);
             }
+            *until = asked + LEASE;
             // It counts from before it was asked for.
             if Instant::now() + MARGIN > *until {
                 return Err("the database took too long to lengthen the task of sending".to_owned());
@@ -288,7 +302,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// Takes the task or lengthens its lease; until when it is ours.
+    /// Takes the task; until when it is ours.
     async fn take(&self) -> Result<Option<Instant>, String> {
         let asked = Instant::now();
         let at = millis(now());

@@ -10,6 +10,7 @@ use provider_clients::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::cluster::force;
 use crate::context::Context;
 use crate::driver::capi_helm::news::Listening;
 use crate::follow::{Ticket, Wake, Watch};
@@ -21,6 +22,9 @@ use crate::worker::{Work, allowance};
 
 /// Between two looks of one operation at its cluster, however much happens.
 const GATHER: Duration = Duration::from_millis(250);
+
+/// When the next look of who has looked in vain is due that no list has asked for.
+const LATER: Duration = Duration::from_secs(300);
 
 /// Why a rest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,15 @@ struct Place {
     /// By the ids of the stacks.
     told: Vec<(String, Told)>,
     at_most: Option<Instant>,
+}
+
+impl Place {
+    /// Waits on after a look in vain.
+    fn again(&mut self, now: Instant) {
+        self.ticket.again();
+        // Else who has been there for so long would look by himself each time from now on.
+        self.at_most = self.at_most.map(|at_most| if at_most > now { at_most } else { now + LATER });
+    }
 }
 
 impl Waits {
@@ -144,6 +157,7 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
 /// Waits until one of these places is free and keeps it for the next turn, or until the deadline of the operation or of its step has come.
 pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> Rested {
     let left = allowance::left_at_rest(cx, work).await;
+    let left = force::left_in_row(work).map_or(left, |in_row| in_row.min(left));
     let admitted = async {
         tokio::select! {
             biased;
@@ -181,8 +195,8 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
 
 /// As [`follow`], where it waited before: the look for which it was woken has told nothing.
 pub(crate) async fn again(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
-    if let Some(place) = &waits.place {
-        place.ticket.again();
+    if let Some(place) = &mut waits.place {
+        place.again(Instant::now());
     }
     wait(cx, work, waits).await
 }
@@ -272,6 +286,22 @@ mod tests {
         let follower = Arc::new(Follower::new(15.0, 15.0, Duration::from_secs(1), Duration::from_secs(3)));
         let place = Place { ticket: follower.follow(Vec::new()), told: Vec::new(), at_most: None };
         Waits { place: Some(place), ..Waits::default() }
+    }
+
+    #[test]
+    fn who_was_to_look_without_a_list_and_did_so_in_vain_does_it_again_later() {
+        let now = Instant::now();
+        let again = |at_most: Option<Instant>| {
+            let mut place = looking().place.take().expect("it has one");
+            place.at_most = at_most;
+            place.again(now);
+            place.at_most
+        };
+        assert_eq!(again(Some(now)), Some(now + LATER));
+        for ahead in [Duration::from_secs(1), 2 * LATER] {
+            assert_eq!(again(Some(now + ahead)), Some(now + ahead));
+        }
+        assert_eq!(again(None), None);
     }
 
     fn fault(service: &str, operation: &str) -> Failure {

@@ -29,13 +29,14 @@ pub(crate) async fn record(conn: &mut Conn, operation: &Operation, end: &End<'_>
     let Some(kind) = operation.kind() else { return Ok(()) };
     let id = operation.cluster_id();
     let waiting = lifecycle::waiting(conn, &id, &operation.operation_id(), end.group).await?;
-    let as_found = operation.payload().is_ok_and(|payload| payload.as_found);
+    let payload = operation.payload().unwrap_or_default();
+    let as_found = payload.as_found;
     if let Some(group) = end.group {
         // Another service does not always say of a group that it changes it: one that was at rest has not become anything.
         let is_unmoved = as_found && end.state == OperationState::Succeeded && !is_in_progress(group);
         record_group(conn, kind, end, group, waiting.on_group || is_unmoved).await?;
         if as_found && group.is_default() {
-            record_twin(conn, kind, end, group).await?;
+            record_twin(conn, kind, end, (group, payload.retry_of.is_some())).await?;
         }
     }
     if waiting.on_cluster {
@@ -88,12 +89,14 @@ async fn record_group(
     gone_is_fine(nodegroup::record(conn, &group.nodegroup_id(), &change).await)
 }
 
-/// Upstream's upgrade says of both default groups that they are being changed, and one stack tells of both.
-async fn record_twin(conn: &mut Conn, kind: OperationKind, end: &End<'_>, group: &Nodegroup) -> Result<(), StoreError> {
+/// Upstream's upgrade says of both default groups that they are being changed, and one stack tells of both. `is_again`: that was looked at before,
+/// and had not come to a good end.
+async fn record_twin(conn: &mut Conn, kind: OperationKind, end: &End<'_>, (group, is_again): (&Nodegroup, bool)) -> Result<(), StoreError> {
     let Some(status) = settle_group(kind, end.state, None) else { return Ok(()) };
     let change = NodegroupChange::status(status, end.reason.map(str::to_owned));
     for twin in nodegroup::of_cluster(conn, &ClusterId::new(group.cluster_id.clone())).await? {
-        if twin.is_default() && twin.uuid != group.uuid && is_in_progress(&twin) {
+        let is_about_it = is_in_progress(&twin) || (is_again && twin.status().is_some_and(Status::is_failed));
+        if twin.is_default() && twin.uuid != group.uuid && is_about_it {
             gone_is_fine(nodegroup::record(conn, &twin.nodegroup_id(), &change).await)?;
         }
     }

@@ -16,6 +16,7 @@ use model::operation::{OperationEvent, Progress, Thing};
 use model::planted::{self, Bug};
 use model::resource::ResourceKind;
 use model::store::{Conn, cluster as clusters, event, nodegroup, operation, resource};
+use model::text::storable_lists;
 use model::time::{from_millis, now};
 use provider_clients::Session;
 
@@ -144,6 +145,51 @@ pub(crate) async fn record(cx: &Context, work: &Work, progress: &Progress, told:
         })
         .await?;
     Ok(())
+}
+
+/// Records under the claim a list that is read again ([`listed`]), in as many events of its kind as it takes; of items without commas.
+pub(crate) async fn record_list<T: AsRef<str>>(
+    cx: &Context,
+    work: &Work,
+    progress: &Progress,
+    kind: &'static str,
+    items: &[T],
+) -> Result<(), Failure> {
+    let texts = storable_lists(items);
+    let told: Vec<(&'static str, &str)> = texts.iter().map(|text| (kind, text.as_str())).collect();
+    record(cx, work, progress, &told).await
+}
+
+/// The list that was recorded in events of this kind, see [`record_list`]; none when none was.
+pub(crate) fn listed<'a>(events: &'a [OperationEvent], kind: &str) -> Option<Vec<&'a str>> {
+    let mut told = events.iter().filter(|e| e.kind == kind).peekable();
+    told.peek()?;
+    Some(told.flat_map(|e| e.message.split(',')).filter(|item| !item.is_empty()).collect())
+}
+
+/// How many failed operations, each of which does the one before again, are looked through.
+const LONGEST_CHAIN: usize = 50;
+
+/// The failed operations that this one does again, the last one first: each does the next one again.
+pub(crate) async fn done_again(cx: &Context, work: &Work) -> Result<Vec<OperationId>, Failure> {
+    let (mut chain, mut next) = (Vec::new(), work.payload()?.retry_of);
+    while let Some(failed) = next.take().filter(|_| chain.len() < LONGEST_CHAIN) {
+        let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &failed).await).await?;
+        next = row.and_then(|row| row.payload().ok()?.retry_of);
+        chain.push(failed);
+    }
+    Ok(chain)
+}
+
+/// The list that the last of the operations which this one does again has recorded, where one has come so far. It may be of what is gone by now.
+pub(crate) async fn listed_before(cx: &Context, work: &Work, kind: &str) -> Result<Option<Vec<String>>, Failure> {
+    for failed in done_again(cx, work).await? {
+        let events = events_of(cx, &failed, &[kind]).await?;
+        if let Some(found) = listed(&events, kind) {
+            return Ok(Some(found.into_iter().map(str::to_owned).collect()));
+        }
+    }
+    Ok(None)
 }
 
 /// When an event happened.

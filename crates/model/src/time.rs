@@ -20,7 +20,8 @@ pub fn millis(at: DateTime<Utc>) -> i64 {
     at.timestamp_millis()
 }
 
-/// The time that [`millis`] wrote.
+/// The time that [`millis`] wrote; the first or the last that there is for one that lies beyond it.
 pub fn from_millis(ms: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_millis(ms).unwrap_or_default()
+    let farthest = if ms < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+    DateTime::from_timestamp_millis(ms).unwrap_or(farthest)
 }

@@ -250,7 +250,8 @@ fn headers(request: &Request, token: Option<&SecretString>, request_id: Option<&
 
 fn worth_another_try(error: &CloudError) -> bool {
     match error.status() {
-        Some(status) => matches!(status, 502..=504),
+        // 408 may be meant for a connection that was kept, on which nothing had come for a while when this request did (RFC 9110, 15.5.9).
+        Some(status) => matches!(status, 408 | 502..=504),
         None => error.kind() == crate::error::ErrorKind::Unreachable,
     }
 }

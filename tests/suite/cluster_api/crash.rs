@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use cloud_simulator::Fault;
+use cloud_simulator::{Fault, Trouble};
 use model::operation::OperationKind;
 use reqwest::Method;
 use rstest::rstest;
@@ -34,8 +34,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Create,
+    /// Once more, after an addon has failed.
+    RetryCreate,
     Patch,
     Grow,
+    Shrink,
     CreateGroup,
     UpdateGroup,
     GrowGroup,
@@ -53,9 +56,9 @@ enum Act {
 impl Act {
     fn kind(self) -> OperationKind {
         match self {
-            Self::Create => OperationKind::ClusterCreate,
+            Self::Create | Self::RetryCreate => OperationKind::ClusterCreate,
             Self::Patch => OperationKind::ClusterUpdate,
-            Self::Grow | Self::GrowGroup => OperationKind::ClusterResize,
+            Self::Grow | Self::Shrink | Self::GrowGroup => OperationKind::ClusterResize,
             Self::CreateGroup => OperationKind::NodegroupCreate,
             Self::UpdateGroup => OperationKind::NodegroupUpdate,
             Self::DeleteGroup => OperationKind::NodegroupDelete,
@@ -75,7 +78,7 @@ impl Act {
 
     /// How many of the operations that its cluster has had by its end did not succeed.
     fn unsuccessful(self) -> usize {
-        usize::from(self == Self::DeleteInMaking)
+        usize::from(matches!(self, Self::RetryCreate | Self::DeleteInMaking))
     }
 }
 
@@ -86,10 +89,12 @@ fn every_kind_of_operation_is_met() {
     }
 }
 
-const ACTS: [Act; 14] = [
+const ACTS: [Act; 16] = [
     Act::Create,
+    Act::RetryCreate,
     Act::Patch,
     Act::Grow,
+    Act::Shrink,
     Act::CreateGroup,
     Act::UpdateGroup,
     Act::GrowGroup,
@@ -361,6 +366,7 @@ impl Scene {
     async fn prepare(&mut self, act: Act) -> Result<String> {
         match act {
             Act::Create => return Ok(String::new()),
+            Act::RetryCreate => return self.failed().await,
             Act::DeleteInMaking => return self.in_making().await,
             _ => {}
         }
@@ -370,6 +376,16 @@ impl Scene {
             self.ask(Act::CreateGroup, cluster.clone()).await?;
             self.settled(Act::CreateGroup, &cluster).await?;
         }
+        Ok(cluster)
+    }
+
+    /// A cluster that has failed at an addon.
+    async fn failed(&mut self) -> Result<String> {
+        let trouble = Some(Trouble::Fail("chart calico not found".to_owned()));
+        self.management.cluster.trouble("HelmRelease", "-cni-calico", trouble);
+        let cluster = self.create().await?;
+        self.demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+        self.management.cluster.trouble("HelmRelease", "-cni-calico", None);
         Ok(cluster)
     }
 
@@ -396,6 +412,7 @@ impl Scene {
                 self.admin.post(&format!("/v1/clusters/{cluster}/actions/{action}"), &json!({})).await?.expect(202)?;
                 return Ok(cluster);
             }
+            Act::RetryCreate => (Method::POST, format!("/v1/clusters/{cluster}/actions/retry"), Some(json!({}))),
             Act::Patch => {
                 let body = json!([{"op": "replace", "path": "/node_count", "value": 3}]);
                 (Method::PATCH, format!("/v1/clusters/{cluster}"), Some(body))
@@ -405,6 +422,7 @@ impl Scene {
                 (Method::PATCH, format!("{groups}/more"), Some(body))
             }
             Act::Grow => (Method::POST, resize, Some(json!({"node_count": 3}))),
+            Act::Shrink => (Method::POST, resize, Some(json!({"node_count": 1}))),
             Act::CreateGroup => (Method::POST, groups, Some(json!({"name": "more", "node_count": 1}))),
             Act::GrowGroup => (Method::POST, resize, Some(json!({"node_count": 2, "nodegroup": "more"}))),
             Act::DeleteGroup => (Method::DELETE, format!("{groups}/more"), None),
@@ -426,14 +444,15 @@ impl Scene {
         if act.removes() {
             return self.demo.wait_gone(cluster, PATIENCE).await;
         }
-        let wanted = if act == Act::Create { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
+        let wanted = if act.kind() == OperationKind::ClusterCreate { "CREATE_COMPLETE" } else { "UPDATE_COMPLETE" };
         // Controllers are not restarted all the time.
         let patience = if act == Act::RotateAuthorities { 2 * PATIENCE } else { PATIENCE };
         let body = self.demo.wait_for(cluster, wanted, patience).await?;
         let nodes = match act {
             Act::Patch | Act::Grow | Act::CreateGroup | Act::UpdateGroup => 3,
             Act::GrowGroup => 4,
-            Act::Create | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials | Act::RotateAuthorities => 2,
+            Act::Shrink => 1,
+            Act::Create | Act::RetryCreate | Act::DeleteGroup | Act::Upgrade | Act::RotateCredentials | Act::RotateAuthorities => 2,
             Act::Delete | Act::DeleteInMaking | Act::ForceDelete | Act::Abandon => 0,
         };
         ensure!(body["node_count"] == nodes, "{body}");

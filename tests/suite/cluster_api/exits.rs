@@ -65,7 +65,11 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     match away {
         Away::Down => management.cluster.inject(every(How::Refuse)),
         Away::Deaf => management.cluster.inject(every(How::Hold)),
-        Away::Unknown => std::fs::remove_file(management.kubeconfig())?,
+        Away::Unknown => {
+            // Nor may whoever has not noticed it yet begin a deletion.
+            management.cluster.inject(every(How::Refuse));
+            std::fs::remove_file(management.kubeconfig())?;
+        }
     }
     management.cluster.drop_watches();
     let admin = world.user("admin", "admin");
@@ -82,6 +86,7 @@ async fn whoever_is_to_be_rid_of_a_cluster_is_so_in_time_and_told_what_is_left(
     let reason = text(of_release[0], "reason");
     let namespace = format!("namespace magnum-{}", world.cloud.project_id("demo"));
     ensure!(reason.contains(&namespace), "{reason}");
+    ensure!(action == "abandon" || reason.contains("kubeconfig") == matches!(away, Away::Unknown), "{reason}");
     // What can be removed without it is.
     ensure!(told.len() == 1 && credentials(&world) == 0, "{told:?}, {} credentials are there", credentials(&world));
     ensure!(management.cluster.objects("Cluster").len() == 1, "it was deleted after all");
@@ -118,9 +123,10 @@ async fn a_forced_deletion_that_is_cut_off_tells_the_release_and_no_stack() -> R
     world.finish().await
 }
 
-/// Without it they could delete nothing.
+/// Without it they could delete nothing. Who cannot ask any more knows that a removal before this one has begun it.
+#[rstest]
 #[tokio::test]
-async fn a_credential_that_controllers_still_delete_by_is_left_to_them_and_told() -> Result<()> {
+async fn a_credential_that_controllers_still_delete_by_is_left_to_them_and_told(#[values(false, true)] is_cut_off: bool) -> Result<()> {
     let management = Management::start(STEP, "3").await?;
     let mut environment = management.environment();
     environment.append(&mut in_time());
@@ -130,8 +136,19 @@ async fn a_credential_that_controllers_still_delete_by_is_left_to_them_and_told(
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
     let (id, _) = credential(&world, &management)?;
     management.cluster.trouble("Machine", "", Some(Trouble::Keep));
+    if is_cut_off {
+        demo.delete_cluster(&cluster).await?;
+        wait::until("the removal of the release", PATIENCE, async || {
+            let releases = management.releases()?;
+            Ok(Seen::when(releases.is_empty(), || format!("{releases:?}")))
+        })
+        .await?;
+        management.cluster.inject(Fault { at: "kubernetes.any".into(), nth: 0, how: How::Refuse });
+        management.cluster.drop_watches();
+    }
     world.user("admin", "admin").post(&format!("/v1/clusters/{cluster}/actions/force-delete"), &json!({})).await?.expect(202)?;
     demo.wait_gone(&cluster, PATIENCE).await?;
+    management.cluster.clear_faults();
     let told = leaks(&demo, &cluster).await?;
     let kinds: Vec<&str> = told.iter().filter_map(|leak| leak["kind"].as_str()).collect();
     ensure!(kinds == ["helm_release", "keystone_application_credential"], "{told:?}");

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use cloud_simulator::{Fault, How, Trouble};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, Client, text};
 use tests::management::{Management, template};
@@ -105,5 +106,105 @@ async fn w18_machines_that_have_not_gone_count_until_somebody_has_seen_them_gone
     let workers = group_is(&demo, &cluster, "default-worker", "UPDATE_COMPLETE").await?;
     ensure!(workers["node_count"] == 1 && asked()? == 1, "{workers}");
     ensure!(management.cluster.objects("Machine").len() == 3, "{:#?}", management.cluster.objects("Machine"));
+    world.finish().await
+}
+
+fn workers(management: &Management) -> Vec<Value> {
+    let all = management.cluster.objects("Machine").into_iter();
+    all.filter(|machine| machine["metadata"]["labels"]["capi.stackhpc.com/node-group"] == "default-worker").collect()
+}
+
+/// The machines of the two workers of a cluster of this suite.
+fn two(management: &Management) -> Result<[String; 2]> {
+    names(management).try_into().map_err(|names| anyhow::anyhow!("not two workers: {names:?}"))
+}
+
+fn names(management: &Management) -> Vec<String> {
+    let mut names: Vec<String> = workers(management).iter().map(|machine| text(&machine["metadata"], "name")).collect();
+    names.sort();
+    names
+}
+
+/// The release has its new size by then, and of those that were named some may be gone.
+#[rstest]
+#[tokio::test]
+async fn a_resize_that_failed_while_named_nodes_went_can_be_done_again(#[values(true, false)] have_gone: bool) -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let [first, second] = two(&management)?;
+    management.cluster.trouble("Machine", "", Some(Trouble::Keep));
+    management.cluster.trouble("HelmRelease", "-cni-calico", Some(Trouble::Fail("chart calico not found".into())));
+    let body = json!({"node_count": 1, "nodes_to_remove": [first]});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 1);
+    management.cluster.trouble("HelmRelease", "-cni-calico", None);
+    let let_go = async || {
+        management.cluster.trouble("Machine", "", None);
+        wait::until("the machine to be gone", PATIENCE, async || {
+            let left = names(&management);
+            Ok(Seen::when(left == [second.clone()], || format!("{left:?}")))
+        })
+        .await
+    };
+    if have_gone {
+        let_go().await?;
+    }
+    demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;
+    if !have_gone {
+        reason_has(&demo, &cluster, "machines of nodegroup default-worker to go").await?;
+        let_go().await?;
+    }
+    let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    ensure!(complete["node_count"] == 1 && names(&management) == [second.clone()], "{complete}");
+    world.finish().await
+}
+
+/// Cluster API does not know whose wish a mark is: of two that are marked it takes either.
+#[tokio::test]
+async fn a_machine_that_an_earlier_request_has_left_marked_does_not_go_for_the_one_that_is_named() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    // Helm of the earlier one could be under way for so long.
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.10");
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let [first, second] = two(&management)?;
+    let mark = json!({"cluster.x-k8s.io/delete-machine": "true", "magnum.openstack.org/delete-machine-by": "another"});
+    ensure!(management.cluster.change("Machine", &first, &json!({"metadata": {"annotations": mark}})) == 1, "{first} is not there");
+    let body = json!({"node_count": 1, "nodes_to_remove": [second]});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
+    let left = workers(&management);
+    ensure!(left.len() == 1 && text(&left[0]["metadata"], "name") == first, "{left:#?}");
+    ensure!(mark.as_object().context("marks")?.keys().all(|key| left[0]["metadata"]["annotations"][key].is_null()), "{left:#?}");
+    world.finish().await
+}
+
+/// It would be marked, and go whenever the autoscaler takes another one away.
+#[tokio::test]
+async fn no_node_is_named_of_a_group_whose_size_is_its_autoscalers() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let world = world(Mix::Embedded, &management).await?;
+    let demo = world.demo().at("1.14");
+    let scaled = demo.post("/v1/clustertemplates", &template("blue-template")).await?.expect(201)?.uuid()?;
+    let mut body = client::cluster("blue", &scaled);
+    body["labels"] = json!({"auto_scaling_enabled": "true", "max_node_count": "6"});
+    body["node_count"] = json!(3);
+    let cluster = demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let named = names(&management).pop().context("a worker")?;
+    let body = json!({"node_count": 2, "nodes_to_remove": [named]});
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), &body).await?.expect(202)?;
+    let failed = demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    let reason = text(&failed, "status_reason");
+    ensure!(reason.contains("nodes_to_remove: the size of nodegroup default-worker is its autoscaler's to say"), "{reason}");
+    let marks = |machine: &Value| machine["metadata"]["annotations"]["cluster.x-k8s.io/delete-machine"].is_string();
+    ensure!(!workers(&management).iter().any(marks), "{:#?}", workers(&management));
     world.finish().await
 }

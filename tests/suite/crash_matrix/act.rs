@@ -17,6 +17,8 @@ pub(super) enum Act {
     Abandon,
     Patch,
     Grow,
+    /// Once more, after its stack has failed at it.
+    RetryGrow,
     RemoveNode,
     CreateGroup,
     UpdateGroup,
@@ -28,7 +30,7 @@ pub(super) enum Act {
 }
 
 /// All of them.
-pub(super) const ACTS: [Act; 16] = [
+pub(super) const ACTS: [Act; 17] = [
     Act::Create,
     Act::RetryCreate,
     Act::Delete,
@@ -37,6 +39,7 @@ pub(super) const ACTS: [Act; 16] = [
     Act::Abandon,
     Act::Patch,
     Act::Grow,
+    Act::RetryGrow,
     Act::RemoveNode,
     Act::CreateGroup,
     Act::UpdateGroup,
@@ -55,7 +58,7 @@ impl Act {
             Self::ForceDelete => OperationKind::ClusterForceDelete,
             Self::Abandon => OperationKind::ClusterAbandon,
             Self::Patch => OperationKind::ClusterUpdate,
-            Self::Grow | Self::RemoveNode | Self::GrowGroup => OperationKind::ClusterResize,
+            Self::Grow | Self::RetryGrow | Self::RemoveNode | Self::GrowGroup => OperationKind::ClusterResize,
             Self::CreateGroup => OperationKind::NodegroupCreate,
             Self::UpdateGroup => OperationKind::NodegroupUpdate,
             Self::DeleteGroup => OperationKind::NodegroupDelete,
@@ -72,7 +75,7 @@ impl Act {
 
     /// How many of the operations that its cluster has had by its end did not succeed.
     pub(super) fn unsuccessful(self) -> usize {
-        usize::from(matches!(self, Self::RetryCreate | Self::DeleteInMaking))
+        usize::from(matches!(self, Self::RetryCreate | Self::RetryGrow | Self::DeleteInMaking))
     }
 
     /// The effects that are met, of all that it has.

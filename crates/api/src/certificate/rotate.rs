@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::driver::DriverName;
 use model::nodegroup::Nodegroup;
-use model::operation::OperationKind;
+use model::operation::{OperationKind, deadlines};
 
 use crate::answer::Answer;
 use crate::context::Context;
@@ -38,11 +38,12 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
     };
     let request = Request::new(&cx, OperationKind::CaRotate, row, scope);
     // Each node is replaced twice, masters three times, and each step may take as long as the making of the cluster.
-    let request = Request { deadline: request.deadline * steps(&subject) + pause, ..request };
+    let request = Request { deadline: deadlines::of_steps(request.deadline, steps(&subject)).saturating_add(pause), ..request };
     accept(Arc::new(cx), request, allowed).await
 }
 
 fn steps(subject: &Subject) -> u32 {
     let times = |group: &Nodegroup| if group.is_master() { 3 } else { 2 };
-    subject.groups.iter().map(|group| times(group) * group.node_count().unsigned_abs()).sum::<u32>().max(1)
+    let of = |group: &Nodegroup| group.node_count().unsigned_abs().saturating_mul(times(group));
+    subject.groups.iter().map(of).fold(0, u32::saturating_add).max(1)
 }

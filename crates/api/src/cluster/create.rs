@@ -26,6 +26,8 @@ use crate::view::schema::{self, Body};
 struct Checked {
     spec: CreateSpec,
     groups: [DefaultNodegroup; 2],
+    /// The template that it was checked by, see [`ClusterTemplate::fingerprint`].
+    made_of: String,
 }
 
 /// Accepts a new cluster.
@@ -260,7 +262,7 @@ async fn check(
         health_status_reason: Labels::default(),
         note,
     };
-    Ok(Checked { spec, groups })
+    Ok(Checked { spec, groups, made_of: origin.fingerprint() })
 }
 
 /// Stores cluster, groups and operation together, rings, and answers.
@@ -313,8 +315,11 @@ async fn insert(conn: &mut Conn, cx: &Context, checked: &Checked, new: &NewOpera
     let spec = &checked.spec;
     let demands = demands(cx, checked.groups.iter().map(|group| i64::from(group.node_count)).sum());
     quota::reserve(conn, &spec.project, &demands).await?;
-    // A write, so that a change of the template and its use exclude each other.
-    template::touch(conn, &spec.template).await?;
+    // The nodes are made of what the template says when they are made, the groups of what it said when this was checked: that is to be the same. From here on
+    // the template is in use, and not changed.
+    if template::lock(conn, &spec.template).await?.fingerprint() != checked.made_of {
+        return Err(StoreError::Stale { what: "cluster template" });
+    }
     cluster::insert(conn, spec).await?;
     nodegroup::insert_defaults(conn, spec, &checked.groups).await?;
     operation::insert(conn, new).await

@@ -7,7 +7,7 @@ use model::id::OperationId;
 use model::kubernetes::Version;
 use model::labels;
 use model::nodegroup::Nodegroup;
-use model::operation::{OperationKind, Payload};
+use model::operation::{OperationKind, Payload, deadlines};
 use model::store::{Conn, rotation};
 use model::template::ClusterTemplate;
 
@@ -62,7 +62,7 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
     let request = Request::new(&cx, OperationKind::ClusterUpgrade, row, scope);
     let request = Request {
         // Each step may take as long as the making of the cluster.
-        deadline: request.deadline * steps(&subject, group, batch),
+        deadline: deadlines::of_steps(request.deadline, steps(&subject, group, batch)),
         payload: Payload {
             template: Some(wanted.template_id()),
             max_batch_size: Some(batch),
@@ -77,7 +77,8 @@ pub async fn upgrade(cx: Context) -> Result<Answer, ApiError> {
 /// Batches of nodes: masters go one by one. With Cluster API all groups go with the default one, side by side, and the nodes of each one by one.
 fn steps(subject: &Subject, group: &Nodegroup, batch: i32) -> u32 {
     let count = |group: &Nodegroup| group.node_count().unsigned_abs();
-    let masters = subject.groups.iter().filter(|g| group.is_default() && g.is_default() && g.is_master()).map(count).sum::<u32>();
+    let masters =
+        subject.groups.iter().filter(|g| group.is_default() && g.is_default() && g.is_master()).map(count).fold(0, u32::saturating_add);
     let workers = match subject.driver() {
         Some(DriverName::K8sCapiHelmV1) => {
             let concerned = |other: &&Nodegroup| !other.is_master() && (group.is_default() || other.uuid == group.uuid);
@@ -85,7 +86,7 @@ fn steps(subject: &Subject, group: &Nodegroup, batch: i32) -> u32 {
         }
         _ => count(group).div_ceil(batch.unsigned_abs().max(1)),
     };
-    (masters + workers).max(1)
+    masters.saturating_add(workers).max(1)
 }
 
 /// Refuses at once what the driver would refuse (U-09): the conductor asks the cloud too.

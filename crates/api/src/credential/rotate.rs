@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::driver::DriverName;
-use model::operation::OperationKind;
+use model::operation::{OperationKind, deadlines};
 
 use crate::answer::Answer;
 use crate::cloud_checks;
@@ -26,6 +26,6 @@ pub async fn rotate(cx: Context) -> Result<Answer, ApiError> {
         Some(DriverName::K8sFedoraCoreosV1) => subject.groups.iter().filter(|g| g.is_master()).map(|g| g.node_count().unsigned_abs()).sum(),
         Some(DriverName::K8sCapiHelmV1) | None => 1_u32,
     };
-    let request = Request { deadline: request.deadline * masters.max(1), ..request };
+    let request = Request { deadline: deadlines::of_steps(request.deadline, masters.max(1)), ..request };
     accept(Arc::new(cx), request, allowed).await
 }

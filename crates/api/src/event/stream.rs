@@ -48,6 +48,8 @@ struct State {
     /// The last event that was sent, or put into the queue.
     last: i64,
     queue: VecDeque<Bytes>,
+    /// When something was last sent.
+    spoke_at: Instant,
     following: Option<Following>,
     /// There may be more in the database than was read.
     is_behind: bool,
@@ -69,6 +71,7 @@ pub fn open(cx: &Context, cluster: ClusterId, after: i64) -> Result<Answer, ApiE
         look_at: Instant::now() + between_looks(&cx.shared),
         last: after,
         queue: [Bytes::from(format!("retry: {RETRY}\n\n"))].into(),
+        spoke_at: Instant::now(),
         following: None,
         is_behind: true,
         until: Instant::now() + left.min(LIFE),
@@ -88,6 +91,7 @@ impl State {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(bytes) = self.queue.pop_front() {
+                self.spoke_at = Instant::now();
                 return Some(bytes);
             }
             if *self.closed.borrow() || Instant::now() >= self.until {
@@ -105,14 +109,18 @@ impl State {
                 self.follow();
                 continue;
             };
-            let pause = KEEP_ALIVE.min(self.shared.settings.limits.idle / 3);
+            // Counted from there, whatever this loop wakes up for meanwhile.
+            let quiet_until = self.spoke_at + KEEP_ALIVE.min(self.shared.settings.limits.idle / 3);
             tokio::select! {
                 got = following.events.recv() => match got {
                     Ok(event) => self.push(&event),
                     Err(RecvError::Lagged(_)) => self.is_behind = true,
                     Err(RecvError::Closed) => return None,
                 },
-                () = tokio::time::sleep(pause) => return Some(Bytes::from_static(b": still there\n\n")),
+                () = tokio::time::sleep_until(quiet_until) => {
+                    self.spoke_at = Instant::now();
+                    return Some(Bytes::from_static(b": still there\n\n"));
+                }
                 () = tokio::time::sleep_until(self.until) => return None,
                 () = tokio::time::sleep_until(self.look_at) => {}
                 _ = self.closed.changed() => return None,

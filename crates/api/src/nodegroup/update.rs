@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::driver::DriverName;
 use model::nodegroup::{NodegroupChange, Nodes, NodesChange};
-use model::operation::OperationKind;
+use model::operation::{OperationKind, deadlines};
 use model::store::Conn;
 use serde_json::{Map, Value};
 
@@ -64,8 +64,8 @@ pub async fn update(cx: Context) -> Result<Answer, ApiError> {
         && lifecycle::Subject::find(&cx, &request.scope).await?.driver() == Some(DriverName::K8sCapiHelmV1);
     // Labels and taints are part of what Cluster API makes a machine of: it replaces them one by one.
     let nodes = if is_replaced { found.group.node_count().unsigned_abs().max(1) } else { 1 };
-    let request =
-        Request { change, reply: Reply::Group, payload: lifecycle::about(&found.group), deadline: request.deadline * nodes, ..request };
+    let deadline = deadlines::of_steps(request.deadline, nodes);
+    let request = Request { change, reply: Reply::Group, payload: lifecycle::about(&found.group), deadline, ..request };
     accept(Arc::new(cx), request, allowed).await
 }
 

@@ -119,6 +119,15 @@ pub(crate) fn left_to_try(work: &Work) -> Duration {
     deadlines::time_to_try(work.operation.allowance()).saturating_sub(stack::age(work.operation.begun()))
 }
 
+/// How long an operation may wait in a row with others where it is to end in a bounded time; not at all where it asks for nothing there.
+pub(crate) fn left_in_row(work: &Work) -> Option<Duration> {
+    match work.operation.kind() {
+        Some(OperationKind::ClusterForceDelete) => Some(left_to_try(work)),
+        Some(OperationKind::ClusterAbandon) => Some(Duration::ZERO),
+        _ => None,
+    }
+}
+
 /// Whether it is time to be content with what was reached.
 pub(crate) fn is_over(work: &Work) -> bool {
     left_to_try(work).is_zero()

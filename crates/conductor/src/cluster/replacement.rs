@@ -17,6 +17,7 @@ use model::id::NodegroupId;
 use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use model::store::{Conn, event};
+use model::text::storable;
 use model::time::now;
 use provider_clients::Session;
 
@@ -332,7 +333,9 @@ fn words(group: &str, step: &RollStep) -> String {
 ///
 /// A step that is followed by another one was taken, whatever the stack's clock says: it counts whole seconds, and steps may be shorter.
 fn sent(cx: &Context, events: &[OperationEvent], stack: &str, todo: Option<&Todo<'_>>) -> Option<Sent> {
-    let is_same = |e: &OperationEvent| todo.is_some_and(|todo| e.message == todo.words);
+    // As they were stored.
+    let words = todo.map(|todo| storable(&todo.words));
+    let is_same = |e: &OperationEvent| words.as_ref() == Some(&e.message);
     let steps = events.iter().enumerate().rev().filter(|(_, e)| e.kind == STEP).take_while(|(_, e)| is_same(e));
     let (tries, first) = steps.fold((0, events.len()), |(tries, _), (place, _)| (tries + 1, place));
     let sent = stack::sent(cx, events, stack, usize::saturating_sub(tries, stack::not_taken(&events[first..], stack)))?;

@@ -24,7 +24,7 @@ use crate::stack::{self, Whose};
 use crate::worker::{Size, Work};
 use crate::{credentials, driver, nodegroup, room};
 
-/// The event of having found the nodes that go; its text is their numbers.
+/// The event of having found the nodes that go: a list of their numbers, of several events where it is long.
 const CHOSEN: &str = "nodes_to_remove";
 
 /// The event of nodes that did not become any and go unasked; its text is their numbers.
@@ -54,13 +54,12 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let events = stack::events(cx, work).await?;
     let sent = observed.seen().and_then(|seen| sent(cx, &events, seen));
     work.saw_size(observed.seen().and_then(|seen| size(&payload, seen, sent.as_ref(), work.is_settled(cx))));
-    let found = match &payload.retry_of {
-        // What the operation before this one has found may be gone by now. It is this one's from here on, and that of whoever tries it again.
-        Some(failed) if !events.iter().any(|e| e.kind == CHOSEN) => stack::events_of(cx, failed, &[CHOSEN]).await?.into_iter().next(),
-        _ => None,
-    };
-    if let Some(found) = found {
-        stack::record(cx, work, &Progress { step: "nodes", ..Progress::default() }, &[(CHOSEN, &found.message)]).await?;
+    // What an operation has found that this one does again may be gone by now. It is this one's from here on.
+    if !payload.nodes_to_remove.is_empty()
+        && stack::listed(&events, CHOSEN).is_none()
+        && let Some(found) = stack::listed_before(cx, work, CHOSEN).await?
+    {
+        stack::record_list(cx, work, &Progress { step: "nodes", ..Progress::default() }, CHOSEN, &found).await?;
         return Ok(Turn::NOW);
     }
     let remove = match (chosen(&payload, &events), observed.at_rest()) {
@@ -263,8 +262,7 @@ fn chosen(payload: &Payload, events: &[OperationEvent]) -> Option<Vec<String>> {
     if payload.nodes_to_remove.is_empty() {
         return Some(Vec::new());
     }
-    let found = events.iter().find(|e| e.kind == CHOSEN)?;
-    Some(found.message.split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect())
+    Some(stack::listed(events, CHOSEN)?.into_iter().map(str::to_owned).collect())
 }
 
 /// Looks up the nodes that the user named and records what they are.
@@ -272,7 +270,7 @@ async fn choose(cx: &Context, work: &Work, group: &Nodegroup, payload: &Payload,
     let members = candidates(session, seen, &payload.nodes_to_remove).await?;
     let numbers = numbers(session, group, &payload.nodes_to_remove, &members).await?;
     let progress = Progress { step: "nodes", waiting_for: Some("the nodes to remove".into()), ..Progress::default() };
-    stack::record(cx, work, &progress, &[(CHOSEN, &numbers.join(","))]).await
+    stack::record_list(cx, work, &progress, CHOSEN, &numbers).await
 }
 
 /// The nodes of a group among which some are named; with their addresses, which take Neutron, only where an address is among the names.

@@ -7,6 +7,7 @@
 //! Programs of the cloud provider inside the cluster get the new credentials as they got the old ones: from the first boot of masters, which
 //! are replaced one by one, so that no conductor has to reach the cluster. Until the first of them has come, those programs cannot act.
 
+use std::iter;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -38,8 +39,6 @@ const SHUT_OUT: &str = "former_credentials_ended";
 const PUT_OFF: &str = "former_credentials_put_off";
 /// The event of a former trust that stays; its text says why.
 const STAYS: &str = "former_trust_stays";
-/// Operations looked through that did one thing again after each other.
-const LONGEST_CHAIN: usize = 50;
 
 /// One turn.
 pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure> {
@@ -96,21 +95,15 @@ struct Renewal {
 }
 
 async fn renewal(cx: &Context, work: &Work) -> Result<Option<Renewal>, Failure> {
-    let mut by = work.operation.operation_id();
-    let mut retry_of = work.payload()?.retry_of;
     let (mut has_shut_out, mut is_in_use) = (false, false);
-    for _ in 0..LONGEST_CHAIN {
+    for (number, by) in iter::once(work.operation.operation_id()).chain(stack::done_again(cx, work).await?).enumerate() {
+        is_in_use |= number > 0;
         let events = stack::events_of(cx, &by, &[RENEWED, SHUT_OUT, PUT_OFF, stack::UPDATE]).await?;
         has_shut_out |= events.iter().any(|e| e.kind == SHUT_OUT || e.kind == PUT_OFF);
         is_in_use |= events.iter().any(|e| e.kind == stack::UPDATE);
         if let Some(renewed) = events.iter().find(|e| e.kind == RENEWED) {
             return Ok(Some(Renewal { by, at: stack::at(renewed), has_shut_out, is_in_use }));
         }
-        let Some(failed) = retry_of else { return Ok(None) };
-        is_in_use = true;
-        let row = cx.store.read(async |conn: &mut Conn| operation::find(conn, &failed).await).await?;
-        retry_of = row.and_then(|row| row.payload().ok()?.retry_of);
-        by = failed;
     }
     Ok(None)
 }

@@ -51,12 +51,13 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
     let mut done: Vec<(&Nodegroup, Seen)> = Vec::new();
     for leg in legs(&rows, phase) {
         let observed = driver::observe(&rows.stack_of(leg.group).handle, &session).await?;
+        let batch = batch(leg.group.node_count(), |newcomers| has_room(&rows, observed.seen(), newcomers));
         let replacing = Replacing {
             whose: leg.whose(&rows.cluster),
             pools: leg.pools,
             beside: leg.beside,
             generation: &generation,
-            batch: batch(leg.group),
+            batch,
             aim: words(phase),
         };
         match replacement::next(cx, work, &session, observed, &replacing).await? {
@@ -93,9 +94,18 @@ fn words(phase: Phase) -> &'static str {
     }
 }
 
-/// Workers replaced at once: a tenth of a group.
-fn batch(group: &Nodegroup) -> i32 {
-    (group.node_count() / 10).max(1)
+/// Workers replaced at once: a tenth of a group, or as many as there is room for beside all nodes that are there.
+fn batch(nodes: i32, has_room: impl Fn(u64) -> bool) -> i32 {
+    let tenth = (nodes / 10).max(1);
+    (1..=tenth).rev().find(|newcomers| has_room(u64::from(newcomers.unsigned_abs()))).unwrap_or(1)
+}
+
+/// Whether so many nodes more have addresses, as far as is known here. One of them has, wherever there are as many nodes as there may be.
+fn has_room(rows: &Rows, seen: Option<&Seen>, newcomers: u64) -> bool {
+    let (Some(template), Some(seen)) = (&rows.template, seen) else { return true };
+    let made = rows.groups.iter().filter(|group| group.is_default() || group.stack_id.is_some());
+    let there: u64 = made.map(|group| u64::try_from(group.node_count()).unwrap_or(0)).sum();
+    driver::too_many(&rows.cluster, template, seen, (there + newcomers).saturating_sub(1)).is_none()
 }
 
 /// What a phase replaces in one stack.
@@ -231,4 +241,17 @@ async fn finish(
         settle::record(conn, &work.operation, end).await
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_a_group_is_replaced_at_once_and_less_where_there_is_no_room_for_so_many_more() {
+        assert_eq!([5, 10, 230].map(|nodes| batch(nodes, |_| true)), [1, 1, 23]);
+        assert_eq!(batch(230, |newcomers| newcomers <= 18), 18);
+        // Else nothing would ever be replaced: the driver says what is lacking.
+        assert_eq!(batch(230, |_| false), 1);
+    }
 }

@@ -14,7 +14,7 @@ use model::labels;
 use model::nodegroup::{Nodegroup, NodegroupChange};
 use model::operation::{OperationState, OutcomeCode, Payload};
 use model::resource::ResourceKind;
-use model::store::{Conn, cluster as clusters, nodegroup, resource, template};
+use model::store::{Conn, cluster as clusters, nodegroup, resource, rotation, template};
 use model::template::ClusterTemplate;
 use provider_clients::Session;
 
@@ -44,6 +44,7 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
         return capi_helm::turn(cx, work, &rows.after(cluster, goal.groups, goal.template)).await;
     }
     check_distro(&rows, &goal.template)?;
+    check_authorities(cx, &rows, goal.group).await?;
     let session = credentials::for_stacks(cx, work, &rows).await?;
     let observed = driver::observe(&rows.stack_of(goal.group).handle, &session).await?;
     let aim = goal.aim();
@@ -66,6 +67,22 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work) -> Result<Turn, Failure
             }
             replacement::send(cx, work, &session, &seen, &todo, &made).await
         }
+    }
+}
+
+/// Refuses masters that workers would not trust: those that are made while a rotation of authorities has not come to its end. The API says so of a new
+/// request; an older one may be done again in the midst of a rotation that has failed.
+async fn check_authorities(cx: &Context, rows: &Rows, group: &Nodegroup) -> Result<(), Failure> {
+    if !group.is_default() {
+        return Ok(());
+    }
+    let id = &rows.cluster.cluster_id();
+    match cx.store.read(async |conn: &mut Conn| rotation::find(conn, id).await).await? {
+        Some(_) => {
+            let text = "a rotation of the cluster's certificate authorities is unfinished: ask for it again, and for the upgrade when it has ended";
+            Err(Failure::fail(OutcomeCode::User, text))
+        }
+        None => Ok(()),
     }
 }
 

@@ -37,7 +37,7 @@ use provider_clients::{KubeKind, Management, Service};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::certificates;
-use crate::cluster::Rows;
+use crate::cluster::{Rows, force};
 use crate::context::Context;
 use crate::outcome::{Failure, Turn};
 use crate::worker::Work;
@@ -103,8 +103,8 @@ pub(crate) async fn turn(cx: &Arc<Context>, work: &Work, rows: &Rows) -> Result<
     };
     let bench = match bench(cx, work, rows, release).await {
         Ok(Entry::Bench(bench)) => bench,
-        // What is to end in a bounded time does not wait in a row.
-        Ok(Entry::Full(door)) if removes && kind != Some(OperationKind::ClusterDelete) => {
+        // What is to end in a bounded time waits in the row with the others for as long as there is time.
+        Ok(Entry::Full(door)) if force::left_in_row(work).is_some_and(|left| left.is_zero()) => {
             let reason = format!("management cluster {}: too many operations wait for it", door.cluster.name);
             return remove::without_management(cx, work, rows, Failure::retry(reason)).await;
         }

@@ -26,6 +26,12 @@ const SEVERAL: u32 = 5;
 const ROUND: usize = 20;
 /// So many at least look each time.
 const FEW: usize = 3;
+/// Longer than anybody is overdue: what was announced is asked for before all that is due already.
+const AHEAD: Duration = Duration::from_secs(600);
+
+fn ahead(now: Instant) -> Instant {
+    now.checked_sub(AHEAD).unwrap_or(now)
+}
 
 /// One who waits for one stack.
 pub(super) struct Entry {
@@ -125,7 +131,7 @@ impl Table {
             idle: watch.idle,
             is_troubled: false,
             is_hastened: false,
-            due: if is_announced { now } else { now + usual },
+            due: if is_announced { ahead(now) } else { now + usual },
             // One whose resources were not counted yet is counted soon.
             progress_due: now + if watch.seen.total == 0 { self.bounds.min } else { progress_after(self.bounds, watch.age) },
             bell: bell.clone(),
@@ -159,7 +165,7 @@ impl Table {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.is_hastened = true;
         }
-        self.put_off(key, now);
+        self.put_off(key, ahead(now));
         true
     }
 

@@ -18,6 +18,9 @@ pub struct Deadlines {
     pub settle: Duration,
 }
 
+/// Longer than any operation may take, whatever was asked for: a thousand years, whose end can still be told.
+const LONGEST: Duration = Duration::from_secs(1000 * 365 * 86_400);
+
 impl Default for Deadlines {
     fn default() -> Self {
         Self { create_minutes: 60, delete_minutes: 60, force_delete: Duration::from_secs(600), settle: Duration::from_secs(30) }
@@ -34,7 +37,7 @@ impl Deadlines {
             (_, Some(minutes)) if minutes > 0 => minutes.unsigned_abs(),
             _ => self.create_minutes,
         };
-        Duration::from_secs(60 * u64::from(minutes))
+        Duration::from_secs(60 * u64::from(minutes)).min(LONGEST)
     }
 
     /// How long an operation of this `kind` may take that does another again, which had `allowance`: no less, for it may be one of many steps, and
@@ -43,6 +46,11 @@ impl Deadlines {
         let wait = if kind.removal().is_some() { Duration::ZERO } else { self.settle };
         allowance.max(self.of(kind, create_timeout) + wait)
     }
+}
+
+/// How long an operation may take of so many steps, each of which may take as long as `one`.
+pub fn of_steps(one: Duration, steps: u32) -> Duration {
+    one.saturating_mul(steps).min(LONGEST)
 }
 
 /// The part of a forced deletion's time in which things are tried; what is left of it is for the end.
@@ -59,6 +67,18 @@ pub fn least_force_delete(settle: Duration, lease: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::{from_millis, millis, now};
+
+    #[test]
+    fn an_end_that_is_far_away_can_be_told_however_many_steps_there_are() {
+        let one = Deadlines::default().of(OperationKind::ClusterUpgrade, Some(i32::MAX));
+        for all in [one, of_steps(one, 64), of_steps(one, u32::MAX)] {
+            let end = millis(now()) + i64::try_from(all.as_millis()).expect("it fits");
+            assert!(from_millis(end) > now() && millis(from_millis(end)) == end, "{all:?}");
+        }
+        assert_eq!(of_steps(Duration::from_secs(60), 3), Duration::from_secs(180));
+        assert!(from_millis(i64::MAX) > now() && from_millis(i64::MIN) < now());
+    }
 
     #[test]
     fn the_shortest_forced_deletion_tries_until_nothing_can_appear_any_more() {

@@ -125,6 +125,9 @@ async fn put_group_back(
     waiting: Waiting,
 ) -> Result<(), StoreError> {
     let id = group.nodegroup_id();
+    let is_found = cancelled.payload().is_ok_and(|payload| payload.as_found);
+    // What was found at work has failed; of a group that had no status nobody has said that it is not well.
+    let was = before.group(&id).or_else(|| group.status().filter(|_| is_found)).unwrap_or(Status::UpdateComplete);
     let mut change = NodegroupChange::default();
     if waiting.on_group {
         // The size that is still wanted: that of the last wish left; and what is still being done.
@@ -135,8 +138,7 @@ async fn put_group_back(
             let left = Left { status: None, group: Some((group, settle_group(kind, OperationState::Cancelled, None), None)) };
             lifecycle::rebase(conn, cancelled, &left).await?;
         }
-    } else if let Some(next) = settle_group(kind, OperationState::Cancelled, Some(before.group(&id).unwrap_or(Status::UpdateComplete))) {
-        // Of a group that had no status nobody has said that it is not well.
+    } else if let Some(next) = settle_group(kind, OperationState::Cancelled, Some(was)) {
         change = NodegroupChange::status(next, next.is_failed().then(|| REASON.to_owned()));
     }
     let is_size = matches!(kind, OperationKind::ClusterResize | OperationKind::ClusterUpdate);
@@ -144,7 +146,24 @@ async fn put_group_back(
         // Nothing to reserve: the quota has counted it all the time (`lifecycle::beyond_rows`).
         change.node_count = before.node_count;
     }
-    nodegroup::record(conn, &id, &change).await
+    nodegroup::record(conn, &id, &change).await?;
+    if is_found && group.is_default() {
+        give_twins_up(conn, cancelled, group).await?;
+    }
+    Ok(())
+}
+
+/// Upstream's upgrade says of both default groups that they are being changed, and what was taken up is about one.
+async fn give_twins_up(conn: &mut Conn, cancelled: &Operation, group: &Nodegroup) -> Result<(), StoreError> {
+    let (cluster, id) = (cancelled.cluster_id(), cancelled.operation_id());
+    let groups = nodegroup::of_cluster(conn, &cluster).await?;
+    for twin in groups.iter().filter(|twin| twin.is_default() && twin.uuid != group.uuid) {
+        let is_waited_for = lifecycle::waiting(conn, &cluster, &id, Some(twin)).await?.on_group;
+        if let Some(next) = twin.status().and_then(Status::given_up).filter(|_| !is_waited_for) {
+            nodegroup::record(conn, &twin.nodegroup_id(), &NodegroupChange::status(next, Some(REASON.to_owned()))).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The last failed operation of a cluster that can be done again: not one whose work a later one has done.
@@ -194,12 +213,15 @@ pub(super) async fn first_to_retry(conn: &mut Conn, cluster: &ClusterId, status:
 struct About {
     kind: OperationKind,
     group: Option<NodegroupId>,
+    /// It looks what becomes of another service's change of the default groups.
+    is_of_both: bool,
 }
 
 impl About {
-    /// Whether its work is done by one of these, which came after it.
+    /// Whether its work is done by one of these, which came after it. One of ours does that in one group.
     fn is_mended_by(&self, later: &[Self]) -> bool {
-        later.iter().any(|by| by.group == self.group && status::mends(by.kind, self.kind))
+        let does_all = |by: &Self| by.is_of_both || !self.is_of_both;
+        later.iter().any(|by| by.group == self.group && does_all(by) && status::mends(by.kind, self.kind))
     }
 }
 
@@ -213,7 +235,10 @@ async fn ended(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<(Operation, O
         let (kind, state, payload) = (found.kind()?, found.state()?, found.payload().ok()?);
         let named = payload.nodegroup;
         let group = if kind.concerns() == Concerns::OneGroup { named.or_else(|| usual.clone()) } else { None };
-        Some((found, state, About { kind, group }))
+        let is_of_both = payload.as_found && kind == OperationKind::ClusterResize && group == usual;
+        // It had begun long before it was found: it has left a trace, and who does it again looks what has become of it.
+        let state = if is_of_both && state == OperationState::Cancelled { OperationState::Failed } else { state };
+        Some((found, state, About { kind, group, is_of_both }))
     };
     Ok(finished.into_iter().filter_map(about).collect())
 }

@@ -122,6 +122,9 @@ pub async fn remove_keys(conn: &mut Conn, made_before_ms: i64, limit: i64) -> Re
         if old.is_empty() {
             return Ok(0);
         }
-        diesel::delete(idempotency_key::table.filter(idempotency_key::id.eq_any(old))).execute(&mut **c).await?
+        // Somebody may have taken one over meanwhile: his answer is kept as long as any.
+        let still_old =
+            idempotency_key::table.filter(idempotency_key::id.eq_any(old)).filter(idempotency_key::created_ms.lt(made_before_ms));
+        diesel::delete(still_old).execute(&mut **c).await?
     }))
 }

@@ -32,6 +32,13 @@ pub async fn take(conn: &mut Conn, name: &str, owner: &str, at_ms: i64, lease_ms
     }
 }
 
+/// Lengthens the lease of who has a task; false when anybody else has had it since he took it.
+pub async fn lengthen(conn: &mut Conn, name: &str, owner: &str, lease_ms: i64) -> Result<bool, StoreError> {
+    let ours = task_lease::table.filter(task_lease::name.eq(name)).filter(task_lease::owner.eq(owner));
+    let rows = on_conn!(conn, |c| diesel::update(ours).set(task_lease::lease_ms.eq(lease_ms)).recurring().execute(&mut **c).await)?;
+    Ok(rows > 0)
+}
+
 /// Lets somebody else have it at once.
 pub async fn leave(conn: &mut Conn, name: &str, owner: &str) -> Result<(), StoreError> {
     let ours = task_lease::table.filter(task_lease::name.eq(name)).filter(task_lease::owner.eq(owner));

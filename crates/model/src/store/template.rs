@@ -219,6 +219,20 @@ pub async fn delete(conn: &mut Conn, id: &TemplateId) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// The template as it is now, whatever this transaction has read before; nobody changes or deletes it for the rest of the transaction.
+///
+/// # Errors
+/// [`StoreError::NotFound`] when it has gone meanwhile.
+pub async fn lock(conn: &mut Conn, id: &TemplateId) -> Result<ClusterTemplate, StoreError> {
+    let is_it = cluster_template::uuid.eq(id.as_str());
+    let found: Vec<ClusterTemplate> = match conn {
+        Conn::Mysql(c) => cluster_template::table.select(ClusterTemplate::as_select()).filter(is_it).for_update().load(&mut **c).await?,
+        // Whoever writes is alone there.
+        Conn::Sqlite(c) => cluster_template::table.select(ClusterTemplate::as_select()).filter(is_it).load(&mut **c).await?,
+    };
+    found.into_iter().next().ok_or_else(|| StoreError::NotFound { what: "cluster template", key: id.to_string() })
+}
+
 /// Locks the template's row against deletion for the rest of the transaction, by a write that changes nothing.
 ///
 /// # Errors

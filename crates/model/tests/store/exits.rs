@@ -2,9 +2,9 @@
 
 use model::cluster::CreateSpec;
 use model::cluster::status::{NoExit, Status};
-use model::id::OperationId;
-use model::operation::{EventDetails, NewOperation, OperationKind, Payload};
-use model::store::{Conn, Scope, StoreError, cluster, exit, lifecycle, nodegroup, operation};
+use model::id::{NodegroupId, OperationId};
+use model::operation::{Deadlines, EventDetails, NewOperation, OperationKind, Payload};
+use model::store::{Conn, Scope, StoreError, cluster, exit, found, lifecycle, nodegroup, operation};
 use rstest::rstest;
 
 use crate::world::{Kind, World, accept, request, spec};
@@ -255,4 +255,40 @@ async fn what_a_newer_version_has_overtaken_is_not_done_again(#[case] kind: Kind
     assert_eq!(named().await.expect("one to do again"), failed);
     of_newer_version(&world, &failed).await;
     assert!(matches!(named().await, Err(StoreError::NoExit(NoExit::Newer))));
+}
+
+/// Upstream says of both default groups that they are being changed, and what was taken up is about one of them.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_found_at_work_and_cancelled_before_anybody_looked_has_failed_in_both_groups(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let s = spec("blue");
+    accept(&world.store, &s).await;
+    world.execute("UPDATE operation SET state = 'SUCCEEDED', finished_ms = 1").await;
+    world.execute("UPDATE cluster SET status = 'UPDATE_IN_PROGRESS', stack_id = 'found'").await;
+    world.execute("UPDATE nodegroup SET status = 'UPDATE_IN_PROGRESS'").await;
+    let deadlines = Deadlines::default();
+    let taken = world.store.write(async |conn: &mut Conn| found::take_up(conn, &s.id, &deadlines).await).await.expect("it is taken up");
+    let [resize] = &taken[..] else { panic!("one operation: {taken:?}") };
+    cancel(&world, resize, &s.id).await;
+    let row = world.store.read(async |conn: &mut Conn| cluster::fetch(conn, &Scope::All, &s.id).await).await.expect("the row");
+    let groups = world.store.read(async |conn: &mut Conn| nodegroup::of_cluster(conn, &s.id).await).await.expect("its groups");
+    let statuses: Vec<Option<Status>> = groups.iter().map(|group| group.status()).chain([row.status()]).collect();
+    assert_eq!(statuses, [Some(Status::UpdateFailed); 3]);
+    // Who does it again looks what has become of both. Nothing else does: a change of one of them leaves the other as it is.
+    let again = async || world.store.read(async |conn: &mut Conn| exit::last_failed(conn, &Scope::All, &s.id).await).await;
+    let first = again().await.expect("one to do again");
+    assert_eq!(first.uuid, resize.to_string());
+    assert!(first.payload().is_ok_and(|payload| payload.again(resize.clone()).as_found));
+    // Of any other group one of ours is enough.
+    let gpu = Some(NodegroupId::generate());
+    for (nodegroup, as_found, state) in [(None, false, "SUCCEEDED"), (gpu.clone(), true, "FAILED"), (gpu, false, "SUCCEEDED")] {
+        let payload = Payload { nodegroup, as_found, ..Payload::default() };
+        let new = NewOperation { payload, ..request(&s, OperationKind::ClusterResize) };
+        world.store.write(async |conn: &mut Conn| operation::insert(conn, &new).await).await.expect("stored");
+        world.execute(&format!("UPDATE operation SET state = '{state}', finished_ms = 3 WHERE uuid = '{}'", new.id)).await;
+    }
+    assert_eq!(again().await.expect("one to do again").uuid, first.uuid);
 }

@@ -480,3 +480,43 @@ async fn a_key_has_one_holder_and_its_answer_is_stored_with_the_work_or_not_at_a
     let removed = store.write(async |conn: &mut Conn| housekeeping::remove_keys(conn, at + 3 * day, 10).await).await.unwrap();
     assert_eq!(removed, 1);
 }
+
+/// Between the look for old ones and their removal somebody may begin anew with the same key.
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_taken_over_while_old_ones_go_stays(#[values(Kind::Sqlite, Kind::MariaDb)] kind: Kind) {
+    async fn hold(store: &Store, new: &Keyed, at: i64) -> Result<Held, StoreError> {
+        store.write(async |conn: &mut Conn| idempotency::hold(conn, new, at, Duration::from_secs(60)).await).await
+    }
+    let world = World::new(kind).await;
+    let store = &world.store;
+    let keyed = |n: usize| Keyed {
+        project: "p1".into(),
+        key: format!("k{n}"),
+        fingerprint: "a".into(),
+        holder: OperationId::generate().to_string(),
+    };
+    let (before, at) = (millis(now()), millis(now()) + 3 * 24 * 60 * 60 * 1000);
+    for round in 0..10 {
+        let numbers = round * 8..(round + 1) * 8;
+        for n in numbers.clone() {
+            assert_eq!(hold(store, &keyed(n), before).await.unwrap(), Held::Ours);
+        }
+        let takers: Vec<_> = numbers
+            .map(|n| {
+                let (store, new) = (store.clone(), keyed(n));
+                tokio::spawn(async move { (hold(&store, &new, at).await, n) })
+            })
+            .collect();
+        // One whose key has just been removed or taken sees that, and it begins anew another time.
+        let removed = store.write(async |conn: &mut Conn| housekeeping::remove_keys(conn, at - 1, 100).await).await;
+        assert!(matches!(removed, Ok(_) | Err(StoreError::Stale { .. } | StoreError::Busy(_))), "{removed:?}");
+        for taker in takers {
+            match taker.await.unwrap() {
+                (Ok(Held::Ours), n) => assert_eq!(hold(store, &keyed(n), at + 1).await.unwrap(), Held::AtWork, "key {n} has gone"),
+                (Err(StoreError::Stale { .. } | StoreError::Busy(_)), _) => {}
+                (other, _) => panic!("{other:?}"),
+            }
+        }
+    }
+}

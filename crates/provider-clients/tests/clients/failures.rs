@@ -26,6 +26,20 @@ async fn a_503_is_asked_again_for_reads_and_never_for_writes() {
 }
 
 #[tokio::test]
+async fn a_408_for_a_connection_that_was_idle_fails_no_read() {
+    let server = Server::cloud(|_, _, before| match before {
+        0 => Reply::json(408, json!({})),
+        _ => Reply::json(200, stack("CREATE_COMPLETE")),
+    })
+    .await;
+    let heat = server.session().heat();
+    assert!(heat.stack("s", "id1").await.expect("the second answer").is_some());
+    let error = heat.create_stack(&new_stack()).await.expect_err("refused");
+    assert!(error.retry_may_help() && error.status() == Some(408) && error.may_have_made());
+    assert_eq!(server.asked("POST", "/v1/p1/stacks").len(), 1);
+}
+
+#[tokio::test]
 async fn reads_stop_after_three_tries() {
     let server = Server::cloud(|_, _, _| Reply::json(502, json!({}))).await;
     let error = server.session().nova().keypair("k").await.expect_err("refused");

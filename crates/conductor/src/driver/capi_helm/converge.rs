@@ -4,6 +4,7 @@
 //! authorities does so in each of its phases (`authorities.rs`).
 
 mod finish;
+mod marks;
 mod quota;
 mod wish;
 
@@ -38,11 +39,6 @@ const PREPARED: &str = "capi_prepared";
 pub(crate) const ASKED: &str = "helm_upgrade";
 /// The event after helm has ended well; its text is the version of Kubernetes that the document asks for.
 const APPLIED: &str = "helm_done";
-/// The event of having found the machines that go first; its text is their names.
-const CHOSEN: &str = "nodes_to_remove";
-
-/// The annotation of a machine that goes before others when its group shrinks.
-const DELETE_FIRST: &str = "cluster.x-k8s.io/delete-machine";
 
 /// One turn.
 pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
@@ -153,7 +149,7 @@ pub(super) async fn of_certificates(bench: &Bench<'_>, user_id: &str) -> Result<
 
 /// Hands the document to helm.
 async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Turn, Failure> {
-    if let Some(turn) = choose(bench, wish, seen, events).await? {
+    if let Some(turn) = marks::choose(bench, wish, seen, events).await? {
         return Ok(turn);
     }
     // Whatever changes the document while authorities are rotated, and makes machines by it.
@@ -204,7 +200,9 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
     if values::check_nodes(&document, &Value::Null).is_err() {
         values::check_nodes(&document, &bench.released().await?).map_err(user_error)?;
     }
-    mark(bench, seen, events, &json!("true")).await?;
+    if let Some(turn) = marks::set(bench, wish, seen, events).await? {
+        return Ok(turn);
+    }
     let run = bench.run()?;
     let chart = format!("{} {}", run.chart, run.version.unwrap_or_default());
     let progress = Progress { step: "helm", waiting_for: Some(format!("helm, chart {chart}")), ..Progress::default() };
@@ -217,7 +215,7 @@ async fn apply(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[Operat
             // They would go when the group shrinks some other day.
             let is_as_it_was =
                 now.as_ref().is_some_and(|now| wish.target.is_some_and(|group| replicas(now, group) == replicas(seen, group)));
-            if is_as_it_was && let Err(other) = mark(bench, seen, events, &Value::Null).await {
+            if is_as_it_was && let Err(other) = marks::take_off(bench, seen, events).await {
                 if matches!(other, Failure::Stale) {
                     return Err(other);
                 }
@@ -296,35 +294,6 @@ async fn applied(bench: &Bench<'_>, version: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds the machines that the user named, once, and records which they are: afterwards they are gone and could not be found.
-async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
-    let (Some(group), false) = (wish.target, wish.nodes_to_remove.is_empty()) else { return Ok(None) };
-    if events.iter().any(|e| e.kind == CHOSEN) {
-        return Ok(None);
-    }
-    let wrong = |text: String| Failure::fail(OutcomeCode::User, format!("nodes_to_remove: {text}"));
-    let machines: Vec<&Value> = if group.is_master() { seen.masters().collect() } else { seen.machines_of(&group.name).collect() };
-    let mut names: Vec<&str> = Vec::new();
-    for called in wish.nodes_to_remove.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
-        let Some(machine) = machines.iter().find(|machine| seen::is_called(machine, called)) else {
-            return Err(wrong(format!("nodegroup {} has no node {called} (by machine, node, server id or address)", group.name)));
-        };
-        let name = seen::name_of(machine);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let wanted = wish.groups.iter().find(|g| g.uuid == group.uuid).map_or(0, Nodegroup::node_count);
-    let fewer = replicas(seen, group).unwrap_or(0) - wanted;
-    if i32::try_from(names.len()).unwrap_or(i32::MAX) > fewer.max(0) {
-        // One that is marked and not taken now would go the next time, without anybody asking.
-        let text = format!("it names {} nodes, and with node_count {wanted} nodegroup {} loses {}", names.len(), group.name, fewer.max(0));
-        return Err(wrong(text));
-    }
-    stack::record(bench.cx, bench.work, &Progress { step: "nodes", ..Progress::default() }, &[(CHOSEN, &names.join(","))]).await?;
-    Ok(Some(Turn::NOW))
-}
-
 /// Gives groups that are of a fixed size the size that they are to have. helm 3 sends what differs between two documents: nothing where somebody else has
 /// changed the size since, or where a run that failed had come so far.
 async fn set_sizes(bench: &Bench<'_>, wish: &Wish<'_>, choices: &Choices<'_>) -> Result<(), Failure> {
@@ -345,18 +314,6 @@ async fn set_sizes(bench: &Bench<'_>, wish: &Wish<'_>, choices: &Choices<'_>) ->
         bench.work.guard(bench.cx, &Progress { step: "helm", waiting_for, ..Progress::default() }).await?;
         let patch = json!({"spec": {"replicas": group.node_count()}});
         bench.management.merge("replicas_patch", kind, Some(&bench.namespace), name, &patch).await?;
-    }
-    Ok(())
-}
-
-/// Marks the machines that were chosen as the first to go, or with null takes the mark off. One that is gone needs none.
-async fn mark(bench: &Bench<'_>, seen: &Seen, events: &[OperationEvent], word: &Value) -> Result<(), Failure> {
-    let Some(chosen) = events.iter().find(|e| e.kind == CHOSEN) else { return Ok(()) };
-    let patch = json!({"metadata": {"annotations": {DELETE_FIRST: word}}});
-    for name in chosen.message.split(',').filter(|name| seen.machines.iter().any(|m| seen::name_of(m) == *name)) {
-        bench.work.guard(bench.cx, &Progress { step: "nodes", ..Progress::default() }).await?;
-        let kind = &bench.capi.settings.kinds.machine;
-        bench.management.merge("machine_patch", kind, Some(&bench.namespace), name, &patch).await?;
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Deleting a cluster: the release, then everything that Cluster API deletes from the Cluster down, then the credential, the secrets and
 //! the rows. The secret of the credential goes last of all in the cloud: without it controllers could delete nothing.
 
+mod forced;
+
 use std::time::Duration;
 
-use model::capi::credential_prefix;
 use model::cluster::{Cluster, ClusterChange};
+use model::id::OperationId;
 use model::json::truth;
 use model::labels::DELETE_VOLUMES;
 use model::operation::{Leak, OperationKind, Progress, Thing};
@@ -15,7 +17,7 @@ use serde_json::json;
 use super::release::recorded_place;
 use super::seen::{self, Seen};
 use super::{Bench, credential, objects, secrets};
-use crate::cluster::force::{is_over, left_to_try};
+use crate::cluster::force::is_over;
 use crate::cluster::{Rows, delete, force};
 use crate::context::Context;
 use crate::leaving::{self, leak};
@@ -24,10 +26,8 @@ use crate::stack;
 use crate::worker::Work;
 use crate::{certificates, credentials};
 
-/// Why an abandoned cluster's things are left.
-const LEFT_ALONE: &str = "left alone, as was asked for";
-/// How long the last look may take that tells whether a cluster was gone in time.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+pub(super) use forced::{by_force, without_management};
+
 /// How long the cluster's credential may be looked after by force.
 const REVIVAL: Duration = Duration::from_secs(20);
 /// Of the janitor, which removes from the cloud what the cluster's own controllers made.
@@ -36,8 +36,6 @@ const VOLUMES_POLICY: &str = "janitor.capi.stackhpc.com/volumes-policy";
 const LABEL_KEEPS: &str = "volumes that Kubernetes made are kept: the cluster's label delete_volumes is not true";
 const JANITOR_DECIDES: &str =
     "volumes that Kubernetes made may be left, as the management cluster's janitor is set up: the cluster has no label delete_volumes";
-/// Why the release may be left that was looked for too early.
-const MAY_APPEAR: &str = "it was asked for without a clear answer, and may have appeared after it was looked for";
 
 /// One turn.
 pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
@@ -77,13 +75,13 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
     let kinds = &bench.capi.settings.kinds;
     // Before the look: what may appear after it is not taken for gone.
     let is_settled = work.is_settled(cx);
-    let is_asked = is_asked_to_go(cx, work, &bench.release).await?;
-    *needs_credential = is_asked;
+    let is_asked = is_asked_to_go(cx, &work.operation.operation_id(), &bench.release).await?;
     let seen = seen::look(&bench.management, kinds, &bench.namespace, &bench.release).await?;
-    *needs_credential = is_leaving(&seen) || (is_asked && !(seen.cluster.is_null() && seen.infrastructure.is_null()));
+    // Where it may be another management cluster, what is known without asking stands.
     if seen.is_nothing() {
         bench.is_the_right_one().await?;
     }
+    *needs_credential = is_leaving(&seen) || (is_asked && !(seen.cluster.is_null() && seen.infrastructure.is_null()));
     let thing = Thing { kind: ResourceKind::HelmRelease.as_str().into(), name: bench.release.clone(), id: None };
     // Also where no object is left: helm keeps a record of its own.
     if !is_asked || is_to_be_deleted(&seen) {
@@ -152,10 +150,10 @@ async fn step(bench: &Bench<'_>, needs_credential: &mut bool) -> Result<Option<T
     Ok(None)
 }
 
-/// Whether this operation has asked for the removal of the release.
-async fn is_asked_to_go(cx: &Context, work: &Work, release: &str) -> Result<bool, Failure> {
-    let events = stack::events(cx, work).await?;
-    Ok(events.iter().any(|e| e.kind == leaving::REMOVE && e.details().thing.is_some_and(|t| t.name == release)))
+/// Whether an operation has asked for the removal of the release.
+async fn is_asked_to_go(cx: &Context, id: &OperationId, release: &str) -> Result<bool, Failure> {
+    let events = stack::events_of(cx, id, &[leaving::REMOVE]).await?;
+    Ok(events.iter().any(|e| e.details().thing.is_some_and(|t| t.name == release)))
 }
 
 /// Gives the controllers another credential where the cluster's is of no use any more, as when its creator has lost a role: with it they could remove
@@ -286,89 +284,6 @@ pub(super) async fn rows_only(cx: &Context, work: &Work, rows: &Rows) -> Result<
     delete::forget(cx, work, rows, leaks).await
 }
 
-/// Being rid of a cluster in a bounded time: tried as long as there is time, then told what is left. Abandoned: the credential only.
-pub(super) async fn by_force(bench: &Bench<'_>) -> Result<Turn, Failure> {
-    let (cx, work) = (bench.cx, bench.work);
-    // Before the step, which may wait until there is no more time: what it waited for may have come since.
-    let was_over = is_over(work);
-    let (mut leaks, mut needs_credential) = (Vec::new(), false);
-    if work.operation.kind() == Some(OperationKind::ClusterAbandon) {
-        leaks.push(leak_of(bench.rows, &bench.place(), LEFT_ALONE));
-    } else {
-        // Nobody waits for it any more.
-        let may_appear = was_over && !work.is_settled(cx) && bench.may_still_appear().await?;
-        // A management cluster that does not answer must not use up the time that the rest needs.
-        let left = left_to_try(work).max(LAST_LOOK);
-        let late = || Err(Failure::retry("the management cluster has not answered in time"));
-        let outcome = tokio::time::timeout(left, step(bench, &mut needs_credential)).await.unwrap_or_else(|_| late());
-        match outcome {
-            Ok(None) if may_appear => leaks.push(leak_of(bench.rows, &bench.place(), MAY_APPEAR)),
-            Ok(None) => {}
-            Ok(Some(Turn::Settled)) => return Ok(Turn::Settled),
-            Ok(Some(_)) if was_over => leaks.push(leak_of(bench.rows, &bench.place(), "it was not gone in time")),
-            Ok(Some(_)) => return Ok(Turn::Again { after: cx.settings.timing.poll_min }),
-            Err(Failure::Stale) => return Err(Failure::Stale),
-            Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
-            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => leaks.push(leak_of(bench.rows, &bench.place(), &reason)),
-        }
-    }
-    the_rest(cx, work, bench.rows, leaks, needs_credential).await
-}
-
-/// What needs no management cluster, and the end. `needs_credential`: controllers are at work there still, and can delete nothing without it.
-async fn the_rest(cx: &Context, work: &Work, rows: &Rows, mut leaks: Vec<Leak>, needs_credential: bool) -> Result<Turn, Failure> {
-    let cluster = &rows.cluster;
-    if !is_over(work)
-        && let Some(turn) = delete::await_unclear(cx, work, rows).await?
-    {
-        return Ok(turn);
-    }
-    if leaks.is_empty() {
-        leaks.extend(volumes_left(cluster));
-    } else if needs_credential {
-        leaks.extend(credentials_kept(cx, rows).await?);
-    } else {
-        match credential::remove_all_but(cx, work, cluster, None).await {
-            Ok(()) => {}
-            Err(Failure::Stale) => return Err(Failure::Stale),
-            Err(Failure::Retry { reason, .. }) if !is_over(work) => return wait(cx, work, &reason).await,
-            Err(Failure::Retry { reason, .. } | Failure::Final { reason, .. }) => {
-                leaks.extend(leaving::left(cx, cluster, &[ResourceKind::ApplicationCredential], &reason).await?);
-            }
-        }
-    }
-    remove_beside_by_force(cx, work, cluster, &mut leaks).await?;
-    delete::forget(cx, work, rows, leaks).await
-}
-
-/// The end where the management cluster cannot even be asked: by force it is only told.
-pub(super) async fn without_management(cx: &Context, work: &Work, rows: &Rows, failure: Failure) -> Result<Turn, Failure> {
-    if work.operation.kind() == Some(OperationKind::ClusterDelete) {
-        return Err(failure);
-    }
-    let reason = match failure {
-        Failure::Stale => return Err(Failure::Stale),
-        _ if work.operation.kind() == Some(OperationKind::ClusterAbandon) => LEFT_ALONE.to_owned(),
-        Failure::Retry { reason, .. } if !is_over(work) => return wait(cx, work, &reason).await,
-        Failure::Retry { reason, .. } | Failure::Final { reason, .. } => reason,
-    };
-    // Nobody can say that controllers are at work: what can be removed without it is.
-    the_rest(cx, work, rows, vec![leak_of(rows, &recorded_place(cx, rows), &reason)], false).await
-}
-
-/// The credentials that are left to the controllers. What an earlier program made is in no inventory, and known by its name.
-async fn credentials_kept(cx: &Context, rows: &Rows) -> Result<Vec<Leak>, Failure> {
-    let (cluster, kind) = (&rows.cluster, ResourceKind::ApplicationCredential);
-    let release = cluster.stack_id.as_deref().unwrap_or_default();
-    let reason =
-        format!("Cluster API deletes the cluster by it: it can be removed, with its secret, when all of release {release} is gone");
-    let mut kept = leaving::left(cx, cluster, &[kind], &reason).await?;
-    if kept.is_empty() {
-        kept.push(leak(kind, &credential_prefix(&cluster.uuid), None, &reason));
-    }
-    Ok(kept)
-}
-
 /// What is told of volumes where nothing else is left: nobody here looks for them, and whether the janitor removes them the label says. None of a
 /// cluster in which nothing ever ran.
 fn volumes_left(cluster: &Cluster) -> Option<Leak> {
@@ -385,11 +300,6 @@ fn volumes_left(cluster: &Cluster) -> Option<Leak> {
 /// the release itself may be gone. None of a cluster that never had one.
 pub(crate) fn release_left(cx: &Context, rows: &Rows, reason: &str) -> Option<Leak> {
     rows.cluster.stack_id.is_some().then(|| leak_of(rows, &recorded_place(cx, rows), reason))
-}
-
-async fn wait(cx: &Context, work: &Work, reason: &str) -> Result<Turn, Failure> {
-    crate::operation::note_retry(cx, work, reason, None).await?;
-    Ok(Turn::Again { after: cx.settings.timing.poll_max })
 }
 
 /// The release stands for all that is under it on the management cluster.

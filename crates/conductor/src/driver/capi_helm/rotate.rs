@@ -16,6 +16,10 @@ use crate::worker::succeed;
 /// One turn.
 pub(super) async fn turn(bench: &Bench<'_>) -> Result<Turn, Failure> {
     let (cx, work, cluster) = (bench.cx, bench.work, &bench.rows.cluster);
+    // The former credential goes at the end: not where the cluster that works with it is elsewhere.
+    if credential::stored(bench).await?.is_none() {
+        bench.is_the_right_one().await?;
+    }
     let held = credential::ensure(bench, true).await?;
     let user = credential::session(bench, &held).info().await?.user_id.clone();
     // Their labels say whose the cluster is. While authorities are rotated each phase writes them, after what must come before.

@@ -232,6 +232,23 @@ fn an_announced_stack_is_asked_for_at_once() {
     assert_eq!(list(&mut table, start, false).ids, ["s1"]);
 }
 
+/// Where each project has a list of its own there may be many that are overdue.
+#[test]
+fn an_announced_stack_is_asked_for_before_those_that_are_due_already() {
+    // On a machine that has just been started there are no moments before.
+    let start = Instant::now() + 2 * AHEAD;
+    let mut table = Table::new(BOUNDS);
+    for n in 0..5 {
+        add(&mut table, &format!("p{n}"), &format!("s{n}"), start);
+    }
+    let now = start + Duration::from_secs(60);
+    assert!(table.hasten("s3", now));
+    assert!(!table.hasten("s5", now));
+    add(&mut table, "p5", "s5", now);
+    let first: BTreeSet<String> = (0..2).flat_map(|_| list(&mut table, now, false).ids).collect();
+    assert_eq!(first, BTreeSet::from(["s3".to_owned(), "s5".to_owned()]));
+}
+
 #[test]
 fn what_is_announced_while_a_list_is_under_way_is_asked_for_once_more() {
     let start = Instant::now();

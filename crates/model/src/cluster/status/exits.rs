@@ -58,11 +58,12 @@ pub fn may_come_to_retry(current: Option<Status>, kind: OperationKind, end: Oper
 
 /// Whether an operation of the kind `done` that went well has done the work of an earlier one of the kind `failed` about the same group, or about
 /// none. An update of a group changes no node of it, and may leave it as broken as it was: it only does the work of another one, and that of
-/// the making of its group, which it makes where that has failed.
+/// the making of its group, which it makes where that has failed. The work of a rotation of authorities only another one does.
 pub fn mends(done: OperationKind, failed: OperationKind) -> bool {
     let is_update = done == OperationKind::NodegroupUpdate;
     let is_done_by_it = matches!(failed, OperationKind::NodegroupUpdate | OperationKind::NodegroupCreate);
-    done.concerns() == failed.concerns() && (!is_update || is_done_by_it)
+    let is_of_authorities = failed == OperationKind::CaRotate && done != failed;
+    done.concerns() == failed.concerns() && (!is_update || is_done_by_it) && !is_of_authorities
 }
 
 /// What doing a failed operation of `kind` again does, while operations of the kinds `unfinished` have not ended. It begins alone: behind
@@ -135,7 +136,7 @@ mod tests {
             // What is about another group, or about none.
             assert!(!mends(CaRotate, failed) && !mends(failed, CaRotate), "{failed:?}");
         }
-        assert!(mends(CaRotate, CredentialRotate));
+        assert!(mends(CaRotate, CredentialRotate) && mends(CaRotate, CaRotate) && !mends(CredentialRotate, CaRotate));
     }
 
     #[test]
