@@ -107,7 +107,12 @@ fn replicas(seen: &Seen, group: &Nodegroup) -> Option<i32> {
 
 /// How many machines a group has. Each may have a server already, which Nova counts as used long before the machine says so.
 fn machines(seen: &Seen, group: &Nodegroup) -> usize {
-    if group.is_master() { seen.masters().count() } else { seen.machines_of(&group.name).count() }
+    machines_of(seen, group).len()
+}
+
+/// The machines of a group.
+fn machines_of<'s>(seen: &'s Seen, group: &Nodegroup) -> Vec<&'s Value> {
+    if group.is_master() { seen.masters().collect() } else { seen.machines_of(&group.name).collect() }
 }
 
 /// Namespace, credential, certificates: each is applied, which makes it or leaves it as it is.

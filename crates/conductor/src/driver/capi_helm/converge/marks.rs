@@ -4,7 +4,7 @@ use model::nodegroup::Nodegroup;
 use model::operation::{OperationEvent, OutcomeCode, Progress};
 use serde_json::{Value, json};
 
-use super::{Wish, choices, replicas};
+use super::{Wish, choices, machines_of, replicas};
 use crate::driver::capi_helm::Bench;
 use crate::driver::capi_helm::scaling::{self, Scale};
 use crate::driver::capi_helm::seen::{self, Seen};
@@ -110,11 +110,6 @@ pub(super) async fn take_off(bench: &Bench<'_>, seen: &Seen, events: &[Operation
 fn is_marked(machine: &Value) -> bool {
     let annotations = &machine["metadata"]["annotations"];
     [DELETE_FIRST, MARKED_BY].iter().all(|key| annotations[*key].is_string())
-}
-
-/// The machines of a group.
-fn machines_of<'s>(seen: &'s Seen, group: &Nodegroup) -> Vec<&'s Value> {
-    if group.is_master() { seen.masters().collect() } else { seen.machines_of(&group.name).collect() }
 }
 
 /// Those of these machines that are there: one that is gone needs no mark.
