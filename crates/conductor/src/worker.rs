@@ -370,7 +370,7 @@ mod tests {
         fn size<F>(_: impl Fn(&'static Arc<Context>, Box<Work>, Room) -> F) -> usize {
             size_of::<F>()
         }
-        let size = size(|cx, work, room| drive(cx, work, room));
+        let size = size(drive);
         assert!(size <= 1344, "{size} bytes");
     }
 
