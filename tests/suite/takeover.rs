@@ -8,6 +8,7 @@ use model::operation::Payload;
 use mysql_async::prelude::Queryable;
 use rstest::rstest;
 use tests::client::Client;
+use tests::database::copy;
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
@@ -516,5 +517,44 @@ async fn a_deletion_does_not_wait_for_what_a_newer_version_accepted() -> Result<
     demo.delete_cluster(&cluster).await?;
     demo.wait_gone(&cluster, PATIENCE).await?;
     ensure!(world.operation_states(&cluster).await? == ["SUPERSEDED", "SUCCEEDED"]);
+    world.finish().await
+}
+
+/// More is left than one look at the table takes: all that are there take some of it, and each operation is carried out once.
+#[tokio::test]
+async fn what_is_more_than_a_scan_takes_is_taken_up_by_all_and_once() -> Result<()> {
+    // One look takes 256.
+    const LEFT: i64 = 700;
+    let world = World::usual(Mix::Distributed).await?;
+    let cluster = world.complete_cluster(&world.demo()).await?;
+    let database = world.database()?;
+    // Their clusters are gone, so that there is nothing to do but to take them.
+    let set = [
+        ("uuid", "UUID()"),
+        ("cluster_uuid", "UUID()"),
+        ("kind", "'cluster_delete'"),
+        ("state", "'QUEUED'"),
+        ("due_ms", "0"),
+        ("generation", "1"),
+        ("attempt", "0"),
+        ("started_ms", "NULL"),
+        ("finished_ms", "NULL"),
+        ("outcome_code", "NULL"),
+        ("deadline_ms", "original.deadline_ms + 3600000"),
+    ];
+    let times = format!("WITH RECURSIVE n (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM n WHERE at < {LEFT}) SELECT at FROM n");
+    let mut conn = database.open().await?;
+    copy(&mut conn, "operation", &set, &format!("({times}) AS times WHERE original.cluster_uuid = '{cluster}'")).await?;
+    conn.disconnect().await?;
+    let others = format!("cluster_uuid <> '{cluster}'");
+    let sql = format!("SELECT state, attempt, COUNT(*) FROM operation WHERE {others} GROUP BY 1, 2");
+    wait::until("all to be done", 2 * PATIENCE, async || {
+        let done: Vec<(String, i32, i64)> = database.rows(&sql).await?;
+        Ok(Seen::when(done == [("SUCCEEDED".to_owned(), 1, LEFT)], || format!("{done:?}")))
+    })
+    .await?;
+    let sql = format!("SELECT message, COUNT(*) FROM operation_event WHERE {others} AND kind = 'claimed' GROUP BY 1");
+    let takers: Vec<(String, i64)> = database.rows(&sql).await?;
+    ensure!(takers.len() == 3 && takers.iter().map(|(_, count)| count).sum::<i64>() == LEFT, "{takers:?}");
     world.finish().await
 }

@@ -91,8 +91,11 @@ impl Waits {
         }
     }
 
-    /// Whether there is a place to go back to, see [`again`].
-    pub fn has_place(&self) -> bool {
+    /// Goes back to the place, if there is one, to [`wait`] there again: the look for which it was woken has told nothing. Says whether there is.
+    pub fn go_back(&mut self) -> bool {
+        if let Some(place) = &mut self.place {
+            place.again(Instant::now());
+        }
         self.place.is_some()
     }
 }
@@ -103,11 +106,12 @@ fn is_unanswered(fault: &CloudFault) -> bool {
     fault.service == Service::Orchestration.name() || fault.operation == "token_issue"
 }
 
-/// Waits for something, unless the claim is lost or the conductor stops first.
-pub(crate) async fn until<T>(cx: &Context, work: &Work, what: impl Future<Output = T>) -> Result<T, Rested> {
+/// Waits for something, unless the claim is lost or the conductor stops first. It is begun here: the future of an argument would be in the one that
+/// is returned twice, and thousands rest.
+pub(crate) async fn until<F: Future>(cx: &Context, work: &Work, begin: impl FnOnce() -> F) -> Result<F::Output, Rested> {
     tokio::select! {
         biased;
-        done = what => Ok(done),
+        done = begin() => Ok(done),
         () = work.lease().stale().cancelled() => Err(Rested::Stale),
         () = cx.stop.cancelled() => Err(Rested::Stopped),
     }
@@ -119,19 +123,21 @@ pub(crate) async fn permit(cx: &Context, work: &Work) -> Result<Option<OwnedSema
     if let Ok(permit) = cx.permits.clone().try_acquire_owned() {
         return Ok(Some(permit));
     }
-    let waiting = async {
-        let mut admitted = Box::pin(cx.permits.clone().acquire_owned());
-        loop {
-            let left = allowance::left_at_rest(cx, work).await;
-            if left.is_zero() {
-                return None;
+    let waiting = || {
+        Box::pin(async {
+            let mut admitted = Box::pin(cx.permits.clone().acquire_owned());
+            loop {
+                let left = allowance::left_at_rest(cx, work).await;
+                if left.is_zero() {
+                    return None;
+                }
+                if let Ok(permit) = tokio::time::timeout(left, &mut admitted).await {
+                    return permit.ok();
+                }
             }
-            if let Ok(permit) = tokio::time::timeout(left, &mut admitted).await {
-                return permit.ok();
-            }
-        }
+        })
     };
-    until(cx, work, Box::pin(waiting)).await
+    until(cx, work, waiting).await
 }
 
 /// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the
@@ -139,7 +145,7 @@ pub(crate) async fn permit(cx: &Context, work: &Work) -> Result<Option<OwnedSema
 pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: Duration, at_most: Option<Duration>) -> Rested {
     let left = allowance::left_at_rest(cx, work).await;
     let left = at_most.map_or(left, |at_most| at_most.min(left));
-    let woken = async {
+    let mut woken = async || {
         tokio::select! {
             biased;
             () = news.woken(poll) => {}
@@ -147,7 +153,7 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
             () = tokio::time::sleep(left) => {}
         }
     };
-    let awake = async { futures::join!(woken, tokio::time::sleep(GATHER.min(left))) };
+    let awake = async || futures::join!(woken(), tokio::time::sleep(GATHER.min(left)));
     match until(cx, work, awake).await {
         Ok(_) => Rested::Awake,
         Err(ended) => ended,
@@ -158,7 +164,7 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
 pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> Rested {
     let left = allowance::left_at_rest(cx, work).await;
     let left = force::left_in_row(work).map_or(left, |in_row| in_row.min(left));
-    let admitted = async {
+    let admitted = async || {
         tokio::select! {
             biased;
             place = places.acquire_owned() => {
@@ -176,9 +182,8 @@ pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> R
     }
 }
 
-/// Waits until one of the stacks has moved, or is to be looked at without, or the deadline of the operation or of its step has come, and tells
-/// meanwhile how far they have come.
-pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) -> Rested {
+/// Takes a place to [`wait`] in until one of the stacks has moved.
+pub(crate) fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mut Waits) {
     let idle = waits.begin(follows.iter().map(|f| &f.seen));
     let at_most = follows.iter().filter_map(|f| f.at_most).min().map(|at_most| Instant::now() + at_most);
     let age = stack::age(work.operation.begun());
@@ -190,26 +195,18 @@ pub(crate) async fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, wait
     }
     // The former place is given up when there is this one, see [`Waits::turned`].
     waits.place = Some(Place { ticket: cx.follower.follow(watches), told, at_most });
-    wait(cx, work, waits).await
 }
 
-/// As [`follow`], where it waited before: the look for which it was woken has told nothing.
-pub(crate) async fn again(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
-    if let Some(place) = &mut waits.place {
-        place.again(Instant::now());
-    }
-    wait(cx, work, waits).await
-}
-
-/// Waits in its place; not at all without one.
-async fn wait(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
+/// Waits in its place until one of the stacks has moved, or is to be looked at without, or the deadline of the operation or of its step has come, and
+/// tells meanwhile how far they have come. Not at all without a place.
+pub(crate) async fn wait(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
     let Waits { idle, is_by_list, place, .. } = waits;
     let Some(Place { ticket, told, at_most }) = &*place else { return Rested::Awake };
     loop {
         // Progress that is told may be another step.
         let end = Instant::now() + allowance::left_at_rest(cx, work).await;
         let end = at_most.map_or(end, |at_most| at_most.min(end));
-        let woken = async {
+        let woken = async || {
             tokio::select! {
                 biased;
                 wake = ticket.woken() => wake,
@@ -314,7 +311,7 @@ mod tests {
         let has_place = |turn: Result<Turn, Failure>| {
             let mut waits = looking();
             waits.turned(&turn);
-            waits.has_place()
+            waits.place.is_some()
         };
         assert!(has_place(Err(fault("heat", "stack_show"))));
         assert!(has_place(Err(fault("keystone", "token_issue"))));

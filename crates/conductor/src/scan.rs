@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::metrics::FoundBy;
 use crate::worker::{self, Room};
 
-/// Operations taken from one scan at most.
-const BATCH: i64 = 64;
+/// Operations taken from one scan at most. To find them the database looks at all that are due, however few are asked for.
+const BATCH: i64 = 256;
 /// Operations claimed at the same time. One after the other, what a dead conductor held would wait for as many commits.
 const AT_ONCE: usize = 8;
 
@@ -55,7 +55,12 @@ async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError>
     }
     let at = millis(now());
     // More than there are permits: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
-    let due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
+    let mut due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
+    if i64::try_from(due.len()).is_ok_and(|found| found >= BATCH) {
+        // Each conductor finds the same ones: from the same place on, all but one would find claimed whatever they come to.
+        let begin = model::random::range(0..due.len());
+        due.rotate_left(begin);
+    }
     let mut claimed = 0;
     for some in due.chunks(AT_ONCE) {
         if cx.stop.is_cancelled() {
@@ -65,7 +70,12 @@ async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError>
         if taken.contains(&Taken::NoRoom) {
             return Ok(0);
         }
-        claimed += taken.iter().filter(|taken| **taken == Taken::Ours).count();
+        let ours = taken.iter().filter(|taken| **taken == Taken::Ours).count();
+        if ours == 0 && claimed > 0 {
+            // Another has been here. What is due now is found by the next look; one that claims nothing ends the scan, and has tried all of them.
+            break;
+        }
+        claimed += ours;
     }
     Ok(claimed)
 }

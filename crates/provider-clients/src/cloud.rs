@@ -18,6 +18,9 @@ use crate::session::Session;
 use crate::token::{TokenAnswer, TokenInfo};
 use crate::transport::{Clients, Transport, Way};
 
+/// Connections to one host that are kept for later requests.
+const MOST_IDLE: usize = 16;
+
 /// Where the cloud is and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct CloudOptions {
@@ -148,6 +151,8 @@ fn client(options: &CloudOptions, trust: &TlsTrust) -> Result<reqwest::Client, S
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(options.connect_timeout)
             .pool_idle_timeout(Duration::from_secs(30))
+            // Each keeps a buffer as long as its longest answers, and after hundreds of requests at once hundreds of them would be kept.
+            .pool_max_idle_per_host(MOST_IDLE)
             // The environment is read by the server crate only.
             .no_proxy()
             // Errors go to tenants: no words of the machine's resolver.

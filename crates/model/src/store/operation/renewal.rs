@@ -90,19 +90,44 @@ struct Free {
 
 /// Lengthens the leases that are held and whose rows nobody has locked, and names them. Waits for nobody: what it writes it has locked itself.
 async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Held, StoreError> {
-    let Some(all) = these(claims)? else { return Ok(Held::new()) };
+    // Generations are compared here: thousands of leases are renewed every few seconds, and with them the statements would be twice as long.
+    let wanted: HashSet<(&str, i32)> = claims.iter().map(|claim| (claim.operation.as_str(), claim.generation)).collect();
+    let Some(all) = listed(claims.iter().map(|claim| claim.operation.as_str()))? else { return Ok(Held::new()) };
     let sql = format!(
-        "SELECT uuid, generation FROM operation {BY_UUID} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL FOR UPDATE {SKIP_LOCKED}"
+        "SELECT uuid, generation FROM operation {BY_UUID} WHERE uuid IN ({all}) AND owner = ? AND state = ? AND cancel_ms IS NULL \
+         FOR UPDATE {SKIP_LOCKED}"
     );
     let lock = diesel::sql_query(sql).bind::<Text, _>(owner).bind::<Text, _>(OperationState::Running.as_str());
     let free: Vec<Free> = lock.load(&mut *conn).await?;
-    let free: Held = free.into_iter().map(|row| (row.uuid, row.generation)).collect();
-    let ours: Vec<Claim> = claims.iter().filter(|claim| free.contains(&key(claim))).cloned().collect();
-    if let Some(ours) = these(&ours)? {
-        let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE {ours}");
+    let free: Held = free
+        .into_iter()
+        .filter(|row| wanted.contains(&(row.uuid.as_str(), row.generation)))
+        .map(|row| (row.uuid, row.generation))
+        .collect();
+    // Locked until the end of the transaction, so that each is still of its generation.
+    if let Some(ours) = listed(free.iter().map(|(uuid, _)| uuid.as_str()))? {
+        let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE uuid IN ({ours})");
         diesel::sql_query(sql).bind::<BigInt, _>(lease_ms).execute(&mut *conn).await?;
     }
     Ok(free)
+}
+
+/// The ids of operations for the text of a statement, see [`crate::store::many`]. None without any.
+fn listed<'a>(ids: impl Iterator<Item = &'a str> + Clone) -> Result<Option<String>, StoreError> {
+    let mut text = String::with_capacity(ids.clone().map(|id| id.len() + 3).sum());
+    for id in ids {
+        let comma = if text.is_empty() { "" } else { "," };
+        text.extend([comma, "'", plain(id)?, "'"]);
+    }
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// The id of an operation, which may stand in the text of a statement.
+fn plain(id: &str) -> Result<&str, StoreError> {
+    if id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return Ok(id);
+    }
+    Err(StoreError::Database("the id of an operation is no plain word".into()))
 }
 
 /// The condition that matches the rows of claims as long as their generation stands; in the text of the statement, see
@@ -110,10 +135,7 @@ async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Clai
 fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
     let mut text = String::with_capacity(claims.len() * 80);
     for claim in claims {
-        let id = claim.operation.as_str();
-        if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return Err(StoreError::Database("the id of an operation is no plain word".into()));
-        }
+        let id = plain(claim.operation.as_str())?;
         text += if text.is_empty() { "((" } else { ") OR (" };
         text += &format!("uuid = '{id}' AND generation = {}", claim.generation);
     }

@@ -136,7 +136,6 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
     let mut world = World::start(Mix::Distributed, options).await?;
     world.cloud.hold_stacks(true);
     let pids = world.pids("conductor");
-    let empty = accounts(&pids)?;
     let template = world.demo().create_template("bench").await?;
     // Thousands are not of one project: what a request asks the cloud about its project, and its quota, would be told of all of them.
     let other = world.user("demo2", "demo2");
@@ -145,6 +144,8 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
     let asked = plan.asked.clamp(1, clusters);
     let first = post(world.demo(), plan, &template, 1).await?;
     stacks_made(&world, 1, 1).await?;
+    // Not before: a process that has just been started has not yet read its own program.
+    let empty = accounts(&pids)?;
     let copies = clusters - asked;
     let taken_up = if copies > 0 { Some(copies::make(&world, copies).await?) } else { None };
 
