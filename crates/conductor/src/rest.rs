@@ -123,21 +123,19 @@ pub(crate) async fn permit(cx: &Context, work: &Work) -> Result<Option<OwnedSema
     if let Ok(permit) = cx.permits.clone().try_acquire_owned() {
         return Ok(Some(permit));
     }
-    let waiting = || {
-        Box::pin(async {
-            let mut admitted = Box::pin(cx.permits.clone().acquire_owned());
-            loop {
-                let left = allowance::left_at_rest(cx, work).await;
-                if left.is_zero() {
-                    return None;
-                }
-                if let Ok(permit) = tokio::time::timeout(left, &mut admitted).await {
-                    return permit.ok();
-                }
+    let waiting = async || {
+        let mut admitted = Box::pin(cx.permits.clone().acquire_owned());
+        loop {
+            let left = allowance::left_at_rest(cx, work).await;
+            if left.is_zero() {
+                return None;
             }
-        })
+            if let Ok(permit) = tokio::time::timeout(left, &mut admitted).await {
+                return permit.ok();
+            }
+        }
     };
-    until(cx, work, waiting).await
+    until(cx, work, || Box::pin(waiting())).await
 }
 
 /// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the

@@ -54,7 +54,7 @@ async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError>
         return Ok(0);
     }
     let at = millis(now());
-    // More than there are permits: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
+    // However few permits there are: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
     let mut due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
     if i64::try_from(due.len()).is_ok_and(|found| found >= BATCH) {
         // Each conductor finds the same ones: from the same place on, all but one would find claimed whatever they come to.

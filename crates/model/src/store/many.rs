@@ -29,13 +29,18 @@ impl<'a> Many<'a> {
     }
 }
 
-/// The condition; none when an id is no plain word, as every uuid is.
-fn text(column: &str, ids: &[&str]) -> Option<String> {
+/// Whether an id may stand in the text of a statement: a plain word, as every uuid is.
+pub(super) fn is_plain(id: &str) -> bool {
+    id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+/// The condition; none when an id is no plain word.
+pub(super) fn text(column: &str, ids: &[&str]) -> Option<String> {
     let mut text = String::with_capacity(column.len() + 8 + ids.len() * 40);
     text += column;
     text += " IN (";
     for (at, id) in ids.iter().enumerate() {
-        if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        if !is_plain(id) {
             return None;
         }
         text += if at == 0 { "'" } else { ",'" };

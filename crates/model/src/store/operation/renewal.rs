@@ -16,6 +16,7 @@ use crate::planted::{self, Bug};
 use crate::schema::operation;
 use crate::store::StoreError;
 use crate::store::connection::{Conn, on_conn};
+use crate::store::many;
 
 /// Of claims whose leases were to be lengthened, those whose were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,13 +34,18 @@ pub struct Renewed {
 /// # Errors
 /// Nothing is known then: a lease may or may not have been lengthened.
 pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Renewed, StoreError> {
-    let Some(these) = these(claims)? else { return Ok(Renewed::default()) };
+    if claims.is_empty() {
+        return Ok(Renewed::default());
+    }
+    // Its text is long, and hardly ever needed for many.
     let held = || {
-        operation::table
-            .filter(dsl::sql::<Bool>(&these))
-            .filter(operation::owner.eq(owner))
-            .filter(operation::state.eq(OperationState::Running.as_str()))
-            .filter(operation::cancel_ms.is_null())
+        Ok::<_, StoreError>(
+            operation::table
+                .filter(dsl::sql::<Bool>(&these(claims)?))
+                .filter(operation::owner.eq(owner))
+                .filter(operation::state.eq(OperationState::Running.as_str()))
+                .filter(operation::cancel_ms.is_null()),
+        )
     };
     let free = match conn {
         Conn::Mysql(c) if claims.len() > 1 => Some(renew_free(c, owner, claims, lease_ms).await?),
@@ -48,13 +54,13 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64
     };
     let rows = match &free {
         Some(free) => free.len(),
-        None => on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?,
+        None => on_conn!(conn, |c| diesel::update(held()?).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?,
     };
     if rows == claims.len() || planted::has(Bug::MissingGuard) {
         return Ok(Renewed::default());
     }
     // In the same transaction, and read after all of them were come to: what is not held now is not held any more.
-    let kept: Vec<(String, i32)> = on_conn!(conn, |c| held().select((operation::uuid, operation::generation)).load(&mut **c).await)?;
+    let kept: Vec<(String, i32)> = on_conn!(conn, |c| held()?.select((operation::uuid, operation::generation)).load(&mut **c).await)?;
     let kept: Held = kept.into_iter().collect();
     let mut renewed = Renewed::default();
     for claim in claims {
@@ -92,9 +98,10 @@ struct Free {
 async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Held, StoreError> {
     // Generations are compared here: thousands of leases are renewed every few seconds, and with them the statements would be twice as long.
     let wanted: HashSet<(&str, i32)> = claims.iter().map(|claim| (claim.operation.as_str(), claim.generation)).collect();
-    let Some(all) = listed(claims.iter().map(|claim| claim.operation.as_str()))? else { return Ok(Held::new()) };
+    let listed = |ids: &[&str]| many::text("uuid", ids).ok_or_else(odd);
+    let all = listed(&claims.iter().map(|claim| claim.operation.as_str()).collect::<Vec<_>>())?;
     let sql = format!(
-        "SELECT uuid, generation FROM operation {BY_UUID} WHERE uuid IN ({all}) AND owner = ? AND state = ? AND cancel_ms IS NULL \
+        "SELECT uuid, generation FROM operation {BY_UUID} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL \
          FOR UPDATE {SKIP_LOCKED}"
     );
     let lock = diesel::sql_query(sql).bind::<Text, _>(owner).bind::<Text, _>(OperationState::Running.as_str());
@@ -104,41 +111,31 @@ async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Clai
         .filter(|row| wanted.contains(&(row.uuid.as_str(), row.generation)))
         .map(|row| (row.uuid, row.generation))
         .collect();
-    // Locked until the end of the transaction, so that each is still of its generation.
-    if let Some(ours) = listed(free.iter().map(|(uuid, _)| uuid.as_str()))? {
-        let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE uuid IN ({ours})");
+    if !free.is_empty() {
+        // Locked until the end of the transaction, so that each is still of its generation.
+        let ours = listed(&free.iter().map(|(uuid, _)| uuid.as_str()).collect::<Vec<_>>())?;
+        let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE {ours}");
         diesel::sql_query(sql).bind::<BigInt, _>(lease_ms).execute(&mut *conn).await?;
     }
     Ok(free)
 }
 
-/// The ids of operations for the text of a statement, see [`crate::store::many`]. None without any.
-fn listed<'a>(ids: impl Iterator<Item = &'a str> + Clone) -> Result<Option<String>, StoreError> {
-    let mut text = String::with_capacity(ids.clone().map(|id| id.len() + 3).sum());
-    for id in ids {
-        let comma = if text.is_empty() { "" } else { "," };
-        text.extend([comma, "'", plain(id)?, "'"]);
-    }
-    Ok((!text.is_empty()).then_some(text))
+fn odd() -> StoreError {
+    StoreError::Database("the id of an operation is no plain word".into())
 }
 
-/// The id of an operation, which may stand in the text of a statement.
-fn plain(id: &str) -> Result<&str, StoreError> {
-    if id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-        return Ok(id);
-    }
-    Err(StoreError::Database("the id of an operation is no plain word".into()))
-}
-
-/// The condition that matches the rows of claims as long as their generation stands; in the text of the statement, see
-/// [`crate::store::many`]. None without claims.
-fn these(claims: &[Claim]) -> Result<Option<String>, StoreError> {
+/// The condition that matches the rows of claims, of which there are some, as long as their generation stands; in the text of the statement, see
+/// [`many`].
+fn these(claims: &[Claim]) -> Result<String, StoreError> {
     let mut text = String::with_capacity(claims.len() * 80);
     for claim in claims {
-        let id = plain(claim.operation.as_str())?;
+        let id = claim.operation.as_str();
+        if !many::is_plain(id) {
+            return Err(odd());
+        }
         text += if text.is_empty() { "((" } else { ") OR (" };
         text += &format!("uuid = '{id}' AND generation = {}", claim.generation);
     }
     text += "))";
-    Ok((!claims.is_empty()).then_some(text))
+    Ok(text)
 }
