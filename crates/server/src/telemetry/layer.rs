@@ -6,7 +6,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::fields::{Fields, Said};
+use super::fields::{Fields, Kept, Said};
 use super::line::{Caller, Line};
 use super::writer::Handle;
 
@@ -31,16 +31,17 @@ where
         if let Some(span) = context.span(id) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
-            fields.pairs.shrink_to_fit();
-            span.extensions_mut().replace(fields);
+            span.extensions_mut().replace(Kept::of(&fields));
         }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(kept) = span.extensions_mut().get_mut::<Kept>()
         {
-            values.record(fields);
+            let mut fields = kept.fields();
+            values.record(&mut fields);
+            *kept = Kept::of(&fields);
         }
     }
 
@@ -52,12 +53,12 @@ where
         take_caller(&mut fields, &mut caller);
         for span in context.event_scope(event).into_iter().flatten() {
             let extensions = span.extensions();
-            let Some(mut outer) = extensions.get::<Fields>().cloned() else {
+            let Some(mut outer) = extensions.get::<Kept>().map(Kept::fields) else {
                 continue;
             };
             take_caller(&mut outer, &mut caller);
             for (key, value) in outer.pairs {
-                if !is_noise(key) && fields.get(key).is_none() {
+                if fields.get(key).is_none() {
                     fields.pairs.push((key, value));
                 }
             }
@@ -111,9 +112,4 @@ fn take_caller(fields: &mut Fields, caller: &mut Caller) {
         }
         false
     });
-}
-
-/// Fields that HTTP middleware hangs on its spans and that would double every line.
-fn is_noise(key: &str) -> bool {
-    ["http.", "otel.", "exception."].iter().any(|start| key.starts_with(start))
 }
