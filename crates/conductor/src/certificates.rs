@@ -90,7 +90,7 @@ async fn complete(cx: &Context, work: &Work, set: &Set<'_>) -> Result<bool, Fail
     let (made, project, user) = (&made, &cluster.project(), &cluster.user());
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, &Progress { step: "certificates", ..Progress::default() }).await?;
+            operation::record(conn, work.claim(), &Progress { step: "certificates", ..Progress::default() }).await?;
             for (role, pair) in made {
                 let reference = KeypairId::generate();
                 certificate::insert(conn, cx.store.vault(), &reference, (project, user), pair).await?;

@@ -251,7 +251,7 @@ impl Conductor {
             places,
             permits,
             handing_back: Semaphore::new(GIVEN_BACK),
-            leases: Arc::default(),
+            leases: Arc::new(Leases::new(stop.clone())),
             follower: Arc::new(follower),
             service: self.service,
             admin: self.admin,

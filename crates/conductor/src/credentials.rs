@@ -99,8 +99,8 @@ async fn make_trustee(cx: &Context, work: &Work, cluster: &Cluster) -> Result<()
     let (id, change, progress, name, user) = (&id, &change, &progress, &name, &user);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            operation::carry(conn, &work.claim, payload).await?;
+            operation::record(conn, work.claim(), progress).await?;
+            operation::carry(conn, work.claim(), payload).await?;
             resource::record(conn, id, ResourceKind::Trustee, name, Some(&user.id)).await?;
             clusters::record(conn, id, change).await
         })
@@ -151,7 +151,7 @@ async fn trustee_password(cx: &Context, work: &Work) -> Result<SecretString, Fai
         None => {
             let password = new_password();
             let payload = &Payload { sealed_password: Some(cx.sealer.seal_password(&id, &password)), ..payload };
-            cx.store.write(async |conn: &mut Conn| operation::carry(conn, &work.claim, payload).await).await?;
+            cx.store.write(async |conn: &mut Conn| operation::carry(conn, work.claim(), payload).await).await?;
             password
         }
     };
@@ -193,7 +193,7 @@ pub(crate) async fn remove(cx: &Context, work: &Work, cluster: &Cluster) -> Resu
         let (id, change, progress, thing, name) = (&id, &change, &progress, &thing, &name);
         cx.store
             .write(async |conn: &mut Conn| {
-                operation::record(conn, &work.claim, progress).await?;
+                operation::record(conn, work.claim(), progress).await?;
                 if !was_there {
                     leaving::tell_gone(conn, work, cluster, thing).await?;
                 }
@@ -237,7 +237,7 @@ async fn remove_user(
     let thing = &thing;
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             leaving::tell_gone(conn, work, cluster, thing).await
         })
         .await?;
@@ -334,7 +334,7 @@ async fn announce(
     let id = &id;
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, kind, name, None).await
         })
         .await?;

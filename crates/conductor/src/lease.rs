@@ -7,13 +7,13 @@
 //! ([`Held::lost`]): when renewing fails, hangs or has died, nothing goes on under a lease that somebody else may have taken. What is a
 //! process of its own is told the same moment ([`Held::end`]), for nobody may be there to drop it.
 //!
-//! A claim that was superseded or taken over is told so ([`Held::stale`]) and not renewed any more, but not cut off at once: the call to
+//! A claim that was superseded or taken over is told so ([`Held::is_stale`]) and not renewed any more, but not cut off at once: the call to
 //! the cloud that may be at work ends by itself, at the next guard or with the lease, and until then nobody else may begin.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -36,8 +36,9 @@ const MOST: usize = 900;
 const ALONE: usize = 8;
 
 /// The leases that this process holds.
-#[derive(Default)]
 pub(crate) struct Leases {
+    /// Set when the conductor is to stop.
+    stop: CancellationToken,
     /// By their numbers.
     held: Mutex<HashMap<u64, Arc<Lease>>>,
     next: AtomicU64,
@@ -47,7 +48,10 @@ struct Lease {
     claim: Claim,
     /// The moment before it was last asked for with success.
     renewed: Mutex<Instant>,
-    stale: CancellationToken,
+    /// Whether the claim was found not to hold any more.
+    is_stale: AtomicBool,
+    /// Set then, or when the conductor is to stop: who rests waits for one thing in the place of two, and thousands rest.
+    no_more_turns: CancellationToken,
 }
 
 /// A lease in use; dropping it ends its renewal.
@@ -58,17 +62,24 @@ pub(crate) struct Held {
 }
 
 impl Leases {
+    /// None yet, of a conductor that is to stop when this is set.
+    pub fn new(stop: CancellationToken) -> Self {
+        Self { stop, held: Mutex::default(), next: AtomicU64::new(0) }
+    }
+
     /// Renews the lease of this claim from now on; `asked` is the moment before the claim was asked for.
     pub fn hold(self: &Arc<Self>, claim: Claim, asked: Instant) -> Held {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let lease = Arc::new(Lease { claim, renewed: Mutex::new(asked), stale: CancellationToken::new() });
+        let (is_stale, no_more_turns) = (AtomicBool::new(false), self.stop.child_token());
+        let lease = Arc::new(Lease { claim, renewed: Mutex::new(asked), is_stale, no_more_turns });
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(number, lease.clone());
         Held { number, lease, leases: self.clone() }
     }
 
+    /// Those that are renewed, also while the conductor stops.
     fn living(&self) -> Vec<Arc<Lease>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut living: Vec<_> = held.values().filter(|lease| !lease.stale.is_cancelled()).cloned().collect();
+        let mut living: Vec<_> = held.values().filter(|lease| !lease.is_stale()).cloned().collect();
         // Always in the same order, so that two statements do not lock the same rows crosswise.
         living.sort_by(|a, b| a.claim.operation.as_str().cmp(b.claim.operation.as_str()));
         living
@@ -76,9 +87,19 @@ impl Leases {
 }
 
 impl Held {
-    /// Set when the claim was found not to hold any more: no further turn begins.
-    pub fn stale(&self) -> &CancellationToken {
-        &self.lease.stale
+    /// What it is for.
+    pub fn claim(&self) -> &Claim {
+        &self.lease.claim
+    }
+
+    /// Set when no further turn begins: the claim was found not to hold any more, or the conductor is to stop.
+    pub fn no_more_turns(&self) -> &CancellationToken {
+        &self.lease.no_more_turns
+    }
+
+    /// Whether the claim was found not to hold any more.
+    pub fn is_stale(&self) -> bool {
+        self.lease.is_stale()
     }
 
     /// Tells when the lease may have run out by somebody's clock; later when it has been renewed.
@@ -89,20 +110,22 @@ impl Held {
 
     /// Ends when [`Held::end`] has come. Looks at the clock each time it is polled, not only when its timer has fired: what is polled after
     /// it stands still first when the whole process has stood still for too long.
-    pub async fn lost(&self, timing: &Timing) {
+    pub fn lost(&self, timing: &Timing) -> impl Future<Output = ()> + use<> {
         let end_now = self.end(timing);
-        let mut sleep = pin!(tokio::time::sleep_until(end_now()));
-        poll_fn(|cx| {
-            loop {
-                let end = end_now();
-                if Instant::now() >= end {
-                    return Poll::Ready(());
+        async move {
+            let mut sleep = pin!(tokio::time::sleep_until(end_now()));
+            poll_fn(|cx| {
+                loop {
+                    let end = end_now();
+                    if Instant::now() >= end {
+                        return Poll::Ready(());
+                    }
+                    ready!(sleep.as_mut().poll(cx));
+                    sleep.as_mut().reset(end);
                 }
-                ready!(sleep.as_mut().poll(cx));
-                sleep.as_mut().reset(end);
-            }
-        })
-        .await;
+            })
+            .await;
+        }
     }
 }
 
@@ -113,6 +136,17 @@ impl Drop for Held {
 }
 
 impl Lease {
+    /// No further turn of it begins.
+    fn make_stale(&self) {
+        // First: whoever is woken asks why.
+        self.is_stale.store(true, Ordering::Release);
+        self.no_more_turns.cancel();
+    }
+
+    fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Acquire)
+    }
+
     fn renewed(&self) -> Instant {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,7 +212,7 @@ impl Keeper {
     async fn renew(&self, leases: &[Arc<Lease>], patience: Duration) -> Option<Vec<Arc<Lease>>> {
         let asked = Instant::now();
         let until = millis(now()) + self.timing.lease.as_millis() as i64;
-        let claims: Vec<Claim> = leases.iter().map(|lease| lease.claim.clone()).collect();
+        let claims: Vec<&Claim> = leases.iter().map(|lease| &lease.claim).collect();
         let (claims, owner) = (&claims, &self.owner);
         let write = self.store.write(async |conn: &mut Conn| operation::renew(conn, owner, claims, until).await);
         match tokio::time::timeout(patience, write).await {
@@ -186,7 +220,7 @@ impl Keeper {
                 let mut left = Vec::new();
                 for lease in leases {
                     if gone.contains(&lease.claim) {
-                        lease.stale.cancel();
+                        lease.make_stale();
                     } else if locked.contains(&lease.claim) {
                         left.push(lease.clone());
                     } else {
@@ -281,7 +315,7 @@ mod tests {
             operation::claim(conn, &new.id, OWNER, at, lease).await
         });
         let Claimed::Ours(_, claim) = claimed.await.expect("stored") else { panic!("it can be claimed") };
-        let leases: Arc<Leases> = Arc::default();
+        let leases = Arc::new(Leases::new(CancellationToken::new()));
         let held = leases.hold(claim, asked);
         let store = store.behind(Arc::new(Slow(Mutex::new(answers.iter()))));
         let keeper = Keeper { store, owner: OWNER.into(), timing, leases };

@@ -76,7 +76,7 @@ pub(crate) async fn note_retry(cx: &Context, work: &Work, reason: &str, error: O
     let (cluster, change) = (&cluster, &change);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::note_failure(conn, &work.claim, reason, error).await?;
+            operation::note_failure(conn, work.claim(), reason, error).await?;
             match clusters::record(conn, cluster, change).await {
                 Err(StoreError::Stale { .. }) => Ok(()),
                 other => other,
@@ -109,9 +109,9 @@ pub(crate) async fn fail(
             event::queue_up(conn, cluster).await?;
             // Before the last event; nothing of it is stored when the claim turns out not to hold.
             if let Some(error) = error {
-                operation::note_cloud_error(conn, &work.claim, error).await?;
+                operation::note_cloud_error(conn, work.claim(), error).await?;
             }
-            operation::finish(conn, &work.claim, cluster, ending).await?;
+            operation::finish(conn, work.claim(), cluster, ending).await?;
             match work.operation.understood().map(OperationKind::concerns) {
                 Some(Concerns::AllGroups) => fail_all(conn, work, reason).await?,
                 Some(Concerns::OneGroup | Concerns::NoGroup) => fail_one(conn, work, reason).await?,

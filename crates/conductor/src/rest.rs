@@ -2,9 +2,12 @@
 //!
 //! Thousands rest at a time, so what is kept here is small: what a turn needs is read again when it begins.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use model::operation::CloudFault;
 use provider_clients::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -40,8 +43,8 @@ pub(crate) enum Rested {
 /// What an operation has waited for so far, and where: whom lists wake again and again with nothing changed is woken less often.
 #[derive(Default)]
 pub(crate) struct Waits {
-    /// Id, status and last change of each stack.
-    last: Vec<[String; 3]>,
+    /// A hash of id, status and last change of each stack: they are only compared, and thousands are kept. None before the first wait.
+    last: Option<u64>,
     idle: u32,
     /// Whether it was a list that woke it last. Any other reason to look says nothing of whether lists can be believed.
     is_by_list: bool,
@@ -57,6 +60,14 @@ struct Place {
 }
 
 impl Place {
+    /// The next reason to wake; a look when so much time has passed.
+    fn woken(&self, left: Duration) -> impl Future<Output = Wake> {
+        let end = Instant::now() + left;
+        let end = self.at_most.map_or(end, |at_most| at_most.min(end));
+        // The turn finds whether its time is over.
+        tokio::time::timeout_at(end, self.ticket.woken()).map(|woken| woken.unwrap_or(Wake::Look))
+    }
+
     /// Waits on after a look in vain.
     fn again(&mut self, now: Instant) {
         self.ticket.again();
@@ -68,7 +79,11 @@ impl Place {
 impl Waits {
     /// Counts a wait for stacks that were seen so; how often in a row a list has told of something that was not seen.
     fn begin<'s>(&mut self, seen: impl Iterator<Item = &'s Seen>) -> u32 {
-        let these: Vec<_> = seen.map(|s| [&s.stack_id, &s.status, &s.changed].map(String::clone)).collect();
+        let mut these = DefaultHasher::new();
+        for stack in seen {
+            (&stack.stack_id, &stack.status, &stack.changed).hash(&mut these);
+        }
+        let these = Some(these.finish());
         if these != self.last {
             self.idle = 0;
         } else if self.is_by_list {
@@ -76,6 +91,15 @@ impl Waits {
         }
         self.last = these;
         self.idle
+    }
+
+    /// Tells how far one of the stacks has come.
+    async fn tell(&self, cx: &Context, work: &Work, seen: Box<Seen>) -> Result<(), Failure> {
+        let mut told = self.place.iter().flat_map(|place| &place.told);
+        match told.find(|(id, _)| *id == seen.stack_id) {
+            Some((_, place)) => stack::tell(cx, work, place, "stack", &seen).await,
+            None => Ok(()),
+        }
     }
 
     /// Gives up the place for which there is no use any more after this turn.
@@ -108,12 +132,11 @@ fn is_unanswered(fault: &CloudFault) -> bool {
 
 /// Waits for something, unless the claim is lost or the conductor stops first. It is begun here: the future of an argument would be in the one that
 /// is returned twice, and thousands rest.
-pub(crate) async fn until<F: Future>(cx: &Context, work: &Work, begin: impl FnOnce() -> F) -> Result<F::Output, Rested> {
+pub(crate) async fn until<F: Future>(work: &Work, begin: impl FnOnce() -> F) -> Result<F::Output, Rested> {
     tokio::select! {
         biased;
         done = begin() => Ok(done),
-        () = work.lease().stale().cancelled() => Err(Rested::Stale),
-        () = cx.stop.cancelled() => Err(Rested::Stopped),
+        () = work.lease().no_more_turns().cancelled() => Err(if work.lease().is_stale() { Rested::Stale } else { Rested::Stopped }),
     }
 }
 
@@ -135,7 +158,7 @@ pub(crate) async fn permit(cx: &Context, work: &Work) -> Result<Option<OwnedSema
             }
         }
     };
-    until(cx, work, || Box::pin(waiting())).await
+    until(work, || Box::pin(waiting())).await
 }
 
 /// Waits until there is news of a cluster of the management cluster, or it is time to look without (after `at_most` at the latest), or the
@@ -152,7 +175,7 @@ pub(crate) async fn hear(cx: &Context, work: &Work, mut news: Listening, poll: D
         }
     };
     let awake = async || futures::join!(woken(), tokio::time::sleep(GATHER.min(left)));
-    match until(cx, work, awake).await {
+    match until(work, awake).await {
         Ok(_) => Rested::Awake,
         Err(ended) => ended,
     }
@@ -174,7 +197,7 @@ pub(crate) async fn room(cx: &Context, work: &Work, places: Arc<Semaphore>) -> R
             () = tokio::time::sleep(left) => {}
         }
     };
-    match until(cx, work, admitted).await {
+    match until(work, admitted).await {
         Ok(()) => Rested::Awake,
         Err(ended) => ended,
     }
@@ -198,42 +221,20 @@ pub(crate) fn follow(cx: &Context, work: &Work, follows: Vec<Follow>, waits: &mu
 /// Waits in its place until one of the stacks has moved, or is to be looked at without, or the deadline of the operation or of its step has come, and
 /// tells meanwhile how far they have come. Not at all without a place.
 pub(crate) async fn wait(cx: &Context, work: &Work, waits: &mut Waits) -> Rested {
-    let Waits { idle, is_by_list, place, .. } = waits;
-    let Some(Place { ticket, told, at_most }) = &*place else { return Rested::Awake };
-    loop {
+    while let Some(place) = &waits.place {
         // Progress that is told may be another step.
-        let end = Instant::now() + allowance::left_at_rest(cx, work).await;
-        let end = at_most.map_or(end, |at_most| at_most.min(end));
-        let woken = async || {
-            tokio::select! {
-                biased;
-                wake = ticket.woken() => wake,
-                // The turn finds that its time is over.
-                () = tokio::time::sleep_until(end) => Wake::Look,
-            }
-        };
-        let recorded = match until(cx, work, woken).await {
+        let left = allowance::left_at_rest(cx, work).await;
+        let recorded = match until(work, || place.woken(left)).await {
             Ok(wake @ (Wake::Moved | Wake::Look)) => {
-                *is_by_list = wake == Wake::Moved;
+                waits.is_by_list = wake == Wake::Moved;
                 return Rested::Awake;
             }
             Ok(Wake::Progress(seen)) => {
                 // What moves will end: it must not go unnoticed for what lists have told before.
-                *idle = 0;
-                match told.iter().find(|(id, _)| *id == seen.stack_id) {
-                    Some((_, place)) => Box::pin(stack::tell(cx, work, place, "stack", &seen)).await,
-                    None => Ok(()),
-                }
+                waits.idle = 0;
+                Box::pin(waits.tell(cx, work, seen)).await
             }
-            Ok(Wake::Trouble(reason)) => {
-                let error = CloudFault {
-                    service: "heat".into(),
-                    operation: "stack_list".into(),
-                    message: (*reason).into(),
-                    ..CloudFault::default()
-                };
-                Box::pin(note_retry(cx, work, &reason, Some(&error))).await.map_err(Failure::from)
-            }
+            Ok(Wake::Trouble(reason)) => Box::pin(note_trouble(cx, work, reason)).await,
             Err(ended) => return ended,
         };
         match recorded {
@@ -243,6 +244,14 @@ pub(crate) async fn wait(cx: &Context, work: &Work, waits: &mut Waits) -> Rested
             Err(_) => tracing::debug!("failed to record how a stack is getting on"),
         }
     }
+    Rested::Awake
+}
+
+/// Records that the stacks cannot be listed, and why.
+async fn note_trouble(cx: &Context, work: &Work, reason: Arc<str>) -> Result<(), Failure> {
+    let message = (*reason).into();
+    let error = CloudFault { service: "heat".into(), operation: "stack_list".into(), message, ..CloudFault::default() };
+    note_retry(cx, work, &reason, Some(&error)).await.map_err(Failure::from)
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ pub(crate) async fn record(cx: &Context, work: &Work, progress: &Progress, told:
     let (operation_id, cluster_id) = (&work.operation.operation_id(), &work.operation.cluster_id());
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             for (kind, text) in told {
                 event::append(conn, operation_id, cluster_id, kind, text).await?;
             }
@@ -231,7 +231,7 @@ pub(crate) async fn make(
     let operation_id = &operation_id;
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if !planted::has(Bug::NameNotRecorded) {
                 resource::record(conn, id, ResourceKind::Stack, name, None).await?;
             }
@@ -260,7 +260,7 @@ pub(crate) async fn make(
     let (change, of_groups, stack_id, group) = (&change, &of_groups, &stack_id, &group);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, ResourceKind::Stack, name, Some(stack_id)).await?;
             match group {
                 Some(group) => nodegroup::record(conn, group, of_groups).await,
@@ -315,7 +315,7 @@ pub(crate) async fn gone(cx: &Context, work: &Work, whose: Whose<'_>, known: &Kn
     let (id, progress, of_cluster, of_group, group) = (&id, &progress, &of_cluster, &of_group, &whose.group_id());
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if !was_asked {
                 leaving::tell_gone(conn, work, whose.cluster(), thing).await?;
             }
@@ -367,7 +367,7 @@ async fn ask(cx: &Context, work: &Work, whose: Whose<'_>, seen: &Seen, event_kin
     let (operation_id, cluster_id, progress) = (&operation_id, &cluster_id, &progress);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, cluster_id, ResourceKind::Stack, &seen.stack_name, Some(&seen.stack_id)).await?;
             event::append(conn, operation_id, cluster_id, event_kind, &seen.stack_name).await
         })

@@ -31,7 +31,7 @@ pub(super) async fn complete(cx: &Context, work: &Work, set: &Set<'_>, keeper: &
     }
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, ResourceKind::Certificate, name, None).await
         })
         .await?;
@@ -54,7 +54,7 @@ pub(super) async fn complete(cx: &Context, work: &Work, set: &Set<'_>, keeper: &
     let progress = &Progress { step: STEP, ..Progress::default() };
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, ResourceKind::Certificate, name, Some(reference.as_str())).await?;
             set.record(conn, role, reference).await
         })
@@ -162,7 +162,7 @@ async fn forget(
     let thing = &Thing { kind: ResourceKind::Certificate.as_str().into(), name: name.to_owned(), id: reference };
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if !was_there {
                 leaving::tell_gone(conn, work, cluster, thing).await?;
             }

@@ -150,10 +150,10 @@ pub(crate) async fn forget(cx: &Context, work: &Work, rows: &Rows, mut leaks: Ve
     let (message, details) = (&message, &details);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             // Whoever reads on to the end of the operation has read the report.
             event::append_with(conn, operation_id, id, REPORT, message, Some(details)).await?;
-            operation::finish(conn, &work.claim, id, &Ending::Succeeded).await?;
+            operation::finish(conn, work.claim(), id, &Ending::Succeeded).await?;
             let before = cx.outbox.look(conn, &work.operation).await?;
             remove_rows(conn, cluster).await?;
             cx.outbox.ended(conn, &work.operation, Outcome::Success, before).await

@@ -200,8 +200,8 @@ async fn renew_password(cx: &Context, work: &Work, cluster: &Cluster, trustee: &
     let (progress, change, payload) = (&progress, &change, &credentials::without_password(work)?);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            operation::carry(conn, &work.claim, payload).await?;
+            operation::record(conn, work.claim(), progress).await?;
+            operation::carry(conn, work.claim(), payload).await?;
             clusters::record(conn, id, change).await?;
             event::append(conn, operation_id, id, RENEWED, trustee).await?;
             credential_health::renewed(conn, id, millis(now())).await

@@ -176,7 +176,7 @@ pub(crate) async fn started(cx: &Context, work: &Work, cluster: &Cluster, words:
     let progress = &Progress { step: "certificates", ..Progress::default() };
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             rotation::begin(conn, id, operation_id.as_str()).await?;
             event::append(conn, operation_id, id, PHASE, words).await
         })
@@ -197,7 +197,7 @@ pub(crate) async fn enter(
     let (progress, change) = (&Progress { step: "replacement", ..Progress::default() }, &ClusterChange::references(own));
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             clusters::record(conn, id, change).await?;
             rotation::enter(conn, id, phase, beside).await?;
             event::append(conn, operation_id, id, PHASE, words).await

@@ -126,7 +126,7 @@ async fn formers(cx: &Context, work: &Work, cluster: &Cluster, trustee: &str, pr
         let (gone, new) = (&gone, &new);
         cx.store
             .write(async |conn: &mut Conn| {
-                operation::record(conn, &work.claim, progress).await?;
+                operation::record(conn, work.claim(), progress).await?;
                 for trust in gone {
                     resource::forget_id(conn, id, ResourceKind::Trust, trust).await?;
                 }
@@ -283,7 +283,7 @@ async fn forget(cx: &Context, work: &Work, cluster: &Cluster, trust: &str, gone:
     let (id, progress) = (&cluster.cluster_id(), &Progress { step: STEP, ..Progress::default() });
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if let Some(thing) = gone {
                 leaving::tell_gone(conn, work, cluster, thing).await?;
             }

@@ -154,7 +154,7 @@ async fn record(cx: &Context, work: &Work, cluster: &Cluster, key: &str) -> Resu
     let (id, progress) = (&cluster.cluster_id(), &removing());
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, ResourceKind::KeyPair, key, Some(key)).await
         })
         .await?;
@@ -165,7 +165,7 @@ async fn forget(cx: &Context, work: &Work, cluster: &Cluster, key: &str, was_gon
     let (id, progress, thing) = (&cluster.cluster_id(), &removing(), &thing(key));
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if was_gone {
                 leaving::tell_gone(conn, work, cluster, thing).await?;
             }

@@ -103,7 +103,7 @@ async fn spare_token(cx: &Context, work: &Work) -> Result<(), Failure> {
     if work.operation.sealed_token.is_none() || is_needed || work.has_spared_token() {
         return Ok(());
     }
-    cx.store.write(async |conn: &mut Conn| operation::forget_token(conn, &work.claim).await).await?;
+    cx.store.write(async |conn: &mut Conn| operation::forget_token(conn, work.claim()).await).await?;
     work.spares_token();
     Ok(())
 }

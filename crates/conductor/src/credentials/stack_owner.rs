@@ -128,7 +128,7 @@ async fn attempt(cx: &Context, work: &Work, rows: &Rows, giver: &Session) -> Res
     let (id, progress, name, user, key) = (&id, &progress, &name, &user, key.as_deref());
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if let Some(key) = key {
                 resource::record(conn, id, ResourceKind::KeyPair, key, Some(key)).await?;
             }
@@ -177,7 +177,7 @@ pub(crate) async fn remove(cx: &Context, work: &Work, rows: &Rows) -> Result<Vec
     let (id, progress) = (&cluster.cluster_id(), &progress);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::forget(conn, id, ResourceKind::StackOwner).await
         })
         .await?;

@@ -94,8 +94,8 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster, has
     let (id, change, progress, name, own_name, trust, former) = (&id, &change, &progress, &name, &own_name, &trust, &former);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            operation::forget_token(conn, &work.claim).await?;
+            operation::record(conn, work.claim(), progress).await?;
+            operation::forget_token(conn, work.claim()).await?;
             for (name, former) in former {
                 resource::record(conn, id, ResourceKind::Trust, name, Some(former.as_str())).await?;
             }
@@ -103,7 +103,7 @@ pub(crate) async fn make_trust(cx: &Context, work: &Work, cluster: &Cluster, has
                 resource::unannounce(conn, id, ResourceKind::Trust, name).await?;
             }
             resource::record(conn, id, ResourceKind::Trust, own_name, Some(&trust.id)).await?;
-            event::append(conn, &work.claim.operation, id, TRUSTED, &trust.id).await?;
+            event::append(conn, &work.claim().operation, id, TRUSTED, &trust.id).await?;
             clusters::record(conn, id, change).await
         })
         .await?;

@@ -72,7 +72,8 @@ pub(super) struct Table {
     bounds: Bounds,
     /// Stacks in a request.
     batch: Batch,
-    entries: HashMap<u64, Entry>,
+    /// Boxed: of its places such a map keeps up to half free.
+    entries: HashMap<u64, Box<Entry>>,
     by_stack: HashMap<Arc<str>, u64>,
     projects: BTreeMap<Arc<str>, Project>,
     /// Of the listing of all projects together.
@@ -139,7 +140,7 @@ impl Table {
         place.due.insert((entry.due, key));
         place.progress.insert((entry.progress_due, key));
         self.by_stack.insert(stack_id, key);
-        self.entries.insert(key, entry);
+        self.entries.insert(key, Box::new(entry));
         key
     }
 

@@ -56,7 +56,7 @@ pub(super) async fn record(
     let (id, operation_id, progress, fresh, kept, text) = (&id, &work.operation.operation_id(), &progress, &fresh, &kept, &text);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             for item in fresh {
                 resource::record(conn, id, item.kind, &item.name, Some(&item.id)).await?;
             }
@@ -115,7 +115,7 @@ pub(crate) async fn about_to_remove(
     let details = &EventDetails { thing: Some(thing), ..EventDetails::default() };
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             event::append_with(conn, operation_id, id, REMOVE, text, Some(details)).await
         })
         .await?;
@@ -135,7 +135,7 @@ pub(super) async fn forget(cx: &Context, work: &Work, cluster: &Cluster, item: &
     let (id, progress, thing, is_told) = (&cluster.cluster_id(), &progress, &thing, tell.is_some());
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if is_told {
                 tell_gone(conn, work, cluster, thing).await?;
             }
@@ -166,7 +166,7 @@ pub(super) async fn tell(
     let (id, operation_id, progress, change) = (&cluster.cluster_id(), &work.operation.operation_id(), &progress, &change);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if let Some(kind) = kind {
                 event::append(conn, operation_id, id, kind, progress.step).await?;
             }

@@ -34,7 +34,7 @@ pub(super) async fn looked(cx: &Context, work: &Work, rows: &Rows, are_known: bo
     let (id, progress) = (&rows.cluster.cluster_id(), &Progress { step: "kubernetes", ..Progress::default() });
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             match are_known {
                 true => resource::forget_one(conn, id, ResourceKind::Volume, UNSEEN_VOLUMES).await,
                 false => resource::record_for(conn, id, ResourceKind::Volume, UNSEEN_VOLUMES, None, OnDelete::Keep).await,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::cluster::ClusterChange;
-use model::id::{ClusterId, NodegroupId};
+use model::id::NodegroupId;
 use model::nodegroup::NodegroupChange;
 use model::operation::Progress;
 use model::store::{Conn, cluster as clusters, nodegroup, operation};
@@ -60,7 +60,6 @@ pub(crate) async fn await_former(cx: &Context, work: &Work) -> Result<Turn, Fail
 
 /// Where the progress of a stack is told, and in which words; what is kept of it while an operation waits.
 pub(crate) struct Told {
-    cluster: ClusterId,
     /// The group, where the stack is a group's alone.
     group: Option<NodegroupId>,
     is_of_cluster: bool,
@@ -77,7 +76,7 @@ impl Follow {
 impl Told {
     fn of(whose: Whose<'_>, verb: &str) -> Self {
         let is_of_cluster = matches!(whose, Whose::Cluster(_));
-        Self { cluster: whose.cluster().cluster_id(), group: whose.group_id(), is_of_cluster, verb: verb.into() }
+        Self { group: whose.group_id(), is_of_cluster, verb: verb.into() }
     }
 
     fn text(&self, seen: &Seen) -> String {
@@ -116,10 +115,11 @@ pub(crate) async fn tell(cx: &Context, work: &Work, told: &Told, step: &'static 
     let change = ClusterChange { status_reason: Some(Some(text.clone())), stack_id: own, ..ClusterChange::default() };
     let of_group =
         NodegroupChange { status_reason: Some(Some(text)), stack_id: Some(Some(seen.stack_id.clone())), ..NodegroupChange::default() };
-    let (id, change, progress, group, of_group) = (&told.cluster, &change, &progress, &told.group, &of_group);
+    let id = &work.operation.cluster_id();
+    let (change, progress, group, of_group) = (&change, &progress, &told.group, &of_group);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             if let Some(group) = group {
                 nodegroup::record(conn, group, of_group).await?;
             }

@@ -30,9 +30,11 @@ const ROOM_LASTS: Duration = Duration::from_secs(5);
 
 /// An operation that is ours.
 pub(crate) struct Work {
+    /// As it was claimed, but without its owner, whom the claim names.
     pub operation: Operation,
-    pub claim: Claim,
     lease: Held,
+    /// One of those for operations that are ours, until its end.
+    _place: OwnedSemaphorePermit,
     /// The session that acts for the cluster, by what it logs in with: one login for all turns in a row.
     session: Mutex<Option<(String, Session)>>,
     /// It was tried to make an owner of the stacks, and may not be.
@@ -61,11 +63,11 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(operation: Operation, claim: Claim, lease: Held) -> Self {
+    pub(super) fn new(operation: Operation, lease: Held, place: OwnedSemaphorePermit) -> Self {
         Self {
-            operation,
-            claim,
+            operation: Operation { owner: None, ..operation },
             lease,
+            _place: place,
             session: Mutex::new(None),
             has_no_stack_owner: AtomicBool::new(false),
             has_spared_token: AtomicBool::new(false),
@@ -158,6 +160,11 @@ impl Work {
     }
 
     /// The right to work on it.
+    pub fn claim(&self) -> &Claim {
+        self.lease.claim()
+    }
+
+    /// How long that holds.
     pub fn lease(&self) -> &Held {
         &self.lease
     }
@@ -228,7 +235,7 @@ impl Work {
     /// # Errors
     /// [`StoreError::Stale`] when it is not.
     pub async fn guard(&self, cx: &Context, progress: &Progress) -> Result<(), StoreError> {
-        cx.store.write(async |conn: &mut Conn| operation::record(conn, &self.claim, progress).await).await
+        cx.store.write(async |conn: &mut Conn| operation::record(conn, self.claim(), progress).await).await
     }
 
     /// Takes a thing that was announced out of the inventory, of which it is known that it was not made: nobody need wait for it.
@@ -239,7 +246,7 @@ impl Work {
         let id = &self.operation.cluster_id();
         cx.store
             .write(async |conn: &mut Conn| {
-                operation::record(conn, &self.claim, progress).await?;
+                operation::record(conn, self.claim(), progress).await?;
                 resource::unannounce(conn, id, kind, name).await
             })
             .await

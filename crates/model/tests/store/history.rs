@@ -105,9 +105,8 @@ async fn whoever_is_told_to_end_can_write_nothing_more_and_the_next_one_can_only
     }
     let owner = holder.owner.as_str();
     let lease = millis(now()) + LEASE;
-    let claims = [holder.clone()];
-    let lost = store.write(async |conn: &mut Conn| operation::renew(conn, owner, &claims, lease).await).await.unwrap();
-    assert_eq!(lost.gone, claims);
+    let lost = store.write(async |conn: &mut Conn| operation::renew(conn, owner, &[&holder], lease).await).await.unwrap();
+    assert_eq!(lost.gone, std::slice::from_ref(&holder));
     // Nobody else before the holder has let go.
     assert_eq!(claim(store, &id, "two").await, None);
     store.write(async |conn: &mut Conn| operation::release(conn, &holder, millis(now())).await).await.unwrap();

@@ -31,8 +31,7 @@ async fn renew(store: &Store, claims: &[&Claim], until: i64) -> Vec<Claim> {
 
 async fn lengthen(store: &Store, claims: &[&Claim], until: i64) -> Renewed {
     let owner = claims[0].owner.clone();
-    let claims: Vec<Claim> = claims.iter().map(|claim| (*claim).clone()).collect();
-    store.write(async |conn: &mut Conn| operation::renew(conn, &owner, &claims, until).await).await.unwrap()
+    store.write(async |conn: &mut Conn| operation::renew(conn, &owner, claims, until).await).await.unwrap()
 }
 
 async fn due(store: &Store, limit: i64) -> Vec<OperationId> {
@@ -337,8 +336,8 @@ async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[cas
         let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();
         assert_eq!(row.lease_ms, wanted);
     }
-    let odd = [Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() }];
-    assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &odd, until).await).await.is_err());
+    let odd = Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() };
+    assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &[&odd], until).await).await.is_err());
 }
 
 /// Who waits for a row keeps those that he came to before, in the database also when he has given up.

@@ -56,8 +56,8 @@ pub(super) async fn kept(
     let (payload, progress) = (&payload, &Progress { step: "replacement", ..Progress::default() });
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
-            operation::carry(conn, &work.claim, payload).await
+            operation::record(conn, work.claim(), progress).await?;
+            operation::carry(conn, work.claim(), payload).await
         })
         .await?;
     Ok(ControlFlow::Continue(payload.sizes.clone()))

@@ -331,7 +331,7 @@ async fn wait(bench: &Bench<'_>, stand: &InForce, waiting_for: &str, at_most: Du
     if cluster.status_reason.as_deref() != Some(text.as_str()) {
         let progress = &Progress { step: "authorities", waiting_for: Some(waiting_for.to_owned()), ..Progress::default() };
         let change = &ClusterChange { status_reason: Some(Some(text)), ..ClusterChange::default() };
-        let (id, claim) = (&cluster.cluster_id(), &bench.work.claim);
+        let (id, claim) = (&cluster.cluster_id(), bench.work.claim());
         bench
             .cx
             .store

@@ -270,7 +270,7 @@ async fn asked(bench: &Bench<'_>, wish: &Wish<'_>, progress: &Progress, chart: &
     let (id, operation_id, change, groups) = (&cluster.cluster_id(), &work.operation.operation_id(), &change, &groups);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             event::append(conn, operation_id, id, ASKED, chart).await?;
             for (group, change) in groups {
                 nodegroup::record(conn, group, change).await?;
@@ -291,7 +291,7 @@ async fn applied(bench: &Bench<'_>, version: &str) -> Result<(), Failure> {
     let (id, operation_id, progress) = (&bench.rows.cluster.cluster_id(), &work.operation.operation_id(), &progress);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, ResourceKind::HelmRelease, release, Some(release)).await?;
             event::append(conn, operation_id, id, APPLIED, version).await
         })
@@ -341,7 +341,7 @@ async fn tell(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, done: i32, total:
         .cx
         .store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &bench.work.claim, progress).await?;
+            operation::record(conn, bench.work.claim(), progress).await?;
             if let Some(group) = group {
                 nodegroup::record(conn, group, of_group).await?;
             }

@@ -120,7 +120,7 @@ async fn announce(bench: &Bench<'_>, user: &str) -> Result<Announced, Failure> {
     let (name_ref, progress) = (&name, &progress);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::record(conn, id, ResourceKind::ApplicationCredential, name_ref, None).await
         })
         .await?;
@@ -155,10 +155,10 @@ async fn store(
     let (id, operation_id, progress, reference) = (&cluster.cluster_id(), &work.operation.operation_id(), &progress, &reference);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             // What is left to do is done with the credential; but a rotation's caller has the former one to remove.
             if !anew {
-                operation::forget_token(conn, &work.claim).await?;
+                operation::forget_token(conn, work.claim()).await?;
             }
             resource::record(conn, id, ResourceKind::ApplicationCredential, name, Some(reference)).await?;
             event::append(conn, operation_id, id, STORED, reference).await?;
@@ -223,7 +223,7 @@ pub(super) async fn remove_all_but(cx: &Context, work: &Work, cluster: &Cluster,
             let progress = &Progress { step: "credential", ..Progress::default() };
             cx.store
                 .write(async |conn: &mut Conn| {
-                    operation::record(conn, &work.claim, progress).await?;
+                    operation::record(conn, work.claim(), progress).await?;
                     resource::forget_one(conn, id, ResourceKind::ApplicationCredential, name).await
                 })
                 .await?;

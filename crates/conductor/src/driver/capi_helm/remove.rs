@@ -248,7 +248,7 @@ async fn tell(bench: &Bench<'_>, seen: &Seen) -> Result<(), Failure> {
     let (id, progress, change) = (&cluster.cluster_id(), &progress, &change);
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             clusters::record(conn, id, change).await
         })
         .await?;
@@ -262,7 +262,7 @@ async fn forget_release(bench: &Bench<'_>) -> Result<(), Failure> {
         .cx
         .store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             resource::forget(conn, id, ResourceKind::HelmRelease).await
         })
         .await?;

@@ -43,7 +43,7 @@ pub(super) async fn choose(cx: &Context, work: &Work, rows: &Rows, capi: &Capi) 
     let chosen = cx.store.write(async |conn: &mut Conn| {
         // First of all, so that what is counted below is what it is.
         placement::begin(conn).await?;
-        operation::record(conn, &work.claim, progress).await?;
+        operation::record(conn, work.claim(), progress).await?;
         let placed = placement::counts(conn).await?;
         let standing = |name: &str| {
             let count = placed.get(name).copied().unwrap_or(0);
@@ -156,7 +156,7 @@ pub(super) async fn of<'a>(
     let progress = &Progress { step: "found", ..Progress::default() };
     cx.store
         .write(async |conn: &mut Conn| {
-            operation::record(conn, &work.claim, progress).await?;
+            operation::record(conn, work.claim(), progress).await?;
             placement::record(conn, id, name).await
         })
         .await?;

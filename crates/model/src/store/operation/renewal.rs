@@ -33,7 +33,7 @@ pub struct Renewed {
 ///
 /// # Errors
 /// Nothing is known then: a lease may or may not have been lengthened.
-pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Renewed, StoreError> {
+pub async fn renew(conn: &mut Conn, owner: &str, claims: &[&Claim], lease_ms: i64) -> Result<Renewed, StoreError> {
     if claims.is_empty() {
         return Ok(Renewed::default());
     }
@@ -66,9 +66,9 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[Claim], lease_ms: i64
     for claim in claims {
         let key = key(claim);
         if !kept.contains(&key) {
-            renewed.gone.push(claim.clone());
+            renewed.gone.push((*claim).clone());
         } else if free.as_ref().is_some_and(|free| !free.contains(&key)) {
-            renewed.locked.push(claim.clone());
+            renewed.locked.push((*claim).clone());
         }
     }
     Ok(renewed)
@@ -95,7 +95,7 @@ struct Free {
 }
 
 /// Lengthens the leases that are held and whose rows nobody has locked, and names them. Waits for nobody: what it writes it has locked itself.
-async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[Claim], lease_ms: i64) -> Result<Held, StoreError> {
+async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[&Claim], lease_ms: i64) -> Result<Held, StoreError> {
     // Generations are compared here: thousands of leases are renewed every few seconds, and with them the statements would be twice as long.
     let wanted: HashSet<(&str, i32)> = claims.iter().map(|claim| (claim.operation.as_str(), claim.generation)).collect();
     let listed = |ids: &[&str]| many::text("uuid", ids).ok_or_else(odd);
@@ -126,7 +126,7 @@ fn odd() -> StoreError {
 
 /// The condition that matches the rows of claims, of which there are some, as long as their generation stands; in the text of the statement, see
 /// [`many`].
-fn these(claims: &[Claim]) -> Result<String, StoreError> {
+fn these(claims: &[&Claim]) -> Result<String, StoreError> {
     let mut text = String::with_capacity(claims.len() * 80);
     for claim in claims {
         let id = claim.operation.as_str();
