@@ -27,7 +27,7 @@ use crate::{
     state::{Shared, World, dashed_id},
 };
 
-pub use copies::StackCopy;
+pub use copies::{StackBrief, StackCopy};
 pub use tokens::TokenScope;
 
 /// A hold on a simulated cloud; cheap to clone.

@@ -27,7 +27,7 @@ mod simulator;
 mod state;
 mod token;
 
-pub use crate::cloud::{Cloud, NewLoadBalancer, StackCopy, StackView, TokenScope};
+pub use crate::cloud::{Cloud, NewLoadBalancer, StackBrief, StackCopy, StackView, TokenScope};
 pub use crate::fault::{Fault, How};
 pub use crate::heat::Mishap;
 pub use crate::in_process::{Answered, Asked, InProcess};

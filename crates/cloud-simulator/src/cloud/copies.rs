@@ -1,5 +1,6 @@
 //! Stacks by the thousand, for those who measure: made of one that a client made, without a request for each.
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::{cloud::Cloud, heat::StackName};
@@ -15,7 +16,30 @@ pub struct StackCopy {
     pub parameters: Vec<(&'static str, String)>,
 }
 
+/// What is told of each of thousands of stacks: all of 20,000 would be most of a gigabyte, and take seconds in which nobody else is answered.
+#[derive(Clone, Debug)]
+pub struct StackBrief {
+    /// Its id.
+    pub id: String,
+    /// When it began what it is doing or did last.
+    pub began: DateTime<Utc>,
+    /// The parameter that was asked for; empty where it has none.
+    pub parameter: String,
+}
+
 impl Cloud {
+    /// The stacks that are not deleted, the oldest first, each with one of its parameters.
+    pub fn stacks_briefly(&self, parameter: &str) -> Vec<StackBrief> {
+        let world = self.world();
+        let there = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
+        there
+            .map(|stack| {
+                let value = stack.parameters.get(parameter).and_then(Value::as_str);
+                StackBrief { id: stack.id.clone(), began: stack.started, parameter: value.unwrap_or_default().to_owned() }
+            })
+            .collect()
+    }
+
     /// Makes further stacks that are like this one, and as far as it is; they have the same trust and the same things. Says whether there is
     /// such a stack.
     pub fn copy_stack(&self, name_or_id: &str, copies: Vec<StackCopy>) -> bool {

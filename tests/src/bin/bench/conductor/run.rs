@@ -161,14 +161,14 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
     let window = watched.end(&world, &pids).await?;
 
     // Those that were asked for are among those that end: the newest.
-    let stacks = world.cloud.stacks();
+    let stacks = world.cloud.stacks_briefly("cluster_uuid");
     let ended = plan.ended.clamp(1, clusters);
     let ending = Watched::begin(&world, &pids, Vec::new).await?;
     let mut ends = HashMap::new();
     let mut ticks = tokio::time::interval(Plan::pace(plan.ends));
     for stack in stacks.iter().rev().take(ended) {
         ticks.tick().await;
-        ends.insert(owner(&stack.parameters), Utc::now());
+        ends.insert(stack.parameter.clone(), Utc::now());
         world.cloud.complete_stack(&stack.id);
         if let Some(notifier) = &notifier {
             notifier.created(&stack.id).await?;
@@ -178,7 +178,7 @@ async fn run(plan: &Plan, clusters: usize, conductors: usize) -> Result<Figures>
     let ending = ending.end(&world, &pids).await?;
 
     let end = finished.iter().filter_map(|(id, at)| Some((*at - *ends.get(id)?).as_seconds_f64())).collect();
-    let begun: HashMap<String, DateTime<Utc>> = stacks.iter().map(|stack| (owner(&stack.parameters), stack.began)).collect();
+    let begun: HashMap<String, DateTime<Utc>> = stacks.into_iter().map(|stack| (stack.parameter, stack.began)).collect();
     let post = posted.iter().filter_map(|(id, at)| Some((*begun.get(id)? - *at).as_seconds_f64())).collect();
     // Thousands that wait would be given back one by one.
     world.kill_all("conductor")?;
@@ -208,11 +208,6 @@ async fn stacks_made(world: &World, asked: usize, there: usize) -> Result<()> {
         Ok(Seen::when(made >= asked && world.cloud.stack_count() == there, || format!("{made} stacks")))
     })
     .await
-}
-
-/// The cluster whose stack has these parameters.
-fn owner(parameters: &serde_json::Map<String, serde_json::Value>) -> String {
-    parameters.get("cluster_uuid").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Asks for clusters at a steady rate; when each was asked for.
