@@ -148,12 +148,12 @@ impl Cloud {
 
     /// The stacks that are not deleted.
     pub fn stacks(&self) -> Vec<StackView> {
-        self.world().heat.stacks.values().filter(|stack| stack.deleted.is_none()).map(StackView::of).collect()
+        self.world().heat.all_live().map(StackView::of).collect()
     }
 
     /// How many stacks are not deleted.
     pub fn stack_count(&self) -> usize {
-        self.world().heat.stacks.values().filter(|stack| stack.deleted.is_none()).count()
+        self.world().heat.all_live().count()
     }
 
     /// All stacks that were made, also those that are deleted; but for the oldest of these, when there are very many.
@@ -182,7 +182,7 @@ impl Cloud {
         let world = self.world();
         let is_asked = |project: &str| project_id.is_none_or(|asked| asked == project);
         let mut lines = Vec::new();
-        for stack in world.heat.stacks.values().filter(|stack| stack.deleted.is_none() && is_asked(&stack.project)) {
+        for stack in world.heat.all_live().filter(|stack| is_asked(&stack.project)) {
             lines.push(format!("stack {} ({}) {}", stack.name, stack.id, status_name(stack.action, stack.phase)));
         }
         let kinds: Vec<&str> = THINGS.iter().map(|(kind, _)| *kind).collect();
@@ -249,7 +249,7 @@ impl Cloud {
     /// The numbers of the masters that are in the pools of stacks.
     pub fn api_members(&self) -> Vec<String> {
         let world = self.world();
-        let stacks = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
+        let stacks = world.heat.all_live();
         // As in `kube_masters/0/api_pool_member`.
         let members = stacks.flat_map(octavia::members).filter_map(|member| member.path.rsplit('/').nth(1));
         members.map(str::to_owned).collect()

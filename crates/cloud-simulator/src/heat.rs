@@ -12,7 +12,10 @@ mod template;
 mod value;
 mod view;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, hash_map::Entry},
+    time::Duration,
+};
 
 use chrono::TimeDelta;
 use indexmap::IndexMap;
@@ -44,7 +47,10 @@ pub(crate) struct Front {
 
 /// Everything Heat knows.
 pub(crate) struct Store {
+    /// By their ids, the oldest first. They come in by [`Store::keep`].
     pub(crate) stacks: IndexMap<String, Stack>,
+    /// The ids of the stacks that have or had a name.
+    named: HashMap<String, Vec<String>>,
     /// While set, no stack ends what it is doing by itself, and none goes on when so many of the resources are done.
     pub(crate) held_at: Option<usize>,
     /// Whether the policy lets administrators list the stacks of all projects, which Heat's own does not.
@@ -89,6 +95,7 @@ impl Store {
     pub(crate) fn new(stack_duration: Duration, delete_duration: Duration) -> Self {
         Self {
             stacks: IndexMap::new(),
+            named: HashMap::new(),
             held_at: None,
             allows_global_index: false,
             front: None,
@@ -113,13 +120,21 @@ impl Store {
         self.stacks.values_mut().filter(|stack| stack.deleted.is_some()).filter_map(|stack| stack.trust.take()).collect()
     }
 
-    /// A stack that is not deleted, by name or id, in one project or any.
+    /// The stacks that are not deleted, the oldest first.
+    pub(crate) fn all_live(&self) -> impl Iterator<Item = &Stack> {
+        self.stacks.values().filter(|stack| stack.deleted.is_none())
+    }
+
+    /// As [`Store::all_live`], to change them.
+    pub(crate) fn all_live_mut(&mut self) -> impl Iterator<Item = &mut Stack> {
+        self.stacks.values_mut().filter(|stack| stack.deleted.is_none())
+    }
+
+    /// A stack that is not deleted, by id or name, in one project or any.
     pub(crate) fn live(&self, project: Option<&str>, name_or_id: &str) -> Option<&Stack> {
-        self.stacks.values().find(|stack| {
-            stack.deleted.is_none()
-                && project.is_none_or(|project| project == stack.project)
-                && (stack.name == name_or_id || stack.id == name_or_id)
-        })
+        let named = self.named.get(name_or_id).into_iter().flatten().filter_map(|id| self.stacks.get(id));
+        let mut candidates = self.stacks.get(name_or_id).into_iter().chain(named);
+        candidates.find(|stack| stack.deleted.is_none() && project.is_none_or(|project| project == stack.project))
     }
 
     /// As [`Store::live`], to change it.
@@ -130,20 +145,31 @@ impl Store {
 
     /// The things of some resource types that exist now, with the stack they belong to.
     pub(crate) fn things<'a>(&'a self, project: Option<&'a str>, kinds: &'a [&'a str]) -> impl Iterator<Item = (&'a Stack, &'a Resource)> {
-        self.stacks
-            .values()
-            .filter(move |stack| stack.deleted.is_none() && project.is_none_or(|project| project == stack.project))
+        self.all_live()
+            .filter(move |stack| project.is_none_or(|project| project == stack.project) && stack.has_any(kinds))
             .flat_map(|stack| stack.resources.iter().map(move |resource| (stack, resource)))
             .filter(move |(_, resource)| resource.exists() && kinds.contains(&resource.acts_as.as_str()))
     }
 
+    /// Takes a new stack in.
     pub(crate) fn keep(&mut self, stack: Stack) {
         if self.stacks.len() >= MOST_STACKS
             && let Some(oldest) = self.stacks.values().position(|stack| stack.deleted.is_some())
         {
-            self.stacks.shift_remove_index(oldest);
+            self.forget(oldest);
         }
+        self.named.entry(stack.name.clone()).or_default().push(stack.id.clone());
         self.stacks.insert(stack.id.clone(), stack);
+    }
+
+    fn forget(&mut self, place: usize) {
+        let Some((id, stack)) = self.stacks.shift_remove_index(place) else { return };
+        if let Entry::Occupied(mut ids) = self.named.entry(stack.name) {
+            ids.get_mut().retain(|named| *named != id);
+            if ids.get().is_empty() {
+                ids.remove();
+            }
+        }
     }
 }
 

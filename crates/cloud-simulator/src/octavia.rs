@@ -118,7 +118,7 @@ fn list_members(world: &mut World, call: &Call) -> Outcome {
     enter(call)?;
     let pool = call.at(3);
     let is_it = |r: &Resource| r.physical == pool && r.acts_as == "OS::Octavia::Pool" && r.exists();
-    let stack = world.heat.stacks.values().find(|stack| stack.deleted.is_none() && stack.resources.iter().any(is_it));
+    let stack = world.heat.all_live().find(|stack| stack.resources.iter().any(is_it));
     let stack = stack.ok_or_else(|| Refusal::not_found(format!("Pool {pool} not found.")))?;
     let members: Vec<Value> = members(stack)
         .map(|member| {
@@ -139,7 +139,7 @@ pub(crate) fn members(stack: &Stack) -> impl Iterator<Item = &Resource> {
 fn delete_member(world: &mut World, call: &Call) -> Outcome {
     enter(call)?;
     let (pool, id) = (call.at(3), call.at(5));
-    let mut resources = world.heat.stacks.values_mut().filter(|s| s.deleted.is_none()).flat_map(|stack| &mut stack.resources);
+    let mut resources = world.heat.all_live_mut().flat_map(|stack| &mut stack.resources);
     match resources.find(|r| r.physical == id && r.acts_as == "OS::Octavia::PoolMember" && !r.gone) {
         Some(member) => {
             member.gone = true;

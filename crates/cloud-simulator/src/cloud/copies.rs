@@ -31,13 +31,12 @@ impl Cloud {
     /// The stacks that are not deleted, the oldest first, each with one of its parameters.
     pub fn stacks_briefly(&self, parameter: &str) -> Vec<StackBrief> {
         let world = self.world();
-        let there = world.heat.stacks.values().filter(|stack| stack.deleted.is_none());
-        there
-            .map(|stack| {
-                let value = stack.parameters.get(parameter).and_then(Value::as_str);
-                StackBrief { id: stack.id.clone(), began: stack.started, parameter: value.unwrap_or_default().to_owned() }
-            })
-            .collect()
+        let live = world.heat.all_live();
+        live.map(|stack| {
+            let value = stack.parameters.get(parameter).and_then(Value::as_str);
+            StackBrief { id: stack.id.clone(), began: stack.started, parameter: value.unwrap_or_default().to_owned() }
+        })
+        .collect()
     }
 
     /// Makes further stacks that are like this one, and as far as it is; they have the same trust and the same things. Says whether there is

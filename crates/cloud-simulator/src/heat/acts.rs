@@ -115,8 +115,7 @@ fn handle<'a>(world: &'a mut World, call: &Call) -> Result<(&'a mut Stack, Strin
     let (name, id, resource) = (call.at(3), call.at(4), call.at(6));
     let token = call.token()?;
     let is_it = |own: &&Resource| own.stack.id == id && own.stack.name == name && own.name == resource;
-    let live = world.heat.stacks.values_mut().filter(|stack| stack.deleted.is_none() && may_see(token, stack));
-    for stack in live {
+    for stack in world.heat.all_live_mut().filter(|stack| may_see(token, stack)) {
         if let Some(path) = stack.resources.iter().find(is_it).map(|own| own.path.clone()) {
             return Ok((stack, path));
         }

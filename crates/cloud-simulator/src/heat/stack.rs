@@ -4,7 +4,10 @@
 
 mod mishap;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use chrono::TimeDelta;
 use serde_json::{Map, Value};
@@ -40,7 +43,10 @@ pub(crate) struct Stack {
     pub(crate) reason: String,
     /// Whether the outputs are known: from the first success on.
     pub(crate) has_outputs: bool,
+    /// What it is made of. Others change what is in them, and leave their number and kinds to [`Stack::consist_of`].
     pub(crate) resources: Vec<Resource>,
+    /// The types that its resources have after the environment's registry; copies of a stack share them.
+    kinds: Arc<BTreeSet<String>>,
     /// Members of groups that were taken away by name and never come back.
     pub(crate) removed: Removed,
     pub(crate) events: Vec<Event>,
@@ -113,7 +119,8 @@ impl Stack {
             phase: Phase::InProgress,
             reason: String::new(),
             has_outputs: false,
-            resources: new.resources,
+            resources: Vec::new(),
+            kinds: Arc::default(),
             removed: Removed::new(),
             events: Vec::new(),
             signals: BTreeMap::new(),
@@ -126,6 +133,7 @@ impl Stack {
             done: 0,
             before: None,
         };
+        stack.consist_of(new.resources);
         for (number, resource) in (0..).zip(&mut stack.resources) {
             resource.number = number;
         }
@@ -179,9 +187,19 @@ impl Stack {
             }
             resources.push(resource);
         }
-        self.resources = resources;
+        self.consist_of(resources);
         self.pending = pending;
         self.forget_the_gone();
+    }
+
+    fn consist_of(&mut self, resources: Vec<Resource>) {
+        self.kinds = Arc::new(resources.iter().map(|resource| resource.acts_as.clone()).collect());
+        self.resources = resources;
+    }
+
+    /// Whether it has resources of one of these types, or had before they were deleted.
+    pub(crate) fn has_any(&self, kinds: &[&str]) -> bool {
+        kinds.iter().any(|kind| self.kinds.contains(*kind))
     }
 
     /// Begins a delete, unless one runs.
