@@ -44,7 +44,7 @@ fn plan(seed: u64) -> Option<Plan> {
         RotateCredential, UpdateGroup, Upgrade,
     };
     let plan: Plan = match seed % 10 {
-        0 => &[(35, 50, Patch), (70, 85, Patch), (100, 110, Patch)],
+        0 => &[(35, 50, Patch), (70, 85, Patch), (100, 110, Patch), (110, 111, AddGroup), (111, 113, CancelNewest)],
         1 => &[(35, 45, Resize), (45, 47, CancelNewest), (70, 80, Resize), (80, 81, Resize), (81, 83, CancelNewest)],
         2 => &[
             (35, 45, AddGroup),
@@ -93,6 +93,9 @@ fn plan(seed: u64) -> Option<Plan> {
 /// the others understand, and is cancelled.
 const BESIDE_AN_OLDER_ONE: Plan = &[(35, 37, Act::AddGroup), (37, 38, Act::UpdateGroup), (40, 70, Act::CancelNewest), (75, 90, Act::Retry)];
 
+/// What the second cluster of other seeds is asked for: its creation is cancelled at once, in part before it has begun, and done again.
+const GIVEN_UP_BEFORE_IT_BEGINS: Plan = &[(0, 1, Act::Cancel), (20, 25, Act::Retry), (90, 100, Act::Resize)];
+
 /// Whether the users of a seed go on past members of stacks that failed, of which there are many then.
 pub fn goes_on_past_failed_members(seed: u64) -> bool {
     seed % 10 == 9 && plan(seed).is_some()
@@ -109,7 +112,8 @@ pub fn draw(seed: u64) -> (Vec<Request>, usize) {
         ask(Duration::ZERO, Act::Create);
         let plan = match cluster {
             0 => plan(seed),
-            1 => older::is_there(seed).then_some(BESIDE_AN_OLDER_ONE),
+            1 if older::is_there(seed) => Some(BESIDE_AN_OLDER_ONE),
+            1 if seed % 10 == 4 => Some(GIVEN_UP_BEFORE_IT_BEGINS),
             _ => None,
         };
         if let Some(plan) = plan {
