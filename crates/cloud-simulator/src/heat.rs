@@ -18,7 +18,7 @@ use std::{
 };
 
 use chrono::TimeDelta;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::{Value, json};
 
 pub use crate::heat::stack::Mishap;
@@ -134,7 +134,7 @@ impl Store {
     pub(crate) fn live(&self, project: Option<&str>, name_or_id: &str) -> Option<&Stack> {
         let named = self.named.get(name_or_id).into_iter().flatten().filter_map(|id| self.stacks.get(id));
         let mut candidates = self.stacks.get(name_or_id).into_iter().chain(named);
-        candidates.find(|stack| stack.deleted.is_none() && project.is_none_or(|project| project == stack.project))
+        candidates.find(|stack| stack.deleted.is_none() && stack.is_of(project))
     }
 
     /// As [`Store::live`], to change it.
@@ -145,10 +145,27 @@ impl Store {
 
     /// The things of some resource types that exist now, with the stack they belong to.
     pub(crate) fn things<'a>(&'a self, project: Option<&'a str>, kinds: &'a [&'a str]) -> impl Iterator<Item = (&'a Stack, &'a Resource)> {
-        self.all_live()
-            .filter(move |stack| project.is_none_or(|project| project == stack.project) && stack.has_any(kinds))
-            .flat_map(|stack| stack.resources.iter().map(move |resource| (stack, resource)))
-            .filter(move |(_, resource)| resource.exists() && kinds.contains(&resource.acts_as.as_str()))
+        let stacks = self.all_live().filter(|stack| stack.has_any(kinds));
+        let resources =
+            stacks.filter(move |stack| stack.is_of(project)).flat_map(|stack| stack.resources.iter().map(move |made| (stack, made)));
+        resources.filter(|(_, made)| made.is_there(kinds))
+    }
+
+    /// As [`Store::things`], those with these ids. Copies of a stack have the same things: they are told of once.
+    pub(crate) fn things_named(&self, project: Option<&str>, kinds: &[&str], ids: &[&str]) -> Vec<(&Stack, &Resource)> {
+        let mut left: IndexSet<&str> = ids.iter().copied().collect();
+        let mut found = Vec::new();
+        for stack in self.all_live() {
+            if left.is_empty() {
+                break;
+            }
+            left.retain(|id| {
+                let made = stack.made(id).filter(|made| made.is_there(kinds) && stack.is_of(project));
+                found.extend(made.map(|made| (stack, made)));
+                made.is_none()
+            });
+        }
+        found
     }
 
     /// Takes a new stack in.

@@ -61,10 +61,9 @@ pub(crate) struct Role {
     pub(crate) name: String,
 }
 
-/// A user's role on a project or a domain.
+/// A role on a project or a domain.
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
-    pub(crate) user: String,
     pub(crate) target: String,
     pub(crate) role: String,
 }
@@ -90,10 +89,13 @@ pub(crate) struct Store {
     pub(crate) projects: IndexMap<String, Project>,
     pub(crate) users: IndexMap<String, User>,
     pub(crate) roles: IndexMap<String, Role>,
-    pub(crate) assignments: Vec<Assignment>,
+    /// The roles of each user, by the user's id.
+    pub(crate) assignments: HashMap<String, Vec<Assignment>>,
     pub(crate) trusts: IndexMap<String, Trust>,
     pub(crate) application_credentials: IndexMap<String, application_credential::ApplicationCredential>,
     pub(crate) tokens: HashMap<String, Token>,
+    /// From so many tokens on, those that have expired are forgotten.
+    many_tokens: usize,
     pub(crate) token_lifetime: TimeDelta,
     /// Who came by an application credential may manage trusts (`[security_compliance] allow_insecure_application_credential_trust_escalation`).
     pub(crate) trusts_by_credential: bool,
@@ -103,7 +105,7 @@ pub(crate) struct Store {
     pub(crate) admin_project: Option<String>,
 }
 
-/// From this many tokens on, those that have expired are forgotten whenever one is issued.
+/// From this many tokens on, those that have expired are forgotten, and again whenever those that are left have become twice as many.
 const MANY_TOKENS: usize = 10_000;
 
 /// The calls Keystone knows.
@@ -162,8 +164,9 @@ impl Store {
 
     /// Keeps a token.
     pub(crate) fn keep_token(&mut self, token: Token, now: Moment) {
-        if self.tokens.len() >= MANY_TOKENS {
+        if self.tokens.len() >= self.many_tokens {
             self.tokens.retain(|_, token| token.is_valid(now));
+            self.many_tokens = MANY_TOKENS.max(2 * self.tokens.len());
         }
         self.tokens.insert(token.id.clone(), token);
     }
@@ -180,14 +183,15 @@ impl Store {
 
     /// The ids of the roles a user holds on a project or domain, with the roles these imply.
     pub(crate) fn roles_of(&self, user: &str, target: &str) -> Vec<String> {
-        let mut held: Vec<String> = self
-            .assignments
-            .iter()
-            .filter(|assignment| assignment.user == user && assignment.target == target)
-            .map(|assignment| assignment.role.clone())
-            .collect();
+        let mut held = self.assigned(user, target);
         self.add_implied(&mut held);
         held
+    }
+
+    /// The ids of the roles that a user was given on a project or domain.
+    pub(crate) fn assigned(&self, user: &str, target: &str) -> Vec<String> {
+        let given = self.assignments.get(user).into_iter().flatten();
+        given.filter(|known| known.target == target).map(|known| known.role.clone()).collect()
     }
 
     /// Adds what admin (manager, member, reader), manager (member, reader) and member (reader) imply.
@@ -214,7 +218,9 @@ impl Store {
         if self.projects.shift_remove(id).is_none() {
             return false;
         }
-        self.assignments.retain(|assignment| assignment.target != id);
+        for given in self.assignments.values_mut() {
+            given.retain(|known| known.target != id);
+        }
         self.tokens.retain(|_, token| token.project_id() != Some(id));
         self.application_credentials.retain(|_, known| known.project != id);
         let trusts: Vec<String> =

@@ -27,11 +27,10 @@ impl Cloud {
         let user = keystone.users.values().find(|known| known.name == user).map(|known| known.id.clone());
         let role = keystone.roles.values().find(|known| known.name == role).map(|known| known.id.clone());
         let project = keystone.project_named(project, "default").map(|known| known.id.clone());
-        let before = keystone.assignments.len();
-        keystone
-            .assignments
-            .retain(|a| (Some(&a.user), Some(&a.target), Some(&a.role)) != (user.as_ref(), project.as_ref(), role.as_ref()));
-        keystone.assignments.len() < before
+        let Some(given) = user.and_then(|user| keystone.assignments.get_mut(&user)) else { return false };
+        let before = given.len();
+        given.retain(|known| (Some(&known.target), Some(&known.role)) != (project.as_ref(), role.as_ref()));
+        given.len() < before
     }
 
     /// From now on tokens say whether they are of this project, whose administrators alone are the cloud's; none: they say nothing of it, as at

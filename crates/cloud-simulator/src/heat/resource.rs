@@ -119,6 +119,11 @@ impl Resource {
         !self.gone && !matches!(self.status, None | Some((Action::Delete, Phase::Complete)))
     }
 
+    /// Whether it is of one of these types, and the thing is there.
+    pub(crate) fn is_there(&self, kinds: &[&str]) -> bool {
+        self.exists() && kinds.contains(&self.acts_as.as_str())
+    }
+
     /// Whether the thing is ready in its own service.
     pub(crate) fn is_ready(&self) -> bool {
         self.exists() && !matches!(self.status, Some((Action::Create, Phase::InProgress | Phase::Failed)))

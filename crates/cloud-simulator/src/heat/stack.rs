@@ -2,16 +2,15 @@
 //!
 //! Nothing moves by itself: [`Stack::advance`] is called with each request and works out what has happened since.
 
+mod contents;
 mod mishap;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
+use self::contents::Contents;
 pub use self::mishap::Mishap;
 pub(crate) use crate::heat::resource::{Action, Event, Phase, Removed, Resource, StackName, status_name};
 use crate::{clock::Moment, heat::template::Blueprint, state::dashed_id};
@@ -43,10 +42,10 @@ pub(crate) struct Stack {
     pub(crate) reason: String,
     /// Whether the outputs are known: from the first success on.
     pub(crate) has_outputs: bool,
-    /// What it is made of. Others change what is in them, and leave their number and kinds to [`Stack::consist_of`].
+    /// What it is made of, as [`Stack::consist_of`] says.
     pub(crate) resources: Vec<Resource>,
-    /// The types that its resources have after the environment's registry; copies of a stack share them.
-    kinds: Arc<BTreeSet<String>>,
+    /// By which to see that it has none of what is asked for; copies of a stack share it.
+    contents: Arc<Contents>,
     /// Members of groups that were taken away by name and never come back.
     pub(crate) removed: Removed,
     pub(crate) events: Vec<Event>,
@@ -120,7 +119,7 @@ impl Stack {
             reason: String::new(),
             has_outputs: false,
             resources: Vec::new(),
-            kinds: Arc::default(),
+            contents: Arc::default(),
             removed: Removed::new(),
             events: Vec::new(),
             signals: BTreeMap::new(),
@@ -193,13 +192,13 @@ impl Stack {
     }
 
     fn consist_of(&mut self, resources: Vec<Resource>) {
-        self.kinds = Arc::new(resources.iter().map(|resource| resource.acts_as.clone()).collect());
+        self.contents = Arc::new(Contents::of(&resources));
         self.resources = resources;
     }
 
-    /// Whether it has resources of one of these types, or had before they were deleted.
-    pub(crate) fn has_any(&self, kinds: &[&str]) -> bool {
-        kinds.iter().any(|kind| self.kinds.contains(*kind))
+    /// Whether it is of this project, if one is given.
+    pub(crate) fn is_of(&self, project: Option<&str>) -> bool {
+        project.is_none_or(|project| project == self.project)
     }
 
     /// Begins a delete, unless one runs.

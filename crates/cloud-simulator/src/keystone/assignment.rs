@@ -66,11 +66,7 @@ pub(crate) fn assignments(world: &mut World, call: &Call) -> Outcome {
     let needed = |key: &str| call.query(key).ok_or_else(|| Refusal::bad_request(format!("the simulated Keystone lists by {key} only")));
     let (user, project) = (needed("user.id")?, needed("scope.project.id")?);
     let store = &world.keystone;
-    let held = if call.query("effective").is_some() {
-        store.roles_of(user, project)
-    } else {
-        store.assignments.iter().filter(|known| known.user == user && known.target == project).map(|known| known.role.clone()).collect()
-    };
+    let held = if call.query("effective").is_some() { store.roles_of(user, project) } else { store.assigned(user, project) };
     let view = |role: String| json!({"role": {"id": role}, "user": {"id": user}, "scope": {"project": {"id": project}}, "links": {}});
     Answer::ok(json!({"role_assignments": held.into_iter().map(view).collect::<Vec<_>>(), "links": no_links()}))
 }
@@ -89,9 +85,9 @@ pub(crate) fn grant(world: &mut World, call: &Call) -> Outcome {
             return Err(missing(kind, id));
         }
     }
-    let is_given = |known: &Assignment| known.user == user && known.target == project && known.role == role;
-    if !store.assignments.iter().any(is_given) {
-        store.assignments.push(Assignment { user: user.to_owned(), target: project.to_owned(), role: role.to_owned() });
+    let given = store.assignments.entry(user.to_owned()).or_default();
+    if !given.iter().any(|known| known.target == project && known.role == role) {
+        given.push(Assignment { target: project.to_owned(), role: role.to_owned() });
     }
     Answer::empty(204)
 }

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use indexmap::IndexMap;
 
 use crate::{
-    keystone::{Assignment, Domain, Project, Role, Store, User},
+    keystone::{Assignment, Domain, MANY_TOKENS, Project, Role, Store, User},
     state::seeded,
 };
 
@@ -49,7 +49,7 @@ impl Store {
         let roles: IndexMap<_, _> =
             ROLES.iter().map(|name| Role { id: id("role", name), name: (*name).to_owned() }).map(|role| (role.id.clone(), role)).collect();
         let mut users = IndexMap::new();
-        let mut assignments = Vec::new();
+        let mut assignments = HashMap::new();
         for (name, password, domain, target, held) in USERS {
             let is_project = PROJECTS.contains(&target);
             let target = if is_project { id("project", target) } else { domain_id(target) };
@@ -63,9 +63,8 @@ impl Store {
                 enabled: true,
                 seeded: true,
             };
-            for role in held {
-                assignments.push(Assignment { user: user.id.clone(), target: target.clone(), role: id("role", role) });
-            }
+            let given = held.iter().map(|role| Assignment { target: target.clone(), role: id("role", role) });
+            assignments.entry(user.id.clone()).or_insert_with(Vec::new).extend(given);
             users.insert(user.id.clone(), user);
         }
         Self {
@@ -77,6 +76,7 @@ impl Store {
             trusts: IndexMap::new(),
             application_credentials: IndexMap::new(),
             tokens: HashMap::new(),
+            many_tokens: MANY_TOKENS,
             token_lifetime: TimeDelta::hours(1),
             trusts_by_credential: false,
             withdrawn: Vec::new(),

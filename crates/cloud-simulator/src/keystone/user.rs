@@ -111,7 +111,7 @@ impl Store {
     /// Deletes a user with everything that rests on the user.
     pub(crate) fn delete_user(&mut self, id: &str) -> Option<User> {
         let user = self.users.shift_remove(id)?;
-        self.assignments.retain(|assignment| assignment.user != id);
+        self.assignments.remove(id);
         self.tokens.retain(|_, token| token.user != id);
         self.application_credentials.retain(|_, known| known.user != id);
         let trusts: Vec<String> =
