@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use cloud_simulator::StackCopy;
 use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
 
@@ -96,6 +97,50 @@ async fn what_a_stack_makes_is_in_the_services_and_goes_with_it() {
     assert_eq!(world.get(&stacks, &demo).await.1["stacks"], json!([]));
     let (_, all) = world.get(&format!("{stacks}?show_deleted=true"), &demo).await;
     assert_eq!(all["stacks"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn things_are_found_by_their_ids_and_stacks_by_names_that_are_free_again() {
+    let world = World::quick().await;
+    let demo = world.cloud.token_for("demo", "demo");
+    let other = world.cloud.token_for("demo2", "demo2");
+    let stacks = world.stacks_path();
+    let (_, made) = world.post(&stacks, &demo, cluster("one")).await;
+    let first = text(&made["stack"]["id"]);
+    world.until_status(&format!("{stacks}/one"), &demo, "CREATE_COMPLETE").await;
+
+    let (_, servers) = world.get("/compute/v2.1/servers", &demo).await;
+    let (_, ports) = world.get("/network/v2.0/ports", &demo).await;
+    let nodes = ports["ports"].as_array().into_iter().flatten().filter(|port| port["device_owner"] != "Octavia");
+    let [a, b, c] = nodes.map(|port| text(&port["id"])).collect::<Vec<_>>().try_into().expect("a port for each node");
+    // Twice the same, one that nobody has, and what is no port.
+    let asked = format!("/network/v2.0/ports?id={c}&id={a}&id={c}&id=none&id={}", text(&servers["servers"][0]["id"]));
+    let found = async |token: &str| {
+        let (_, found) = world.get(&asked, token).await;
+        let mut ids: Vec<String> = found["ports"].as_array().into_iter().flatten().map(|port| text(&port["id"])).collect();
+        ids.sort();
+        ids
+    };
+    let mut wanted = vec![a.clone(), c.clone()];
+    wanted.sort();
+    assert_eq!(found(&demo).await, wanted);
+    assert_eq!(found(&other).await, Vec::<String>::new());
+    assert_eq!(world.get(&format!("/network/v2.0/ports?id={b}"), &demo).await.1["ports"][0]["id"], b);
+
+    let copy = StackCopy { id: "2c0ffee2".into(), name: "two".into(), parameters: Vec::new() };
+    assert!(world.cloud.copy_stack("one", vec![copy]));
+    assert_eq!(world.get(&format!("{stacks}/two"), &demo).await.1["stack"]["id"], "2c0ffee2");
+    assert_eq!(found(&demo).await, wanted, "once each");
+    assert_eq!(world.delete(&format!("{stacks}/one"), &demo).await.0, 204);
+    assert_eq!(found(&demo).await, wanted, "of the copy");
+    assert_eq!(world.delete(&format!("{stacks}/two"), &demo).await.0, 204);
+    assert_eq!(found(&demo).await, Vec::<String>::new());
+
+    assert_eq!(world.get(&format!("{stacks}/one"), &demo).await.0, 404);
+    let (_, again) = world.post(&stacks, &demo, cluster("one")).await;
+    let second = text(&again["stack"]["id"]);
+    assert_ne!(first, second);
+    assert_eq!(world.get(&format!("{stacks}/one"), &demo).await.1["stack"]["id"], second);
 }
 
 #[tokio::test]
