@@ -44,8 +44,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
     }
     let mut living: BTreeMap<String, Cluster> = BTreeMap::new();
     let mut inventory: Vec<CloudResource> = Vec::new();
-    // Stacks of groups whose last operation failed, and of clusters whose deletion did or that could not be made once more: Heat may carry out later
-    // what it was asked for.
+    // Stacks of groups whose last operation failed, and of clusters whose deletion did: Heat may carry out later what it was asked for.
     let mut unsound: BTreeSet<String> = BTreeSet::new();
     for id in clusters {
         let of_cluster: Vec<&Operation> = rows.iter().filter(|o| o.cluster_uuid == id.as_str()).collect();
@@ -68,10 +67,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
                 let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
                 unsound.extend(failed.filter_map(|group| group.stack_id));
-                // Whoever makes a cluster once more has what failed deleted first.
-                let creations = of_cluster.iter().filter(|o| o.kind() == Some(OperationKind::ClusterCreate)).count();
-                let is_made_again = row.status.as_deref() == Some("CREATE_FAILED") && creations > 1;
-                if row.status.as_deref() == Some("DELETE_FAILED") || is_made_again {
+                if row.status.as_deref() == Some("DELETE_FAILED") {
                     let stacks = recorded.iter().filter(|r| r.kind == ResourceKind::Stack.as_str());
                     unsound.extend(stacks.filter_map(|r| r.resource_id.clone()));
                 }
@@ -191,8 +187,8 @@ fn former(parameters: &Map<String, Value>) -> i32 {
     i32::try_from(former.as_object().map_or(0, Map::len)).unwrap_or(i32::MAX)
 }
 
-/// The inventory and the cloud have the same stacks. Where the deletion of a cluster or a group failed or was cancelled half way, or that of what
-/// failed to be made, its stack may be gone and the inventory need not know it yet.
+/// The inventory and the cloud have the same stacks. Where the deletion of a cluster or a group failed or was cancelled half way, its stack may
+/// be gone and the inventory need not know it yet.
 fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     let stacks = cloud.stacks();
