@@ -178,7 +178,7 @@ fn is_named(name: &str, pattern: &str) -> bool {
 
 fn show_server(world: &mut World, call: &Call) -> Outcome {
     let id = call.at(2);
-    let found = world.heat.things(Some(call.project()?), &SERVERS).find(|(_, resource)| resource.physical == id);
+    let found = world.heat.things_named(Some(call.project()?), &SERVERS, &[id]).pop();
     let (stack, resource) = found.ok_or_else(|| Refusal::not_found(format!("Instance {id} could not be found.")))?;
     Answer::ok(json!({"server": server(stack, resource)}))
 }

@@ -117,9 +117,8 @@ fn quota(world: &mut World, call: &Call) -> Outcome {
 fn list_members(world: &mut World, call: &Call) -> Outcome {
     enter(call)?;
     let pool = call.at(3);
-    let is_it = |r: &Resource| r.physical == pool && r.acts_as == "OS::Octavia::Pool" && r.exists();
-    let stack = world.heat.all_live().find(|stack| stack.resources.iter().any(is_it));
-    let stack = stack.ok_or_else(|| Refusal::not_found(format!("Pool {pool} not found.")))?;
+    let found = world.heat.things_named(None, &["OS::Octavia::Pool"], &[pool]).pop();
+    let (stack, _) = found.ok_or_else(|| Refusal::not_found(format!("Pool {pool} not found.")))?;
     let members: Vec<Value> = members(stack)
         .map(|member| {
             let status = if member.is_ready() { "ONLINE" } else { "OFFLINE" };
