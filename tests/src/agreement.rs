@@ -44,8 +44,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
     }
     let mut living: BTreeMap<String, Cluster> = BTreeMap::new();
     let mut inventory: Vec<CloudResource> = Vec::new();
-    // Stacks of groups whose last operation failed, and of clusters whose deletion did: Heat may carry out later what it was asked for.
-    let mut unsound: BTreeSet<String> = BTreeSet::new();
+    let mut leaving: BTreeSet<(String, String)> = BTreeSet::new();
     for id in clusters {
         let of_cluster: Vec<&Operation> = rows.iter().filter(|o| o.cluster_uuid == id.as_str()).collect();
         let recorded = store.read(async |conn: &mut Conn| resource::of_cluster(conn, id).await).await?;
@@ -65,12 +64,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
                     findings.push(format!("cluster {id} is {:?} in the middle of a rotation, and does not say so", row.status));
                 }
                 findings.extend(sizes(cloud, id, was_cut_off, &groups, &recorded));
-                let failed = groups.into_iter().filter(|g| g.status.as_deref().is_some_and(|s| s.ends_with("_FAILED")));
-                unsound.extend(failed.filter_map(|group| group.stack_id));
-                if row.status.as_deref() == Some("DELETE_FAILED") {
-                    let stacks = recorded.iter().filter(|r| r.kind == ResourceKind::Stack.as_str());
-                    unsound.extend(stacks.filter_map(|r| r.resource_id.clone()));
-                }
+                leaving.extend(asked_to_go(store, &of_cluster).await?.into_iter().map(|name| (row.uuid.clone(), name)));
                 living.insert(row.uuid.clone(), row);
                 inventory.extend(recorded);
             }
@@ -83,7 +77,7 @@ pub async fn look(store: &Store, cloud: &Cloud, clusters: &[ClusterId], operatio
             }
         }
     }
-    findings.extend(stacks(cloud, &inventory, &unsound));
+    findings.extend(stacks(cloud, &inventory, &leaving));
     findings.extend(credentials(cloud, &living, &inventory));
     Ok(Agreement { findings, living })
 }
@@ -187,9 +181,31 @@ fn former(parameters: &Map<String, Value>) -> i32 {
     i32::try_from(former.as_object().map_or(0, Map::len)).unwrap_or(i32::MAX)
 }
 
-/// The inventory and the cloud have the same stacks. Where the deletion of a cluster or a group failed or was cancelled half way, its stack may
-/// be gone and the inventory need not know it yet.
-fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>) -> Vec<String> {
+/// Names of a cluster's stacks that Heat was asked to delete by an operation which did not see them go, and that were not asked for since: Heat
+/// may carry out later what it was asked for, and the inventory need not know it until the next operation looks.
+async fn asked_to_go(store: &Store, operations: &[&Operation]) -> Result<BTreeSet<String>, StoreError> {
+    let mut last: BTreeMap<String, (i64, bool)> = BTreeMap::new();
+    for row in operations {
+        let id = row.operation_id();
+        let events = store.read(async |conn: &mut Conn| event::of_kinds(conn, &id, &[MADE, ASKED, ASKED_AGAIN]).await).await?;
+        let has_seen_to_it = row.state() == Some(OperationState::Succeeded);
+        for event in events {
+            let latest = last.entry(event.message).or_default();
+            *latest = (*latest).max((event.id, event.kind != MADE && !has_seen_to_it));
+        }
+    }
+    Ok(last.into_iter().filter(|(_, (_, is_to_go))| *is_to_go).map(|(name, _)| name).collect())
+}
+
+/// The event of a request to make a stack, which is its message.
+const MADE: &str = "stack_create";
+/// The event of a request to delete a stack.
+const ASKED: &str = "stack_delete";
+/// The event of one after a deletion that failed.
+const ASKED_AGAIN: &str = "stack_delete_again";
+
+/// The inventory and the cloud have the same stacks, but for those that are leaving: pairs of cluster and name ([`asked_to_go`]).
+fn stacks(cloud: &Cloud, inventory: &[CloudResource], leaving: &BTreeSet<(String, String)>) -> Vec<String> {
     let mut found = Vec::new();
     let stacks = cloud.stacks();
     let recorded: Vec<&CloudResource> = inventory.iter().filter(|r| r.kind == ResourceKind::Stack.as_str()).collect();
@@ -201,7 +217,8 @@ fn stacks(cloud: &Cloud, inventory: &[CloudResource], unsound: &BTreeSet<String>
     }
     for record in recorded {
         let is_there = stacks.iter().any(|s| s.name == record.name && record.resource_id.as_ref().is_none_or(|id| *id == s.id));
-        if !is_there && record.resource_id.as_ref().is_some_and(|id| !unsound.contains(id)) {
+        let is_leaving = || leaving.contains(&(record.cluster_uuid.clone(), record.name.clone()));
+        if !is_there && record.resource_id.is_some() && !is_leaving() {
             found.push(format!("stack {} is in the inventory and not in the cloud", record.name));
         }
     }

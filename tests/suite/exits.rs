@@ -169,6 +169,45 @@ async fn a_failed_create_is_done_again_with_a_new_stack_in_the_place_of_the_old(
     world.finish().await
 }
 
+/// The creation that asked for the deletion has ended when Heat carries it out: whoever makes the cluster once more sees that the stack is gone.
+#[tokio::test]
+async fn a_failed_stack_that_goes_after_the_end_of_the_creation_that_saw_it_off_is_made_anew_by_the_next() -> Result<()> {
+    let world = World::usual(Mix::Distributed).await?;
+    world.cloud.hold_stacks(true);
+    let demo = world.demo();
+    let template = demo.create_template("small").await?;
+    let cluster = demo.create_cluster("blue", &template).await?;
+    let broken = world.only_stack().await?;
+    world.progress_is_told(&demo, &cluster).await?;
+    ensure!(world.cloud.fail_stack(&broken, "No valid host was found"));
+    demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    world.keep_secrets_of_stacks();
+    world.cloud.hold_stacks(false);
+    world.cloud.inject(Fault { at: "heat.stack_delete".into(), nth: 1, how: How::Hold });
+    act(&demo, &cluster, "retry").await?;
+    let is_held = async || Ok(Seen::when(world.cloud.held() > 0, || "none".to_owned()));
+    wait::until("the request to be held", PATIENCE, is_held).await?;
+    // Nobody asks once more: who takes the work up finds it cancelled.
+    let owner = world.owner(&cluster).await?;
+    world.freeze(owner)?;
+    let cancelled = act(&demo, &cluster, "cancel").await?;
+    demo.wait_for(&cluster, "CREATE_FAILED", PATIENCE).await?;
+    ensure!(operation(&demo, &cancelled).await?["state"] == "FAILED" && world.only_stack().await? == broken);
+    world.agrees(&cluster, PATIENCE).await?;
+    world.cloud.let_go();
+    let is_gone = async || Ok(Seen::when(world.cloud.stacks().is_empty(), || format!("{:?}", world.cloud.stacks())));
+    wait::until("the stack to go", PATIENCE, is_gone).await?;
+    world.thaw(owner)?;
+    world.agrees(&cluster, PATIENCE).await?;
+    act(&demo, &cluster, "retry").await?;
+    let complete = demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    let stack = world.only_stack().await?;
+    ensure!(stack != broken && complete["stack_id"] == stack.as_str(), "{complete}");
+    ensure!(world.cloud.calls("heat.stack_create") == 2 && world.cloud.calls("heat.stack_delete") == 1);
+    world.agrees(&cluster, PATIENCE).await?;
+    world.finish().await
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_failed_resize_is_done_again(#[values(Mix::Embedded, Mix::Distributed)] mix: Mix) -> Result<()> {
