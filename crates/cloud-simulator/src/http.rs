@@ -16,6 +16,7 @@ use actix_web::{
     web::{Bytes, Data, Query},
 };
 use percent_encoding::percent_decode_str;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -51,8 +52,11 @@ pub(crate) struct Call {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
+    /// A text beside a header that says what it is goes out as it is.
     pub(crate) body: Option<Value>,
 }
+
+const JSON: &str = "application/json";
 
 /// Why a handler does not do what was asked; the service gives it its own form.
 #[derive(Debug)]
@@ -92,6 +96,12 @@ impl Answer {
 
     pub(crate) fn with(status: u16, body: Value) -> Outcome {
         Ok(Self { status, headers: Vec::new(), body: Some(body) })
+    }
+
+    /// What is made into text at once.
+    pub(crate) fn written(body: &impl Serialize) -> Outcome {
+        let text = serde_json::to_string(body).map_err(|error| Refusal::new(500, "InternalError", error.to_string()))?;
+        Ok(Self { status: 200, headers: vec![("Content-Type", JSON.into())], body: Some(Value::String(text)) })
     }
 
     pub(crate) fn empty(status: u16) -> Outcome {
@@ -281,9 +291,9 @@ fn render(answer: Answer, head: bool) -> HttpResponse {
     }
     response.insert_header(("x-openstack-request-id", format!("req-{}", dashed_id())));
     match answer.body {
-        // A payload of Barbican is no JSON.
+        // A payload of Barbican, or JSON that is written already.
         Some(Value::String(text)) if !head && !is_json => response.body(text),
-        Some(body) if !head => response.insert_header((header::CONTENT_TYPE, "application/json")).body(body.to_string()),
+        Some(body) if !head => response.insert_header((header::CONTENT_TYPE, JSON)).body(body.to_string()),
         _ => response.finish(),
     }
 }

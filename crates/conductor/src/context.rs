@@ -22,6 +22,7 @@ use crate::lease::{self, Leases};
 use crate::metrics::Metrics;
 use crate::notify::{Notifications, Outbox};
 use crate::parts::{PartEnded, Parts};
+use crate::scan::Begun;
 use crate::{credential_health, health, heartbeat, housekeeping, notify, scan, sweep, worker};
 
 /// Between two tries to have keys ready after one that failed.
@@ -205,6 +206,7 @@ pub(crate) struct Context {
     /// One for each operation that is being given back.
     pub handing_back: Semaphore,
     pub leases: Arc<Leases>,
+    pub begun: Begun,
     pub follower: Arc<Follower>,
     pub service: Option<Session>,
     pub admin: Option<Session>,
@@ -252,6 +254,7 @@ impl Conductor {
             permits,
             handing_back: Semaphore::new(GIVEN_BACK),
             leases: Arc::new(Leases::new(stop.clone())),
+            begun: Begun::new(),
             follower: Arc::new(follower),
             service: self.service,
             admin: self.admin,

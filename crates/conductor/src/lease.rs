@@ -81,7 +81,7 @@ impl Leases {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut living: Vec<_> = held.values().filter(|lease| !lease.is_stale()).cloned().collect();
         // Always in the same order, so that two statements do not lock the same rows crosswise.
-        living.sort_by(|a, b| a.claim.operation.as_str().cmp(b.claim.operation.as_str()));
+        living.sort_by_key(|lease| (lease.claim.row, lease.claim.generation));
         living
     }
 }

@@ -1,13 +1,19 @@
 //! The scan of the table: finds the work that no bell announced, and what a dead conductor left.
+//!
+//! What nobody has begun is found by its index. What somebody has worked on is held, nearly all of it, and the database has to look at each row to
+//! tell: with thousands in flight and many conductors that would be most of what it does. So a conductor looks there when one of the leases that it
+//! saw the last time may have run out, and twice in the length of a lease for what was taken or given back since then.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
 use model::id::OperationId;
+use model::operation::OperationState;
 use model::planted::{self, Bug};
-use model::store::{Conn, operation};
+use model::store::{Conn, StoreError, operation};
 use model::time::{millis, now};
+use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::metrics::FoundBy;
@@ -39,7 +45,55 @@ pub(crate) async fn run(cx: Arc<Context>) {
     }
 }
 
-async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
+/// When the operations that somebody has worked on are to be looked at.
+pub(crate) struct Begun {
+    /// By this clock, which nobody sets.
+    next: Mutex<Instant>,
+}
+
+impl Begun {
+    /// At once.
+    pub fn new() -> Self {
+        Self { next: Mutex::new(Instant::now()) }
+    }
+
+    /// No later than then: one was given back that is due by that time.
+    pub fn look_by(&self, at: Instant) {
+        let mut next = self.next();
+        *next = at.min(*next);
+    }
+
+    fn next(&self) -> MutexGuard<'_, Instant> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether one of them may be taken.
+    async fn may_be_free(&self, cx: &Context) -> Result<bool, StoreError> {
+        let began = Instant::now();
+        let longest = cx.settings.timing.lease / 2;
+        let former = {
+            let mut next = self.next();
+            if began < *next {
+                return Ok(false);
+            }
+            // Before the look: of what is given back meanwhile nobody knows whether it was seen.
+            std::mem::replace(&mut *next, began + longest)
+        };
+        let soonest = match cx.store.read(async |conn: &mut Conn| operation::soonest(conn).await).await {
+            Ok(soonest) => soonest,
+            Err(error) => {
+                self.look_by(former);
+                return Err(error);
+            }
+        };
+        let wait =
+            soonest.map_or(longest, |free_ms| Duration::from_millis(u64::try_from(free_ms.saturating_sub(millis(now()))).unwrap_or(0)));
+        self.look_by(began + wait);
+        Ok(wait.is_zero())
+    }
+}
+
+async fn scan(cx: &Arc<Context>) -> Result<(), StoreError> {
     if planted::has(Bug::AckBeforeClaim) {
         return Ok(());
     }
@@ -49,13 +103,15 @@ async fn scan(cx: &Arc<Context>) -> Result<(), model::store::StoreError> {
 }
 
 /// How many were claimed.
-async fn scan_once(cx: &Arc<Context>) -> Result<usize, model::store::StoreError> {
+async fn scan_once(cx: &Arc<Context>) -> Result<usize, StoreError> {
     if cx.places.available_permits() == 0 || cx.permits.available_permits() == 0 {
         return Ok(0);
     }
-    let at = millis(now());
+    let begun = if cx.begun.may_be_free(cx).await? { Some(OperationState::Running) } else { None };
+    let states: Vec<OperationState> = [OperationState::Queued].into_iter().chain(begun).collect();
+    let (states, at) = (&states, millis(now()));
     // However few permits there are: some of what is due cannot be claimed (it waits behind another), and must not hide the rest.
-    let mut due = cx.store.read(async |conn: &mut Conn| operation::due(conn, at, BATCH).await).await?;
+    let mut due = cx.store.read(async |conn: &mut Conn| operation::due(conn, states, at, BATCH).await).await?;
     if i64::try_from(due.len()).is_ok_and(|found| found >= BATCH) {
         // Each conductor finds the same ones: from the same place on, all but one would find claimed whatever they come to.
         let begin = model::random::range(0..due.len());

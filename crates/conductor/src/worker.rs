@@ -152,17 +152,23 @@ async fn drive(cx: Arc<Context>, work: Box<Work>, permit: OwnedSemaphorePermit) 
     Box::pin(give_back(&cx, &work, ended)).await;
 }
 
+/// What was found stale is due after this time only.
+const NOT_AT_ONCE: Duration = Duration::from_secs(1);
+
 /// Gives back what is still ours (nothing, when it is settled), and ends the hold on what was superseded meanwhile. What was found stale is
 /// not due at once: whatever made it so, it must not be claimed in a circle.
 async fn give_back(cx: &Context, work: &Work, ended: Ended) {
     let due = match ended {
         Ended::Settled | Ended::Stopped => AT_ONCE,
-        Ended::Stale => millis(now()) + 1000,
+        Ended::Stale => millis(now()) + i64::try_from(NOT_AT_ONCE.as_millis()).unwrap_or(i64::MAX),
     };
     // All at once, as when the conductor stops, they would wait for a connection for longer than that may take.
     let _place = cx.handing_back.acquire().await;
     if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, work.claim(), due).await).await {
         tracing::warn!(%error, "failed to give the operation back; its lease will run out");
+    }
+    if matches!(ended, Ended::Stale) {
+        cx.begun.look_by(Instant::now() + NOT_AT_ONCE);
     }
     ring_next(cx, work).await;
 }

@@ -253,6 +253,8 @@ pub struct NewOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub operation: OperationId,
+    /// The number of its row.
+    pub row: i64,
     pub owner: String,
     pub generation: i32,
     /// Whether the lease of an earlier owner had run out.

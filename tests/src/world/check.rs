@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use model::id::{ClusterId, OperationId};
+use model::operation::OperationState;
 use model::store::{Conn, operation};
 
 use super::World;
@@ -91,7 +92,8 @@ impl World {
 
     /// Operations that have not ended.
     pub async fn unfinished(&self) -> Result<i64> {
-        let ids = self.store()?.read(async |conn: &mut Conn| operation::due(conn, i64::MAX, 1000).await).await?;
+        let states = [OperationState::Queued, OperationState::Running];
+        let ids = self.store()?.read(async |conn: &mut Conn| operation::due(conn, &states, i64::MAX, 1000).await).await?;
         Ok(i64::try_from(ids.len())?)
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Outcome {
     // Newest first, as Heat sorts.
     stacks.reverse();
     let stacks = page(call, stacks, |stack| &stack.id);
-    Answer::ok(json!({"stacks": stacks.into_iter().map(|stack| view::stack_in_list(&call.base, stack)).collect::<Vec<_>>()}))
+    Answer::written(&view::List { stacks: stacks.into_iter().map(|stack| view::Listed::of(&call.base, stack)).collect() })
 }
 
 /// `/stacks/{name or id}` and one level below it leads to `/stacks/{name}/{id}`; a deleted stack is found by its id only.

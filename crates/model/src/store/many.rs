@@ -30,12 +30,12 @@ impl<'a> Many<'a> {
 }
 
 /// Whether an id may stand in the text of a statement: a plain word, as every uuid is.
-pub(super) fn is_plain(id: &str) -> bool {
+fn is_plain(id: &str) -> bool {
     id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 /// The condition; none when an id is no plain word.
-pub(super) fn text(column: &str, ids: &[&str]) -> Option<String> {
+fn text(column: &str, ids: &[&str]) -> Option<String> {
     let mut text = String::with_capacity(column.len() + 8 + ids.len() * 40);
     text += column;
     text += " IN (";

@@ -1,14 +1,15 @@
 //! Queries on `operation`: the record of work, and who may work on it.
 
 mod backlog;
+mod due;
 mod release;
 mod renewal;
 mod unheld;
 
-use diesel::dsl::{self, exists, not, sql};
+use diesel::dsl::{self, sql};
 use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::Text;
 use diesel_async::RunQueryDsl;
 
 use super::connection::{Conn, on_conn};
@@ -16,14 +17,15 @@ use super::error::StoreError;
 use super::event;
 use super::recurring::Recur;
 pub use backlog::{Unfinished, about_groups, is_upgraded_to, unfinished_by_kind};
+pub use due::{due, soonest};
 pub use release::release;
 pub use renewal::{Renewed, renew};
 pub use unheld::{JOINED, ask_to_cancel, cancel, join, record_payload, supersede, superseded};
 
 use crate::id::{ClusterId, OperationId};
 use crate::operation::{
-    AT_ONCE, Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationKind, OperationState,
-    OutcomeCode, Payload, Progress,
+    AT_ONCE, Claim, Claimed, CloudFault, Ending, EventDetails, LastCloudError, NewOperation, Operation, OperationState, OutcomeCode,
+    Payload, Progress,
 };
 use crate::planted::{self, Bug};
 use crate::schema::operation;
@@ -81,49 +83,6 @@ pub async fn unfinished(conn: &mut Conn, cluster: &ClusterId) -> Result<Vec<Oper
             .load(&mut **c)
             .await
     })?)
-}
-
-/// Operations that are due, that nobody holds and that stand behind no other of their cluster, oldest due time first. (Those that wait
-/// behind others may be many, and are taken when their turn comes.)
-///
-/// What this version does not know is left out as [`claim`] leaves it alone, by its kind and by its payload's version: it would come first
-/// each time, and where a newer version ran before this one there may be more of it than anybody looks at.
-pub async fn due(conn: &mut Conn, at_ms: i64, limit: i64) -> Result<Vec<OperationId>, StoreError> {
-    let earlier = diesel::alias!(operation as earlier);
-    let known = known_version();
-    let ids: Vec<String> = on_conn!(conn, |c| {
-        operation::table
-            .select(operation::uuid)
-            .filter(operation::state.eq_any(OperationState::UNFINISHED))
-            .filter(operation::due_ms.le(at_ms))
-            // First of what no index tells: of a fleet in flight this leaves nearly nothing over, and to look into a payload costs ten times as much.
-            .filter(operation::owner.is_null().or(operation::lease_ms.lt(at_ms)))
-            .filter(
-                operation::kind
-                    .eq_any(OperationKind::ALL.iter().map(|k| k.as_str()))
-                    .and(dsl::sql::<Bool>(&known))
-                    .or(operation::deadline_ms.lt(at_ms))
-                    .or(operation::cancel_ms.is_not_null()),
-            )
-            .filter(not(exists(
-                earlier
-                    .filter(earlier.field(operation::cluster_uuid).eq(operation::cluster_uuid))
-                    .filter(earlier.field(operation::id).lt(operation::id))
-                    .filter(earlier.field(operation::state).eq_any(OperationState::UNFINISHED)),
-            )))
-            .order((operation::due_ms.asc(), operation::id.asc()))
-            .limit(limit)
-            .recurring()
-            .load(&mut **c)
-            .await
-    })?;
-    Ok(ids.into_iter().map(OperationId::new).collect())
-}
-
-/// The condition that a payload is of a version that this program knows, which one that is no JSON is not.
-fn known_version() -> String {
-    let most = Payload::known();
-    format!("CASE WHEN JSON_VALID(operation.payload) THEN JSON_EXTRACT(operation.payload, '$.version') <= {most} ELSE 0 END")
 }
 
 /// Takes an operation for `owner` until `lease_ms`, if it is due, free (or its lease has run out) and nothing earlier on its cluster is
@@ -192,7 +151,7 @@ pub async fn claim(conn: &mut Conn, id: &OperationId, owner: &str, at_ms: i64, l
         return Ok(Claimed::NotNow);
     }
     let taken_over = found.owner.is_some();
-    let claim = Claim { operation: id.clone(), owner: owner.to_owned(), generation: found.generation + 1, taken_over };
+    let claim = Claim { operation: id.clone(), row: found.id, owner: owner.to_owned(), generation: found.generation + 1, taken_over };
     let kind = if taken_over { "taken_over" } else { "claimed" };
     event::append(conn, id, &found.cluster_id(), kind, owner).await?;
     let row = find(conn, id).await?.ok_or(STALE)?;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use model::cluster::status::Status;
 use model::cluster::{Cluster, ClusterChange};
 use model::id::{ClusterId, OperationId};
-use model::operation::{Claim, Claimed, Ending, EventDetails, OperationKind, OutcomeCode, Payload, Progress};
+use model::operation::{Claim, Claimed, Ending, EventDetails, OperationKind, OperationState, OutcomeCode, Payload, Progress};
 use model::store::operation::Renewed;
 use model::store::{Conn, Scope, Store, StoreError, cluster, lifecycle, nodegroup, operation};
 use model::time::{from_millis, millis, now};
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::world::{Kind, World, accept, request, spec};
 
 const LEASE: i64 = 10_000;
+const UNFINISHED: [OperationState; 2] = [OperationState::Queued, OperationState::Running];
 
 async fn claim(store: &Store, id: &model::id::OperationId, owner: &str, at: i64) -> Option<Claim> {
     let claimed = store.write(async |conn: &mut Conn| operation::claim(conn, id, owner, at, at + LEASE).await).await.unwrap();
@@ -35,7 +36,7 @@ async fn lengthen(store: &Store, claims: &[&Claim], until: i64) -> Renewed {
 }
 
 async fn due(store: &Store, limit: i64) -> Vec<OperationId> {
-    store.read(async |conn: &mut Conn| operation::due(conn, millis(now()), limit).await).await.unwrap()
+    store.read(async |conn: &mut Conn| operation::due(conn, &UNFINISHED, millis(now()), limit).await).await.unwrap()
 }
 
 async fn fetch(store: &Store, id: &model::id::ClusterId) -> Cluster {
@@ -149,6 +150,36 @@ async fn what_waits_behind_another_is_not_due_and_its_time_begins_when_it_is_tak
     world.store.write(async |conn: &mut Conn| operation::release(conn, &first, at).await).await.unwrap();
     claim(&world.store, behind, "d", begun + 5_000).await.expect("claimed again");
     assert_eq!((row().await.started_ms, row().await.deadline_ms), (Some(begun), begun + 3_600_000));
+}
+
+/// What is held is looked at one row after the other, and so only when it may be of use.
+#[rstest]
+#[case(Kind::Sqlite)]
+#[case(Kind::MariaDb)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_lease_that_ends_or_what_was_given_back_tells_when_one_may_be_taken(#[case] kind: Kind) {
+    let world = World::new(kind).await;
+    let soonest = async || world.store.read(async |conn: &mut Conn| operation::soonest(conn).await).await.unwrap();
+    let due = async |state, at| world.store.read(async |conn: &mut Conn| operation::due(conn, &[state], at, 10).await).await.unwrap();
+    let (first, second) = (spec("blue"), spec("green"));
+    let (create, other) = (accept(&world.store, &first).await, accept(&world.store, &second).await);
+    let at = millis(now());
+    // Nobody has begun them.
+    assert_eq!((soonest().await, due(OperationState::Running, at).await), (None, vec![]));
+    let creating = claim(&world.store, &create, "one", at).await.expect("claimed");
+    assert_eq!(due(OperationState::Queued, at).await, std::slice::from_ref(&other));
+    let held = claim(&world.store, &other, "two", at + 500).await.expect("claimed");
+    assert_eq!((soonest().await, due(OperationState::Queued, at).await), (Some(at + LEASE), vec![]));
+    assert_eq!(due(OperationState::Running, at + LEASE + 1).await, std::slice::from_ref(&create));
+    renew(&world.store, &[&creating], at + 3 * LEASE).await;
+    assert_eq!(soonest().await, Some(at + 500 + LEASE));
+    world.store.write(async |conn: &mut Conn| operation::release(conn, &held, at + 100).await).await.unwrap();
+    assert_eq!(soonest().await, Some(at + 100));
+    assert_eq!(due(OperationState::Running, at + 100).await, [other]);
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, &creating, &first.id, &Ending::Succeeded).await).await.unwrap();
+    let again = claim(&world.store, &held.operation, "one", at + 200).await.expect("claimed anew");
+    world.store.write(async |conn: &mut Conn| operation::finish(conn, &again, &second.id, &Ending::Succeeded).await).await.unwrap();
+    assert_eq!(soonest().await, None);
 }
 
 /// When the programs were put back to this version, what the newer one accepted stands first and may be more than a scan takes.
@@ -336,8 +367,6 @@ async fn many_leases_are_renewed_at_once_and_those_that_are_lost_are_named(#[cas
         let row = world.store.read(async |conn: &mut Conn| operation::find(conn, &claim.operation).await).await.unwrap().unwrap();
         assert_eq!(row.lease_ms, wanted);
     }
-    let odd = Claim { operation: OperationId::new("a' OR '1'='1"), ..held[0].clone() };
-    assert!(world.store.write(async |conn: &mut Conn| operation::renew(conn, "one", &[&odd], until).await).await.is_err());
 }
 
 /// Who waits for a row keeps those that he came to before, in the database also when he has given up.

@@ -16,7 +16,6 @@ use crate::planted::{self, Bug};
 use crate::schema::operation;
 use crate::store::StoreError;
 use crate::store::connection::{Conn, on_conn};
-use crate::store::many;
 
 /// Of claims whose leases were to be lengthened, those whose were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,13 +38,11 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[&Claim], lease_ms: i6
     }
     // Its text is long, and hardly ever needed for many.
     let held = || {
-        Ok::<_, StoreError>(
-            operation::table
-                .filter(dsl::sql::<Bool>(&these(claims)?))
-                .filter(operation::owner.eq(owner))
-                .filter(operation::state.eq(OperationState::Running.as_str()))
-                .filter(operation::cancel_ms.is_null()),
-        )
+        operation::table
+            .filter(dsl::sql::<Bool>(&these(claims)))
+            .filter(operation::owner.eq(owner))
+            .filter(operation::state.eq(OperationState::Running.as_str()))
+            .filter(operation::cancel_ms.is_null())
     };
     let free = match conn {
         Conn::Mysql(c) if claims.len() > 1 => Some(renew_free(c, owner, claims, lease_ms).await?),
@@ -54,13 +51,13 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[&Claim], lease_ms: i6
     };
     let rows = match &free {
         Some(free) => free.len(),
-        None => on_conn!(conn, |c| diesel::update(held()?).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?,
+        None => on_conn!(conn, |c| diesel::update(held()).set(operation::lease_ms.eq(lease_ms)).execute(&mut **c).await)?,
     };
     if rows == claims.len() || planted::has(Bug::MissingGuard) {
         return Ok(Renewed::default());
     }
     // In the same transaction, and read after all of them were come to: what is not held now is not held any more.
-    let kept: Vec<(String, i32)> = on_conn!(conn, |c| held()?.select((operation::uuid, operation::generation)).load(&mut **c).await)?;
+    let kept: Vec<(i64, i32)> = on_conn!(conn, |c| held().select((operation::id, operation::generation)).load(&mut **c).await)?;
     let kept: Held = kept.into_iter().collect();
     let mut renewed = Renewed::default();
     for claim in claims {
@@ -74,22 +71,22 @@ pub async fn renew(conn: &mut Conn, owner: &str, claims: &[&Claim], lease_ms: i6
     Ok(renewed)
 }
 
-/// Operations, each with the generation by which it is held.
-type Held = HashSet<(String, i32)>;
+/// Rows of operations, each with the generation by which it is held.
+type Held = HashSet<(i64, i32)>;
 
-fn key(claim: &Claim) -> (String, i32) {
-    (claim.operation.as_str().to_owned(), claim.generation)
+fn key(claim: &Claim) -> (i64, i32) {
+    (claim.row, claim.generation)
 }
 
 /// Rows are come to by their own keys: a small table would be read from one end to the other, past everybody's locks.
-const BY_UUID: &str = "FORCE INDEX (uniq_operation0uuid)";
+const BY_ROW: &str = "FORCE INDEX (PRIMARY)";
 /// Servers that cannot pass over locked rows (MariaDB before 10.6, MySQL before 8.0.1) read comments, and wait.
 const SKIP_LOCKED: &str = "/*M!100600 SKIP LOCKED *//*!80001 SKIP LOCKED */";
 
 #[derive(QueryableByName)]
 struct Free {
-    #[diesel(sql_type = Text)]
-    uuid: String,
+    #[diesel(sql_type = BigInt)]
+    id: i64,
     #[diesel(sql_type = Integer)]
     generation: i32,
 }
@@ -97,45 +94,32 @@ struct Free {
 /// Lengthens the leases that are held and whose rows nobody has locked, and names them. Waits for nobody: what it writes it has locked itself.
 async fn renew_free(conn: &mut AsyncMysqlConnection, owner: &str, claims: &[&Claim], lease_ms: i64) -> Result<Held, StoreError> {
     // Generations are compared here: thousands of leases are renewed every few seconds, and with them the statements would be twice as long.
-    let wanted: HashSet<(&str, i32)> = claims.iter().map(|claim| (claim.operation.as_str(), claim.generation)).collect();
-    let listed = |ids: &[&str]| many::text("uuid", ids).ok_or_else(odd);
-    let all = listed(&claims.iter().map(|claim| claim.operation.as_str()).collect::<Vec<_>>())?;
+    let wanted: Held = claims.iter().map(|claim| key(claim)).collect();
+    let all = listed(claims.iter().map(|claim| claim.row));
     let sql = format!(
-        "SELECT uuid, generation FROM operation {BY_UUID} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL \
+        "SELECT id, generation FROM operation {BY_ROW} WHERE {all} AND owner = ? AND state = ? AND cancel_ms IS NULL \
          FOR UPDATE {SKIP_LOCKED}"
     );
     let lock = diesel::sql_query(sql).bind::<Text, _>(owner).bind::<Text, _>(OperationState::Running.as_str());
     let free: Vec<Free> = lock.load(&mut *conn).await?;
-    let free: Held = free
-        .into_iter()
-        .filter(|row| wanted.contains(&(row.uuid.as_str(), row.generation)))
-        .map(|row| (row.uuid, row.generation))
-        .collect();
+    let free: Held = free.into_iter().map(|row| (row.id, row.generation)).filter(|key| wanted.contains(key)).collect();
     if !free.is_empty() {
         // Locked until the end of the transaction, so that each is still of its generation.
-        let ours = listed(&free.iter().map(|(uuid, _)| uuid.as_str()).collect::<Vec<_>>())?;
-        let sql = format!("UPDATE operation {BY_UUID} SET lease_ms = ? WHERE {ours}");
+        let ours = listed(free.iter().map(|(id, _)| *id));
+        let sql = format!("UPDATE operation {BY_ROW} SET lease_ms = ? WHERE {ours}");
         diesel::sql_query(sql).bind::<BigInt, _>(lease_ms).execute(&mut *conn).await?;
     }
     Ok(free)
 }
 
-fn odd() -> StoreError {
-    StoreError::Database("the id of an operation is no plain word".into())
+/// The condition that matches rows by their numbers, of which there are some; in the text of the statement, see [`many`](crate::store::many).
+fn listed(rows: impl Iterator<Item = i64>) -> String {
+    let rows: Vec<String> = rows.map(|id| id.to_string()).collect();
+    format!("id IN ({})", rows.join(","))
 }
 
-/// The condition that matches the rows of claims, of which there are some, as long as their generation stands; in the text of the statement, see
-/// [`many`].
-fn these(claims: &[&Claim]) -> Result<String, StoreError> {
-    let mut text = String::with_capacity(claims.len() * 80);
-    for claim in claims {
-        let id = claim.operation.as_str();
-        if !many::is_plain(id) {
-            return Err(odd());
-        }
-        text += if text.is_empty() { "((" } else { ") OR (" };
-        text += &format!("uuid = '{id}' AND generation = {}", claim.generation);
-    }
-    text += "))";
-    Ok(text)
+/// The condition that matches the rows of claims, of which there are some, as long as their generation stands; as [`listed`].
+fn these(claims: &[&Claim]) -> String {
+    let each: Vec<String> = claims.iter().map(|claim| format!("(id = {} AND generation = {})", claim.row, claim.generation)).collect();
+    format!("({})", each.join(" OR "))
 }
