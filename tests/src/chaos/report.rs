@@ -148,8 +148,8 @@ impl Report {
     fn kinds(&self, out: &mut String) -> std::fmt::Result {
         writeln!(
             out,
-            "| operation | accepted | succeeded | failed | superseded | cancelled before it began | unfinished |\n\
-             |---|---:|---:|---|---:|---:|---:|"
+            "| operation | accepted | joined one that was there | succeeded | failed | superseded | cancelled before it began | unfinished |\n\
+             |---|---:|---:|---:|---|---:|---:|---:|"
         )?;
         for kind in OperationKind::ALL {
             let word = kind.as_str();
@@ -194,7 +194,9 @@ fn line(out: &mut String, name: &str, accepted: usize, rows: &[&Operation]) -> s
     };
     writeln!(
         out,
-        "| {name} | {accepted} | {} | {failed} | {} | {} | {} |",
+        "| {name} | {accepted} | {} | {} | {failed} | {} | {} | {} |",
+        // Whoever asks once more for a deletion that is under way is told of that one.
+        accepted.saturating_sub(rows.len()),
         count(OperationState::Succeeded),
         count(OperationState::Superseded),
         count(OperationState::Cancelled),
