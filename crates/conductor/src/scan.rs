@@ -71,21 +71,15 @@ impl Begun {
     async fn may_be_free(&self, cx: &Context) -> Result<bool, StoreError> {
         let began = Instant::now();
         let longest = cx.settings.timing.lease / 2;
-        let former = {
+        {
             let mut next = self.next();
             if began < *next {
                 return Ok(false);
             }
             // Before the look: of what is given back meanwhile nobody knows whether it was seen.
-            std::mem::replace(&mut *next, began + longest)
-        };
-        let soonest = match cx.store.read(async |conn: &mut Conn| operation::soonest(conn).await).await {
-            Ok(soonest) => soonest,
-            Err(error) => {
-                self.look_by(former);
-                return Err(error);
-            }
-        };
+            *next = began + longest;
+        }
+        let soonest = cx.store.read(async |conn: &mut Conn| operation::soonest(conn).await).await.inspect_err(|_| self.look_by(began))?;
         let wait =
             soonest.map_or(longest, |free_ms| Duration::from_millis(u64::try_from(free_ms.saturating_sub(millis(now()))).unwrap_or(0)));
         self.look_by(began + wait);

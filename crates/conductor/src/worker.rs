@@ -167,6 +167,7 @@ async fn give_back(cx: &Context, work: &Work, ended: Ended) {
     if let Err(error) = cx.store.write(async |conn: &mut Conn| operation::release(conn, work.claim(), due).await).await {
         tracing::warn!(%error, "failed to give the operation back; its lease will run out");
     }
+    // Behind the release: a look before it would find it held still.
     if matches!(ended, Ended::Stale) {
         cx.begun.look_by(Instant::now() + NOT_AT_ONCE);
     }
