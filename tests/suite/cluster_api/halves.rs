@@ -38,6 +38,28 @@ pub(super) async fn next_turn_is_held(world: &World) -> Result<()> {
     .await
 }
 
+/// Asks for another size and returns when helm was killed that was run for it: it has recorded its revision and sent nothing. What it leaves stays
+/// so until the test lets the cloud go.
+pub(super) async fn cut_off_resize(world: &World, management: &Management, cluster: &str, body: &Value) -> Result<()> {
+    let demo = world.demo().at("1.10");
+    // The record of the revision is the first that helm makes.
+    let made = management.cluster.calls("kubernetes.create");
+    management.cluster.inject(Fault { at: "kubernetes.create".into(), nth: 1, how: How::ActThenHold });
+    demo.post(&format!("/v1/clusters/{cluster}/actions/resize"), body).await?.expect(202)?;
+    wait::until("helm to be at work", PATIENCE, async || {
+        let calls = management.cluster.calls("kubernetes.create") - made;
+        Ok(Seen::when(calls > 0, || "no call".to_owned()))
+    })
+    .await?;
+    hold_next_turn(world);
+    reason_has(&demo, cluster, "was killed").await?;
+    next_turn_is_held(world).await?;
+    ensure!(management.releases()?[0].1 == "pending-upgrade", "{:?}", management.releases()?);
+    management.cluster.let_go();
+    management.cluster.clear_faults();
+    Ok(())
+}
+
 /// helm 3 compares the documents of two revisions and never looks at the objects: a revision that it has recorded and not sent must not pass
 /// for one that it has.
 #[rstest]
@@ -51,23 +73,8 @@ async fn a_change_that_was_cut_off_reaches_every_object(#[values("3", "4")] helm
     let demo = world.demo();
     let cluster = create(&demo, "blue").await?;
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
-    // The record of the revision is the first that helm makes.
-    let made = management.cluster.calls("kubernetes.create");
-    management.cluster.inject(Fault { at: "kubernetes.create".into(), nth: 1, how: How::ActThenHold });
-    demo.at("1.10").post(&format!("/v1/clusters/{cluster}/actions/resize"), &json!({"node_count": 4})).await?.expect(202)?;
-    wait::until("helm to be at work", PATIENCE, async || {
-        let calls = management.cluster.calls("kubernetes.create") - made;
-        Ok(Seen::when(calls > 0, || "no call".to_owned()))
-    })
-    .await?;
-    // What it leaves stays so until it has been seen.
-    hold_next_turn(&world);
-    reason_has(&demo, &cluster, "was killed").await?;
-    next_turn_is_held(&world).await?;
-    ensure!(management.releases()?[0].1 == "pending-upgrade", "{:?}", management.releases()?);
+    cut_off_resize(&world, &management, &cluster, &json!({"node_count": 4})).await?;
     ensure!(replicas(&management, "MachineDeployment", "-default-worker")? == 2);
-    management.cluster.let_go();
-    management.cluster.clear_faults();
     world.cloud.let_go();
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 4 && replicas(&management, "MachineDeployment", "-default-worker")? == 4, "{complete}");

@@ -9,7 +9,7 @@ use tests::management::{Management, template};
 use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
-use super::halves::reason_has;
+use super::halves::{cut_off_resize, reason_has};
 use super::{STEP, create, group_is, groups, replicas, world};
 
 async fn cancel(demo: &Client, cluster: &str) -> Result<Value> {
@@ -183,6 +183,34 @@ async fn a_machine_that_an_earlier_request_has_left_marked_does_not_go_for_the_o
     let left = workers(&management);
     ensure!(left.len() == 1 && text(&left[0]["metadata"], "name") == first, "{left:#?}");
     ensure!(mark.as_object().context("marks")?.keys().all(|key| left[0]["metadata"]["annotations"][key].is_null()), "{left:#?}");
+    world.finish().await
+}
+
+/// Whoever runs helm next does again what was cut off, and its nodes go: those that were named for it.
+#[tokio::test]
+async fn a_named_node_goes_also_where_the_next_operation_is_about_another_group() -> Result<()> {
+    let management = Management::start(STEP, "3").await?;
+    let mut environment = management.environment();
+    environment.insert("OS_CAPI_HELM__HELM_DEADLINE_SECONDS".into(), "15".into());
+    environment.insert("OS_OPERATIONS__SETTLE_SECONDS".into(), "1".into());
+    let world = World::start(Mix::Embedded, Options { environment, ..Options::default() }).await?;
+    let demo = world.demo().at("1.14");
+    let cluster = create(&demo, "blue").await?;
+    demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
+    // Of machines that nobody has marked the newest goes.
+    let [oldest, newest] = workers(&management).try_into().map_err(|all| anyhow::anyhow!("not two workers: {all:?}"))?;
+    let [oldest, newest] = [oldest, newest].map(|machine: Value| text(&machine["metadata"], "name"));
+
+    cut_off_resize(&world, &management, &cluster, &json!({"node_count": 1, "nodes_to_remove": [oldest]})).await?;
+    demo.post(&format!("/v1/clusters/{cluster}/actions/cancel"), &json!({})).await?.expect(202)?;
+    world.cloud.let_go();
+    demo.wait_for(&cluster, "UPDATE_FAILED", PATIENCE).await?;
+    ensure!(names(&management).len() == 2 && replicas(&management, "MachineDeployment", "-default-worker")? == 2);
+
+    let group = json!({"name": "big", "node_count": 1, "flavor_id": "m1.medium"});
+    demo.post(&format!("/v1/clusters/{cluster}/nodegroups"), &group).await?.expect(202)?;
+    group_is(&demo, &cluster, "big", "CREATE_COMPLETE").await?;
+    ensure!(names(&management) == [newest.clone()], "{oldest} was to go: {:?}", names(&management));
     world.finish().await
 }
 

@@ -83,7 +83,11 @@ impl Bench<'_> {
 
     async fn end(&self, outcome: Result<(), CloudError>) -> Result<(), Failure> {
         match outcome {
-            Err(error) if error.is_conflict() => self.take_up(error).await,
+            // Another run is under way, or was cut off with its conductor.
+            Err(error) if error.is_conflict() => match self.take_up().await? {
+                true => Err(Failure::retry(format!("a helm run of release {} that was cut off has been taken up", self.release))),
+                false => Err(error.into()),
+            },
             Err(error) => {
                 self.work.has_asked();
                 Err(error.into())
@@ -92,13 +96,11 @@ impl Bench<'_> {
         }
     }
 
-    /// Another run is under way, or was cut off with its conductor. As long as what it asked for last may be on its way, it is waited for.
-    async fn take_up(&self, error: CloudError) -> Result<(), Failure> {
+    /// Takes up a run that was cut off; whether there was one. As long as what it asked for last may be on its way, it is waited for.
+    pub(super) async fn take_up(&self) -> Result<bool, Failure> {
         let helm = self.helm();
         let last = helm.last(&self.release, &self.namespace).await?;
-        let Some(last) = last.filter(|last| last.is_pending()) else {
-            return Err(error.into());
-        };
+        let Some(last) = last.filter(LastRelease::is_pending) else { return Ok(false) };
         if !self.work.is_settled(self.cx) {
             return Err(Failure::retry(format!("a helm run of release {} is under way or was cut off", self.release)));
         }
@@ -113,7 +115,7 @@ impl Bench<'_> {
             self.work.has_asked();
         }
         taken_up?;
-        Err(Failure::retry(format!("a helm run of release {} that was cut off has been taken up", self.release)))
+        Ok(true)
     }
 }
 

@@ -68,7 +68,8 @@ pub(super) async fn choose(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, even
 }
 
 /// Marks the machines that were chosen, and takes off what an operation has left that ended before its machines had gone: they would go in their
-/// place. Of such an operation helm may still be under way: then a turn to wait.
+/// place. Of such an operation helm may still be under way: then a turn to wait. And where it was cut off, its change of another group is done
+/// again by whoever comes next, whatever he wants: while the machines that were named for it are still marked.
 pub(super) async fn set(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events: &[OperationEvent]) -> Result<Option<Turn>, Failure> {
     let chosen = stack::listed(events, CHOSEN).unwrap_or_default();
     let others = left_over(&wish.groups, seen, &chosen);
@@ -77,6 +78,11 @@ pub(super) async fn set(bench: &Bench<'_>, wish: &Wish<'_>, seen: &Seen, events:
         bench.work.guard(bench.cx, &Progress { step: "nodes", waiting_for, ..Progress::default() }).await?;
         // No machine says when that is over.
         return Ok(Some(Turn::Again { after: bench.cx.settings.timing.poll_min }));
+    }
+    let is_target = |group: &Nodegroup| wish.target.is_some_and(|target| target.uuid == group.uuid);
+    let of_other_groups: Vec<Nodegroup> = wish.groups.iter().filter(|group| !is_target(group)).cloned().collect();
+    if !left_over(&of_other_groups, seen, &chosen).is_empty() && bench.take_up().await? {
+        return Ok(Some(Turn::NOW));
     }
     write(bench, &others, (&Value::Null, &Value::Null)).await?;
     let by = json!(bench.work.operation.uuid);
