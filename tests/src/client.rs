@@ -176,35 +176,6 @@ impl Client {
         Ok(self.get(&format!("/v1/clusters/{cluster}")).await?.expect(200)?.body)
     }
 
-    /// The operations of a cluster, the oldest first.
-    pub async fn operations(&self, cluster: &str) -> Result<Vec<Value>> {
-        let body = self.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
-        body["operations"].as_array().cloned().with_context(|| format!("no operations in {body}"))
-    }
-
-    /// The newest of them.
-    pub async fn last_operation(&self, cluster: &str) -> Result<Value> {
-        self.operations(cluster).await?.pop().with_context(|| format!("cluster {cluster} has no operation"))
-    }
-
-    /// Checks why the newest operation of a cluster has failed, and who can do something about it.
-    pub async fn failed_for(&self, cluster: &str, code: &str, fault: &str) -> Result<()> {
-        let ended = self.last_operation(cluster).await?;
-        let is_so = ended["state"] == "FAILED" && ended["outcome_code"] == code && ended["fault"] == fault;
-        ensure!(is_so, "{code}, {fault}: {ended}");
-        Ok(())
-    }
-
-    /// Waits until what is told of the operations of a cluster has these words in it.
-    pub async fn operations_tell(&self, cluster: &str, words: &str, patience: Duration) -> Result<()> {
-        let what = format!("operations of cluster {cluster} to tell: {words}");
-        wait::until(&what, patience, async || {
-            let told = json!(self.operations(cluster).await?).to_string();
-            Ok(Seen::when(told.contains(words), || told))
-        })
-        .await
-    }
-
     /// Asks for another number of default workers.
     pub async fn resize(&self, cluster: &str, count: u32) -> Result<Answer> {
         let path = format!("/v1/clusters/{cluster}/actions/resize");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use cloud_simulator::{Fault, How};
 use rstest::rstest;
-use tests::wait::PATIENCE;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, Options, World};
 
 fn error() -> How {
@@ -72,7 +72,11 @@ async fn what_may_have_been_made_stays_announced_and_is_waited_for(#[case] at: &
     let template = demo.create_template("small").await?;
     world.cloud.inject(once(at, How::Status(status, "one of this name is there".to_owned())));
     let cluster = demo.create_cluster("blue", &template).await?;
-    demo.operations_tell(&cluster, "asked for without a clear answer", PATIENCE).await?;
+    wait::until("the operation to wait", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body.to_string();
+        Ok(Seen::when(operations.contains("asked for without a clear answer"), || operations))
+    })
+    .await?;
     let kind = match at {
         "heat.stack_create" => "heat_stack",
         "keystone.trust_create" => "keystone_trust",

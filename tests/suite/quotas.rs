@@ -287,10 +287,16 @@ async fn w18_nodes_that_are_to_go_count_until_they_have_gone(#[values(Mix::Embed
     resize(&demo, &cluster, 1).await?.expect(202)?;
     another().await?.expect_error(403, "have 4 nodes")?;
 
-    let mut waiting = demo.operations(&cluster).await?;
-    waiting.retain(|operation| operation["state"] == "QUEUED");
-    ensure!(waiting.len() == 3, "{waiting:?}");
-    for id in waiting.iter().map(|operation| text(operation, "uuid")) {
+    let body = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let waiting: Vec<String> = body["operations"]
+        .as_array()
+        .context("a list")?
+        .iter()
+        .filter(|operation| operation["state"] == "QUEUED")
+        .map(|operation| text(operation, "uuid"))
+        .collect();
+    ensure!(waiting.len() == 3, "{body}");
+    for id in waiting {
         act(&demo, &cluster, &format!("cancel?operation={id}")).await?.expect(202)?;
         another().await?.expect_error(403, "have 4 nodes")?;
     }

@@ -161,7 +161,6 @@ async fn an_unknown_node_fails_the_resize_by_name_and_changes_nothing(#[values(M
     ensure!(text(&failed, "status_reason").contains("no-such-node"), "{failed}");
     ensure!(failed["faults"].to_string().contains("default-worker"), "{failed}");
     ensure!(failed["node_count"] == 2 && world.cloud.calls("heat.stack_update") == 0, "{failed}");
-    demo.failed_for(&cluster, "user", "user").await?;
     // The way out is another resize.
     resize(&demo, &cluster, json!({"node_count": 1})).await?;
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
@@ -308,7 +307,11 @@ async fn a_size_that_is_there_is_believed_when_nothing_is_on_its_way_any_more() 
     ensure!(failed["node_count"] == 4, "the most that there may be: {failed}");
 
     resize(&demo, &cluster, json!({"node_count": 2})).await?;
-    demo.operations_tell(&cluster, "stays as it is", PATIENCE).await?;
+    wait::until("the operation to wait", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        Ok(Seen::when(operations.to_string().contains("stays as it is"), || operations.to_string()))
+    })
+    .await?;
     world.cloud.let_go();
     let complete = demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     ensure!(complete["node_count"] == 2 && world.cloud.calls("heat.stack_update") >= 2, "{complete}");

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tests::client::{self, Client, text};
-use tests::wait::PATIENCE;
+use tests::wait::{self, PATIENCE, Seen};
 use tests::world::{Mix, World};
 
 /// A cluster of one master and two workers, each with a volume and an address of its own, behind a load balancer.
@@ -17,6 +17,11 @@ async fn create(demo: &Client) -> Result<String> {
     body["master_lb_enabled"] = json!(true);
     body["floating_ip_enabled"] = json!(true);
     demo.post("/v1/clusters", &body).await?.expect(202)?.uuid()
+}
+
+/// The operations of a cluster, as text.
+async fn operations(demo: &Client, cluster: &str) -> Result<String> {
+    Ok(demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body.to_string())
 }
 
 #[rstest]
@@ -46,7 +51,7 @@ async fn a_cluster_that_does_not_fit_fails_with_what_is_short_and_nothing_is_mad
     let short = limits.map(|(.., text)| text).join(", ");
     ensure!(text(&failed, "status_reason") == format!("the project's quotas have no room for 3 more nodes: {short}"), "{failed}");
     ensure!(world.cloud.stacks().is_empty(), "{:?}", world.cloud.stacks());
-    demo.failed_for(&cluster, "quota", "quota").await?;
+    ensure!(operations(&demo, &cluster).await?.contains("\"quota\""), "{}", operations(&demo, &cluster).await?);
     let made: Vec<&str> = world.cloud.effects().into_iter().filter(|name| !name.starts_with("keystone.token_")).collect();
     ensure!(made.is_empty(), "{made:?}");
 
@@ -83,7 +88,11 @@ async fn room_that_comes_while_an_operation_waits_is_taken() -> Result<()> {
     let project = world.cloud.project_id("demo");
     world.cloud.set_quota(&project, "floatingip", Some(3));
     let cluster = create(&demo).await?;
-    demo.operations_tell(&cluster, "4 floating IPs are needed and 3 are left", PATIENCE).await?;
+    wait::until("the operation to wait for room", PATIENCE, async || {
+        let told = operations(&demo, &cluster).await?;
+        Ok(Seen::when(told.contains("4 floating IPs are needed and 3 are left"), || told))
+    })
+    .await?;
     world.cloud.set_quota(&project, "floatingip", Some(4));
     demo.wait_for(&cluster, "CREATE_COMPLETE", PATIENCE).await?;
 

@@ -355,7 +355,9 @@ async fn a_stack_that_stays_at_work_ends_the_upgrade_after_the_time_of_one_step(
     for word in [stack.name.as_str(), "UPDATE_IN_PROGRESS", &format!("{minutes} minutes")] {
         ensure!(reason.contains(word), "{reason}");
     }
-    demo.failed_for(&cluster, "cloud", "cloud").await?;
+    let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+    let ended = operations["operations"].as_array().context("a list")?.iter().find(|o| o["state"] == "FAILED").context("a failure")?;
+    ensure!(ended["outcome_code"] == "cloud" && ended["fault"] == "cloud", "{ended}");
     // Once Heat is at rest it goes on.
     world.cloud.hold_stacks(false);
     demo.post(&format!("/v1/clusters/{cluster}/actions/retry"), &json!({})).await?.expect(202)?;

@@ -215,7 +215,11 @@ async fn a_credential_that_comes_while_its_cluster_is_deleted_goes_with_it() -> 
     let announced: Vec<String> = world.database()?.rows(&sql).await?;
     ensure!(announced.len() == 1, "{announced:?}");
     demo.delete_cluster(&cluster).await?;
-    demo.operations_tell(&cluster, "asked for without a clear answer", PATIENCE).await?;
+    wait::until("the deletion to wait for it", PATIENCE, async || {
+        let told = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.text;
+        Ok(Seen::when(told.contains("asked for without a clear answer"), || told))
+    })
+    .await?;
     world.cloud.clear_faults();
     let path = format!("/identity/v3/users/{}/application_credentials", world.cloud.user_id("demo"));
     let late = json!({"application_credential": {"name": announced[0], "description": "late"}});

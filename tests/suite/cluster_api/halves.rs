@@ -342,7 +342,11 @@ async fn a_cluster_that_comes_after_its_release_was_removed_is_waited_for_and_de
     })
     .await?;
     demo.delete_cluster(&cluster).await?;
-    demo.operations_tell(&cluster, "asked for without a clear answer", PATIENCE).await?;
+    wait::until("the deletion to wait for what may come", PATIENCE, async || {
+        let told = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.text;
+        Ok(Seen::when(told.contains("asked for without a clear answer"), || told))
+    })
+    .await?;
     ensure!(management.releases()?.is_empty() && management.cluster.objects("Cluster").is_empty(), "{:#?}", management.left());
     management.cluster.hold_clusters(false);
     let (server, token) = door(&management)?;

@@ -39,7 +39,11 @@ async fn a_resize_that_is_cancelled_before_helm_was_run_leaves_the_size_as_it_wa
     let project = world.cloud.project_id("demo");
     world.cloud.set_quota(&project, "cores", Some(1));
     demo.resize(&cluster, 4).await?.expect(202)?;
-    demo.operations_tell(&cluster, "cores are needed and 1 is left", PATIENCE).await?;
+    wait::until("the operation to wait for room", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        Ok(Seen::when(operations.to_string().contains("cores are needed and 1 is left"), || operations.to_string()))
+    })
+    .await?;
     ensure!(demo.cluster(&cluster).await?["node_count"] == 4, "the wish is shown while it is worked on");
     is_as_it_was(&cancel(&demo, &cluster).await?)?;
     world.cloud.set_quota(&project, "cores", None);

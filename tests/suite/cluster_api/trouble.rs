@@ -169,7 +169,11 @@ async fn what_the_quota_has_no_room_for_is_refused_before_anything_is_made() -> 
     // Room that comes while it waits is taken.
     quota("cores", Some(1));
     demo.resize(&cluster, 4).await?;
-    demo.operations_tell(&cluster, "2 cores are needed and 1 is left", PATIENCE).await?;
+    wait::until("the operation to wait for room", PATIENCE, async || {
+        let operations = demo.get(&format!("/v1/clusters/{cluster}/operations")).await?.expect(200)?.body;
+        Ok(Seen::when(operations.to_string().contains("2 cores are needed and 1 is left"), || operations.to_string()))
+    })
+    .await?;
     quota("cores", Some(2));
     demo.wait_for(&cluster, "UPDATE_COMPLETE", PATIENCE).await?;
     quota("instances", Some(1));
